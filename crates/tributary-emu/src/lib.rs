@@ -1,0 +1,1 @@
+//! Link emulator between real kernel stacks: namespaces and TUN devices driven by the link model.

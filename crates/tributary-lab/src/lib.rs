@@ -1,0 +1,1 @@
+//! Experiments: a scenario, several transports, one workload, measured alike.

@@ -1,0 +1,1 @@
+//! One-way link model: rate, delay, loss, queue and faults, sans-IO.

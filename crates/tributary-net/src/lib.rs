@@ -1,0 +1,1 @@
+//! Tributary sessions on real sockets: TCP and TLS subflows, public async API, proxy.

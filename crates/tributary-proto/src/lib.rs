@@ -1,0 +1,1 @@
+//! Multipath session: wire format, windows, reassembly, schedulers and path health, sans-IO.

@@ -1,0 +1,1 @@
+//! Statistics, plots and HTML reports of Tributary results.

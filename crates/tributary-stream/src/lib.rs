@@ -1,0 +1,1 @@
+//! 360-degree video sources and live GoP streaming over any byte stream.

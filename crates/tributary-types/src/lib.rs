@@ -1,0 +1,13 @@
+//! Time, rates, sizes, identifiers and seeded randomness shared by every Tributary crate.
+//!
+//! Nothing here reads a clock or the operating system's entropy: drivers own both and pass them in.
+
+mod id;
+mod rng;
+mod time;
+mod units;
+
+pub use id::{DataSeq, PathId, StreamId, SubflowId};
+pub use rng::Rng;
+pub use time::Instant;
+pub use units::{Bitrate, DataSize};
