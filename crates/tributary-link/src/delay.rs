@@ -1,0 +1,54 @@
+//! Propagation delay of a link: fixed, changed on schedule, or jittered without reordering.
+
+use core::time::Duration;
+use tributary_types::{Instant, Rng};
+
+/// Delay from the end of transmission to the far end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DelaySpec {
+    /// Delay at the start.
+    pub base: Duration,
+    /// Each chunk waits up to this much longer, uniformly drawn; chunks never overtake one another.
+    pub jitter: Duration,
+    /// `(since, base)`: from `since` on, the base is this instead. Ascending.
+    pub changes: Vec<(Duration, Duration)>,
+}
+
+impl DelaySpec {
+    /// Always `base`.
+    #[must_use]
+    pub fn fixed(base: Duration) -> Self {
+        Self { base, ..Self::default() }
+    }
+
+    /// The base delay in force at `at`.
+    #[must_use]
+    pub fn base_at(&self, at: Instant) -> Duration {
+        let after = self.changes.partition_point(|(since, _)| Instant::ZERO + *since <= at);
+        after.checked_sub(1).map_or(self.base, |i| self.changes[i].1)
+    }
+}
+
+/// The running delay process.
+#[derive(Clone, Debug)]
+pub(crate) struct Delay {
+    spec: DelaySpec,
+    extra: Duration,
+    rng: Rng,
+    last_due: Instant,
+}
+
+impl Delay {
+    pub(crate) fn new(spec: DelaySpec, extra: Duration, rng: Rng) -> Self {
+        Self { spec, extra, rng, last_due: Instant::ZERO }
+    }
+
+    /// When a chunk that finished transmission at `departed` arrives: never before an earlier one.
+    pub(crate) fn due(&mut self, departed: Instant) -> Instant {
+        let jitter = u64::try_from(self.spec.jitter.as_nanos()).unwrap_or(u64::MAX);
+        let drawn = if jitter == 0 { 0 } else { self.rng.below(jitter.saturating_add(1).max(1)) };
+        let due = departed + self.spec.base_at(departed) + self.extra + Duration::from_nanos(drawn);
+        self.last_due = self.last_due.max(due);
+        self.last_due
+    }
+}

@@ -1,0 +1,329 @@
+//! The link itself: a drop-tail queue, a server of varying rate, loss and a delay line.
+//!
+//! Super-frames are queued whole but served, lost and counted segment by segment; neighbouring
+//! survivors are joined into chunks again, cut at a lost segment and at [`CHUNK_SPAN`] of link time.
+//! What comes out depends on what was pushed and when, never on when or how often `poll` is called.
+
+use crate::delay::Delay;
+use crate::loss::Loss;
+use crate::{Chunk, LinkSpec, LinkStats, Packet, RateProcess, Span};
+use core::time::Duration;
+use std::collections::VecDeque;
+use tributary_types::{DataSize, Instant, Rng};
+
+#[cfg(test)]
+mod tests;
+
+/// Segments are joined into one chunk only while they leave within this time of one another.
+pub const CHUNK_SPAN: Duration = Duration::from_micros(200);
+
+/// Work of one byte in bit · nanosecond / second: a link of R bit/s does R of them each nanosecond.
+const WORK_PER_BYTE: u64 = 8 * 1_000_000_000;
+
+/// Everything a link is made of, seeds included.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Rate, delay, loss and queue.
+    pub spec: LinkSpec,
+    /// Added to the delay: this direction's half of the scenario's base RTT.
+    pub extra_delay: Duration,
+    /// `[from, to)`: the path silently drops everything meanwhile. Ascending, not overlapping.
+    pub dead: Vec<(Instant, Instant)>,
+    /// Randomness of the rate process; equal in both directions of a path, whose radio is one.
+    pub rate_rng: Rng,
+    /// Randomness of loss and jitter.
+    pub rng: Rng,
+}
+
+impl LinkConfig {
+    /// A link with the given settings that never dies.
+    #[must_use]
+    pub fn new(spec: LinkSpec, seed: u64) -> Self {
+        let rng = Rng::new(seed);
+        Self { spec, extra_delay: Duration::ZERO, dead: Vec::new(), rate_rng: rng.child("rate"), rng }
+    }
+
+    /// What the link can carry in `[from, to)`: the integral of its rate while the path is not dead.
+    #[must_use]
+    pub fn capacity(&self, from: Instant, to: Instant) -> DataSize {
+        let mut rate = RateProcess::new(self.spec.rate.clone(), self.rate_rng.clone());
+        let mut work = 0_u128;
+        let mut at = from;
+        for &(dead_from, dead_to) in &self.dead {
+            work += rate.integral(at, dead_from.min(to));
+            at = at.max(dead_to);
+        }
+        work += rate.integral(at, to);
+        DataSize::from_bytes(u64::try_from(work / u128::from(WORK_PER_BYTE)).unwrap_or(u64::MAX))
+    }
+}
+
+/// A packet in the queue; the front one is in service.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: Packet<P>,
+    /// Segments that found room: the first so many.
+    admitted: u32,
+    /// The segment to serve next.
+    next: u32,
+    arrived: Instant,
+}
+
+/// A chunk still growing.
+#[derive(Debug)]
+struct Open<P> {
+    chunk: Chunk<P>,
+    /// When its last segment left the server.
+    departed: Instant,
+    /// No segment that leaves later may join.
+    limit: Instant,
+}
+
+/// What happens next inside the link.
+enum Step {
+    /// The open chunk may not grow any more.
+    CloseChunk,
+    /// The rate changes.
+    SpanEnds,
+    /// The segment in service has been sent.
+    Depart,
+}
+
+/// A one-way link. `P` is the driver's reference to a packet's bytes.
+#[derive(Debug)]
+pub struct Link<P> {
+    config: LinkConfig,
+    rate: RateProcess,
+    loss: Loss,
+    delay: Delay,
+    waiting: VecDeque<Waiting<P>>,
+    open: Option<Open<P>>,
+    delivering: VecDeque<Chunk<P>>,
+    /// Up to when service has been computed.
+    served_until: Instant,
+    /// Work left of the segment in service at `served_until`, in bit · ns / s.
+    work_left: u64,
+    stats: LinkStats,
+}
+
+impl<P: Clone> Link<P> {
+    /// An idle link at its origin.
+    #[must_use]
+    pub fn new(config: LinkConfig) -> Self {
+        Self {
+            rate: RateProcess::new(config.spec.rate.clone(), config.rate_rng.clone()),
+            loss: Loss::new(config.spec.loss.clone(), config.rng.child("loss")),
+            delay: Delay::new(config.spec.delay.clone(), config.extra_delay, config.rng.child("delay")),
+            config,
+            waiting: VecDeque::new(),
+            open: None,
+            delivering: VecDeque::new(),
+            served_until: Instant::ZERO,
+            work_left: 0,
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// Takes a packet at `now`; returns how many of its segments the queue had no room for.
+    ///
+    /// All segments of a super-frame arrive at once; the first that fit are queued.
+    pub fn push(&mut self, now: Instant, packet: Packet<P>) -> u32 {
+        self.advance(now);
+        let total = packet.segments();
+        let bytes = packet.length_of(0, total);
+        self.stats.offered.add(u64::from(total), bytes);
+        if self.is_dead(now) {
+            self.stats.dead.add(u64::from(total), bytes);
+            return 0;
+        }
+        let admitted = self.room_for(&packet, total);
+        let kept = packet.length_of(0, admitted);
+        self.stats.overflowed.add(u64::from(total - admitted), bytes - kept);
+        if admitted > 0 {
+            self.stats.queued.add(u64::from(admitted), kept);
+            self.waiting.push_back(Waiting { packet, admitted, next: 0, arrived: now });
+            if self.waiting.len() == 1 {
+                self.served_until = self.served_until.max(now);
+                self.begin_segment(0);
+            }
+        }
+        total - admitted
+    }
+
+    /// The next chunk that has arrived at the far end by `now`.
+    pub fn poll(&mut self, now: Instant) -> Option<Chunk<P>> {
+        self.advance(now);
+        if self.delivering.front()?.due > now {
+            return None;
+        }
+        let chunk = self.delivering.pop_front()?;
+        self.stats.in_flight.remove(u64::from(chunk.count), chunk.length);
+        self.stats.delivered.add(u64::from(chunk.count), chunk.length);
+        Some(chunk)
+    }
+
+    /// When to call `poll` next; `None` when nothing can happen before the next `push`.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let arrival = self.delivering.front().map_or(Instant::MAX, |chunk| chunk.due);
+        let step = self.next_step().map_or(Instant::MAX, |(at, _)| at);
+        let at = arrival.min(step);
+        (at < Instant::MAX).then_some(at)
+    }
+
+    /// Counters up to the last call.
+    #[must_use]
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// What this link was made of.
+    #[must_use]
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// The span of constant rate the link is in.
+    #[must_use]
+    pub fn rate_span(&self) -> Span {
+        self.rate.span()
+    }
+
+    fn is_dead(&self, at: Instant) -> bool {
+        self.config.dead.iter().any(|&(from, to)| from <= at && at < to)
+    }
+
+    /// How many of the packet's `total` segments fit into the queue now.
+    fn room_for(&self, packet: &Packet<P>, total: u32) -> u32 {
+        let queued = self.stats.queued;
+        let limit = match &self.config.spec.queue {
+            crate::QueueSpec::Packets(limit) => {
+                let room = limit.saturating_sub(queued.packets);
+                return total.min(u32::try_from(room).unwrap_or(u32::MAX));
+            }
+            other => other.byte_limit(self.rate.span().rate).unwrap_or(u64::MAX),
+        };
+        let room = limit.saturating_sub(queued.bytes);
+        if packet.length_of(0, total) <= room {
+            return total;
+        }
+        if packet.segment == 0 {
+            return 0;
+        }
+        // Every segment but the last has the same length, and not all of them fit.
+        let each = u64::from(packet.header) + u64::from(packet.segment);
+        u32::try_from(room / each).unwrap_or(u32::MAX).min(total - 1)
+    }
+
+    /// Serves the queue up to `now`.
+    fn advance(&mut self, now: Instant) {
+        while let Some((at, step)) = self.next_step() {
+            if at > now {
+                return;
+            }
+            match step {
+                Step::CloseChunk => self.close_chunk(),
+                Step::SpanEnds => {
+                    self.work_left -= self.work_until(at).min(self.work_left);
+                    self.served_until = at;
+                    self.rate.advance_to(at);
+                }
+                Step::Depart => {
+                    let spare = self.work_until(at) - self.work_left;
+                    self.served_until = at;
+                    self.depart(spare);
+                }
+            }
+        }
+        self.rate.advance_to(now);
+        self.served_until = self.served_until.max(now);
+    }
+
+    /// The next thing to happen while the queue is not empty. At equal times a chunk closes after the
+    /// segment that may still join it, and the rate changes after the segment that it completes.
+    fn next_step(&self) -> Option<(Instant, Step)> {
+        self.waiting.front()?;
+        let span = self.rate.span();
+        let finish = self.finish_estimate();
+        let (at, step) =
+            if finish <= span.until { (finish, Step::Depart) } else { (span.until, Step::SpanEnds) };
+        match &self.open {
+            Some(open) if open.limit < at => Some((open.limit + Duration::from_nanos(1), Step::CloseChunk)),
+            _ => Some((at, step)),
+        }
+    }
+
+    /// When the segment in service departs if the present rate lasts.
+    fn finish_estimate(&self) -> Instant {
+        match self.rate.span().rate.as_bps() {
+            0 => Instant::MAX,
+            bps => self.served_until + Duration::from_nanos(self.work_left.div_ceil(bps)),
+        }
+    }
+
+    /// Work done from `served_until` to `at` at the present rate; the span must reach that far.
+    fn work_until(&self, at: Instant) -> u64 {
+        let nanos = at.as_nanos().saturating_sub(self.served_until.as_nanos());
+        u64::try_from(u128::from(self.rate.span().rate.as_bps()) * u128::from(nanos)).unwrap_or(u64::MAX)
+    }
+
+    /// Starts the front segment; `spare` is work already done on it by the nanosecond that completed
+    /// the segment before it, so that rounding up to nanoseconds never adds up.
+    fn begin_segment(&mut self, spare: u64) {
+        if let Some(front) = self.waiting.front() {
+            let bytes = front.packet.length_of(front.next, 1);
+            self.work_left = bytes.saturating_mul(WORK_PER_BYTE).saturating_sub(spare);
+        }
+    }
+
+    /// The segment in service has left the server at `served_until`.
+    fn depart(&mut self, spare: u64) {
+        let at = self.served_until;
+        let dead = self.is_dead(at);
+        let lost = self.loss.draw(); // drawn for dead ones too: what is lost later must not depend on it
+        let front = self.waiting.front_mut().expect("a segment departs only from a queue with a front");
+        let index = front.next;
+        let bytes = front.packet.length_of(index, 1);
+        front.next += 1;
+        let finished = front.next == front.admitted;
+        self.stats.queued.remove(1, bytes);
+        if dead || lost {
+            let count = if dead { &mut self.stats.dead } else { &mut self.stats.lost };
+            count.add(1, bytes);
+            self.close_chunk();
+        } else {
+            self.stats.in_flight.add(1, bytes);
+            self.join_chunk(index, bytes);
+        }
+        if finished {
+            self.close_chunk();
+            self.waiting.pop_front();
+        }
+        self.begin_segment(spare);
+        if self.open.as_ref().is_some_and(|open| self.finish_estimate() > open.limit) {
+            self.close_chunk();
+        }
+    }
+
+    /// Adds the front packet's segment `index` to the open chunk, or opens one with it.
+    fn join_chunk(&mut self, index: u32, bytes: u64) {
+        let departed = self.served_until;
+        if let Some(open) = &mut self.open {
+            open.chunk.count += 1;
+            open.chunk.length += bytes;
+            open.departed = departed;
+            return;
+        }
+        let front = self.waiting.front().expect("the departing packet is still in front");
+        let (handle, arrived) = (front.packet.handle.clone(), front.arrived);
+        let chunk = Chunk { handle, first: index, count: 1, length: bytes, arrived, due: departed };
+        self.open = Some(Open { chunk, departed, limit: departed + CHUNK_SPAN });
+    }
+
+    fn close_chunk(&mut self) {
+        if let Some(Open { mut chunk, departed, .. }) = self.open.take() {
+            chunk.due = self.delay.due(departed);
+            self.delivering.push_back(chunk);
+        }
+    }
+}

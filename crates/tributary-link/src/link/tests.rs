@@ -1,0 +1,271 @@
+//! Properties of a link: conservation, order, exact rate, loss, repeatability.
+
+use super::*;
+use crate::{DelaySpec, LossSpec, QueueSpec, RateSpec};
+use proptest::prelude::*;
+use tributary_types::Bitrate;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn super_frame(payload: u32, handle: u32) -> Packet<u32> {
+    Packet { header: 52, payload, segment: 1448, handle }
+}
+
+/// Everything that comes out, polling at every timeout.
+fn drain(link: &mut Link<u32>) -> Vec<Chunk<u32>> {
+    let mut out = Vec::new();
+    while let Some(at) = link.poll_timeout() {
+        while let Some(chunk) = link.poll(at) {
+            out.push(chunk);
+        }
+    }
+    out
+}
+
+fn roomy(rate: RateSpec) -> LinkSpec {
+    let queue = QueueSpec::Bytes(DataSize::from_bytes(1 << 30));
+    LinkSpec { queue, ..LinkSpec::with_rate(rate) }
+}
+
+#[test]
+fn ten_gigabit_does_not_drift() {
+    let rate = Bitrate::from_bps(9_999_999_937); // prime: no packet takes whole nanoseconds
+    let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Constant(rate)), 1));
+    let packets = 600_000_u64;
+    for i in 0..packets {
+        link.push(Instant::ZERO, Packet::whole(1500, i as u32));
+    }
+    let last = drain(&mut link).pop().expect("chunks").due;
+    let exact = (u128::from(packets) * 1500 * 8 * 1_000_000_000).div_ceil(u128::from(rate.as_bps()));
+    assert_eq!(u128::from(last.as_nanos()), exact);
+}
+
+#[test]
+fn capacity_is_what_a_saturated_link_delivers() {
+    let turns = vec![(ms(15), Bitrate::from_mbps(140)), (ms(10), Bitrate::from_mbps(3))];
+    let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Turns(turns)), 1));
+    for _ in 0..2_000 {
+        link.push(Instant::ZERO, Packet::whole(1500, 0));
+    }
+    let end = Instant::from_millis(250);
+    while link.poll(end).is_some() {}
+    let capacity = link.config().capacity(Instant::ZERO, end).as_bytes();
+    assert_eq!(capacity, (140 * 150 + 3 * 100) * 125);
+    let delivered = link.stats().delivered.bytes;
+    assert!(capacity - delivered < 1500, "{delivered} of {capacity}");
+}
+
+#[test]
+fn a_dead_path_drops_silently_and_has_no_capacity() {
+    let mut config = LinkConfig::new(LinkSpec::constant(Bitrate::from_mbps(12)), 1);
+    config.dead = vec![(Instant::from_millis(10), Instant::from_millis(20))];
+    assert_eq!(config.capacity(Instant::ZERO, Instant::from_millis(30)).as_bytes(), 30_000);
+    assert_eq!(config.capacity(Instant::from_millis(12), Instant::from_millis(15)).as_bytes(), 0);
+    let mut link = Link::new(config);
+    for at in [0, 9, 10, 15, 20] {
+        // One packet takes a millisecond: the one pushed at 9 departs at 10, in the dead window.
+        link.push(Instant::from_millis(at), Packet::whole(1500, at as u32));
+    }
+    let handles: Vec<u32> = drain(&mut link).iter().map(|chunk| chunk.handle).collect();
+    assert_eq!(handles, [0, 20]);
+    assert_eq!(link.stats().dead.packets, 3);
+}
+
+#[test]
+fn chunks_are_cut_at_two_hundred_microseconds_of_link_time() {
+    let at = |mbps| {
+        let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Constant(Bitrate::from_mbps(mbps))), 1));
+        link.push(Instant::ZERO, super_frame(1448 * 40, 0));
+        drain(&mut link).iter().map(|chunk| chunk.count).collect::<Vec<_>>()
+    };
+    assert_eq!(at(47), [1; 40]); // 255 µs a segment
+    assert_eq!(at(1000), [17, 17, 6]); // 12 µs a segment
+    assert_eq!(at(10_000), [40]);
+}
+
+#[test]
+fn a_lost_segment_cuts_the_chunk_and_nothing_else() {
+    let spec =
+        LinkSpec { loss: LossSpec::Bernoulli(0.2), ..roomy(RateSpec::Constant(Bitrate::from_mbps(10_000))) };
+    let mut link = Link::new(LinkConfig::new(spec, 3));
+    link.push(Instant::ZERO, super_frame(1448 * 40, 0));
+    let chunks = drain(&mut link);
+    let survivors: u32 = chunks.iter().map(|chunk| chunk.count).sum();
+    assert_eq!(u64::from(survivors) + link.stats().lost.packets, 40);
+    for pair in chunks.windows(2) {
+        assert!(pair[0].first + pair[0].count < pair[1].first, "neighbours were not joined: {pair:?}");
+    }
+}
+
+#[test]
+fn losses_are_as_asked_and_come_in_bursts_when_asked() {
+    let run = |loss: LossSpec| {
+        let expected = loss.mean();
+        let spec = LinkSpec { loss, ..roomy(RateSpec::Constant(Bitrate::from_mbps(10_000))) };
+        let mut link = Link::new(LinkConfig::new(spec, 5));
+        (0..200_000).for_each(|i| _ = link.push(Instant::ZERO, Packet::whole(1500, i)));
+        let got: Vec<u32> = drain(&mut link).iter().map(|chunk| chunk.handle).collect();
+        let bursts = got.windows(2).filter(|pair| pair[1] > pair[0] + 1).count();
+        let lost = link.stats().lost.packets as f64;
+        assert!((lost / 200_000.0 - expected).abs() < 0.1 * expected, "{lost} of 200000, not {expected}");
+        lost / bursts as f64
+    };
+    assert!(run(LossSpec::Bernoulli(0.05)) < 1.1);
+    let bursty = LossSpec::GilbertElliott { to_bad: 0.005, to_good: 0.1, loss_good: 0.0, loss_bad: 1.0 };
+    assert!((8.0..12.0).contains(&run(bursty)));
+}
+
+#[test]
+fn a_queue_that_follows_the_rate_is_short_when_the_rate_is_low() {
+    let turns = vec![(ms(100), Bitrate::from_mbps(100)), (ms(100), Bitrate::from_mbps(1))];
+    let floor = DataSize::from_bytes(3_000);
+    let queue = QueueSpec::Time { time: ms(50), floor };
+    let spec = LinkSpec { queue, ..LinkSpec::with_rate(RateSpec::Turns(turns)) };
+    let fill = |at| {
+        let mut link = Link::new(LinkConfig::new(spec.clone(), 1));
+        (0..1000).for_each(|i| _ = link.push(Instant::from_millis(at), Packet::whole(1500, i)));
+        link.stats().queued.bytes
+    };
+    assert_eq!(fill(0), 625_000 / 1500 * 1500);
+    assert_eq!(fill(150), 6_250 / 1500 * 1500);
+}
+
+#[test]
+fn only_the_segments_that_fit_are_queued() {
+    let queue = QueueSpec::Packets(10);
+    let spec = LinkSpec { queue, ..LinkSpec::constant(Bitrate::from_mbps(10)) };
+    let mut link = Link::new(LinkConfig::new(spec, 1));
+    assert_eq!(link.push(Instant::ZERO, super_frame(1448 * 12, 0)), 2);
+    assert_eq!(link.push(Instant::ZERO, super_frame(1448, 1)), 1);
+    assert_eq!(drain(&mut link).iter().map(|chunk| chunk.count).sum::<u32>(), 10);
+}
+
+#[test]
+fn a_shorter_delay_never_reorders() {
+    let delay = DelaySpec { base: ms(50), jitter: ms(20), changes: vec![(ms(10), ms(1))] };
+    let spec = LinkSpec { delay, ..roomy(RateSpec::Constant(Bitrate::from_mbps(12))) };
+    let mut link = Link::new(LinkConfig::new(spec, 1));
+    (0..30).for_each(|i| _ = link.push(Instant::ZERO, Packet::whole(1500, i)));
+    let out = drain(&mut link);
+    assert!(out.windows(2).all(|pair| pair[0].due <= pair[1].due && pair[0].handle < pair[1].handle));
+    assert!(out[0].due >= Instant::from_millis(51) && out[29].due <= Instant::from_millis(80));
+}
+
+fn any_rate() -> impl Strategy<Value = RateSpec> {
+    let mbps = |low| (low..2_000_u64).prop_map(Bitrate::from_mbps);
+    let turn = (1..20_u64, mbps(0)).prop_map(|(t, rate)| (ms(t), rate));
+    prop_oneof![
+        mbps(1).prop_map(RateSpec::Constant),
+        prop::collection::vec(turn, 1..5).prop_map(|mut turns| {
+            turns.push((ms(5), Bitrate::from_mbps(7)));
+            RateSpec::Turns(turns)
+        }),
+        (mbps(1), mbps(0), 1..9_u64).prop_map(|(mean, deviation, t)| RateSpec::Gaussian {
+            mean,
+            deviation,
+            every: ms(t)
+        }),
+        (mbps(1), 1..9_u64, 1..9_u64).prop_map(|(clear, mean, shortest)| RateSpec::Blockage {
+            clear,
+            blocked: Bitrate::ZERO,
+            clear_mean: ms(mean),
+            shortest: ms(shortest),
+            longest: ms(9),
+        }),
+    ]
+}
+
+fn any_spec() -> impl Strategy<Value = LinkSpec> {
+    let queue = prop_oneof![
+        (1_500..500_000_u64).prop_map(|b| QueueSpec::Bytes(DataSize::from_bytes(b))),
+        (1..300_u64).prop_map(QueueSpec::Packets),
+        (1..50_u64).prop_map(|t| QueueSpec::Time { time: ms(t), floor: QueueSpec::DEFAULT_FLOOR }),
+    ];
+    let loss = prop_oneof![Just(LossSpec::None), (0.0..0.3).prop_map(LossSpec::Bernoulli)];
+    let delay = (0..30_u64, 0..5_u64).prop_map(|(base, jitter)| DelaySpec {
+        base: ms(base),
+        jitter: ms(jitter),
+        changes: vec![],
+    });
+    (any_rate(), delay, loss, queue).prop_map(|(rate, delay, loss, queue)| LinkSpec {
+        rate,
+        delay,
+        loss,
+        queue,
+    })
+}
+
+/// `(gap before it in µs, payload, segment size)` of each packet pushed.
+fn any_traffic() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
+    prop::collection::vec(
+        (0..3_000_u64, 1..65_000_u32, prop_oneof![Just(0), Just(1448_u32), Just(100)]),
+        1..60,
+    )
+}
+
+type Seen = (u32, u32, u32, Instant);
+
+fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
+    let mut out = Vec::new();
+    while let Some(at) = link.poll_timeout().filter(|at| *at <= end) {
+        while let Some(c) = link.poll(at) {
+            out.push((c.handle, c.first, c.count, c.due));
+        }
+    }
+    out
+}
+
+/// Runs the traffic through; `eager` polls at every timeout, else only at each push.
+fn run(spec: &LinkSpec, seed: u64, traffic: &[(u64, u32, u32)], eager: bool) -> (Vec<Seen>, LinkStats) {
+    let mut link = Link::new(LinkConfig::new(spec.clone(), seed));
+    let mut now = Instant::ZERO;
+    let mut seen = Vec::new();
+    for (i, &(gap, payload, segment)) in traffic.iter().enumerate() {
+        let next = now + Duration::from_micros(gap);
+        if eager {
+            seen.extend(drain_until(&mut link, next));
+        }
+        now = next;
+        link.push(now, Packet { header: 52, payload, segment, handle: i as u32 });
+        assert!(link.stats().is_conserved(), "{:?}", link.stats());
+    }
+    seen.extend(drain_until(&mut link, Instant::MAX));
+    (seen, *link.stats())
+}
+
+proptest! {
+    #[test]
+    fn everything_is_conserved_ordered_and_independent_of_polling(
+        spec in any_spec(), seed in any::<u64>(), traffic in any_traffic()
+    ) {
+        let (seen, stats) = run(&spec, seed, &traffic, true);
+        prop_assert!(stats.is_conserved());
+        prop_assert_eq!((stats.queued.packets, stats.in_flight.packets), (0, 0));
+        for pair in seen.windows(2) {
+            prop_assert!(pair[0].3 <= pair[1].3, "late before early");
+            let end = (pair[0].0, pair[0].1 + pair[0].2);
+            prop_assert!(end.0 < pair[1].0 || (end.0 == pair[1].0 && end.1 <= pair[1].1), "reordered");
+        }
+        // The same again, polled lazily: the same bytes at the same times.
+        let (lazy, lazy_stats) = run(&spec, seed, &traffic, false);
+        prop_assert_eq!(seen, lazy);
+        prop_assert_eq!(stats, lazy_stats);
+    }
+
+    #[test]
+    fn never_faster_than_the_capacity(spec in any_spec(), seed in any::<u64>(), traffic in any_traffic()) {
+        let spec = LinkSpec { delay: DelaySpec::default(), ..spec };
+        let mut link = Link::new(LinkConfig::new(spec, seed));
+        for (i, &(_, payload, segment)) in traffic.iter().enumerate() {
+            link.push(Instant::ZERO, Packet { header: 52, payload, segment, handle: i as u32 });
+        }
+        let mut bytes = 0;
+        for chunk in drain(&mut link) {
+            bytes += chunk.length;
+            let capacity = link.config().capacity(Instant::ZERO, chunk.due).as_bytes();
+            prop_assert!(bytes <= capacity + 1, "{bytes} B by {} with capacity {capacity} B", chunk.due);
+        }
+    }
+}

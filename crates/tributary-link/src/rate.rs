@@ -1,0 +1,197 @@
+//! Rate processes: how many bits a link carries each second, as spans of constant rate.
+//!
+//! A process depends on its specification and its seed alone, never on the traffic: the capacity of a
+//! link over any interval is known without sending a packet.
+
+use crate::Trace;
+use core::time::Duration;
+use std::sync::Arc;
+use tributary_types::{Bitrate, Instant, Rng};
+
+/// The highest rate a link may have; above it a single byte takes less than a nanosecond's bits.
+pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
+
+/// How a link's rate moves over time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RateSpec {
+    /// Always the same.
+    Constant(Bitrate),
+    /// `(since, rate)`, ascending, the first at zero; the last holds for ever.
+    Steps(Vec<(Duration, Bitrate)>),
+    /// `(for, rate)` in turn, for ever: the LoS/nLoS turns of a moving client, or periodic blackout.
+    Turns(Vec<(Duration, Bitrate)>),
+    /// A recorded trace, repeated.
+    Trace(Arc<Trace>),
+    /// A Markov chain over `rates`, which moves every `every` by the rows of `transitions`.
+    /// Starts in the first state.
+    Markov {
+        /// The rate of each state.
+        rates: Vec<Bitrate>,
+        /// `transitions[i][j]`: probability of moving from state i to state j. Rows sum to one.
+        transitions: Vec<Vec<f64>>,
+        /// Time between moves.
+        every: Duration,
+    },
+    /// Drawn anew every `every` from a normal distribution, cut off at zero and at `MAX_RATE`.
+    Gaussian {
+        /// Mean rate.
+        mean: Bitrate,
+        /// Standard deviation.
+        deviation: Bitrate,
+        /// Time between draws.
+        every: Duration,
+    },
+    /// On/off blockage: clear for an exponential time, blocked for a uniform one. Starts clear.
+    Blockage {
+        /// Rate while clear.
+        clear: Bitrate,
+        /// Rate while blocked.
+        blocked: Bitrate,
+        /// Mean time clear.
+        clear_mean: Duration,
+        /// Shortest blockage.
+        shortest: Duration,
+        /// Longest blockage.
+        longest: Duration,
+    },
+}
+
+impl RateSpec {
+    /// The highest rate the process can reach.
+    #[must_use]
+    pub fn max(&self) -> Bitrate {
+        match self {
+            Self::Constant(rate) => *rate,
+            Self::Steps(list) | Self::Turns(list) => list.iter().map(|s| s.1).max().unwrap_or(Bitrate::ZERO),
+            Self::Trace(trace) => trace.max(),
+            Self::Markov { rates, .. } => rates.iter().copied().max().unwrap_or(Bitrate::ZERO),
+            Self::Gaussian { mean, deviation, .. } => (*mean).max(*deviation),
+            Self::Blockage { clear, blocked, .. } => (*clear).max(*blocked),
+        }
+    }
+}
+
+/// A stretch of time with one rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it ends; [`Instant::MAX`] when it never does.
+    pub until: Instant,
+    /// The rate meanwhile.
+    pub rate: Bitrate,
+}
+
+/// A running rate process: the present span, and the next on request.
+#[derive(Clone, Debug)]
+pub struct RateProcess {
+    spec: RateSpec,
+    rng: Rng,
+    span: Span,
+    /// Index of the present span within the specification, or the present state.
+    index: usize,
+}
+
+impl RateProcess {
+    /// The process from the origin on. The specification must have passed the scenario's checks.
+    #[must_use]
+    pub fn new(spec: RateSpec, rng: Rng) -> Self {
+        let span = Span { until: Instant::ZERO, rate: Bitrate::ZERO };
+        let mut process = Self { spec, rng, span, index: usize::MAX };
+        process.step();
+        process
+    }
+
+    /// The present span.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// Moves to the next span.
+    pub fn step(&mut self) {
+        let begin = self.span.until;
+        let next = self.index.wrapping_add(1);
+        let (index, until, rate) = match &self.spec {
+            RateSpec::Constant(rate) => (0, Instant::MAX, *rate),
+            RateSpec::Steps(steps) => {
+                let i = next.min(steps.len() - 1);
+                (i, steps.get(i + 1).map_or(Instant::MAX, |s| Instant::ZERO + s.0), steps[i].1)
+            }
+            RateSpec::Turns(turns) => {
+                let i = next % turns.len();
+                (i, begin + turns[i].0, turns[i].1)
+            }
+            RateSpec::Trace(trace) => {
+                let spans = trace.spans();
+                let i = next % spans.len();
+                let length = spans[i].0 - i.checked_sub(1).map_or(0, |before| spans[before].0);
+                (i, begin + Duration::from_nanos(length), spans[i].1)
+            }
+            RateSpec::Markov { rates, transitions, every } => {
+                let first = self.index == usize::MAX;
+                let i = if first { 0 } else { draw(&mut self.rng, &transitions[self.index]) };
+                (i, begin + *every, rates[i])
+            }
+            RateSpec::Gaussian { mean, deviation, every } => {
+                let drawn = self.rng.normal(mean.as_bps() as f64, deviation.as_bps() as f64);
+                let bps = drawn.clamp(0.0, MAX_RATE.as_bps() as f64) as u64;
+                (0, begin + *every, Bitrate::from_bps(bps))
+            }
+            RateSpec::Blockage { clear, blocked, clear_mean, shortest, longest } => {
+                let i = next % 2;
+                let (length, rate) = if i == 0 {
+                    (exponential(&mut self.rng, *clear_mean), *clear)
+                } else {
+                    (between(&mut self.rng, *shortest, *longest), *blocked)
+                };
+                (i, begin + length, rate)
+            }
+        };
+        self.index = index;
+        self.span = Span { until, rate };
+    }
+
+    /// Moves to the span that contains `at`.
+    pub fn advance_to(&mut self, at: Instant) {
+        while self.span.until <= at && self.span.until < Instant::MAX {
+            self.step();
+        }
+    }
+
+    /// Bits times nanoseconds per second carried in `[from, to)`: divide by 10⁹ for bits. Consumes the
+    /// process up to `to`.
+    pub(crate) fn integral(&mut self, from: Instant, to: Instant) -> u128 {
+        let mut at = from;
+        let mut sum = 0_u128;
+        self.advance_to(from);
+        while at < to {
+            let end = self.span.until.min(to);
+            let length = end.as_nanos().saturating_sub(at.as_nanos());
+            sum += u128::from(self.span.rate.as_bps()) * u128::from(length);
+            at = end;
+            self.advance_to(at);
+        }
+        sum
+    }
+}
+
+fn draw(rng: &mut Rng, row: &[f64]) -> usize {
+    let mut left = rng.uniform();
+    for (i, p) in row.iter().enumerate() {
+        left -= p;
+        if left < 0.0 {
+            return i;
+        }
+    }
+    row.len() - 1 // the row sums to one but for rounding
+}
+
+/// At least a microsecond, so that time always moves.
+fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
+    let nanos = rng.exponential(mean.as_nanos() as f64);
+    Duration::from_nanos((nanos as u64).max(1_000))
+}
+
+fn between(rng: &mut Rng, shortest: Duration, longest: Duration) -> Duration {
+    let width = u64::try_from(longest.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX - 1);
+    shortest + Duration::from_nanos(rng.below(width + 1))
+}

@@ -1,0 +1,81 @@
+//! Reads the `rate` field of a link: every rate process and its parameters.
+
+use super::ScenarioError;
+use super::quantity::{bitrate, duration};
+use super::read::TraceFiles;
+use super::table::{Table, Value};
+use crate::{RateSpec, Trace};
+use core::time::Duration;
+use std::sync::Arc;
+use tributary_types::Bitrate;
+
+const KINDS: [&str; 6] = ["steps", "turns", "trace", "markov", "gaussian", "blockage"];
+
+pub(super) fn rate(value: &Value<'_>, files: TraceFiles<'_>) -> Result<RateSpec, ScenarioError> {
+    if value.is_text() {
+        return Ok(RateSpec::Constant(value.quantity(bitrate)?));
+    }
+    let (kind, value) = value.table()?.choice(&KINDS)?;
+    match kind {
+        "steps" => Ok(RateSpec::Steps(schedule(&value)?)),
+        "turns" => Ok(RateSpec::Turns(schedule(&value)?)),
+        "trace" => Ok(RateSpec::Trace(Arc::new(trace(&value, files)?))),
+        "markov" => markov(&value.table()?),
+        "gaussian" => gaussian(&value.table()?),
+        _ => blockage(&value.table()?),
+    }
+}
+
+/// `[["1.5 s", "140 Mbit/s"], …]`
+fn schedule(value: &Value<'_>) -> Result<Vec<(Duration, Bitrate)>, ScenarioError> {
+    let row = |item: Value<'_>| {
+        let [time, rate] = item.pair()?;
+        Ok((time.quantity(duration)?, rate.quantity(bitrate)?))
+    };
+    value.items()?.into_iter().map(row).collect()
+}
+
+/// A file name, `{ mahimahi = "…" }` or `{ csv = "…" }`.
+fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioError> {
+    let (text, csv) = if value.is_text() {
+        let name = value.text()?;
+        let text = files(name).map_err(|problem| value.refuse(format!("{name}: {problem}")))?;
+        (text, name.ends_with(".csv"))
+    } else {
+        let (kind, text) = value.table()?.choice(&["mahimahi", "csv"])?;
+        (text.text()?.to_owned(), kind == "csv")
+    };
+    let trace = if csv { Trace::parse_csv(&text) } else { Trace::parse_mahimahi(&text) };
+    trace.map_err(|error| value.refuse(error.to_string()))
+}
+
+fn markov(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
+    table.only(&["rates", "transitions", "every"])?;
+    let rates = table.required("rates")?.items()?;
+    let rates = rates.iter().map(|rate| rate.quantity(bitrate)).collect::<Result<Vec<_>, _>>()?;
+    let row = |row: Value<'_>| row.items()?.iter().map(Value::probability).collect();
+    let transitions = table.required("transitions")?.items()?.into_iter().map(row);
+    let transitions = transitions.collect::<Result<Vec<_>, _>>()?;
+    Ok(RateSpec::Markov { rates, transitions, every: table.required("every")?.quantity(duration)? })
+}
+
+fn gaussian(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
+    table.only(&["mean", "deviation", "every"])?;
+    Ok(RateSpec::Gaussian {
+        mean: table.required("mean")?.quantity(bitrate)?,
+        deviation: table.required("deviation")?.quantity(bitrate)?,
+        every: table.required("every")?.quantity(duration)?,
+    })
+}
+
+fn blockage(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
+    table.only(&["clear", "blocked", "clear_mean", "shortest", "longest"])?;
+    let blocked = table.optional("blocked").map(|value| value.quantity(bitrate)).transpose()?;
+    Ok(RateSpec::Blockage {
+        clear: table.required("clear")?.quantity(bitrate)?,
+        blocked: blocked.unwrap_or(Bitrate::ZERO),
+        clear_mean: table.required("clear_mean")?.quantity(duration)?,
+        shortest: table.required("shortest")?.quantity(duration)?,
+        longest: table.required("longest")?.quantity(duration)?,
+    })
+}

@@ -1,0 +1,53 @@
+//! Counters of a link. At every moment: offered = delivered + overflowed + lost + dead + queued + in flight.
+
+use serde::Serialize;
+
+/// Packets (segments of super-frames count one each) and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Segments.
+    pub packets: u64,
+    /// Bytes, headers included.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn remove(&mut self, packets: u64, bytes: u64) {
+        self.packets -= packets;
+        self.bytes -= bytes;
+    }
+}
+
+/// What became of everything pushed into a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkStats {
+    /// Pushed into the link.
+    pub offered: Count,
+    /// Handed out by `poll`.
+    pub delivered: Count,
+    /// Dropped because the queue was full.
+    pub overflowed: Count,
+    /// Dropped by the loss process.
+    pub lost: Count,
+    /// Dropped because the path was dead.
+    pub dead: Count,
+    /// Waiting or in transmission now.
+    pub queued: Count,
+    /// Transmitted, on their way now.
+    pub in_flight: Count,
+}
+
+impl LinkStats {
+    /// Whether every packet offered is accounted for exactly once.
+    #[must_use]
+    pub fn is_conserved(&self) -> bool {
+        let parts = [self.delivered, self.overflowed, self.lost, self.dead, self.queued, self.in_flight];
+        self.offered.packets == parts.iter().map(|c| c.packets).sum::<u64>()
+            && self.offered.bytes == parts.iter().map(|c| c.bytes).sum::<u64>()
+    }
+}

@@ -1,0 +1,162 @@
+//! Rate traces: Mahimahi's packet-delivery format, and CSV of rate over time.
+//!
+//! Both become spans of constant rate that repeat for ever. Reads text alone; never a file.
+//!
+//! Deviates: Mahimahi hands out delivery opportunities of 1500 bytes at whole milliseconds; here the
+//! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (its own clock's resolution).
+
+use crate::rate::MAX_RATE;
+use core::time::Duration;
+use thiserror::Error;
+use tributary_types::Bitrate;
+
+const MILLI: u64 = 1_000_000;
+/// A trace may not be longer than this.
+const MAX_SPAN_S: u64 = 7 * 24 * 3600;
+/// Bytes of one Mahimahi delivery opportunity.
+const OPPORTUNITY_BITS: u64 = 1500 * 8;
+
+/// Spans of constant rate that repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// `(end in nanoseconds from the trace's start, rate)`, ascending, never empty.
+    spans: Vec<(u64, Bitrate)>,
+}
+
+/// Why a trace was refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("trace line {line}: {problem}")]
+pub struct TraceError {
+    /// Line of the trace, counted from one.
+    pub line: usize,
+    /// What is wrong and what is expected.
+    pub problem: String,
+}
+
+fn refuse<T>(line: usize, problem: impl Into<String>) -> Result<T, TraceError> {
+    Err(TraceError { line, problem: problem.into() })
+}
+
+/// The lines that carry data, with their numbers: neither empty nor comments.
+fn data_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+impl Trace {
+    /// Reads Mahimahi's format: one ascending timestamp in milliseconds a line, each an opportunity to
+    /// deliver 1500 bytes; the last one is the period after which the trace repeats.
+    pub fn parse_mahimahi(text: &str) -> Result<Self, TraceError> {
+        let mut spans = Vec::new();
+        let mut last: Option<(u64, u64)> = None; // (millisecond's end, opportunities in it)
+        let mut last_line = 1;
+        for (line, word) in data_lines(text) {
+            let Ok(stamp) = word.parse::<u64>() else {
+                return refuse(line, format!("`{word}` is not a whole number of milliseconds"));
+            };
+            if stamp > MAX_SPAN_S * 1000 {
+                return refuse(line, format!("{stamp} ms is more than a week"));
+            }
+            let end = stamp.max(1);
+            match last {
+                Some((at, _)) if end < at => {
+                    return refuse(line, format!("{stamp} ms comes after {at} ms: sort the trace"));
+                }
+                Some((at, n)) if end == at => last = Some((at, n + 1)),
+                _ => {
+                    close_millisecond(&mut spans, last, last_line)?;
+                    last = Some((end, 1));
+                }
+            }
+            last_line = line;
+        }
+        if last.is_none() {
+            return refuse(1, "the trace has no delivery opportunity");
+        }
+        close_millisecond(&mut spans, last, last_line)?;
+        Ok(Self { spans })
+    }
+
+    /// Reads `seconds,mbit/s` lines (a heading is allowed). Each rate holds until the next line's time;
+    /// the last as long as the one before it. The first line must be at zero seconds.
+    pub fn parse_csv(text: &str) -> Result<Self, TraceError> {
+        let mut rows: Vec<(u64, Bitrate)> = Vec::new();
+        for (line, row) in data_lines(text) {
+            let Some((time, rate)) = row.split_once(',') else {
+                return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
+            };
+            let (Ok(time), Ok(rate)) = (time.trim().parse::<f64>(), rate.trim().parse::<f64>()) else {
+                if rows.is_empty() && row.starts_with(char::is_alphabetic) {
+                    continue; // the heading
+                }
+                return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
+            };
+            rows.push(csv_row(line, time, rate, rows.last().map(|r| r.0))?);
+        }
+        let Some(&(last_start, last_rate)) = rows.last() else {
+            return refuse(1, "the trace has no line `seconds,mbit/s`");
+        };
+        let last_step = rows.len().checked_sub(2).map_or(1_000 * MILLI, |i| last_start - rows[i].0);
+        let mut spans: Vec<(u64, Bitrate)> = rows.windows(2).map(|pair| (pair[1].0, pair[0].1)).collect();
+        spans.push((last_start + last_step, last_rate));
+        Ok(Self { spans })
+    }
+
+    /// The time after which the trace repeats.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.spans.last().map_or(0, |s| s.0))
+    }
+
+    /// The highest rate in the trace.
+    #[must_use]
+    pub fn max(&self) -> Bitrate {
+        self.spans.iter().map(|s| s.1).max().unwrap_or(Bitrate::ZERO)
+    }
+
+    pub(crate) fn spans(&self) -> &[(u64, Bitrate)] {
+        &self.spans
+    }
+}
+
+/// Appends the gap before the millisecond that ends at `last.0`, then the millisecond itself.
+fn close_millisecond(
+    spans: &mut Vec<(u64, Bitrate)>,
+    last: Option<(u64, u64)>,
+    line: usize,
+) -> Result<(), TraceError> {
+    let Some((end, opportunities)) = last else { return Ok(()) };
+    let rate = Bitrate::from_bps(opportunities.saturating_mul(OPPORTUNITY_BITS * 1000));
+    if rate > MAX_RATE {
+        return refuse(line, format!("{rate} in one millisecond is above {MAX_RATE}"));
+    }
+    let begin = (end - 1) * MILLI;
+    let previous = spans.last().map_or(0, |s| s.0);
+    if begin > previous {
+        spans.push((begin, Bitrate::ZERO));
+    }
+    match spans.last_mut() {
+        Some(span) if span.1 == rate => span.0 = end * MILLI,
+        _ => spans.push((end * MILLI, rate)),
+    }
+    Ok(())
+}
+
+fn csv_row(line: usize, time: f64, rate: f64, before: Option<u64>) -> Result<(u64, Bitrate), TraceError> {
+    if !(time.is_finite() && (0.0..=MAX_SPAN_S as f64).contains(&time)) {
+        return refuse(line, format!("time {time} s is not between 0 and a week"));
+    }
+    if !(rate.is_finite() && rate >= 0.0 && rate * 1e6 <= MAX_RATE.as_bps() as f64) {
+        return refuse(line, format!("rate {rate} Mbit/s is not between 0 and {MAX_RATE}"));
+    }
+    let nanos = (time * 1e9).round() as u64;
+    match before {
+        None if nanos != 0 => refuse(line, format!("the first line must be at 0 s, not {time} s")),
+        Some(previous) if nanos <= previous => {
+            refuse(line, format!("{time} s does not come after the line before: sort the trace"))
+        }
+        _ => Ok((nanos, Bitrate::from_bps((rate * 1e6).round() as u64))),
+    }
+}
