@@ -1,1 +1,18 @@
-//! Statistics, plots and HTML reports of Tributary results.
+//! Statistics, result schema, tables, plots and HTML reports.
+//!
+//! What goes in are plain numbers in stated units; what comes out is text: a table for the terminal,
+//! CSV, Markdown, SVG, or one HTML file that needs no network. Nothing here measures anything, reads a
+//! clock or opens a file.
+
+mod escape;
+pub mod html;
+pub mod plot;
+pub mod schema;
+pub mod stats;
+mod svg;
+pub mod table;
+
+pub use html::{HtmlReport, Image, KeyFigure, Verdict};
+pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
+pub use schema::{Claim, Expectation, Interval, Reproduction, RunInfo};
+pub use table::{Cell, Column, Table};

@@ -1,0 +1,298 @@
+//! One self-contained HTML page: a headline, key figures, plots, tables, stills, and how it was made.
+//!
+//! No script, no network, nothing outside the file: a content security policy says so to the browser.
+//! Everything that is not drawn by this crate is escaped.
+
+use crate::escape::{base64, markup};
+use crate::plot::{self, Plot};
+use crate::schema::{Reproduction, RunInfo};
+use crate::table::Table;
+use core::fmt::Write as _;
+
+#[cfg(test)]
+mod tests;
+
+const STYLE: &str = include_str!("html/page.css");
+
+/// A number to look at first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyFigure {
+    /// What it is.
+    pub label: String,
+    /// The number as text.
+    pub value: String,
+    /// Its unit, shown small; may be empty.
+    pub unit: String,
+    /// What to compare it with; may be empty.
+    pub note: String,
+    /// Whether it reached what was promised; `None` when nothing was.
+    pub verdict: Option<Verdict>,
+}
+
+impl KeyFigure {
+    /// The figure `value` `unit` called `label`.
+    #[must_use]
+    pub fn new(label: &str, value: &str, unit: &str) -> Self {
+        Self { label: label.to_owned(), value: value.to_owned(), unit: unit.to_owned(), ..Self::default() }
+    }
+
+    /// With something to compare it with.
+    #[must_use]
+    pub fn note(mut self, note: &str) -> Self {
+        note.clone_into(&mut self.note);
+        self
+    }
+
+    /// With a verdict.
+    #[must_use]
+    pub fn verdict(mut self, verdict: Verdict) -> Self {
+        self.verdict = Some(verdict);
+        self
+    }
+}
+
+/// Whether a promise was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Kept.
+    Good,
+    /// Not kept.
+    Bad,
+}
+
+impl Verdict {
+    /// `Good` when `holds`.
+    #[must_use]
+    pub fn of(holds: bool) -> Self {
+        if holds { Self::Good } else { Self::Bad }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// A picture inside the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Such as `image/jpeg`.
+    pub media_type: &'static str,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+    /// What it shows, for those who do not see it.
+    pub alt: String,
+    /// Text below it.
+    pub caption: String,
+}
+
+/// The page under construction: blocks appear in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct HtmlReport {
+    title: String,
+    headline: String,
+    lead: String,
+    figures: Vec<KeyFigure>,
+    body: String,
+    run: Option<RunInfo>,
+}
+
+impl HtmlReport {
+    /// A page called `title`.
+    #[must_use]
+    pub fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), ..Self::default() }
+    }
+
+    /// The one sentence that a reader should take away, with the number in it.
+    pub fn headline(&mut self, sentence: &str) -> &mut Self {
+        sentence.clone_into(&mut self.headline);
+        self
+    }
+
+    /// A few sentences under the headline: what was done.
+    pub fn lead(&mut self, text: &str) -> &mut Self {
+        text.clone_into(&mut self.lead);
+        self
+    }
+
+    /// Adds a card.
+    pub fn card(&mut self, figure: KeyFigure) -> &mut Self {
+        self.figures.push(figure);
+        self
+    }
+
+    /// Begins a section.
+    pub fn section(&mut self, heading: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<h2>{}</h2>", markup(heading));
+        self
+    }
+
+    /// Adds a paragraph.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        let _ = writeln!(self.body, "<p>{}</p>", markup(text));
+        self
+    }
+
+    /// Adds a plot with its title above and `caption` below.
+    pub fn figure(&mut self, plot: &dyn Plot, caption: &str) -> &mut Self {
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"panel\"><h3>{}</h3>\n<div class=\"scroll\">{}</div>{}</figure>",
+            markup(plot.title()),
+            plot.svg(),
+            caption_of(caption),
+        );
+        self
+    }
+
+    /// Adds a table with `caption` below.
+    pub fn table(&mut self, table: &Table, caption: &str) -> &mut Self {
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"panel\">{}{}</figure>",
+            table.to_html(),
+            caption_of(caption)
+        );
+        self
+    }
+
+    /// Adds pictures side by side.
+    pub fn images(&mut self, images: &[Image]) -> &mut Self {
+        self.body.push_str("<div class=\"stills\">\n");
+        for image in images {
+            let _ = writeln!(
+                self.body,
+                "<figure><img src=\"data:{};base64,{}\" alt=\"{}\">{}</figure>",
+                markup(image.media_type),
+                base64(&image.bytes),
+                markup(&image.alt),
+                caption_of(&image.caption),
+            );
+        }
+        self.body.push_str("</div>\n");
+        self
+    }
+
+    /// Adds the table of `made`'s claims and takes over how it was made.
+    pub fn reproduction(&mut self, made: &Reproduction, caption: &str) -> &mut Self {
+        self.table(&made.table(), caption);
+        self.made(&made.run)
+    }
+
+    /// Says at the end of the page how it was made.
+    pub fn made(&mut self, run: &RunInfo) -> &mut Self {
+        self.run = Some(run.clone());
+        self
+    }
+
+    /// The whole page.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'; img-src data:\">\n<title>{title}</title>\n\
+             <style>\n{page}{plots}</style></head>\n<body><main>\n\
+             <header><p class=\"kicker\">{MARK}<span>Tributary</span> {title}</p>\n",
+            title = markup(&self.title),
+            page = STYLE,
+            plots = plot::STYLE,
+        );
+        if !self.headline.is_empty() {
+            let _ = writeln!(out, "<h1>{}</h1>", markup(&self.headline));
+        }
+        if !self.lead.is_empty() {
+            let _ = writeln!(out, "<p class=\"lead\">{}</p>", markup(&self.lead));
+        }
+        out.push_str("</header>\n");
+        self.warning(&mut out);
+        self.cards(&mut out);
+        out.push_str(&self.body);
+        if let Some(run) = &self.run {
+            how_it_was_made(&mut out, run);
+        }
+        out.push_str("</main></body></html>\n");
+        out
+    }
+
+    /// A run that its own audit calls invalid says so before any number.
+    fn warning(&self, out: &mut String) {
+        if let Some(audit) = self.run.as_ref().and_then(|r| r.audit.as_ref()).filter(|a| !a.valid) {
+            let _ = writeln!(
+                out,
+                "<p class=\"warning\" role=\"alert\"><strong>This run is not valid.</strong> {}</p>",
+                markup(&audit.detail)
+            );
+        }
+    }
+
+    fn cards(&self, out: &mut String) {
+        if self.figures.is_empty() {
+            return;
+        }
+        out.push_str("<dl class=\"cards\">\n");
+        for figure in &self.figures {
+            let class = figure.verdict.map_or("", Verdict::class);
+            let sign = match figure.verdict {
+                Some(Verdict::Good) => "<i class=\"sign\" title=\"promise kept\">✓</i>",
+                Some(Verdict::Bad) => "<i class=\"sign\" title=\"promise not kept\">✗</i>",
+                None => "",
+            };
+            let _ = writeln!(
+                out,
+                "<div class=\"card {class}\"><dt>{}{sign}</dt><dd><b>{}</b> <span>{}</span>{}</dd></div>",
+                markup(&figure.label),
+                markup(&figure.value),
+                markup(&figure.unit),
+                if figure.note.is_empty() {
+                    String::new()
+                } else {
+                    format!("<small>{}</small>", markup(&figure.note))
+                },
+            );
+        }
+        out.push_str("</dl>\n");
+    }
+}
+
+/// Three streams that become one.
+const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><path d=\"M2 6C12 6 12 16 30 16M2 \
+                    16H30M2 26C12 26 12 16 30 16\"/></svg>";
+
+fn caption_of(caption: &str) -> String {
+    if caption.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>", markup(caption)) }
+}
+
+fn how_it_was_made(out: &mut String, run: &RunInfo) {
+    out.push_str("<section class=\"made\"><h2>How this was made</h2>\n");
+    if !run.command.is_empty() {
+        let _ = writeln!(out, "<pre><code>{}</code></pre>", markup(&run.command));
+    }
+    out.push_str("<dl>\n");
+    let mut entry = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", markup(name), markup(value));
+        }
+    };
+    entry("version", &run.version);
+    entry("commit", run.commit.as_deref().unwrap_or_default());
+    entry("started", run.started.as_deref().unwrap_or_default());
+    entry("took", &run.seconds.map(|s| format!("{s:.0} s")).unwrap_or_default());
+    entry("seeds", &run.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "));
+    entry("congestion control", &run.congestion);
+    entry("kernel", &run.kernel);
+    entry("machine", &run.machine);
+    for (name, value) in &run.configuration {
+        entry(name, value);
+    }
+    if let Some(audit) = &run.audit {
+        let verdict = if audit.valid { "valid" } else { "NOT VALID" };
+        entry("emulator audit", &format!("{verdict}: {}", audit.detail));
+    }
+    out.push_str("</dl></section>\n");
+}

@@ -1,0 +1,240 @@
+//! The result schema: what every experiment writes as JSON, and what reports are made from.
+//!
+//! A claim is an inequality, never an equality: a reproduction holds or it does not, and says by how much.
+
+use crate::table::{Cell, Column, Table};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A closed interval in the unit of the number it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The inequality that a measured value has to satisfy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expectation {
+    /// At least this.
+    AtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+    /// Between the two, ends included.
+    Between(f64, f64),
+}
+
+impl Expectation {
+    /// Whether `measured` satisfies the inequality; a value that is not finite never does.
+    #[must_use]
+    pub fn holds(self, measured: f64) -> bool {
+        measured.is_finite()
+            && match self {
+                Self::AtLeast(bound) => measured >= bound,
+                Self::AtMost(bound) => measured <= bound,
+                Self::Between(low, high) => (low..=high).contains(&measured),
+            }
+    }
+}
+
+/// One sentence of a paper or one promise of the product, beside what this run measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Short and stable, such as `los-goodput-vs-sum`.
+    pub id: String,
+    /// The claim in words, with its unit.
+    pub claim: String,
+    /// The paper's value in the unit of `measured`, where it gives one.
+    pub paper: Option<f64>,
+    /// The median over the runs; `null` when no run gave a value.
+    pub measured: Option<f64>,
+    /// Spread over the runs, such as the smallest and largest or a confidence interval.
+    pub interval: Option<Interval>,
+    /// Whether the inequality holds for `measured`.
+    pub holds: bool,
+    /// The inequality itself.
+    pub expected: Option<Expectation>,
+    /// The unit of all the numbers, empty for a ratio.
+    #[serde(default)]
+    pub unit: String,
+}
+
+impl Claim {
+    /// A claim judged by `expected`; a value that is missing or not finite does not hold.
+    #[must_use]
+    pub fn judge(id: &str, claim: &str, measured: Option<f64>, expected: Expectation) -> Self {
+        let measured = measured.filter(|m| m.is_finite());
+        Self {
+            id: id.to_owned(),
+            claim: claim.to_owned(),
+            paper: None,
+            measured,
+            interval: None,
+            holds: measured.is_some_and(|m| expected.holds(m)),
+            expected: Some(expected),
+            unit: String::new(),
+        }
+    }
+
+    /// With the paper's value.
+    #[must_use]
+    pub fn paper(mut self, value: f64) -> Self {
+        self.paper = Some(value).filter(|v| v.is_finite());
+        self
+    }
+
+    /// With the spread over the runs.
+    #[must_use]
+    pub fn interval(mut self, interval: Option<Interval>) -> Self {
+        self.interval = interval.filter(|i| i.low.is_finite() && i.high.is_finite());
+        self
+    }
+
+    /// With the unit of its numbers.
+    #[must_use]
+    pub fn unit(mut self, unit: &str) -> Self {
+        unit.clone_into(&mut self.unit);
+        self
+    }
+}
+
+/// How a result was made: enough to make it again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The command line as it was typed.
+    pub command: String,
+    /// Version of the program.
+    pub version: String,
+    /// Commit of the source, when known.
+    pub commit: Option<String>,
+    /// When the run began, RFC 3339, UTC.
+    pub started: Option<String>,
+    /// Wall time of the run, in seconds.
+    pub seconds: Option<f64>,
+    /// Every random choice derives from these.
+    pub seeds: Vec<u64>,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processor, number of cores, memory.
+    pub machine: String,
+    /// Congestion control of every transport in the comparison, as asserted on both ends.
+    pub congestion: String,
+    /// Everything else that was set: scenario, queue, round-trip times, …; shown in this order.
+    pub configuration: BTreeMap<String, String>,
+    /// What the emulator's own audit says; `None` when nothing was emulated.
+    pub audit: Option<Audit>,
+}
+
+/// The emulator's judgement of its own run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Whether the links were as the scenario says, so that the numbers mean something.
+    pub valid: bool,
+    /// Why, with numbers.
+    pub detail: String,
+}
+
+/// The result of reproducing one paper.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reproduction {
+    /// What is reproduced, such as `fbdt`.
+    pub name: String,
+    /// Every claim with its verdict.
+    pub claims: Vec<Claim>,
+    /// How it was made.
+    pub run: RunInfo,
+}
+
+impl Reproduction {
+    /// Whether there are claims and every one holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !self.claims.is_empty() && self.claims.iter().all(|c| c.holds)
+    }
+
+    /// The table "paper, this run".
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(&self.name).columns([
+            Column::left("claim"),
+            Column::right("paper"),
+            Column::right("this run"),
+            Column::right("interval"),
+            Column::left("unit"),
+            Column::left("holds"),
+        ]);
+        for claim in &self.claims {
+            table.push([
+                Cell::text(&claim.claim),
+                Cell::optional(claim.paper.map(short)),
+                Cell::optional(claim.measured.map(short)).strong(),
+                Cell::optional(claim.interval.map(|i| format!("{} – {}", short(i.low), short(i.high)))),
+                Cell::text(&claim.unit),
+                if claim.holds { Cell::text("yes").good() } else { Cell::text("NO").bad() },
+            ]);
+        }
+        table
+    }
+}
+
+/// A number with three significant figures or all its whole digits.
+pub(crate) fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    match value.abs() {
+        v if v >= 99.95 || v == 0.0 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.01 => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_without_a_value_never_holds() {
+        assert!(!Claim::judge("a", "b", None, Expectation::AtMost(1.0)).holds);
+        let nan = Claim::judge("a", "b", Some(f64::NAN), Expectation::AtLeast(0.0));
+        assert!(!nan.holds);
+        assert_eq!(nan.measured, None);
+        assert!(!Reproduction::default().holds());
+    }
+
+    #[test]
+    fn inequalities_include_their_ends() {
+        assert!(Expectation::AtLeast(0.97).holds(0.97));
+        assert!(Expectation::AtMost(120.0).holds(120.0));
+        assert!(!Expectation::Between(1.0, 2.0).holds(2.1));
+    }
+
+    #[test]
+    fn json_has_the_agreed_fields_and_round_trips() {
+        let claim = Claim::judge("los", "LoS", Some(183.0), Expectation::AtLeast(180.0))
+            .paper(192.0)
+            .unit("Mbit/s")
+            .interval(Some(Interval { low: 181.0, high: 184.5 }));
+        let made = Reproduction { name: "fbdt".into(), claims: vec![claim], run: RunInfo::default() };
+        let json = serde_json::to_value(&made).unwrap();
+        let first = &json["claims"][0];
+        for field in ["id", "claim", "paper", "measured", "interval", "holds"] {
+            assert!(first.get(field).is_some(), "{field}");
+        }
+        assert_eq!(serde_json::from_value::<Reproduction>(json).unwrap(), made);
+        assert!(made.holds());
+        assert!(made.table().to_text().contains("yes"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(short(1380.4), "1380");
+        assert_eq!(short(47.25), "47.2");
+        assert_eq!(short(1.234), "1.23");
+        assert_eq!(short(f64::NAN), "–");
+    }
+}

@@ -1,0 +1,178 @@
+//! Descriptive statistics of samples: no units of their own, the result has the samples' unit.
+//!
+//! Every function ignores samples that are not finite and answers `None` when none is left, so that no
+//! NaN reaches a table or a plot. Quantiles interpolate linearly between order statistics (Hyndman and
+//! Fan 1996, definition 7, the default of R and NumPy).
+
+use core::time::Duration;
+use tributary_types::Rng;
+
+pub use crate::schema::Interval;
+
+#[cfg(test)]
+mod tests;
+
+/// The finite samples in ascending order.
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut finite: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    finite
+}
+
+/// Arithmetic mean.
+#[must_use]
+pub fn mean(samples: &[f64]) -> Option<f64> {
+    let (sum, count) =
+        samples.iter().filter(|v| v.is_finite()).fold((0.0, 0_u32), |(sum, count), v| (sum + v, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// Standard deviation of the population the samples come from (divides by n − 1); needs two samples.
+#[must_use]
+pub fn deviation(samples: &[f64]) -> Option<f64> {
+    let finite = sorted(samples);
+    let mean = mean(&finite)?;
+    let squares: f64 = finite.iter().map(|v| (v - mean).powi(2)).sum();
+    (finite.len() > 1).then(|| (squares / (finite.len() - 1) as f64).sqrt())
+}
+
+/// The middle sample, or the mean of the middle two.
+#[must_use]
+pub fn median(samples: &[f64]) -> Option<f64> {
+    percentile(samples, 50.0)
+}
+
+/// The value below which `percent` (0 to 100, clamped) of the samples lie.
+#[must_use]
+pub fn percentile(samples: &[f64], percent: f64) -> Option<f64> {
+    percentile_of_sorted(&sorted(samples), percent)
+}
+
+fn percentile_of_sorted(sorted: &[f64], percent: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 50.0 };
+    let place = percent / 100.0 * last as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (place - place.floor()) * (sorted[above] - sorted[below]))
+}
+
+/// The tenth percentile: what the worst tenth of the samples stays under.
+#[must_use]
+pub fn p10(samples: &[f64]) -> Option<f64> {
+    percentile(samples, 10.0)
+}
+
+/// The smallest sample.
+#[must_use]
+pub fn minimum(samples: &[f64]) -> Option<f64> {
+    sorted(samples).first().copied()
+}
+
+/// The largest sample.
+#[must_use]
+pub fn maximum(samples: &[f64]) -> Option<f64> {
+    sorted(samples).last().copied()
+}
+
+/// The empirical distribution: (value, share of samples ≤ value), ascending, one point a distinct value.
+#[must_use]
+pub fn cdf(samples: &[f64]) -> Vec<(f64, f64)> {
+    let sorted = sorted(samples);
+    let mut points: Vec<(f64, f64)> = Vec::with_capacity(sorted.len());
+    for (i, value) in sorted.iter().enumerate() {
+        let share = (i + 1) as f64 / sorted.len() as f64;
+        match points.last_mut() {
+            Some(last) if last.0 == *value => last.1 = share,
+            _ => points.push((*value, share)),
+        }
+    }
+    points
+}
+
+/// The 95 % confidence interval of the mean by Student's t; needs two samples.
+#[must_use]
+pub fn mean_interval(samples: &[f64]) -> Option<Interval> {
+    let finite = sorted(samples);
+    let centre = mean(&finite)?;
+    let half = t_quantile(finite.len().checked_sub(1)?) * deviation(&finite)? / (finite.len() as f64).sqrt();
+    Some(Interval { low: centre - half, high: centre + half })
+}
+
+/// The 0.975 quantile of Student's t for `freedom` degrees of freedom, rounded up between table rows.
+fn t_quantile(freedom: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
+    ];
+    match freedom {
+        0 => TABLE[0],
+        1..=30 => TABLE[freedom - 1],
+        31..=60 => 2.042,
+        61..=120 => 2.000,
+        _ => 1.980,
+    }
+}
+
+/// The 95 % percentile-bootstrap interval of `statistic` (Efron 1979): `rounds` resamples drawn from `seed`.
+///
+/// With fewer than two finite samples there is nothing to resample and the answer is `None`.
+pub fn bootstrap_interval(
+    samples: &[f64],
+    statistic: impl Fn(&[f64]) -> Option<f64>,
+    rounds: u32,
+    seed: u64,
+) -> Option<Interval> {
+    let finite = sorted(samples);
+    if finite.len() < 2 {
+        return None;
+    }
+    let mut rng = Rng::new(seed);
+    let mut resample = vec![0.0; finite.len()];
+    let mut results = Vec::with_capacity(rounds as usize);
+    for _ in 0..rounds {
+        resample.fill_with(|| finite[rng.below(finite.len() as u64) as usize]);
+        results.extend(statistic(&resample));
+    }
+    let results = sorted(&results);
+    Some(Interval { low: percentile_of_sorted(&results, 2.5)?, high: percentile_of_sorted(&results, 97.5)? })
+}
+
+/// The longest time without an arrival in `[from, to]`; `arrivals` need not be sorted and may lie outside.
+///
+/// All times and the answer are in the same unit, seconds by convention.
+#[must_use]
+pub fn longest_silence(arrivals: &[f64], from: f64, to: f64) -> f64 {
+    let mut last = from;
+    let mut longest = 0.0_f64;
+    for at in sorted(arrivals).into_iter().filter(|at| (from..=to).contains(at)) {
+        longest = longest.max(at - last);
+        last = at;
+    }
+    longest.max(to - last).max(0.0)
+}
+
+/// Goodput of each whole second, in Mbit/s (10⁶ bits), from bytes counted in equal bins.
+///
+/// A second that the bins do not cover to its end is left out: half a second of data is no second.
+#[must_use]
+pub fn mbps_per_second(bytes_per_bin: &[u64], bin: Duration) -> Vec<f64> {
+    let bins_per_second = Duration::from_secs(1).as_nanos().checked_div(bin.as_nanos()).unwrap_or(0) as usize;
+    if bins_per_second == 0 {
+        return Vec::new();
+    }
+    bytes_per_bin
+        .chunks_exact(bins_per_second)
+        .map(|second| second.iter().map(|b| *b as f64).sum::<f64>() * 8.0 / 1e6)
+        .collect()
+}
+
+/// Fairness of shares by Jain's index (1984): 1 when all are equal, 1/n when one has everything.
+#[must_use]
+pub fn fairness(shares: &[f64]) -> Option<f64> {
+    let finite = sorted(shares);
+    let squares: f64 = finite.iter().map(|v| v * v).sum();
+    let sum: f64 = finite.iter().sum();
+    (squares > 0.0).then(|| sum * sum / (finite.len() as f64 * squares))
+}

@@ -1,0 +1,83 @@
+//! Every expected number here was worked out by hand.
+
+use super::*;
+
+fn close(a: Option<f64>, b: f64) {
+    let a = a.expect("there are samples");
+    assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+}
+
+#[test]
+fn mean_median_and_percentiles_of_a_known_set() {
+    let samples = [4.0, 1.0, 3.0, 2.0];
+    close(mean(&samples), 2.5);
+    close(median(&samples), 2.5);
+    close(percentile(&samples, 0.0), 1.0);
+    close(percentile(&samples, 100.0), 4.0);
+    close(percentile(&samples, 25.0), 1.75); // place 0.75 between 1 and 2
+    close(p10(&samples), 1.3); // place 0.3
+    close(p10(&(0..=10).map(f64::from).collect::<Vec<_>>()), 1.0);
+    close(deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), (32.0_f64 / 7.0).sqrt());
+}
+
+#[test]
+fn what_is_not_finite_is_ignored_and_nothing_gives_none() {
+    let broken = [f64::NAN, 5.0, f64::INFINITY];
+    close(mean(&broken), 5.0);
+    close(median(&broken), 5.0);
+    close(maximum(&broken), 5.0);
+    assert_eq!(mean(&[]), None);
+    assert_eq!(percentile(&[f64::NAN], 10.0), None);
+    assert_eq!(deviation(&[1.0]), None);
+    assert_eq!(mean_interval(&[1.0]), None);
+    assert_eq!(bootstrap_interval(&[1.0], median, 100, 1), None);
+    assert!(cdf(&[f64::NAN]).is_empty());
+    close(percentile(&[1.0, 2.0, 3.0], f64::NAN), 2.0);
+}
+
+#[test]
+fn cdf_merges_equal_values_and_ends_at_one() {
+    assert_eq!(cdf(&[3.0, 1.0, 1.0, 2.0]), vec![(1.0, 0.5), (2.0, 0.75), (3.0, 1.0)]);
+}
+
+#[test]
+fn t_interval_of_three_seeds() {
+    // Mean 10, deviation 1, n = 3: half width 4.303 / √3 = 2.484.
+    let interval = mean_interval(&[9.0, 10.0, 11.0]).unwrap();
+    assert!((interval.low - 7.5157).abs() < 1e-3 && (interval.high - 12.4843).abs() < 1e-3, "{interval:?}");
+}
+
+#[test]
+fn bootstrap_is_repeatable_and_brackets_the_median() {
+    let samples: Vec<f64> = (0..101).map(f64::from).collect();
+    let a = bootstrap_interval(&samples, median, 500, 7).unwrap();
+    assert_eq!(Some(a), bootstrap_interval(&samples, median, 500, 7));
+    assert!(a.low < 50.0 && a.high > 50.0 && a.low > 30.0 && a.high < 70.0, "{a:?}");
+    // All samples equal: the interval is that point.
+    assert_eq!(bootstrap_interval(&[4.0; 5], mean, 50, 1), Some(Interval { low: 4.0, high: 4.0 }));
+}
+
+#[test]
+fn silence_counts_both_ends_and_ignores_arrivals_outside() {
+    assert_eq!(longest_silence(&[1.0, 1.5, 4.0], 0.0, 5.0), 2.5);
+    assert_eq!(longest_silence(&[2.5], 0.0, 10.0), 7.5);
+    assert_eq!(longest_silence(&[], 1.0, 3.0), 2.0);
+    assert_eq!(longest_silence(&[100.0], 0.0, 3.0), 3.0);
+    assert_eq!(longest_silence(&[], 3.0, 1.0), 0.0);
+}
+
+#[test]
+fn only_whole_seconds_count() {
+    // Ten bins of 100 ms with 125 000 B each: 1.25 MB a second = 10 Mbit/s; the last half second is dropped.
+    let bins = [125_000_u64; 15];
+    assert_eq!(mbps_per_second(&bins, Duration::from_millis(100)), vec![10.0]);
+    assert!(mbps_per_second(&bins, Duration::ZERO).is_empty());
+    assert!(mbps_per_second(&bins, Duration::from_secs(2)).is_empty());
+}
+
+#[test]
+fn fairness_has_its_two_extremes() {
+    close(fairness(&[3.0, 3.0, 3.0, 3.0]), 1.0);
+    close(fairness(&[8.0, 0.0, 0.0, 0.0]), 0.25);
+    assert_eq!(fairness(&[0.0, 0.0]), None);
+}
