@@ -1,1 +1,38 @@
 //! Link emulator between real kernel stacks: namespaces and TUN devices driven by the link model.
+//!
+//! ```no_run
+//! use tributary_emu::{Network, Side, isolate};
+//! use tributary_link::Scenario;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! isolate()?; // before any thread
+//! let network = Network::start(&Scenario::builtin("mobility")?)?;
+//! let mut server = network.command(Side::Server, "iperf3").args(["-s", "-1"]).spawn()?;
+//! network.command(Side::Client, "iperf3").args(["-c", "10.77.2.1", "-R"]).status()?;
+//! server.wait()?;
+//! println!("{}", network.audit()?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Linux only. How it works and how exact it is: `docs/models/emulator.md`.
+
+mod audit;
+mod clock;
+mod forward;
+mod frame;
+mod histogram;
+mod isolate;
+mod log;
+mod namespace;
+mod netlink;
+mod network;
+mod sys;
+mod tun;
+
+pub use audit::{Audit, LinkAudit, Verdict};
+pub use forward::ForwardOptions;
+pub use histogram::Percentiles;
+pub use isolate::{IsolateError, is_isolated, isolate};
+pub use log::{LinkSample, SAMPLE_EVERY};
+pub use network::{Network, NetworkError, Side};

@@ -1,0 +1,289 @@
+//! The forwarding thread: reads TUN devices, drives the links in wall time, writes TUN devices.
+//!
+//! One thread for all paths. It sleeps until shortly before a link has something due, and looks at
+//! the devices without sleeping for the rest of that time where another core is there for the others.
+
+use crate::audit::{Account, Counters};
+use crate::clock::Clock;
+use crate::frame::{BUFFER, Frame, Pool, Scratch, VIRTIO};
+use crate::log::{LinkLog, SAMPLE_EVERY};
+use crate::sys::{self, Epoll};
+use crate::tun::Tun;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender};
+use tributary_link::{Direction, Link, Scenario};
+use tributary_types::Instant;
+
+/// Packets read from one device before the links are served again.
+const BATCH: usize = 32;
+const CONTROL: u64 = u64::MAX;
+
+/// What the owner asks of the thread.
+pub(crate) enum Order {
+    /// Start the scenario again, now: fresh links, time zero, counters at zero.
+    Rewind(Sender<()>),
+    /// Report.
+    Report(Sender<Report>),
+    /// End.
+    Stop,
+}
+
+/// What the thread knows.
+pub(crate) struct Report {
+    pub(crate) account: Account,
+    pub(crate) log: LinkLog,
+    pub(crate) probes: Vec<Probe>,
+}
+
+/// The model's view of one probe datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) number: u64,
+    /// Delay the model asked for: from reading it to when it was due.
+    pub(crate) asked: Duration,
+}
+
+/// How the thread is to work.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardOptions {
+    /// How long before a deadline the thread wakes up and looks without sleeping.
+    /// Zero when no core is spare.
+    pub spin: Duration,
+    /// Whether to ask for real-time priority.
+    pub real_time: bool,
+    /// UDP datagrams to this port are logged with the delay the model asked for.
+    pub probe_port: Option<u16>,
+}
+
+impl Default for ForwardOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = Duration::from_micros(if cores > 1 { 60 } else { 0 });
+        Self { spin, real_time: true, probe_port: None }
+    }
+}
+
+/// One direction of one path.
+struct Lane {
+    link: Link<Rc<Frame>>,
+    /// Index of the device it reads and of the one it writes.
+    from: usize,
+    to: usize,
+}
+
+/// Everything the thread owns.
+pub(crate) struct Forwarder {
+    scenario: Scenario,
+    options: ForwardOptions,
+    clock: Clock,
+    /// Client and server device of path 0, of path 1, …
+    tuns: Vec<Tun>,
+    /// Down and up of path 0, of path 1, … Lane i reads device i ^ 1 and writes device i.
+    lanes: Vec<Lane>,
+    epoll: Epoll,
+    orders: Receiver<Order>,
+    wake: OwnedFd,
+    pool: Rc<Pool>,
+    buffer: Vec<u8>,
+    counters: Counters,
+    log: LinkLog,
+    next_sample: Instant,
+    probes: Vec<Probe>,
+    cpu_at_start: u64,
+    ready: Vec<bool>,
+}
+
+fn lanes(scenario: &Scenario) -> Vec<Lane> {
+    let both = |path| [(path, Direction::Down), (path, Direction::Up)];
+    (0..scenario.paths.len())
+        .flat_map(both)
+        .enumerate()
+        .map(|(i, (path, direction))| Lane { link: scenario.link(path, direction), from: i ^ 1, to: i })
+        .collect()
+}
+
+impl Forwarder {
+    /// Prepares the thread; call on the thread that will run it. `tuns` are the client's and the
+    /// server's device of each path in turn.
+    pub(crate) fn new(
+        scenario: Scenario,
+        options: ForwardOptions,
+        tuns: Vec<Tun>,
+        clock: Clock,
+        (orders, wake): (Receiver<Order>, OwnedFd),
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        for (i, tun) in tuns.iter().enumerate() {
+            epoll.watch(tun.raw(), i as u64)?;
+        }
+        epoll.watch(wake.as_raw_fd(), CONTROL)?;
+        let ready = vec![false; tuns.len()];
+        Ok(Self {
+            lanes: lanes(&scenario),
+            scenario,
+            options,
+            clock,
+            tuns,
+            epoll,
+            orders,
+            wake,
+            pool: Rc::default(),
+            buffer: vec![0; BUFFER],
+            counters: Counters::default(),
+            log: LinkLog::default(),
+            next_sample: Instant::ZERO,
+            probes: Vec::new(),
+            cpu_at_start: 0,
+            ready,
+        })
+    }
+
+    /// Forwards until told to stop.
+    pub(crate) fn run(mut self) {
+        sys::exact_timers();
+        self.counters.real_time = self.options.real_time && sys::become_real_time().is_ok();
+        self.cpu_at_start = sys::thread_cpu_nanos();
+        let mut scratch = Scratch::new();
+        loop {
+            let woke = self.clock.now();
+            self.ingress();
+            self.egress(&mut scratch);
+            let now = self.clock.now();
+            if now >= self.next_sample {
+                self.sample(now);
+            }
+            self.counters.turn(now.saturating_since(woke));
+            if !self.wait() {
+                return;
+            }
+        }
+    }
+
+    /// Reads every device that is ready into its link.
+    fn ingress(&mut self) {
+        for lane in &mut self.lanes {
+            if !core::mem::take(&mut self.ready[lane.from]) {
+                continue;
+            }
+            let tun = &self.tuns[lane.from];
+            let mut read = 0;
+            while read < BATCH {
+                let Ok(length) = tun.read(&mut self.buffer) else { break };
+                read += 1;
+                let now = self.clock.now();
+                match Frame::take(&mut self.buffer, length, &self.pool) {
+                    Ok(frame) => _ = lane.link.push(now, frame.into_packet()),
+                    Err(_) => self.counters.malformed += 1,
+                }
+            }
+            self.counters.batch(read, read == BATCH);
+        }
+    }
+
+    /// Writes everything that is due.
+    fn egress(&mut self, scratch: &mut Scratch) {
+        for lane in &mut self.lanes {
+            let tun = &self.tuns[lane.to];
+            while let Some(chunk) = lane.link.poll(self.clock.now()) {
+                let (head, tail) = chunk.handle.chunk(chunk.first, chunk.count, scratch);
+                let written = tun.write(head, tail);
+                let late = self.clock.now().saturating_since(chunk.due);
+                self.counters.delivered(late, u64::from(chunk.count));
+                if let Err(error) = written {
+                    self.counters.write_failed(&error);
+                }
+                if let Some(port) = self.options.probe_port
+                    && let Some((to, number)) = chunk.handle.udp_probe()
+                    && to == port
+                {
+                    let asked = chunk.due.saturating_since(chunk.arrived);
+                    self.probes.push(Probe { number, asked });
+                }
+            }
+        }
+    }
+
+    /// Sleeps, or looks around, until there is something to do; false when told to stop.
+    fn wait(&mut self) -> bool {
+        let deadline = self.lanes.iter().filter_map(|lane| lane.link.poll_timeout()).min();
+        let deadline = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
+        loop {
+            let now = self.clock.now();
+            let left = deadline.saturating_since(now);
+            let sleep = left.saturating_sub(self.options.spin);
+            let mut control = false;
+            let mut any = false;
+            for token in self.epoll.wait(Some(sleep)) {
+                any = true;
+                match token {
+                    CONTROL => control = true,
+                    i => self.ready[i as usize] = true,
+                }
+            }
+            if control && !self.obey() {
+                return false;
+            }
+            let woke = self.clock.now();
+            if !any && !sleep.is_zero() {
+                self.counters.timer(woke.saturating_since(now + sleep));
+            }
+            if any || woke >= deadline {
+                return true;
+            }
+        }
+    }
+
+    /// Carries out the owner's orders; false when told to stop.
+    fn obey(&mut self) -> bool {
+        let mut count = [0; 8];
+        let _ = sys::read(self.wake.as_raw_fd(), &mut count);
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Rewind(done) => {
+                    self.rewind();
+                    let _ = done.send(());
+                }
+                Order::Report(to) => _ = to.send(self.report()),
+                Order::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn rewind(&mut self) {
+        // What is still in a device was sent under the old clock: it must not enter the new links.
+        for tun in &self.tuns {
+            while tun.read(&mut self.buffer).is_ok_and(|length| length > VIRTIO) {}
+        }
+        self.clock.restart();
+        self.lanes = lanes(&self.scenario);
+        let real_time = self.counters.real_time;
+        self.counters = Counters::default();
+        self.counters.real_time = real_time;
+        self.log = LinkLog::default();
+        self.next_sample = Instant::ZERO;
+        self.probes.clear();
+        self.cpu_at_start = sys::thread_cpu_nanos();
+    }
+
+    fn sample(&mut self, now: Instant) {
+        let stats = self.lanes.iter().map(|lane| *lane.link.stats());
+        self.log.push(now, stats);
+        while self.next_sample <= now {
+            self.next_sample += SAMPLE_EVERY;
+        }
+    }
+
+    fn report(&self) -> Report {
+        let account = Account {
+            counters: self.counters.clone(),
+            elapsed: self.clock.now(),
+            cpu: Duration::from_nanos(sys::thread_cpu_nanos() - self.cpu_at_start),
+            links: self.lanes.iter().map(|lane| *lane.link.stats()).collect(),
+        };
+        Report { account, log: self.log.clone(), probes: self.probes.clone() }
+    }
+}

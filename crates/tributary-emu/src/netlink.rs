@@ -1,0 +1,146 @@
+//! The few rtnetlink requests the emulator makes, each acknowledged by the kernel (RFC 3549 framing).
+
+use crate::sys;
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+// Values of linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/fib_rules.h.
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const RTA_OIF: u16 = 4;
+const FRA_SRC: u16 = 2;
+const FRA_PRIORITY: u16 = 6;
+const FR_ACT_TO_TABLE: u8 = 1;
+const NO_DUPLICATE_ADDRESS_DETECTION: u8 = 0x02;
+
+/// A request under construction.
+struct Request(Vec<u8>);
+
+impl Request {
+    fn new(kind: u16, flags: i32, body: &[u8]) -> Self {
+        let mut bytes = vec![0; 16];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(body);
+        Self(bytes)
+    }
+
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        let length = (4 + value.len()) as u16;
+        self.0.extend_from_slice(&length.to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+}
+
+fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (libc::AF_INET as u8, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (libc::AF_INET6 as u8, v6.octets().to_vec()),
+    }
+}
+
+/// The index of an interface of this thread's network namespace.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name).map_err(io::Error::other)?;
+    // SAFETY: the name ends in NUL and outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Creation flags: fail when the thing exists.
+const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+
+/// A route socket in the network namespace of the thread that opened it.
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: takes no pointers.
+        let fd = sys::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+        // SAFETY: the descriptor was just created and belongs to nobody else.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Sends one request and reads its acknowledgement.
+    fn request(&mut self, request: Request) -> io::Result<()> {
+        let mut bytes = request.0;
+        let length = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        let fd = self.socket.as_raw_fd();
+        // SAFETY: the buffer is valid for its length.
+        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), 0) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut answer = [0_u8; 4096];
+        let n = sys::read(fd, &mut answer)?;
+        // struct nlmsgerr follows the 16-byte header: a negative errno, or zero.
+        match answer.get(16..20) {
+            Some(code) if n >= 20 => match i32::from_ne_bytes(code.try_into().expect("four bytes")) {
+                0 => Ok(()),
+                code => Err(io::Error::from_raw_os_error(-code)),
+            },
+            _ => Err(io::Error::other("short answer from the kernel")),
+        }
+    }
+
+    /// Brings an interface up or down; sets MTU and transmit queue length when given.
+    pub(crate) fn set_link(
+        &mut self,
+        name: &str,
+        up: bool,
+        mtu_and_queue: Option<(u32, u32)>,
+    ) -> io::Result<()> {
+        let index = interface_index(name)?;
+        let up_flag = libc::IFF_UP as u32;
+        let mut body = vec![0_u8; 16]; // struct ifinfomsg
+        body[4..8].copy_from_slice(&index.to_ne_bytes());
+        body[8..12].copy_from_slice(&(if up { up_flag } else { 0 }).to_ne_bytes());
+        body[12..16].copy_from_slice(&up_flag.to_ne_bytes());
+        let mut request = Request::new(libc::RTM_NEWLINK, 0, &body);
+        if let Some((mtu, queue)) = mtu_and_queue {
+            request = request.attribute(IFLA_MTU, &mtu.to_ne_bytes());
+            request = request.attribute(IFLA_TXQLEN, &queue.to_ne_bytes());
+        }
+        self.request(request)
+    }
+
+    /// Gives an interface an address, usable at once.
+    pub(crate) fn add_address(&mut self, name: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
+        let (family, bytes) = family_and_bytes(address);
+        let mut body = vec![family, prefix, NO_DUPLICATE_ADDRESS_DETECTION, 0]; // struct ifaddrmsg
+        body.extend_from_slice(&interface_index(name)?.to_ne_bytes());
+        let request = Request::new(libc::RTM_NEWADDR, CREATE, &body);
+        self.request(request.attribute(IFA_LOCAL, &bytes).attribute(IFA_ADDRESS, &bytes))
+    }
+
+    /// Sends everything *from* `source` out of the interface, through a routing table of its own.
+    pub(crate) fn route_by_source(&mut self, name: &str, source: IpAddr, table: u8) -> io::Result<()> {
+        let (family, bytes) = family_and_bytes(source);
+        let index = interface_index(name)?;
+        let scope = if source.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+        let mut body = vec![family, 0, 0, 0, table, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST];
+        body.extend_from_slice(&[0; 4]); // struct rtmsg ends with its flags
+        let route = Request::new(libc::RTM_NEWROUTE, CREATE, &body);
+        self.request(route.attribute(RTA_OIF, &index.to_ne_bytes()))?;
+        let bits = (bytes.len() * 8) as u8;
+        let mut body = vec![family, 0, bits, 0, table, 0, 0, FR_ACT_TO_TABLE]; // struct fib_rule_hdr
+        body.extend_from_slice(&[0; 4]);
+        let rule = Request::new(libc::RTM_NEWRULE, CREATE, &body);
+        let priority = 1000 + u32::from(table);
+        self.request(rule.attribute(FRA_SRC, &bytes).attribute(FRA_PRIORITY, &priority.to_ne_bytes()))
+    }
+}

@@ -1,0 +1,339 @@
+//! A running emulated network: a client and a server namespace joined by the scenario's paths.
+
+use crate::audit::Audit;
+use crate::clock::Clock;
+use crate::forward::{ForwardOptions, Forwarder, Order, Probe, Report};
+use crate::log::LinkSample;
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::sys;
+use crate::tun::Tun;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use thiserror::Error;
+use tributary_link::{Direction, Scenario, ScenarioError};
+use tributary_types::{DataSize, Instant};
+
+/// Largest packet on every path.
+const MTU: u32 = 1500;
+/// Packets that a device holds for us to read.
+const DEVICE_QUEUE: u32 = 10_000;
+
+/// One end of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The device with several radios.
+    Client,
+    /// What it talks to.
+    Server,
+}
+
+impl Side {
+    /// The address of this side on the path with this index (from zero): 10.77.*i*.2 for the client,
+    /// 10.77.*i*.1 for the server, *i* counted from one.
+    #[must_use]
+    pub fn address(self, path: usize) -> Ipv4Addr {
+        let host = if self == Self::Client { 2 } else { 1 };
+        Ipv4Addr::new(10, 77, path as u8 + 1, host)
+    }
+
+    /// The IPv6 address of this side: fd77:*i*::2 for the client, fd77:*i*::1 for the server.
+    #[must_use]
+    pub fn address6(self, path: usize) -> Ipv6Addr {
+        let host = if self == Self::Client { 2 } else { 1 };
+        Ipv6Addr::new(0xfd77, path as u16 + 1, 0, 0, 0, 0, 0, host)
+    }
+}
+
+/// Why a network could not be started or asked.
+#[derive(Debug, Error)]
+pub enum NetworkError {
+    /// The scenario is impossible.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Missing permission.
+    #[error(
+        "{doing}: {source}. Call `tributary_emu::isolate()` first, or run as root; /dev/net/tun must exist \
+         and be open to you"
+    )]
+    Permission {
+        /// What was being done.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Any other failure of the system.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// No such path.
+    #[error("no path is called `{name}`; there are {known}")]
+    UnknownPath {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The forwarding thread is gone.
+    #[error("the forwarding thread has ended")]
+    Stopped,
+}
+
+fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
+    let doing = doing.into();
+    move |source| {
+        let denied = matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOENT));
+        if denied {
+            NetworkError::Permission { doing, source }
+        } else {
+            NetworkError::System { doing, source }
+        }
+    }
+}
+
+/// A running network. Dropping it ends it and removes everything it made.
+#[derive(Debug)]
+pub struct Network {
+    scenario: Scenario,
+    client: Namespace,
+    server: Namespace,
+    clock: Clock,
+    orders: Sender<Order>,
+    wake: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Network {
+    /// Starts the network; the scenario's time begins now. See also [`Network::rewind`].
+    pub fn start(scenario: &Scenario) -> Result<Self, NetworkError> {
+        Self::start_with(scenario, ForwardOptions::default())
+    }
+
+    /// Starts the network with a forwarding thread that works as told.
+    pub fn start_with(scenario: &Scenario, options: ForwardOptions) -> Result<Self, NetworkError> {
+        scenario.check()?;
+        let namespace = || Namespace::create().map_err(system("creating a network namespace"));
+        let (client, server) = (namespace()?, namespace()?);
+        let mut tuns = Vec::new();
+        for (i, path) in scenario.paths.iter().enumerate() {
+            for (side, namespace) in [(Side::Client, &client), (Side::Server, &server)] {
+                let set_up = || interface(&path.name, side, i);
+                let doing = || format!("creating the TUN device {}", path.name);
+                let tun = namespace.run(set_up).map_err(system(doing()))?;
+                tuns.push(tun.map_err(system(doing()))?);
+            }
+        }
+        let clock = Clock::start();
+        let (orders, inbox) = channel();
+        let wake = sys::event_fd().map_err(system("creating an event descriptor"))?;
+        let woken = wake.try_clone().map_err(system("duplicating a descriptor"))?;
+        let starting = Starting { scenario: scenario.clone(), options, tuns, clock: clock.clone() };
+        let thread = starting.spawn(inbox, woken).map_err(system("starting the forwarding thread"))?;
+        Ok(Self { scenario: scenario.clone(), client, server, clock, orders, wake, thread: Some(thread) })
+    }
+
+    /// What the network was made of.
+    #[must_use]
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Scenario time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn namespace(&self, side: Side) -> &Namespace {
+        match side {
+            Side::Client => &self.client,
+            Side::Server => &self.server,
+        }
+    }
+
+    /// A command that will run on one side. It may be turned into a `tokio::process::Command`.
+    #[must_use]
+    pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
+        self.namespace(side).command(program)
+    }
+
+    /// Runs `work` on a new thread on one side and waits for it. Sockets made there stay there,
+    /// whoever uses them later, and so do threads started there (such as a runtime's workers).
+    pub fn run<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, NetworkError> {
+        self.namespace(side).run(work).map_err(system("entering a network namespace"))
+    }
+
+    /// Starts the scenario again: time zero is now, links are empty, the audit begins anew.
+    /// So that every contestant meets the same conditions.
+    pub fn rewind(&self) -> Result<(), NetworkError> {
+        self.ask(Order::Rewind)
+    }
+
+    /// Takes one side's interface of a path down or up, as a radio driver reports a lost link.
+    pub fn set_link_state(&self, side: Side, path: &str, up: bool) -> Result<(), NetworkError> {
+        let index = self.path_index(path)?;
+        let change = || {
+            let mut netlink = Netlink::open()?;
+            netlink.set_link(path, up, None)?;
+            if up { restore_addresses(&mut netlink, path, side, index) } else { Ok(()) }
+        };
+        let doing = format!("setting the state of {path}");
+        self.run(side, change)?.map_err(system(doing))
+    }
+
+    fn path_index(&self, name: &str) -> Result<usize, NetworkError> {
+        self.scenario.path(name).map(|(index, _)| index).ok_or_else(|| {
+            let known: Vec<&str> = self.scenario.paths.iter().map(|path| path.name.as_str()).collect();
+            NetworkError::UnknownPath { name: name.to_owned(), known: known.join(", ") }
+        })
+    }
+
+    /// What a link can carry between two moments of the scenario, in bytes of IP packets.
+    pub fn capacity(
+        &self,
+        path: &str,
+        direction: Direction,
+        from: Instant,
+        to: Instant,
+    ) -> Result<DataSize, NetworkError> {
+        Ok(self.scenario.capacity(self.path_index(path)?, direction, from, to))
+    }
+
+    /// What all paths together can carry in one direction.
+    #[must_use]
+    pub fn total_capacity(&self, direction: Direction, from: Instant, to: Instant) -> DataSize {
+        let paths = 0..self.scenario.paths.len();
+        let each = paths.map(|path| self.scenario.capacity(path, direction, from, to).as_bytes());
+        DataSize::from_bytes(each.sum())
+    }
+
+    /// The emulator's account of itself since the start or the last rewind.
+    pub fn audit(&self) -> Result<Audit, NetworkError> {
+        let report = self.report()?;
+        let ring_full = self.run(Side::Client, ring_drops)? + self.run(Side::Server, ring_drops)?;
+        Ok(Audit::new(&report.account, &report.log, &self.scenario, ring_full))
+    }
+
+    /// What every link carried, ten times a second, since the start or the last rewind.
+    pub fn link_log(&self) -> Result<Vec<LinkSample>, NetworkError> {
+        Ok(self.report()?.log.series(&self.scenario))
+    }
+
+    /// The model's view of the probe datagrams seen so far.
+    pub(crate) fn probes(&self) -> Result<Vec<Probe>, NetworkError> {
+        Ok(self.report()?.probes)
+    }
+
+    fn report(&self) -> Result<Report, NetworkError> {
+        self.ask(Order::Report)
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, NetworkError> {
+        let (answer, result): (Sender<T>, Receiver<T>) = channel();
+        self.orders.send(order(answer)).map_err(|_| NetworkError::Stopped)?;
+        self.wake();
+        result.recv().map_err(|_| NetworkError::Stopped)
+    }
+
+    fn wake(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // Fails only when the counter is full, and then the thread is awake.
+        let _ = sys::write_two(self.wake.as_raw_fd(), &one, &[]);
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::Stop);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the forwarding thread is made from.
+struct Starting {
+    scenario: Scenario,
+    options: ForwardOptions,
+    tuns: Vec<Tun>,
+    clock: Clock,
+}
+
+impl Starting {
+    /// Starts the thread; returns when it is ready to forward.
+    fn spawn(self, inbox: Receiver<Order>, woken: OwnedFd) -> io::Result<JoinHandle<()>> {
+        let (ready, started) = channel();
+        let body = move || {
+            let made = Forwarder::new(self.scenario, self.options, self.tuns, self.clock, (inbox, woken));
+            match made {
+                Ok(forwarder) => {
+                    let _ = ready.send(Ok(()));
+                    forwarder.run();
+                }
+                Err(error) => _ = ready.send(Err(error)),
+            }
+        };
+        let thread = std::thread::Builder::new().name("forwarder".to_owned()).spawn(body)?;
+        started.recv().map_err(io::Error::other)??;
+        Ok(thread)
+    }
+}
+
+/// Creates and configures one interface in the namespace of the calling thread.
+fn interface(name: &str, side: Side, path: usize) -> io::Result<Tun> {
+    let tun = Tun::create(name)?;
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "1");
+    let mut netlink = Netlink::open()?;
+    netlink.set_link(name, true, Some((MTU, DEVICE_QUEUE)))?;
+    netlink.add_address(name, IpAddr::V4(side.address(path)), 24)?;
+    restore_addresses(&mut netlink, name, side, path)?;
+    Ok(tun)
+}
+
+/// IPv6 addresses and routes, which the kernel forgets whenever an interface goes down. A kernel
+/// without IPv6 has none.
+fn restore_addresses(netlink: &mut Netlink, name: &str, side: Side, path: usize) -> io::Result<()> {
+    if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+        ignore_existing(netlink.add_address(name, IpAddr::V6(side.address6(path)), 64))?;
+    }
+    // The server answers by destination; only the client chooses a path by its source address.
+    if side == Side::Client {
+        let table = 101 + path as u8;
+        ignore_existing(netlink.route_by_source(name, IpAddr::V4(side.address(path)), table))?;
+        if std::path::Path::new("/proc/sys/net/ipv6").exists() {
+            ignore_existing(netlink.route_by_source(name, IpAddr::V6(side.address6(path)), table))?;
+        }
+    }
+    Ok(())
+}
+
+fn ignore_existing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        other => other,
+    }
+}
+
+/// Packets that the devices of the calling thread's namespace dropped on their way to us.
+fn ring_drops() -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let interface = |line: &str| {
+        let (name, numbers) = line.split_once(':')?;
+        // Column 12 of 16: transmit drops.
+        let drops = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
+        (name.trim() != "lo").then_some(drops)
+    };
+    table.lines().filter_map(interface).sum()
+}
