@@ -161,12 +161,15 @@ fn main() -> std::io::Result<()> {
     let samples: Vec<Vec<f64>> = (0..NAMES.len()).map(|i| made_up(i, &mut rng)).collect();
     let bands: Vec<Band> =
         (0..16).map(|i| f64::from(i) * 2.5).map(|t| Band::new(t + 1.5, t + 2.5, "WiGig blocked")).collect();
-    let mut strip = Strip::new("Where it hurts", "Mbit/s", 187.0);
+    // As a share of what the links could carry in that second, so that a blockage is nobody's fault.
+    let capacity: Vec<f64> = (0..SECONDS).map(|s| 47.0 + 140.0 * (1.0 - blocked(s))).collect();
+    let mut strip = Strip::new("Where it hurts", "% of link capacity", 100.0);
     strip.bands.clone_from(&bands);
     let mut cdf = Cdf::new("Distribution over all seconds", "goodput of a second (Mbit/s)");
     for ((name, tone), values) in NAMES.iter().zip(&samples) {
         let worst = stats::minimum(values).unwrap_or(0.0);
-        strip.push(name, &format!("worst second {worst:.0}"), values);
+        let shares: Vec<f64> = values.iter().zip(&capacity).map(|(v, c)| v / c * 100.0).collect();
+        strip.push(name, &format!("worst second {worst:.0} Mbit/s"), &shares);
         cdf.push(name, *tone, values);
     }
     let mut report = HtmlReport::new("demo · made-up numbers");

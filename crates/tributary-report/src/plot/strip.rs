@@ -1,5 +1,6 @@
 //! One row a transport, one cell a second: where it hurts is where the row is dark red.
 //!
+//! Goodput as a share of each second's link capacity shows best what a transport is to blame for.
 //! Cells fall into six classes by their share of `full`, so that light and dark pages and readers with
 //! colour-blindness (classes differ in lightness) see the same order.
 
@@ -65,7 +66,7 @@ impl Strip {
             canvas.rect(&format!("cell c{class}"), rect, 2.0, "");
             if class > 0 {
                 let bound = BOUNDS[class - 1] * self.full;
-                canvas.text("tick", (x - 1.0, 29.0), Anchor::Middle, &short(bound));
+                canvas.text("tick", (x - 1.0, 29.0), Anchor::Middle, &scale::label(bound));
             }
         }
         canvas.text("unit", (left - 10.0, 14.0), Anchor::End, &self.unit);
