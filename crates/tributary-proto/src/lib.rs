@@ -1,1 +1,27 @@
-//! Multipath session: wire format, windows, reassembly, schedulers and path health, sans-IO.
+//! The multipath session as a sans-IO state machine.
+//!
+//! A [`Session`] carries ordered streams over one to eight paths. The driver feeds it what arrives
+//! (`handle_*`), lets the application write and read, and drains it (`poll_transmit`, `poll_event`,
+//! `poll_timeout`) after every mutation. No sockets, threads, clocks or randomness inside: time
+//! comes in as an argument and randomness as a seed, so the same code runs on sockets and in
+//! virtual time.
+//!
+//! The seams: [`scheduler::Scheduler`] decides which segment goes on which subflow, the session
+//! owns numbering, reassembly and acknowledgement, and the driver owns the subflows themselves.
+
+mod config;
+mod event;
+mod path;
+mod receive;
+pub mod scheduler;
+mod send;
+mod session;
+mod subflow;
+pub mod wire;
+
+pub use config::{Config, ConfigError};
+pub use event::{Event, Transmit};
+pub use session::{
+    OpenError, OpenStreamError, ProtocolError, ReadError, Session, SessionStats, Side, WriteError,
+};
+pub use subflow::{SubflowInfo, SubflowStats};

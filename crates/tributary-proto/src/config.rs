@@ -1,0 +1,98 @@
+//! What a session is told at its start. Values are checked once, here.
+
+use core::time::Duration;
+
+use thiserror::Error;
+
+use crate::scheduler;
+
+/// Settings of one side of a session. `Default` suits two to four radios up to 2 Gbit/s · 50 ms.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the scheduler of the data this side sends; see [`scheduler::names`].
+    pub scheduler: String,
+    /// Transmission window, bytes (FBDT §3.2 fixes 1 MiB). 64 KiB to 16 MiB.
+    pub window: usize,
+    /// Bytes of received payload this side holds at most before the application reads them.
+    /// Out-of-order payload may pin up to four times its size of receive blocks.
+    pub receive_credit: u64,
+    /// Bytes the application may have written that the peer has not acknowledged.
+    pub send_buffer: usize,
+    /// Streams the peer may have open at once.
+    pub max_streams: u32,
+    /// Subflows open at once, over all paths.
+    pub max_subflows: usize,
+    /// A session that hears nothing for this long ends.
+    pub idle_timeout: Duration,
+    /// A subflow that is idle for this long is asked for a sign of life.
+    pub keep_alive: Duration,
+    /// Emit the events that describe decisions ([`crate::Event::is_telemetry`]).
+    pub telemetry: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            scheduler: "fbdt".to_owned(),
+            window: 1 << 20,
+            receive_credit: 16 << 20,
+            send_buffer: 16 << 20,
+            max_streams: 1024,
+            max_subflows: 16,
+            idle_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(10),
+            telemetry: false,
+        }
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// No scheduler has this name.
+    #[error("unknown scheduler `{name}`; known: {}", known.join(", "))]
+    UnknownScheduler {
+        /// What was asked for.
+        name: String,
+        /// Every name there is.
+        known: Vec<&'static str>,
+    },
+    /// A value is outside its range.
+    #[error("`{field}` is {value}; it must be from {least} to {most}")]
+    OutOfRange {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// Smallest allowed.
+        least: u64,
+        /// Largest allowed.
+        most: u64,
+    },
+}
+
+impl Config {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first field that is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let within = |field, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ConfigError::OutOfRange { field, value, least, most })
+            }
+        };
+        within("window", self.window as u64, 64 << 10, 16 << 20)?;
+        within("receive_credit", self.receive_credit, 256 << 10, 1 << 30)?;
+        within("send_buffer", self.send_buffer as u64, 256 << 10, 1 << 30)?;
+        within("max_streams", u64::from(self.max_streams), 1, 1 << 20)?;
+        within("max_subflows", self.max_subflows as u64, 1, 64)?;
+        if scheduler::names().contains(&self.scheduler.as_str()) {
+            Ok(())
+        } else {
+            Err(ConfigError::UnknownScheduler { name: self.scheduler.clone(), known: scheduler::names() })
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a session tells its driver and its application.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
+
+use crate::wire::Head;
+
+/// Bytes to write on a subflow: `head`, then `payload`. Either may be empty, not both.
+#[derive(Clone, Debug)]
+pub struct Transmit {
+    /// Where to.
+    pub subflow: SubflowId,
+    /// Frame head, inline.
+    pub head: Head,
+    /// Payload, or a whole control frame.
+    pub payload: Bytes,
+}
+
+impl Transmit {
+    /// Bytes in all.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.head.as_slice().len() + self.payload.len()
+    }
+
+    /// Whether there is nothing to write; never so for what a session hands out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Driver: connect this path now and shake hands under this identifier.
+    OpenSubflow {
+        /// The path.
+        path: PathId,
+        /// The identifier of the attempt and, if it succeeds, of the subflow.
+        subflow: SubflowId,
+    },
+    /// Driver: the attempt is no longer wanted.
+    AbandonConnect {
+        /// The attempt.
+        subflow: SubflowId,
+    },
+    /// Driver: close the subflow; with `abort` at once and without flushing.
+    CloseSubflow {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Reset instead of an orderly end.
+        abort: bool,
+    },
+    /// The peer opened a stream.
+    StreamOpened(StreamId),
+    /// A read may succeed.
+    StreamReadable(StreamId),
+    /// A write may succeed.
+    StreamWritable(StreamId),
+    /// The peer has received everything up to the end of the stream.
+    StreamFinished(StreamId),
+    /// The peer no longer reads the stream; writes to it fail.
+    StreamStopped(StreamId, u32),
+    /// The session is over.
+    Closed {
+        /// Zero is an orderly end.
+        code: u32,
+        /// For people.
+        reason: String,
+        /// The peer ended it.
+        by_peer: bool,
+    },
+    /// Telemetry: a subflow carries data from now on.
+    SubflowUp {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Its path.
+        path: PathId,
+    },
+    /// Telemetry: a subflow is gone; its unacknowledged segments go elsewhere.
+    SubflowDown {
+        /// The subflow.
+        subflow: SubflowId,
+        /// Its path.
+        path: PathId,
+        /// Segments that were outstanding on it.
+        orphans: usize,
+    },
+    /// Telemetry: nothing sent on this path has arrived for `silence`.
+    PathSilent {
+        /// The path.
+        path: PathId,
+        /// Since the last progress.
+        silence: Duration,
+    },
+    /// Telemetry: a silent path moves again.
+    PathBack {
+        /// The path.
+        path: PathId,
+    },
+    /// Telemetry: segments `first..end` were numbered as one transmission window.
+    WindowLoaded {
+        /// First segment.
+        first: DataSeq,
+        /// One past the last.
+        end: DataSeq,
+        /// Payload bytes.
+        bytes: u64,
+    },
+    /// Telemetry: a segment was sent again on another subflow.
+    Reinjected {
+        /// The segment.
+        seq: DataSeq,
+        /// The subflow that carries the copy.
+        onto: SubflowId,
+    },
+}
+
+impl Event {
+    /// Whether the event only describes; nothing need be done about it.
+    #[must_use]
+    pub fn is_telemetry(&self) -> bool {
+        matches!(
+            self,
+            Self::SubflowUp { .. }
+                | Self::SubflowDown { .. }
+                | Self::PathSilent { .. }
+                | Self::PathBack { .. }
+                | Self::WindowLoaded { .. }
+                | Self::Reinjected { .. }
+        )
+    }
+}

@@ -1,0 +1,212 @@
+//! The path manager: which paths there are, how reliable they have been, and when to connect them.
+//!
+//! The client connects. A path whose subflow ended is connected again with back-off; a path that is
+//! silent is probed with fresh connections, because a sender that lost a whole window may sit out
+//! seconds of back-off on a radio that has long come back. The first sign of life of the old
+//! subflow ends the probing.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use tributary_types::{Instant, PathId, SubflowId};
+
+/// First and last wait between attempts to connect a path that is down.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(800));
+/// Probes of a silent path: the wait between two grows by a quarter from the first to the last.
+const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(400));
+/// Attempts outstanding on one path.
+const MOST_ATTEMPTS: usize = 8;
+/// An attempt is given up after this long.
+const ATTEMPT_TIME: Duration = Duration::from_secs(3);
+/// The peer repeats its wish for a fresh connection; without a repetition it ends.
+const WISH_TIME: Duration = Duration::from_millis(500);
+/// Half-life of a remembered silence.
+const MEMORY: Duration = Duration::from_secs(10);
+
+/// What the session is to do about paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathAction {
+    Open(PathId, SubflowId),
+    Abandon(SubflowId),
+}
+
+/// Why a path with a subflow is being connected afresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probing {
+    /// Nothing this side sent has arrived.
+    Own,
+    /// The peer says so; until then.
+    Peer(Instant),
+}
+
+#[derive(Debug)]
+struct Path {
+    subflow: Option<SubflowId>,
+    attempts: Vec<(SubflowId, Instant)>,
+    next_attempt: Instant,
+    wait: Duration,
+    probing: Option<Probing>,
+    /// Silences, decaying; thousandths.
+    silences: u64,
+    decayed_at: Instant,
+    /// This side opens connections on it.
+    ours: bool,
+}
+
+/// All paths of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    paths: BTreeMap<PathId, Path>,
+    next_subflow: u32,
+}
+
+impl Paths {
+    /// The client wants this path connected.
+    pub fn add(&mut self, now: Instant, id: PathId) {
+        self.entry(now, id).ours = true;
+    }
+
+    fn entry(&mut self, now: Instant, id: PathId) -> &mut Path {
+        self.paths.entry(id).or_insert_with(|| Path {
+            subflow: None,
+            attempts: Vec::new(),
+            next_attempt: now,
+            wait: BACKOFF.0,
+            probing: None,
+            silences: 0,
+            decayed_at: now,
+            ours: false,
+        })
+    }
+
+    /// The path is no longer wanted; what is open or under way on it comes back to be ended.
+    pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
+        let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };
+        (path.subflow, path.attempts.into_iter().map(|(id, _)| PathAction::Abandon(id)).collect())
+    }
+
+    /// A subflow opened. Returns the one it replaces and the attempts that are now pointless.
+    pub fn opened(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        subflow: SubflowId,
+    ) -> (Option<SubflowId>, Vec<PathAction>) {
+        let path = self.entry(now, id);
+        let old = path.subflow.replace(subflow);
+        path.probing = None;
+        path.wait = BACKOFF.0;
+        let others = path.attempts.drain(..).map(|(id, _)| id).filter(|id| *id != subflow);
+        (old, others.map(PathAction::Abandon).collect())
+    }
+
+    /// A subflow ended, or an attempt failed.
+    pub fn ended(&mut self, now: Instant, subflow: SubflowId) {
+        for path in self.paths.values_mut() {
+            if path.subflow == Some(subflow) {
+                path.subflow = None;
+                path.probing = None;
+                path.next_attempt = now;
+                path.wait = BACKOFF.0;
+            }
+            path.attempts.retain(|(id, _)| *id != subflow);
+        }
+    }
+
+    /// The path's subflow fell silent, as this side or the peer sees it.
+    pub fn silent(&mut self, now: Instant, id: PathId, seen_by_peer: bool) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if path.probing.is_none() {
+            path.remember_silence(now);
+            path.next_attempt = now;
+            path.wait = PROBE.0;
+        }
+        path.probing = match path.probing {
+            Some(Probing::Own) => Some(Probing::Own),
+            _ if seen_by_peer => Some(Probing::Peer(now + WISH_TIME)),
+            _ => Some(Probing::Own),
+        };
+    }
+
+    /// The path's subflow moves: data arrived on it, or (`own`) what this side sent was acknowledged.
+    pub fn moving(&mut self, id: PathId, own: bool) -> Vec<PathAction> {
+        let Some(path) = self.paths.get_mut(&id) else { return Vec::new() };
+        if path.probing.is_none() || (path.probing == Some(Probing::Own)) != own {
+            return Vec::new();
+        }
+        path.probing = None;
+        path.attempts.drain(..).map(|(id, _)| PathAction::Abandon(id)).collect()
+    }
+
+    /// Attempts that are due.
+    pub fn poll(&mut self, now: Instant) -> Option<PathAction> {
+        for (&id, path) in &mut self.paths {
+            if let Some(at) = path.attempts.iter().position(|(_, since)| now >= *since + ATTEMPT_TIME) {
+                return Some(PathAction::Abandon(path.attempts.remove(at).0));
+            }
+            if path.probing.is_some_and(|p| matches!(p, Probing::Peer(until) if now >= until)) {
+                path.probing = None;
+            }
+            if !path.due(now) {
+                continue;
+            }
+            if path.attempts.len() >= MOST_ATTEMPTS {
+                // The oldest made way for a fresh one: its next SYN is the furthest away.
+                return Some(PathAction::Abandon(path.attempts.remove(0).0));
+            }
+            path.next_attempt = now + path.wait;
+            path.wait = if path.subflow.is_some() {
+                (path.wait * 5 / 4).min(PROBE.1)
+            } else {
+                (path.wait * 2).min(BACKOFF.1)
+            };
+            let subflow = SubflowId(self.next_subflow);
+            self.next_subflow += 1;
+            path.attempts.push((subflow, now));
+            return Some(PathAction::Open(id, subflow));
+        }
+        None
+    }
+
+    /// When [`Self::poll`] will have something.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.paths
+            .values()
+            .flat_map(|path| {
+                let attempt = path.wants_attempts().then_some(path.next_attempt);
+                let expiry = path.attempts.iter().map(|(_, since)| *since + ATTEMPT_TIME).min();
+                [attempt, expiry].into_iter().flatten()
+            })
+            .min()
+    }
+
+    /// Order of reliability of a path: fewer silences first.
+    pub fn silences(&self, now: Instant, id: PathId) -> u64 {
+        self.paths.get(&id).map_or(0, |path| path.decayed(now))
+    }
+
+    /// Every path has neither a subflow nor a way to one.
+    pub fn ids(&self) -> impl Iterator<Item = PathId> + '_ {
+        self.paths.keys().copied()
+    }
+}
+
+impl Path {
+    fn wants_attempts(&self) -> bool {
+        self.ours && (self.subflow.is_none() || self.probing.is_some())
+    }
+
+    fn due(&self, now: Instant) -> bool {
+        self.wants_attempts() && now >= self.next_attempt
+    }
+
+    fn decayed(&self, now: Instant) -> u64 {
+        let halves = now.saturating_since(self.decayed_at).as_millis() / MEMORY.as_millis();
+        self.silences >> halves.min(63)
+    }
+
+    fn remember_silence(&mut self, now: Instant) {
+        self.silences = self.decayed(now) + 1000;
+        self.decayed_at = now;
+    }
+}

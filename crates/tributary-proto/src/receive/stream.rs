@@ -1,0 +1,122 @@
+//! One stream's reassembly: in-order chunks ready to read, and what arrived ahead of them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// A slice below this share of the driver's block is copied before it is kept ahead of order.
+const COPY_BELOW: usize = 16 * 1024;
+
+/// What a piece of payload did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incoming {
+    /// Bytes that were new.
+    pub new: usize,
+    /// The application can read more than before.
+    pub readable: bool,
+}
+
+/// The receiving half of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct RecvStream {
+    ready: VecDeque<Bytes>,
+    /// Pieces ahead of `next`: ascending, apart.
+    ahead: VecDeque<(u64, Bytes)>,
+    /// First byte offset not yet in order.
+    next: u64,
+    /// Bytes the application has taken.
+    pub consumed: u64,
+    /// First offset the peer may not send.
+    pub limit: u64,
+    pub end: Option<u64>,
+    pub reset: Option<u32>,
+    pub stopped: bool,
+    /// The application has seen the end.
+    pub done: bool,
+    /// The application was told that it can read and has not been refused since.
+    pub notified: bool,
+}
+
+impl RecvStream {
+    pub fn new(limit: u64) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Takes payload that belongs at `offset`. The caller has checked it against the credit.
+    pub fn insert(&mut self, offset: u64, piece: Bytes) -> Incoming {
+        let before = self.next;
+        let mut new = 0;
+        let mut start = offset;
+        let mut rest = piece;
+        if start < self.next {
+            let known = (self.next - start).min(rest.len() as u64);
+            drop(rest.split_to(known as usize));
+            start += known;
+        }
+        // Walk over the pieces already held and fill the gaps between them.
+        while !rest.is_empty() {
+            if start == self.next && self.ahead.front().is_none_or(|&(o, _)| o >= start + rest.len() as u64) {
+                new += rest.len();
+                self.next += rest.len() as u64;
+                self.ready.push_back(rest);
+                break;
+            }
+            let at = self.ahead.partition_point(|(o, p)| o + p.len() as u64 <= start);
+            match self.ahead.get(at) {
+                Some((o, p)) if *o <= start => {
+                    let known = (o + p.len() as u64 - start).min(rest.len() as u64);
+                    drop(rest.split_to(known as usize));
+                    start += known;
+                }
+                held => {
+                    let gap = held.map_or(rest.len() as u64, |(o, _)| (o - start).min(rest.len() as u64));
+                    let part = rest.split_to(gap as usize);
+                    new += part.len();
+                    let part = if part.len() < COPY_BELOW { Bytes::copy_from_slice(&part) } else { part };
+                    self.ahead.insert(at, (start, part));
+                    start += gap;
+                }
+            }
+        }
+        while let Some((o, _)) = self.ahead.front()
+            && *o == self.next
+        {
+            let (_, piece) = self.ahead.pop_front().expect("front was just seen");
+            self.next += piece.len() as u64;
+            self.ready.push_back(piece);
+        }
+        Incoming { new, readable: self.next > before }
+    }
+
+    /// Next chunk in order.
+    pub fn read(&mut self) -> Option<Bytes> {
+        let chunk = self.ready.pop_front()?;
+        self.consumed += chunk.len() as u64;
+        Some(chunk)
+    }
+
+    /// Everything up to the end has been read.
+    pub fn at_end(&self) -> bool {
+        self.end == Some(self.next) && self.ready.is_empty()
+    }
+
+    /// All bytes are here, read or not.
+    pub fn complete(&self) -> bool {
+        self.reset.is_some() || self.end == Some(self.next)
+    }
+
+    /// Throws away what is held and returns how many bytes that was.
+    pub fn discard(&mut self) -> u64 {
+        let held: usize = self.ready.iter().map(Bytes::len).sum::<usize>()
+            + self.ahead.iter().map(|(_, p)| p.len()).sum::<usize>();
+        self.ready.clear();
+        self.ahead.clear();
+        held as u64
+    }
+
+    /// Pieces held ahead of order.
+    #[cfg(test)]
+    pub fn pieces_ahead(&self) -> usize {
+        self.ahead.len()
+    }
+}

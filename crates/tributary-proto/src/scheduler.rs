@@ -1,0 +1,226 @@
+//! The scheduler seam: which segment goes on which subflow.
+//!
+//! A scheduler reads views and returns a decision; it touches nothing. The session applies the
+//! decision, numbers data when asked to, and tells the scheduler what happened. Urgent segments
+//! (control, and what a lost subflow leaves behind) are placed by the session before any scheduler.
+
+mod fbdt;
+mod fbdt_paper;
+mod min_rtt;
+mod redundant;
+mod registry;
+mod round_robin;
+mod window;
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
+
+use crate::send::SendBuffer;
+pub use registry::{create, names};
+
+/// What a scheduler knows of a subflow.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowView {
+    /// The subflow.
+    pub id: SubflowId,
+    /// Its path.
+    pub path: PathId,
+    /// Bytes it can take now and send soon. Zero: assign nothing to it.
+    pub room: usize,
+    /// Smoothed time from handing a segment over to its acknowledgement.
+    pub srtt: Duration,
+    /// Mean deviation of it.
+    pub rttvar: Duration,
+    /// Least round-trip time.
+    pub min_rtt: Duration,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Payload bytes handed over and not acknowledged.
+    pub in_flight: u64,
+    /// Delivery rate, once known.
+    pub rate: Option<Bitrate>,
+    /// When the oldest unacknowledged segment was handed over.
+    pub oldest_sent: Option<Instant>,
+    /// Nothing has arrived on it for far longer than it should take.
+    pub silent: bool,
+    /// Order of reliability: 0 is the most reliable.
+    pub rank: u8,
+}
+
+impl SubflowView {
+    /// Expected time until `bytes` more, handed over now, have arrived.
+    #[must_use]
+    pub fn arrival(&self, bytes: u64) -> Duration {
+        let time =
+            |bytes| self.rate.and_then(|r| r.time_for(DataSize::from_bytes(bytes))).unwrap_or_default();
+        // What is in flight drains while the propagation passes; an idle pipe still has the latter.
+        (self.min_rtt / 2 + time(bytes)).max(time(self.in_flight + bytes))
+    }
+}
+
+/// What a scheduler sees of the data.
+#[derive(Clone, Copy)]
+pub struct WindowView<'a> {
+    send: &'a SendBuffer,
+    window: usize,
+}
+
+/// What a scheduler sees of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentView {
+    /// Payload bytes.
+    pub bytes: u32,
+    /// The peer has it.
+    pub acknowledged: bool,
+    /// The newest copy: its carrier and when it was handed over. `None` when it was never sent.
+    pub last_copy: Option<(SubflowId, Instant)>,
+    /// Times it was sent.
+    pub sends: u16,
+}
+
+impl<'a> WindowView<'a> {
+    pub(crate) fn new(send: &'a SendBuffer, window: usize) -> Self {
+        Self { send, window }
+    }
+
+    /// The lowest number that is not acknowledged.
+    #[must_use]
+    pub fn first(&self) -> DataSeq {
+        self.send.first()
+    }
+
+    /// One past the highest number given out.
+    #[must_use]
+    pub fn end(&self) -> DataSeq {
+        self.send.end()
+    }
+
+    /// The segment; `None` when it was acknowledged long ago or never numbered.
+    #[must_use]
+    pub fn segment(&self, seq: DataSeq) -> Option<SegmentView> {
+        self.send.segment(seq).map(|s| SegmentView {
+            bytes: s.payload.len() as u32,
+            acknowledged: s.acknowledged,
+            last_copy: s.copies().next(),
+            sends: s.sends,
+        })
+    }
+
+    /// Whether a copy of the segment is on this subflow.
+    #[must_use]
+    pub fn is_on(&self, seq: DataSeq, subflow: SubflowId) -> bool {
+        self.send.segment(seq).is_some_and(|s| s.copies().any(|(id, _)| id == subflow))
+    }
+
+    /// Whether the segment still has to be acknowledged.
+    #[must_use]
+    pub fn is_open(&self, seq: DataSeq) -> bool {
+        self.send.segment(seq).is_some_and(|s| !s.acknowledged)
+    }
+
+    /// Written bytes that could be numbered now.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.send.available()
+    }
+
+    /// Payload bytes numbered and not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u64 {
+        self.send.unacknowledged() as u64
+    }
+
+    /// The agreed transmission window, bytes.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        self.window
+    }
+}
+
+/// Why a segment is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssignmentKind {
+    /// For the first time.
+    Fresh,
+    /// Again, on another subflow: the first copy is late.
+    Reinjection,
+    /// Again, on purpose.
+    Redundant,
+}
+
+/// A decision: this segment on this subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The subflow.
+    pub subflow: SubflowId,
+    /// The segment.
+    pub segment: DataSeq,
+    /// Why.
+    pub kind: AssignmentKind,
+}
+
+/// A wish: number this much more data as one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Payload bytes at most.
+    pub bytes: u64,
+    /// Bytes a segment at most.
+    pub segment: usize,
+}
+
+/// What the session tells a scheduler.
+#[derive(Clone, Copy, Debug)]
+pub enum SchedulerEvent {
+    /// Segments `first..end` were numbered as one window, because [`Scheduler::load`] asked.
+    Loaded {
+        /// First segment.
+        first: DataSeq,
+        /// One past the last.
+        end: DataSeq,
+    },
+    /// Every segment below `first` is acknowledged.
+    Acknowledged {
+        /// The lowest number that is not.
+        first: DataSeq,
+    },
+    /// A subflow opened.
+    SubflowUp(SubflowId),
+    /// A subflow is gone. Its segments come back through the session, not the scheduler.
+    SubflowDown(SubflowId),
+}
+
+/// Decides which segment goes on which subflow. Built by name from the registry.
+pub trait Scheduler: Debug + Send {
+    /// Its name in the registry.
+    fn name(&self) -> &'static str;
+
+    /// How much more data to number now; asked when [`Self::assign`] had nothing.
+    fn load(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load>;
+
+    /// The next assignment, or `None` when nothing useful can be sent now. Only subflows with room.
+    fn assign(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment>;
+
+    /// Hears what happened.
+    fn on_event(&mut self, now: Instant, event: SchedulerEvent);
+
+    /// When to ask again although nothing happened.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// The subflow with room on which `bytes` would arrive first; silent ones only when all are.
+#[must_use]
+pub(crate) fn earliest_arrival(subflows: &[SubflowView], bytes: u64) -> Option<SubflowId> {
+    subflows.iter().filter(|s| s.room > 0).min_by_key(|s| (s.silent, s.arrival(bytes), s.rank)).map(|s| s.id)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! `fbdt`, the default: forward and backward transmission, pipelined and late-binding.
+//!
+//! Source: FBDT §3. Beyond the paper: several windows are in flight, a subflow that finds nothing
+//! left in one starts on the next; late segments of a window whose cursors have met are reinjected
+//! ahead of new data; a silent subflow gets nothing until it moves; towards the end of what there
+//! is to send a subflow declines a segment that another would bring home sooner.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
+
+use super::window::{Role, TransmissionWindow};
+use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+
+/// A segment is late after twice its carrier's delivery delay, and never before this.
+const LATE_FLOOR: Duration = Duration::from_millis(30);
+/// Segments behind the first open one that are looked at for late ones.
+const LOOK: u64 = 512;
+/// Copies of one segment at most.
+const MOST_SENDS: u16 = 4;
+/// With less than this left to assign, who brings it home first is worth asking.
+const TAIL: u64 = 1 << 20;
+/// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
+const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
+/// A small object is cut into about this many segments, of at least 4 KiB.
+const SMALL_PARTS: u64 = 24;
+const SMALL_SEGMENT: u64 = 4 << 10;
+
+/// State of the scheduler.
+#[derive(Debug, Default)]
+pub(super) struct Fbdt {
+    /// Windows with segments nobody has taken, oldest first.
+    windows: VecDeque<TransmissionWindow>,
+    wake: Option<Instant>,
+}
+
+/// How old a segment on this subflow must be to count as late.
+fn lateness(subflow: &SubflowView) -> Duration {
+    (subflow.srtt * 2).max(LATE_FLOOR)
+}
+
+fn is_late(now: Instant, subflow: &SubflowView) -> bool {
+    subflow.oldest_sent.is_some_and(|sent| now.saturating_since(sent) > lateness(subflow))
+}
+
+/// FBDT §3.2, RAT to direction mapping: the most reliable forward, the least reliable backward.
+fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
+    let live = || subflows.iter().filter(|s| !s.silent);
+    if live().all(|s| s.rank >= of.rank) {
+        Role::Forward
+    } else if live().all(|s| s.rank <= of.rank) {
+        Role::Backward
+    } else {
+        Role::Inside
+    }
+}
+
+impl Fbdt {
+    /// The lowest late segment another subflow carries, among windows whose cursors have met.
+    fn late_segment(
+        &self,
+        now: Instant,
+        window: &WindowView<'_>,
+        onto: &SubflowView,
+        all: &[SubflowView],
+    ) -> Option<DataSeq> {
+        if !all.iter().any(|s| s.id != onto.id && is_late(now, s)) {
+            return None;
+        }
+        let met_below = self.windows.front().map_or(window.end(), TransmissionWindow::first);
+        let end = met_below.min(DataSeq(window.first().0 + LOOK));
+        (window.first().0..end.0).map(DataSeq).find(|&seq| {
+            let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
+            let Some((carrier, at)) = segment.last_copy else { return false };
+            let Some(carrier) = all.iter().find(|s| s.id == carrier) else { return false };
+            carrier.id != onto.id
+                && segment.sends < MOST_SENDS
+                && is_late(now, carrier)
+                && now.saturating_since(at) > lateness(carrier) / 2
+                && !window.is_on(seq, onto.id)
+        })
+    }
+
+    /// Another subflow would carry all that is left before this one could bring one more segment.
+    fn declines(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> bool {
+        let average = window.unacknowledged() / (window.end().0 - window.first().0).max(1);
+        let segment = average.clamp(SMALL_SEGMENT, SEGMENT.1);
+        let unassigned: u64 = self.windows.iter().map(TransmissionWindow::remaining).sum();
+        let left = unassigned * segment + window.available();
+        if left > TAIL {
+            return false;
+        }
+        let mine = of.arrival(segment);
+        all.iter().any(|s| s.id != of.id && !s.silent && s.rate.is_some() && s.arrival(left) < mine)
+    }
+}
+
+impl Scheduler for Fbdt {
+    fn name(&self) -> &'static str {
+        "fbdt"
+    }
+
+    fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
+        if !self.windows.is_empty() || subflows.iter().all(|s| s.room == 0 || s.silent) {
+            return None;
+        }
+        let rate: u64 = subflows.iter().filter_map(|s| s.rate).map(Bitrate::as_bps).sum();
+        let product: u64 = subflows.iter().filter_map(|s| Some(s.rate?.size_in(s.srtt).as_bytes())).sum();
+        let base = window.window() as u64;
+        let bytes = product.next_power_of_two().clamp(base, base * 4);
+        let bulk = Bitrate::from_bps(rate).size_in(Duration::from_micros(500)).as_bytes();
+        let bulk = bulk.clamp(SEGMENT.0, SEGMENT.1);
+        let small = window.available() + window.unacknowledged() < base / 2;
+        let segment =
+            if small { (window.available() / SMALL_PARTS).clamp(SMALL_SEGMENT, SEGMENT.0) } else { bulk };
+        Some(Load { bytes, segment: segment as usize })
+    }
+
+    fn assign(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        self.wake =
+            subflows.iter().filter_map(|s| Some(s.oldest_sent? + lateness(s))).filter(|at| *at > now).min();
+        let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
+        for subflow in open() {
+            if let Some(segment) = self.late_segment(now, window, subflow, subflows) {
+                return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Reinjection });
+            }
+        }
+        for subflow in open() {
+            if self.windows.is_empty() || self.declines(subflow, window, subflows) {
+                continue;
+            }
+            let role = role(subflow, subflows);
+            for at in 0..self.windows.len() {
+                if let Some(segment) = self.windows[at].take(subflow.id, role) {
+                    self.windows.retain(|w| !w.met());
+                    return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
+                }
+            }
+        }
+        None
+    }
+
+    fn on_event(&mut self, _now: Instant, event: SchedulerEvent) {
+        match event {
+            SchedulerEvent::Loaded { first, end } => {
+                self.windows.push_back(TransmissionWindow::new(first, end))
+            }
+            SchedulerEvent::SubflowDown(id) => self.release(id),
+            SchedulerEvent::Acknowledged { .. } | SchedulerEvent::SubflowUp(_) => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.wake
+    }
+}
+
+impl Fbdt {
+    fn release(&mut self, subflow: SubflowId) {
+        for window in &mut self.windows {
+            window.release(subflow);
+        }
+    }
+}

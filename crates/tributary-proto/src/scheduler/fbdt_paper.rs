@@ -1,0 +1,168 @@
+//! `fbdt-paper`: forward and backward transmission as published, one window at a time.
+//!
+//! Source: FBDT §3.2 and Figure 5. The early finisher waits one RTT of the other direction, sends
+//! the other's unacknowledged segments as well, does not wait for their acknowledgement, and the
+//! window is reloaded. Deviates: what both subflows lose is recovered by the session instead of
+//! being reported to the application (footnote 3); more than two subflows share the window by the
+//! gap rule of the transmission window, since the published text has two.
+
+use tributary_types::{DataSeq, Instant, SubflowId};
+
+use super::window::{Role, TransmissionWindow};
+use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+
+/// Segment of the published release's order: the paper uses the MSS; the wire carries 16 KiB.
+const SEGMENT: usize = 16 << 10;
+
+/// State of the scheduler.
+#[derive(Debug, Default)]
+pub(super) struct FbdtPaper {
+    window: Option<Loaded>,
+    wake: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    window: TransmissionWindow,
+    phase: Phase,
+}
+
+/// Where in its life the window is.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The cursors move inward.
+    Cursors,
+    /// They have met; since when the early finisher waits, once there is one.
+    Waiting(Option<(SubflowId, Instant)>),
+    /// The early finisher sends the other's open segments; the next one to look at.
+    Redundant(SubflowId, DataSeq),
+}
+
+fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
+    if subflows.iter().all(|s| s.rank >= of.rank) {
+        Role::Forward
+    } else if subflows.iter().all(|s| s.rank <= of.rank) {
+        Role::Backward
+    } else {
+        Role::Inside
+    }
+}
+
+impl Loaded {
+    fn cursors(&mut self, subflows: &[SubflowView]) -> Option<Assignment> {
+        let open = subflows.iter().filter(|s| s.room > 0);
+        for subflow in open {
+            if let Some(segment) = self.window.take(subflow.id, role(subflow, subflows)) {
+                return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
+            }
+        }
+        None
+    }
+
+    /// A subflow of this window with nothing open on it, while another still has some.
+    fn early_finisher(&self, view: &WindowView<'_>, subflows: &[SubflowView]) -> Option<SubflowId> {
+        let carries = |id| self.open(view).any(|seq| view.is_on(seq, id));
+        subflows.iter().map(|s| s.id).find(|id| !carries(*id))
+    }
+
+    fn open<'a>(&self, view: &'a WindowView<'_>) -> impl Iterator<Item = DataSeq> + 'a {
+        (self.window.first().0.max(view.first().0)..self.window.end().0)
+            .map(DataSeq)
+            .filter(|&s| view.is_open(s))
+    }
+}
+
+impl FbdtPaper {
+    fn advance(
+        &mut self,
+        now: Instant,
+        view: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        let loaded = self.window.as_mut()?;
+        if matches!(loaded.phase, Phase::Cursors) {
+            if let Some(assignment) = loaded.cursors(subflows) {
+                return Some(assignment);
+            }
+            if !loaded.window.met() {
+                return None;
+            }
+            loaded.phase = Phase::Waiting(None);
+        }
+        if loaded.open(view).next().is_none() {
+            self.window = None;
+            return None;
+        }
+        if let Phase::Waiting(since) = loaded.phase {
+            let (finisher, since) = match since {
+                Some(waiting) => waiting,
+                None => (loaded.early_finisher(view, subflows)?, now),
+            };
+            loaded.phase = Phase::Waiting(Some((finisher, since)));
+            // At most one RTT of the other direction.
+            let wait = subflows.iter().filter(|s| s.id != finisher).map(|s| s.srtt).max()?;
+            if now < since + wait {
+                self.wake = Some(since + wait);
+                return None;
+            }
+            loaded.phase = Phase::Redundant(finisher, loaded.window.first());
+        }
+        let Phase::Redundant(finisher, from) = loaded.phase else { return None };
+        let Some(subflow) = subflows.iter().find(|s| s.id == finisher) else {
+            loaded.phase = Phase::Waiting(None);
+            return None;
+        };
+        let next = loaded.open(view).find(|&seq| seq >= from && !view.is_on(seq, finisher));
+        let Some(segment) = next else {
+            self.window = None; // Not waiting for these acknowledgements: reload.
+            return None;
+        };
+        if subflow.room == 0 {
+            return None;
+        }
+        loaded.phase = Phase::Redundant(finisher, segment.next());
+        Some(Assignment { subflow: finisher, segment, kind: AssignmentKind::Redundant })
+    }
+}
+
+impl Scheduler for FbdtPaper {
+    fn name(&self) -> &'static str {
+        "fbdt-paper"
+    }
+
+    fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
+        if self.window.is_some() || subflows.iter().all(|s| s.room == 0) {
+            return None;
+        }
+        Some(Load { bytes: window.window() as u64, segment: SEGMENT })
+    }
+
+    fn assign(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        self.wake = None;
+        self.advance(now, window, subflows)
+    }
+
+    fn on_event(&mut self, _now: Instant, event: SchedulerEvent) {
+        match event {
+            SchedulerEvent::Loaded { first, end } => {
+                let window = TransmissionWindow::new(first, end);
+                self.window = Some(Loaded { window, phase: Phase::Cursors });
+            }
+            SchedulerEvent::SubflowDown(id) => {
+                if let Some(loaded) = &mut self.window {
+                    loaded.window.release(id);
+                }
+            }
+            SchedulerEvent::Acknowledged { .. } | SchedulerEvent::SubflowUp(_) => {}
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.wake
+    }
+}

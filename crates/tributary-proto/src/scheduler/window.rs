@@ -1,0 +1,124 @@
+//! The transmission window: numbered segments that no subflow has taken yet, as gaps that subflows
+//! eat from either end (FBDT §3.1, here for any number of subflows).
+//!
+//! The most reliable subflow works forward from the head, the least reliable backward from the
+//! tail, the others start in the middle of the largest gap. Who runs out steals from what is left,
+//! so the cursors meet where the subflows' rates put them. Each segment is taken exactly once.
+
+use tributary_types::{DataSeq, SubflowId};
+
+/// Where a subflow wants to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Upwards from the head: the most reliable.
+    Forward,
+    /// Downwards from the tail: the least reliable.
+    Backward,
+    /// Upwards from the middle of the largest gap.
+    Inside,
+}
+
+/// Segments `low..high` that nobody has taken, and who eats them from which end.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    low: u64,
+    high: u64,
+    upward: Option<SubflowId>,
+    downward: Option<SubflowId>,
+}
+
+/// One loaded window.
+#[derive(Debug)]
+pub(super) struct TransmissionWindow {
+    first: DataSeq,
+    end: DataSeq,
+    /// Ascending, apart, none empty.
+    gaps: Vec<Gap>,
+}
+
+impl TransmissionWindow {
+    pub fn new(first: DataSeq, end: DataSeq) -> Self {
+        let whole = Gap { low: first.0, high: end.0, upward: None, downward: None };
+        let gaps = if first < end { vec![whole] } else { Vec::new() };
+        Self { first, end, gaps }
+    }
+
+    pub fn first(&self) -> DataSeq {
+        self.first
+    }
+
+    pub fn end(&self) -> DataSeq {
+        self.end
+    }
+
+    /// The cursors have met: every segment was taken.
+    pub fn met(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// Segments nobody has taken.
+    pub fn remaining(&self) -> u64 {
+        self.gaps.iter().map(|gap| gap.high - gap.low).sum()
+    }
+
+    /// Takes the next segment for `subflow`, finding it a place when it has none.
+    pub fn take(&mut self, subflow: SubflowId, role: Role) -> Option<DataSeq> {
+        let owned = |gap: &Gap| gap.upward == Some(subflow) || gap.downward == Some(subflow);
+        let at = match self.gaps.iter().position(owned) {
+            Some(at) => at,
+            None => self.place(subflow, role)?,
+        };
+        let gap = &mut self.gaps[at];
+        let taken = if gap.upward == Some(subflow) {
+            gap.low += 1;
+            gap.low - 1
+        } else {
+            gap.high -= 1;
+            gap.high
+        };
+        if gap.low == gap.high {
+            self.gaps.remove(at);
+        }
+        Some(DataSeq(taken))
+    }
+
+    /// A subflow is gone: its ends of gaps are free again.
+    pub fn release(&mut self, subflow: SubflowId) {
+        for gap in &mut self.gaps {
+            for end in [&mut gap.upward, &mut gap.downward] {
+                if *end == Some(subflow) {
+                    *end = None;
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, subflow: SubflowId, role: Role) -> Option<usize> {
+        let free = match role {
+            Role::Forward => self.gaps.iter().position(|gap| gap.upward.is_none()),
+            Role::Backward => self.gaps.iter().rposition(|gap| gap.downward.is_none()),
+            Role::Inside => None,
+        };
+        if let Some(at) = free {
+            match role {
+                Role::Backward => self.gaps[at].downward = Some(subflow),
+                _ => self.gaps[at].upward = Some(subflow),
+            }
+            return Some(at);
+        }
+        let (at, largest) =
+            self.gaps.iter().copied().enumerate().max_by_key(|(_, gap)| gap.high - gap.low)?;
+        let middle = largest.low + (largest.high - largest.low) / 2;
+        if middle == largest.low {
+            // A single segment: whoever asks first has it.
+            self.gaps[at].upward = Some(subflow);
+            return Some(at);
+        }
+        self.gaps[at] = Gap { high: middle, downward: None, ..largest };
+        self.gaps.insert(at + 1, Gap { low: middle, upward: Some(subflow), ..largest });
+        Some(at + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! The sending half: what the application has written, and the segments made from it.
+//!
+//! Bytes are numbered late, when a transmission window is loaded, so that what is urgent overtakes
+//! what merely waits. A numbered segment keeps its bounds for ever. Memory is bounded by the send
+//! buffer: a segment is held until the peer has acknowledged it.
+
+mod segment;
+mod stream;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use tributary_types::{DataSeq, StreamId};
+
+use crate::wire::{MAX_SEGMENT, SegmentHead, SegmentKind};
+pub(crate) use segment::Segment;
+pub(crate) use stream::SendStream;
+
+/// Bytes of one stream that may wait unnumbered while other windows are in flight.
+const UNNUMBERED_PER_STREAM: usize = 4 << 20;
+
+/// Everything this side sends.
+#[derive(Debug)]
+pub(crate) struct SendBuffer {
+    pub streams: BTreeMap<StreamId, SendStream>,
+    /// Streams with unnumbered bytes and credit for them, in turn.
+    ready: VecDeque<StreamId>,
+    segments: VecDeque<Segment>,
+    /// Number of the first segment of `segments`.
+    base: u64,
+    /// Control segments and orphans, oldest first: sent before anything else.
+    urgent: VecDeque<DataSeq>,
+    /// Payload numbered so far, and what the peer allows.
+    numbered: u64,
+    max_data: u64,
+    /// Payload held: unnumbered, and numbered but unacknowledged.
+    unnumbered: usize,
+    unacknowledged: usize,
+    limit: usize,
+}
+
+impl SendBuffer {
+    pub fn new(limit: usize, max_data: u64) -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            ready: VecDeque::new(),
+            segments: VecDeque::new(),
+            base: 0,
+            urgent: VecDeque::new(),
+            numbered: 0,
+            max_data,
+            unnumbered: 0,
+            unacknowledged: 0,
+            limit,
+        }
+    }
+
+    // ---- what the peer allows
+
+    pub fn allow_data(&mut self, max_data: u64) {
+        self.max_data = self.max_data.max(max_data);
+    }
+
+    pub fn allow_stream(&mut self, id: StreamId, limit: u64) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.limit = stream.limit.max(limit);
+            self.enqueue(id);
+        }
+    }
+
+    // ---- what the application writes
+
+    /// How many bytes a write to a stream may add now.
+    pub fn write_room(&self, id: StreamId) -> usize {
+        let Some(stream) = self.streams.get(&id) else { return 0 };
+        let session = self.limit.saturating_sub(self.unnumbered + self.unacknowledged);
+        session.min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+    }
+
+    pub fn push(&mut self, id: StreamId, bytes: Bytes) {
+        let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
+        self.unnumbered += bytes.len();
+        stream.push(bytes);
+        self.enqueue(id);
+    }
+
+    pub fn push_slice(&mut self, id: StreamId, bytes: &[u8]) {
+        let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
+        self.unnumbered += bytes.len();
+        stream.push_slice(bytes);
+        self.enqueue(id);
+    }
+
+    /// Ends a stream behind what was written.
+    pub fn finish(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.fin_wanted = true;
+            self.enqueue(id);
+        }
+    }
+
+    /// Forgets what a stream has not numbered, and tells the peer why.
+    pub fn reset(&mut self, id: StreamId, kind: SegmentKind) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.fin_numbered {
+            return;
+        }
+        self.unnumbered -= stream.clear();
+        stream.fin_wanted = true;
+        stream.fin_numbered = true;
+        self.number_control(id, kind);
+    }
+
+    fn enqueue(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.can_number() && !stream.queued {
+            stream.queued = true;
+            self.take_turn(id, stream_priority(&self.streams, id));
+        }
+    }
+
+    /// Puts a stream behind those of its priority and before those of a lower one.
+    fn take_turn(&mut self, id: StreamId, priority: u8) {
+        let lower =
+            self.ready.iter().rev().take_while(|other| stream_priority(&self.streams, **other) < priority);
+        let at = self.ready.len() - lower.count();
+        self.ready.insert(at, id);
+    }
+
+    // ---- numbering
+
+    /// Bytes that could be numbered now: written, and within session and stream credit.
+    pub fn available(&self) -> u64 {
+        let bytes: u64 =
+            self.ready.iter().filter_map(|id| self.streams.get(id)).map(SendStream::sendable).sum();
+        bytes.min(self.max_data.saturating_sub(self.numbered))
+    }
+
+    /// Whether a load would number anything, an empty end of a stream included.
+    pub fn has_loadable(&self) -> bool {
+        self.available() > 0
+            || self.ready.iter().any(|id| self.streams.get(id).is_some_and(SendStream::only_fin))
+    }
+
+    /// Numbers up to `bytes` of payload in segments of at most `segment` bytes, a turn a stream.
+    /// Returns the range of numbers, empty when there was nothing, and the bytes.
+    pub fn load(&mut self, bytes: u64, segment: usize) -> (DataSeq, DataSeq, u64) {
+        let first = self.end();
+        let mut left = bytes.min(self.max_data.saturating_sub(self.numbered));
+        let loaded_before = self.numbered;
+        let segment = segment.clamp(1, MAX_SEGMENT);
+        // Each turn numbers one segment of the stream in front and puts it behind the others.
+        let mut idle_turns = 0;
+        while idle_turns < self.ready.len() {
+            let id = self.ready.pop_front().expect("the queue is not empty in the loop");
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let offset = stream.offset;
+            match stream.number(segment.min(usize::try_from(left).unwrap_or(usize::MAX))) {
+                Some((payload, fin)) => {
+                    idle_turns = 0;
+                    left -= payload.len() as u64;
+                    let length = payload.len() as u32;
+                    let kind = SegmentKind::Data { offset, length, fin };
+                    let (again, priority) = (stream.can_number(), stream.priority);
+                    stream.queued = again;
+                    if again {
+                        self.take_turn(id, priority);
+                    }
+                    self.numbered += u64::from(length);
+                    self.unnumbered -= payload.len();
+                    self.append(id, kind, payload);
+                }
+                None => {
+                    idle_turns += 1;
+                    let (again, priority) = (stream.can_number(), stream.priority);
+                    stream.queued = again;
+                    if again {
+                        self.take_turn(id, priority);
+                    }
+                }
+            }
+        }
+        (first, self.end(), self.numbered - loaded_before)
+    }
+
+    /// Numbers a control segment, which is urgent and uses no credit.
+    pub fn number_control(&mut self, stream: StreamId, kind: SegmentKind) {
+        let seq = self.append(stream, kind, Bytes::new());
+        self.urgent.push_back(seq);
+    }
+
+    fn append(&mut self, stream: StreamId, kind: SegmentKind, payload: Bytes) -> DataSeq {
+        let seq = self.end();
+        self.unacknowledged += payload.len();
+        if let Some(s) = self.streams.get_mut(&stream) {
+            s.unacknowledged += 1;
+        }
+        self.segments.push_back(Segment::new(SegmentHead { seq, stream, kind }, payload));
+        seq
+    }
+
+    // ---- segments
+
+    /// The lowest number that is not acknowledged.
+    pub fn first(&self) -> DataSeq {
+        DataSeq(self.base)
+    }
+
+    /// The number the next segment will get.
+    pub fn end(&self) -> DataSeq {
+        DataSeq(self.base + self.segments.len() as u64)
+    }
+
+    /// The segment, unless it was acknowledged long ago or never numbered.
+    pub fn segment(&self, seq: DataSeq) -> Option<&Segment> {
+        self.segments.get(usize::try_from(seq.0.checked_sub(self.base)?).ok()?)
+    }
+
+    pub fn segment_mut(&mut self, seq: DataSeq) -> Option<&mut Segment> {
+        self.segments.get_mut(usize::try_from(seq.0.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Marks `range` acknowledged. `on_finished` hears of streams whose last segment this was.
+    pub fn acknowledge(&mut self, start: DataSeq, end: DataSeq, mut on_stream: impl FnMut(StreamId)) {
+        let end = end.min(self.end());
+        let mut seq = start.max(self.first());
+        while seq < end {
+            let at = (seq.0 - self.base) as usize;
+            let segment = &mut self.segments[at];
+            if !segment.acknowledged {
+                segment.acknowledged = true;
+                self.unacknowledged -= segment.payload.len();
+                segment.payload = Bytes::new();
+                let id = segment.head.stream;
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.unacknowledged -= 1;
+                    on_stream(id);
+                }
+            }
+            seq = seq.next();
+        }
+        while self.segments.front().is_some_and(|s| s.acknowledged) {
+            self.segments.pop_front();
+            self.base += 1;
+        }
+    }
+
+    // ---- urgent segments
+
+    /// Puts a segment that lost its carrier back in front of everything else.
+    pub fn orphan(&mut self, seq: DataSeq) {
+        self.urgent.push_back(seq);
+    }
+
+    /// The next urgent segment that still needs sending.
+    pub fn next_urgent(&mut self) -> Option<DataSeq> {
+        while let Some(&seq) = self.urgent.front() {
+            if self.segment(seq).is_some_and(|s| !s.acknowledged) {
+                return Some(seq);
+            }
+            self.urgent.pop_front();
+        }
+        None
+    }
+
+    /// The segment [`Self::next_urgent`] named was sent.
+    pub fn urgent_sent(&mut self) {
+        self.urgent.pop_front();
+    }
+
+    // ---- state
+
+    /// Everything written was acknowledged.
+    pub fn is_flushed(&self) -> bool {
+        self.segments.is_empty() && self.unnumbered == 0 && !self.has_loadable()
+    }
+
+    /// Payload bytes held.
+    pub fn held(&self) -> usize {
+        self.unnumbered + self.unacknowledged
+    }
+
+    /// Payload bytes numbered but not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        self.unacknowledged
+    }
+}
+
+fn stream_priority(streams: &BTreeMap<StreamId, SendStream>, id: StreamId) -> u8 {
+    streams.get(&id).map_or(0, |stream| stream.priority)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Numbering, credit and memory accounting of the send buffer.
+
+use bytes::Bytes;
+use tributary_types::{DataSeq, StreamId};
+
+use super::*;
+
+fn buffer(streams: &[(u32, u64)]) -> SendBuffer {
+    let mut buffer = SendBuffer::new(1 << 20, 1 << 20);
+    for &(id, limit) in streams {
+        buffer.streams.insert(StreamId(id), SendStream::new(0, limit));
+    }
+    buffer
+}
+
+#[test]
+fn streams_take_turns_and_the_end_rides_on_the_last_segment() {
+    let mut buffer = buffer(&[(0, 1 << 20), (2, 1 << 20)]);
+    buffer.push(StreamId(0), Bytes::from(vec![1; 25]));
+    buffer.push_slice(StreamId(2), &[2; 15]);
+    buffer.finish(StreamId(2));
+    let (first, end, bytes) = buffer.load(1000, 10);
+    assert_eq!((first, end, bytes), (DataSeq(0), DataSeq(5), 40));
+    let heads: Vec<_> = (0..5).map(|i| buffer.segment(DataSeq(i)).unwrap().head).collect();
+    assert_eq!(heads.iter().map(|h| h.stream.0).collect::<Vec<_>>(), [0, 2, 0, 2, 0]);
+    assert_eq!(heads[3].kind, SegmentKind::Data { offset: 10, length: 5, fin: true });
+    assert!(!buffer.is_flushed());
+    buffer.acknowledge(DataSeq(0), DataSeq(5), |_| {});
+    assert!(buffer.is_flushed());
+    assert!(buffer.streams[&StreamId(2)].finished());
+    assert_eq!(buffer.held(), 0);
+}
+
+#[test]
+fn credit_of_the_stream_and_of_the_session_both_hold() {
+    let mut buffer = buffer(&[(0, 30)]);
+    buffer.push(StreamId(0), Bytes::from(vec![1; 100]));
+    assert_eq!(buffer.load(1000, 64).2, 30);
+    assert_eq!(buffer.load(1000, 64).2, 0);
+    buffer.allow_stream(StreamId(0), 100);
+    assert_eq!(buffer.load(1000, 64).2, 70);
+
+    let mut buffer = SendBuffer::new(1 << 20, 50);
+    buffer.streams.insert(StreamId(0), SendStream::new(0, 1000));
+    buffer.push(StreamId(0), Bytes::from(vec![1; 100]));
+    assert_eq!(buffer.load(1000, 64).2, 50);
+    assert!(!buffer.has_loadable());
+    buffer.allow_data(60);
+    assert_eq!(buffer.load(1000, 64).2, 10);
+}
+
+#[test]
+fn an_empty_stream_ends_with_an_empty_segment() {
+    let mut buffer = buffer(&[(0, 0)]);
+    buffer.finish(StreamId(0));
+    assert!(buffer.has_loadable());
+    assert_eq!(buffer.load(1000, 64), (DataSeq(0), DataSeq(1), 0));
+    assert!(!buffer.has_loadable());
+}
+
+#[test]
+fn acknowledgements_out_of_order_free_payload_at_once_and_numbers_in_order() {
+    let mut buffer = buffer(&[(0, 1 << 20)]);
+    buffer.push(StreamId(0), Bytes::from(vec![1; 40]));
+    buffer.load(40, 10);
+    buffer.acknowledge(DataSeq(2), DataSeq(4), |_| {});
+    assert_eq!((buffer.first(), buffer.held()), (DataSeq(0), 20));
+    buffer.acknowledge(DataSeq(0), DataSeq(9), |_| {});
+    assert_eq!((buffer.first(), buffer.end(), buffer.held()), (DataSeq(4), DataSeq(4), 0));
+}
+
+#[test]
+fn a_higher_priority_is_numbered_first_although_it_was_written_last() {
+    let mut buffer = buffer(&[(0, 1 << 20), (2, 1 << 20)]);
+    buffer.streams.insert(StreamId(4), SendStream::new(7, 1 << 20));
+    buffer.push(StreamId(0), Bytes::from(vec![1; 20]));
+    buffer.push(StreamId(2), Bytes::from(vec![1; 10]));
+    buffer.push(StreamId(4), Bytes::from(vec![1; 20]));
+    buffer.load(1000, 10);
+    let order: Vec<_> = (0..5).map(|i| buffer.segment(DataSeq(i)).unwrap().head.stream.0).collect();
+    assert_eq!(order, [4, 4, 0, 2, 0]);
+}

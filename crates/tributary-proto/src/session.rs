@@ -1,0 +1,410 @@
+//! The session: wires numbering, reassembly, paths and a scheduler together.
+//!
+//! Mutate, then drain: every `handle_*` and application call changes state only; what follows from
+//! it comes out of `poll_transmit`, `poll_event` and `poll_timeout`. The sub-machines own their
+//! state; nothing here decides which segment goes where ([`crate::scheduler`]) or when to connect
+//! ([`crate::path`]).
+
+mod application;
+mod input;
+mod output;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::BytesMut;
+use thiserror::Error;
+use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
+
+use crate::config::{Config, ConfigError};
+use crate::event::Event;
+use crate::path::{PathAction, Paths};
+use crate::receive::{Arrivals, RecvStream};
+use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
+use crate::send::SendBuffer;
+use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
+use crate::wire::{DecodeError, MAX_ACK_SUBFLOWS, Settings};
+pub use application::{OpenStreamError, ReadError, WriteError};
+
+/// Credit either side may use before it has heard the other's settings.
+pub(crate) const INITIAL: Settings =
+    Settings { max_data: 1 << 20, stream_credit: 256 << 10, max_streams: 64 };
+/// Close code of a session that heard nothing for too long.
+pub const CODE_IDLE: u32 = 1;
+/// Close code of a session whose peer broke the protocol.
+pub const CODE_PROTOCOL: u32 = 2;
+
+/// Which end of the session this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Connects paths and opens even streams.
+    Client,
+    /// Accepts and opens odd streams.
+    Server,
+}
+
+impl Side {
+    fn parity(self) -> u32 {
+        match self {
+            Self::Client => 0,
+            Self::Server => 1,
+        }
+    }
+}
+
+/// Why a subflow cannot join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// The identifier was used before in this session.
+    #[error("{0} was used before: identifiers are never used again")]
+    Reused(SubflowId),
+    /// The session has as many subflows as it may.
+    #[error("the session has its {0} subflows; close one first")]
+    TooMany(usize),
+    /// The session is over.
+    #[error("the session is closed")]
+    Closed,
+}
+
+/// What a peer did that a session cannot accept. The subflow it came on must be aborted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProtocolError {
+    /// Bytes that are not a frame.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// More payload than this side allowed.
+    #[error("the peer exceeded its credit on {0}")]
+    CreditExceeded(StreamId),
+    /// A segment numbered too far ahead of what has arrived.
+    #[error("the peer numbered a segment too far ahead")]
+    TooFarAhead,
+    /// More streams than this side allowed.
+    #[error("the peer opened more than the {0} streams it may")]
+    TooManyStreams(u32),
+    /// A stream of this side that it never opened.
+    #[error("the peer used {0}, which this side has not opened")]
+    UnknownStream(StreamId),
+    /// Bytes past the end, or a second, different end.
+    #[error("the peer moved the end of {0}")]
+    EndMoved(StreamId),
+    /// Acknowledged what was never sent.
+    #[error("the peer acknowledged a segment that was never numbered")]
+    AckBeyondEnd,
+    /// Input for a subflow that is not open.
+    #[error("{0} is not open")]
+    UnknownSubflow(SubflowId),
+}
+
+/// Counters of a session, for reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionStats {
+    /// Payload bytes sent for the first time.
+    pub sent: u64,
+    /// Payload bytes sent again (reinjected, redundant or orphaned).
+    pub sent_again: u64,
+    /// Payload bytes received, copies not counted.
+    pub received: u64,
+    /// Payload bytes received that were there already.
+    pub duplicates: u64,
+    /// Payload bytes held for sending now.
+    pub send_held: u64,
+    /// Payload bytes received and not yet read.
+    pub receive_held: u64,
+    /// Most `receive_held` ever.
+    pub receive_held_most: u64,
+    /// Times a path fell silent.
+    pub silences: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Open,
+    /// The application closed; written data is still on its way.
+    Closing(u32),
+    Closed,
+}
+
+/// What this side has granted the peer and how much of it was used.
+#[derive(Debug)]
+struct Granted {
+    settings: Settings,
+    max_data: u64,
+    /// Payload of distinct segments that arrived.
+    used: u64,
+    /// Payload read by the application or thrown away.
+    consumed: u64,
+}
+
+/// A multipath session.
+#[derive(Debug)]
+pub struct Session {
+    side: Side,
+    config: Config,
+    life: Life,
+    close_reason: String,
+    paths: Paths,
+    subflows: BTreeMap<SubflowId, Subflow>,
+    /// Identifiers below this were used.
+    used_subflows: BTreeMap<SubflowId, ()>,
+    scheduler: Box<dyn Scheduler>,
+    views: Vec<SubflowView>,
+    views_stale: bool,
+    send: SendBuffer,
+    peer: Settings,
+    arrivals: Arrivals,
+    receive: BTreeMap<StreamId, RecvStream>,
+    granted: Granted,
+    next_own_stream: u32,
+    next_peer_stream: u32,
+    open_own: u32,
+    open_peer: u32,
+    control: BytesMut,
+    events: VecDeque<Event>,
+    blocked_writers: Vec<StreamId>,
+    last_heard: Instant,
+    ack_at: Option<Instant>,
+    stats: SessionStats,
+}
+
+impl Session {
+    /// A session without subflows.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when `config` names an unknown scheduler or a value is out of range.
+    pub fn new(side: Side, config: Config, seed: u64, now: Instant) -> Result<Self, ConfigError> {
+        config.check()?;
+        let rng = Rng::new(seed).child("scheduler");
+        let scheduler = scheduler::create(&config.scheduler, rng).expect("the name was just checked");
+        let settings = Settings {
+            max_data: config.receive_credit,
+            stream_credit: (config.receive_credit / 4).max(INITIAL.stream_credit),
+            max_streams: config.max_streams,
+        };
+        Ok(Self {
+            side,
+            life: Life::Open,
+            close_reason: String::new(),
+            paths: Paths::default(),
+            subflows: BTreeMap::new(),
+            used_subflows: BTreeMap::new(),
+            scheduler,
+            views: Vec::new(),
+            views_stale: true,
+            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
+            peer: INITIAL,
+            arrivals: Arrivals::default(),
+            receive: BTreeMap::new(),
+            granted: Granted { settings, max_data: settings.max_data, used: 0, consumed: 0 },
+            next_own_stream: side.parity(),
+            next_peer_stream: 1 - side.parity(),
+            open_own: 0,
+            open_peer: 0,
+            control: BytesMut::new(),
+            events: VecDeque::new(),
+            blocked_writers: Vec::new(),
+            last_heard: now,
+            ack_at: None,
+            stats: SessionStats::default(),
+            config,
+        })
+    }
+
+    // ---- getters
+
+    /// Which end this is.
+    #[must_use]
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The session is over; what was received can still be read.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.life == Life::Closed
+    }
+
+    /// Name of the scheduler.
+    #[must_use]
+    pub fn scheduler(&self) -> &'static str {
+        self.scheduler.name()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> SessionStats {
+        SessionStats {
+            send_held: self.send.held() as u64,
+            receive_held: self.granted.used.saturating_sub(self.granted.consumed),
+            ..self.stats
+        }
+    }
+
+    /// Counters of every open subflow.
+    pub fn subflow_stats(&self) -> impl Iterator<Item = SubflowStats> + '_ {
+        self.subflows.values().map(Subflow::stats)
+    }
+
+    // ---- paths and subflows
+
+    /// Client: connect this path, and again whenever it is lost.
+    pub fn add_path(&mut self, now: Instant, path: PathId) {
+        self.paths.add(now, path);
+        self.drive_paths(now);
+    }
+
+    /// Drops a path: its subflow is closed, its segments go elsewhere.
+    pub fn remove_path(&mut self, now: Instant, path: PathId) {
+        let (subflow, actions) = self.paths.remove(path);
+        actions.into_iter().for_each(|action| self.act(action));
+        if let Some(subflow) = subflow {
+            self.events.push_back(Event::CloseSubflow { subflow, abort: false });
+            self.drop_subflow(now, subflow);
+        }
+    }
+
+    /// A subflow has shaken hands. On a path that has one, it replaces the old one.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the driver closes the connection.
+    pub fn handle_subflow_open(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        path: PathId,
+    ) -> Result<(), OpenError> {
+        if self.life == Life::Closed {
+            return Err(OpenError::Closed);
+        }
+        let most = self.config.max_subflows.min(MAX_ACK_SUBFLOWS);
+        if self.subflows.len() >= most {
+            return Err(OpenError::TooMany(most));
+        }
+        if self.used_subflows.insert(id, ()).is_some() {
+            return Err(OpenError::Reused(id));
+        }
+        self.forget_old_identifiers();
+        let (replaced, actions) = self.paths.opened(now, path, id);
+        actions.into_iter().for_each(|action| self.act(action));
+        if let Some(old) = replaced {
+            self.events.push_back(Event::CloseSubflow { subflow: old, abort: true });
+            self.drop_subflow(now, old);
+        }
+        self.subflows.insert(id, Subflow::new(id, path, now));
+        self.last_heard = now;
+        self.views_stale = true;
+        self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));
+        self.tell(Event::SubflowUp { subflow: id, path });
+        // What this side has seen must reach the peer on the new subflow too.
+        self.ack_at = Some(now);
+        Ok(())
+    }
+
+    /// Identifiers count upwards, so only the newest thousand can come back by accident.
+    fn forget_old_identifiers(&mut self) {
+        while self.used_subflows.len() > 1024 {
+            self.used_subflows.pop_first();
+        }
+    }
+
+    /// An attempt to connect ended without a subflow.
+    pub fn handle_connect_failed(&mut self, now: Instant, id: SubflowId) {
+        self.paths.ended(now, id);
+        self.drive_paths(now);
+    }
+
+    /// A subflow's connection ended.
+    pub fn handle_subflow_closed(&mut self, now: Instant, id: SubflowId) {
+        self.drop_subflow(now, id);
+        self.paths.ended(now, id);
+        self.drive_paths(now);
+    }
+
+    /// The transport's view of a subflow.
+    pub fn handle_subflow_info(&mut self, id: SubflowId, info: SubflowInfo) {
+        if let Some(subflow) = self.subflows.get_mut(&id) {
+            subflow.update(info);
+            self.views_stale = true;
+        }
+    }
+
+    /// How many bytes a subflow can take now and send soon.
+    pub fn handle_room(&mut self, id: SubflowId, room: usize) {
+        if let Some(subflow) = self.subflows.get_mut(&id)
+            && subflow.room != room
+        {
+            subflow.room = room;
+            self.views_stale = true;
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.life == Life::Closed {
+            return;
+        }
+        if now >= self.last_heard + self.config.idle_timeout {
+            let idle = self.config.idle_timeout;
+            self.end(CODE_IDLE, format!("nothing heard from the peer for {idle:?}"), false);
+            return;
+        }
+        self.watch_silence(now);
+        self.keep_alive(now);
+        self.drive_paths(now);
+    }
+
+    fn drop_subflow(&mut self, now: Instant, id: SubflowId) {
+        let Some(subflow) = self.subflows.remove(&id) else { return };
+        let mut orphans: Vec<_> = subflow.outstanding().collect();
+        orphans.sort_unstable();
+        orphans.dedup();
+        orphans.retain(|&seq| self.send.segment_mut(seq).is_some_and(|s| !s.acknowledged && s.forget(id)));
+        for &seq in &orphans {
+            self.send.orphan(seq);
+        }
+        self.views_stale = true;
+        self.scheduler.on_event(now, SchedulerEvent::SubflowDown(id));
+        self.tell(Event::SubflowDown { subflow: id, path: subflow.path, orphans: orphans.len() });
+    }
+
+    fn drive_paths(&mut self, now: Instant) {
+        if self.life == Life::Closed {
+            return;
+        }
+        while let Some(action) = self.paths.poll(now) {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: PathAction) {
+        self.events.push_back(match action {
+            PathAction::Open(path, subflow) => Event::OpenSubflow { path, subflow },
+            PathAction::Abandon(subflow) => Event::AbandonConnect { subflow },
+        });
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.config.telemetry {
+            self.events.push_back(event);
+        }
+    }
+
+    /// The session is over, now.
+    fn end(&mut self, code: u32, reason: String, by_peer: bool) {
+        if self.life == Life::Closed {
+            return;
+        }
+        self.life = Life::Closed;
+        let ids: Vec<_> = self.subflows.keys().copied().collect();
+        for subflow in ids {
+            self.events.push_back(Event::CloseSubflow { subflow, abort: false });
+        }
+        let paths: Vec<_> = self.paths.ids().collect();
+        for path in paths {
+            let (_, actions) = self.paths.remove(path);
+            actions.into_iter().for_each(|action| self.act(action));
+        }
+        self.events.push_back(Event::Closed { code, reason, by_peer });
+    }
+}
+
+#[cfg(test)]
+mod tests;

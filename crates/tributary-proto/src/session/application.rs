@@ -1,0 +1,275 @@
+//! What the application does: open, write, read, finish, close.
+
+use bytes::Bytes;
+use thiserror::Error;
+use tributary_types::{Instant, StreamId};
+
+use super::{Life, Session};
+use crate::event::Event;
+use crate::receive::RecvStream;
+use crate::send::SendStream;
+use crate::wire::SegmentKind;
+
+/// Chunks below this are gathered instead of being kept one by one.
+const GATHER_BELOW: usize = 16 * 1024;
+/// A refused writer is woken when this much fits.
+const WAKE_ROOM: usize = 64 * 1024;
+
+/// Why a stream cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpenStreamError {
+    /// The peer allows no more at once; try again when one has ended.
+    #[error("the peer allows {0} streams at once; finish one first")]
+    TooMany(u32),
+    /// The session is closing or closed.
+    #[error("the session is closed")]
+    Closed,
+}
+
+/// Why a write does not take bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// No room now; [`Event::StreamWritable`] will tell.
+    #[error("no room now")]
+    Blocked,
+    /// The peer no longer reads; its code.
+    #[error("the peer stopped reading with code {0}")]
+    Stopped(u32),
+    /// This side finished or reset the stream, or never opened it.
+    #[error("the stream is not open for writing")]
+    NotOpen,
+    /// The session is over.
+    #[error("the session is closed")]
+    Closed,
+}
+
+/// Why a read gives no bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// Nothing in order yet; [`Event::StreamReadable`] will tell.
+    #[error("nothing to read now")]
+    Blocked,
+    /// The peer abandoned the stream with this code.
+    #[error("the peer reset the stream with code {0}")]
+    Reset(u32),
+    /// The stream is unknown or was read to its end.
+    #[error("the stream is not open for reading")]
+    NotOpen,
+    /// The session ended before the stream did.
+    #[error("the session closed before the stream ended")]
+    Closed,
+}
+
+impl Session {
+    /// Opens a stream in both directions. Higher `priority` goes first; zero is bulk.
+    ///
+    /// # Errors
+    /// [`OpenStreamError`].
+    pub fn open_stream(&mut self, priority: u8) -> Result<StreamId, OpenStreamError> {
+        if self.life != Life::Open {
+            return Err(OpenStreamError::Closed);
+        }
+        if self.open_own >= self.peer.max_streams {
+            return Err(OpenStreamError::TooMany(self.peer.max_streams));
+        }
+        let id = StreamId(self.next_own_stream);
+        self.next_own_stream += 2;
+        self.open_own += 1;
+        self.insert_stream(id, priority);
+        Ok(id)
+    }
+
+    pub(super) fn insert_stream(&mut self, id: StreamId, priority: u8) {
+        self.send.streams.insert(id, SendStream::new(priority, self.peer.stream_credit));
+        self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));
+    }
+
+    fn writable(&mut self, id: StreamId) -> Result<usize, WriteError> {
+        if self.life != Life::Open {
+            return Err(WriteError::Closed);
+        }
+        let room = self.send.write_room(id);
+        let stream = self.send.streams.get_mut(&id).ok_or(WriteError::NotOpen)?;
+        match stream.stopped {
+            Some(code) => Err(WriteError::Stopped(code)),
+            None if stream.fin_wanted => Err(WriteError::NotOpen),
+            None if room == 0 => {
+                if !std::mem::replace(&mut stream.blocked, true) {
+                    self.blocked_writers.push(id);
+                }
+                Err(WriteError::Blocked)
+            }
+            None => Ok(room),
+        }
+    }
+
+    /// Takes a prefix of `data` without copying; returns its length, at least one.
+    ///
+    /// # Errors
+    /// [`WriteError`]; [`WriteError::Blocked`] is the only one worth another try.
+    pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        let take = self.writable(id)?.min(data.len());
+        let chunk = data.split_to(take);
+        if take < GATHER_BELOW {
+            self.send.push_slice(id, &chunk);
+        } else {
+            self.send.push(id, chunk);
+        }
+        Ok(take)
+    }
+
+    /// Copies a prefix of `data`; returns its length, at least one.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_slice(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        let take = self.writable(id)?.min(data.len());
+        self.send.push_slice(id, &data[..take]);
+        Ok(take)
+    }
+
+    /// Half-close: nothing follows what was written.
+    ///
+    /// # Errors
+    /// [`WriteError`] as for a write, but never `Blocked`.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
+        match self.writable(id) {
+            Ok(_) | Err(WriteError::Blocked) => {
+                self.send.finish(id);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Abandons sending: what the peer has not received is not sent any more.
+    pub fn reset(&mut self, id: StreamId, code: u32) {
+        self.send.reset(id, SegmentKind::Reset { code });
+    }
+
+    /// Abandons reading: the peer is told, what arrives is thrown away.
+    pub fn stop(&mut self, id: StreamId, code: u32) {
+        let Some(stream) = self.receive.get_mut(&id) else { return };
+        if stream.stopped || stream.done {
+            return;
+        }
+        stream.stopped = true;
+        let tell = !stream.complete();
+        let held = stream.discard();
+        self.consumed(held);
+        if tell {
+            self.send.number_control(id, SegmentKind::Stop { code });
+        }
+        self.collect(id);
+    }
+
+    /// The next bytes of a stream in order, as they arrived; `Ok(None)` at its end.
+    ///
+    /// # Errors
+    /// [`ReadError`]; [`ReadError::Blocked`] is the only one worth another try.
+    pub fn read(&mut self, id: StreamId) -> Result<Option<Bytes>, ReadError> {
+        let closed = self.life == Life::Closed;
+        let stream = self.receive.get_mut(&id).ok_or(ReadError::NotOpen)?;
+        if let Some(code) = stream.reset {
+            stream.done = true;
+            self.collect(id);
+            return Err(ReadError::Reset(code));
+        }
+        if let Some(chunk) = stream.read() {
+            self.consumed(chunk.len() as u64);
+            self.grant_stream(id);
+            return Ok(Some(chunk));
+        }
+        if stream.at_end() {
+            stream.done = true;
+            self.collect(id);
+            return Ok(None);
+        }
+        stream.notified = false;
+        Err(if stream.stopped {
+            ReadError::NotOpen
+        } else if closed {
+            ReadError::Closed
+        } else {
+            ReadError::Blocked
+        })
+    }
+
+    /// Ends the session once everything written has been acknowledged.
+    pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
+        if self.life != Life::Open {
+            return;
+        }
+        reason.clone_into(&mut self.close_reason);
+        self.life = Life::Closing(code);
+        let open: Vec<_> = self.send.streams.keys().copied().collect();
+        for id in open {
+            self.send.finish(id);
+        }
+        self.ack_at.get_or_insert(now);
+    }
+
+    /// Ends the session at once; what is under way is lost.
+    pub fn abort(&mut self, code: u32, reason: &str) {
+        self.end(code, reason.to_owned(), false);
+    }
+
+    /// Payload left this side's hands: more may come.
+    pub(super) fn consumed(&mut self, bytes: u64) {
+        self.granted.consumed += bytes;
+        let window = self.granted.settings.max_data;
+        let target = self.granted.consumed + window;
+        // Worth an acknowledgement of its own once a quarter of the window is free again.
+        if target >= self.granted.max_data + window / 4 {
+            self.granted.max_data = target;
+            self.ack_at = Some(Instant::ZERO);
+        }
+    }
+
+    /// Gives the peer more credit on a stream that is being read, as far as the session's memory
+    /// is not held by streams that are not: at most four times what is free.
+    fn grant_stream(&mut self, id: StreamId) {
+        let held = self.granted.used.saturating_sub(self.granted.consumed);
+        let free = self.granted.settings.max_data.saturating_sub(held);
+        let Some(stream) = self.receive.get_mut(&id) else { return };
+        if stream.end.is_some() || stream.stopped {
+            return;
+        }
+        let window = (free * 4).min(self.granted.settings.max_data);
+        let limit = stream.consumed + window;
+        if limit >= stream.limit + window / 4 {
+            stream.limit = limit;
+            self.send.number_control(id, SegmentKind::Credit { limit });
+        }
+    }
+
+    /// Forgets a stream that both sides have ended.
+    pub(super) fn collect(&mut self, id: StreamId) {
+        let sent = self.send.streams.get(&id).is_none_or(crate::send::SendStream::finished);
+        let received = self.receive.get(&id).is_none_or(|s| s.done || (s.stopped && s.complete()));
+        if !sent || !received || !self.send.streams.contains_key(&id) {
+            return;
+        }
+        self.send.streams.remove(&id);
+        self.receive.remove(&id);
+        let own = id.0 % 2 == self.side.parity();
+        let open = if own { &mut self.open_own } else { &mut self.open_peer };
+        *open = open.saturating_sub(1);
+    }
+
+    /// Wakes writers that were refused, once there is room worth a write again.
+    pub(super) fn wake_writers(&mut self) {
+        let mut blocked = std::mem::take(&mut self.blocked_writers);
+        blocked.retain(|&id| {
+            let wake = self.send.write_room(id) >= WAKE_ROOM || !self.send.streams.contains_key(&id);
+            if wake {
+                if let Some(stream) = self.send.streams.get_mut(&id) {
+                    stream.blocked = false;
+                }
+                self.events.push_back(Event::StreamWritable(id));
+            }
+            !wake
+        });
+        self.blocked_writers = blocked;
+    }
+}

@@ -1,0 +1,370 @@
+//! What arrives: frames of the subflows, and the passing of time.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use tributary_types::{Instant, StreamId, SubflowId};
+
+use super::{CODE_PROTOCOL, Life, ProtocolError, Session, Side};
+use crate::event::Event;
+use crate::path::PathAction;
+use crate::scheduler::SchedulerEvent;
+use crate::send::SendStream;
+use crate::wire::{Ack, Control, Item, SegmentHead, SegmentKind, Settings};
+
+/// Acknowledgements are gathered this long.
+const ACK_DELAY: Duration = Duration::from_millis(1);
+/// A path silent for this long is worth a fresh connection; so often the peer is reminded.
+pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
+/// Ranges of streams the peer may hold open beyond what it was granted, while ends are under way.
+const STREAM_SLACK: u32 = 2;
+
+/// What a stream identifier from the peer means.
+enum Known {
+    Open,
+    /// It was open and both sides have ended it.
+    Gone,
+}
+
+impl Session {
+    /// Takes bytes that arrived on a subflow, in order, in any cutting.
+    ///
+    /// # Errors
+    /// [`ProtocolError`]; the session is over then, the driver drains it and aborts the subflow.
+    pub fn handle_input(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        mut data: Bytes,
+    ) -> Result<(), ProtocolError> {
+        let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
+        subflow.last_heard = now;
+        self.last_heard = now;
+        let mut decoder = std::mem::take(&mut subflow.decoder);
+        let outcome = loop {
+            if self.life == Life::Closed {
+                break Ok(());
+            }
+            match decoder.next_item(&mut data) {
+                Ok(Some(Item::Control(control))) => {
+                    if let Err(error) = self.control(now, id, control) {
+                        break Err(error);
+                    }
+                }
+                Ok(Some(Item::Segment { head, at, piece, last })) => {
+                    if let Err(error) = self.segment(now, id, (head, at, piece, last)) {
+                        break Err(error);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        if let Some(subflow) = self.subflows.get_mut(&id) {
+            subflow.decoder = decoder;
+        }
+        if let Err(error) = &outcome {
+            self.end(CODE_PROTOCOL, error.to_string(), false);
+        }
+        outcome
+    }
+
+    fn control(&mut self, now: Instant, id: SubflowId, control: Control) -> Result<(), ProtocolError> {
+        match control {
+            Control::Ack(ack) => self.acknowledged(now, &ack)?,
+            Control::Settings(settings) => self.settings(settings),
+            Control::Ping(number) => {
+                if let Some(subflow) = self.subflows.get_mut(&id) {
+                    subflow.pong_due = Some(number);
+                }
+            }
+            Control::Pong(_) => {}
+            Control::Refresh(path) => {
+                if self.side == Side::Client {
+                    self.paths.silent(now, path, true);
+                    self.drive_paths(now);
+                }
+            }
+            Control::Close { code, reason } => {
+                self.end(code, String::from_utf8_lossy(&reason).into_owned(), true);
+            }
+        }
+        Ok(())
+    }
+
+    fn settings(&mut self, settings: Settings) {
+        self.peer = settings;
+        self.send.allow_data(settings.max_data);
+        let ids: Vec<_> = self.send.streams.keys().copied().collect();
+        for id in ids {
+            self.send.allow_stream(id, settings.stream_credit);
+        }
+    }
+
+    // ---- acknowledgements
+
+    fn acknowledged(&mut self, now: Instant, ack: &Ack) -> Result<(), ProtocolError> {
+        let end = self.send.end();
+        if ack.next > end || ack.ranges.iter().any(|&(_, to)| to > end) {
+            return Err(ProtocolError::AckBeyondEnd);
+        }
+        self.send.allow_data(ack.max_data);
+        let mut ended = Vec::new();
+        let mut on_stream = |stream: StreamId| {
+            if ended.last() != Some(&stream) {
+                ended.push(stream);
+            }
+        };
+        let first = self.send.first();
+        self.send.acknowledge(first, ack.next, &mut on_stream);
+        for &(start, end) in &ack.ranges {
+            self.send.acknowledge(start, end, &mut on_stream);
+        }
+        self.views_stale = true;
+        for &(id, total) in &ack.progress {
+            self.progressed(now, id, total);
+        }
+        for id in ended {
+            if self.send.streams.get(&id).is_some_and(SendStream::finished) {
+                self.events.push_back(Event::StreamFinished(id));
+                self.collect(id);
+            }
+        }
+        self.scheduler.on_event(now, SchedulerEvent::Acknowledged { first: self.send.first() });
+        self.wake_writers();
+        Ok(())
+    }
+
+    fn progressed(&mut self, now: Instant, id: SubflowId, total: u64) {
+        let Some(subflow) = self.subflows.get_mut(&id) else { return };
+        if !subflow.progress(now, total) {
+            return;
+        }
+        let path = subflow.path;
+        if std::mem::take(&mut subflow.silent) {
+            self.tell(Event::PathBack { path });
+        }
+        let actions = self.paths.moving(path, true);
+        actions.into_iter().for_each(|action: PathAction| self.act(action));
+    }
+
+    // ---- segments
+
+    fn segment(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        (head, at, piece, last): (SegmentHead, u32, Bytes, bool),
+    ) -> Result<(), ProtocolError> {
+        if !self.arrivals.allows(head.seq) {
+            return Err(ProtocolError::TooFarAhead);
+        }
+        let length = piece.len() as u64;
+        let copy = self.arrivals.contains(head.seq);
+        if copy {
+            self.stats.duplicates += length;
+        } else {
+            self.fresh_segment(head, at, piece, last)?;
+        }
+        if let Some(subflow) = self.subflows.get_mut(&id) {
+            subflow.stats.received += length;
+            if last {
+                subflow.arrived += 1;
+                let path = subflow.path;
+                let actions = self.paths.moving(path, false);
+                actions.into_iter().for_each(|action| self.act(action));
+            }
+        }
+        if last {
+            self.arrivals.insert(head.seq);
+            let due = now + ACK_DELAY;
+            self.ack_at = Some(self.ack_at.map_or(due, |at| at.min(due)));
+        }
+        Ok(())
+    }
+
+    fn fresh_segment(
+        &mut self,
+        head: SegmentHead,
+        at: u32,
+        piece: Bytes,
+        last: bool,
+    ) -> Result<(), ProtocolError> {
+        let id = head.stream;
+        let known = self.stream_from_peer(id)?;
+        match (head.kind, known) {
+            (SegmentKind::Data { .. }, Known::Gone) => self.throw_away(piece.len()),
+            (SegmentKind::Data { offset, length, fin }, Known::Open) => {
+                self.stream_data(id, (offset, length, fin), at, piece)?;
+            }
+            (_, Known::Gone) => {}
+            (SegmentKind::Reset { code }, Known::Open) => {
+                if let Some(stream) = self.receive.get_mut(&id)
+                    && !stream.complete()
+                {
+                    stream.reset = Some(code);
+                    let held = stream.discard();
+                    self.consumed(held);
+                    self.notify_readable(id);
+                }
+                self.collect(id);
+            }
+            (SegmentKind::Stop { code }, Known::Open) => self.stopped_by_peer(id, code),
+            (SegmentKind::Credit { limit }, Known::Open) => self.send.allow_stream(id, limit),
+        }
+        debug_assert!(last || matches!(head.kind, SegmentKind::Data { .. }), "only payload comes in pieces");
+        if self.granted.used > self.granted.max_data {
+            return Err(ProtocolError::CreditExceeded(id));
+        }
+        Ok(())
+    }
+
+    fn stream_data(
+        &mut self,
+        id: StreamId,
+        (offset, length, fin): (u64, u32, bool),
+        at: u32,
+        piece: Bytes,
+    ) -> Result<(), ProtocolError> {
+        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
+        let end = offset + u64::from(length);
+        if at == 0 {
+            if end > stream.limit {
+                return Err(ProtocolError::CreditExceeded(id));
+            }
+            if stream.end.is_some_and(|known| end > known || (fin && end != known)) {
+                return Err(ProtocolError::EndMoved(id));
+            }
+            if fin {
+                stream.end = Some(end);
+            }
+        }
+        if stream.stopped || stream.reset.is_some() {
+            self.throw_away(piece.len());
+            self.collect(id);
+            return Ok(());
+        }
+        let incoming = stream.insert(offset + u64::from(at), piece.clone());
+        let ended = stream.at_end();
+        self.granted.used += incoming.new as u64;
+        self.stats.received += incoming.new as u64;
+        self.stats.duplicates += (piece.len() - incoming.new) as u64;
+        let held = self.granted.used.saturating_sub(self.granted.consumed);
+        self.stats.receive_held_most = self.stats.receive_held_most.max(held);
+        if incoming.readable || ended {
+            self.notify_readable(id);
+        }
+        Ok(())
+    }
+
+    fn notify_readable(&mut self, id: StreamId) {
+        if let Some(stream) = self.receive.get_mut(&id)
+            && !std::mem::replace(&mut stream.notified, true)
+        {
+            self.events.push_back(Event::StreamReadable(id));
+        }
+    }
+
+    fn stopped_by_peer(&mut self, id: StreamId, code: u32) {
+        let Some(stream) = self.send.streams.get_mut(&id) else { return };
+        if stream.stopped.is_none() && !stream.finished() {
+            stream.stopped = Some(code);
+            self.send.reset(id, SegmentKind::Reset { code });
+            self.events.push_back(Event::StreamStopped(id, code));
+        }
+    }
+
+    /// Payload for a stream nobody reads: used and free again at once.
+    fn throw_away(&mut self, bytes: usize) {
+        self.granted.used += bytes as u64;
+        self.consumed(bytes as u64);
+    }
+
+    /// Finds the stream a segment names, opening those of the peer up to it.
+    fn stream_from_peer(&mut self, id: StreamId) -> Result<Known, ProtocolError> {
+        if self.receive.contains_key(&id) {
+            return Ok(Known::Open);
+        }
+        if id.0 % 2 == self.side.parity() {
+            return if id.0 < self.next_own_stream {
+                Ok(Known::Gone)
+            } else {
+                Err(ProtocolError::UnknownStream(id))
+            };
+        }
+        if id.0 < self.next_peer_stream {
+            return Ok(Known::Gone);
+        }
+        let opened = (id.0 - self.next_peer_stream) / 2 + 1;
+        let most = self.granted.settings.max_streams;
+        if self.life != Life::Open {
+            // Closing: nothing new is taken on, and what arrives for it is nobody's.
+            return Ok(Known::Gone);
+        }
+        if self.open_peer.saturating_add(opened) > most.saturating_mul(STREAM_SLACK) {
+            return Err(ProtocolError::TooManyStreams(most));
+        }
+        for _ in 0..opened {
+            let next = StreamId(self.next_peer_stream);
+            self.next_peer_stream += 2;
+            self.open_peer += 1;
+            self.insert_stream(next, 0);
+            self.events.push_back(Event::StreamOpened(next));
+        }
+        Ok(Known::Open)
+    }
+
+    // ---- time
+
+    /// Marks subflows silent on which nothing has moved for too long, and asks for fresh ones.
+    pub(super) fn watch_silence(&mut self, now: Instant) {
+        let mut fell_silent = Vec::new();
+        let mut wants_fresh = Vec::new();
+        for subflow in self.subflows.values_mut() {
+            let Some(since) = subflow.waiting_since() else { continue };
+            let silence = now.saturating_since(since);
+            if !subflow.silent && silence >= subflow.silence_threshold() {
+                subflow.silent = true;
+                fell_silent.push((subflow.path, silence));
+            }
+            let due = silence >= FRESH_AFTER && now >= subflow.last_refresh + FRESH_AFTER;
+            if subflow.silent && due {
+                subflow.last_refresh = now;
+                wants_fresh.push(subflow.path);
+            }
+        }
+        for (path, silence) in fell_silent {
+            self.stats.silences += 1;
+            self.views_stale = true;
+            self.tell(Event::PathSilent { path, silence });
+        }
+        for path in wants_fresh {
+            self.paths.silent(now, path, false);
+            if self.side == Side::Server {
+                for subflow in self.subflows.values_mut().filter(|s| s.path != path && !s.silent) {
+                    subflow.refresh_due = Some(path);
+                }
+            }
+        }
+    }
+
+    /// Asks idle subflows for a sign of life, and gives up those that show none.
+    pub(super) fn keep_alive(&mut self, now: Instant) {
+        let wait = self.config.keep_alive;
+        let mut lost = Vec::new();
+        for subflow in self.subflows.values_mut() {
+            if now >= subflow.last_heard + wait && now >= subflow.last_ping + wait {
+                if subflow.last_ping > subflow.last_heard {
+                    lost.push(subflow.id);
+                }
+                subflow.last_ping = now;
+                subflow.ping_due = true;
+            }
+        }
+        for id in lost {
+            self.events.push_back(Event::CloseSubflow { subflow: id, abort: true });
+            self.drop_subflow(now, id);
+            self.paths.ended(now, id);
+        }
+    }
+}

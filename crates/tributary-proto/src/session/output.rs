@@ -1,0 +1,216 @@
+//! What goes out: control frames, urgent segments, then what the scheduler assigns.
+
+use bytes::Bytes;
+use tributary_types::{DataSeq, Instant, SubflowId};
+
+use super::input::FRESH_AFTER;
+use super::{Life, Session};
+use crate::event::{Event, Transmit};
+use crate::scheduler::{AssignmentKind, SchedulerEvent, WindowView, earliest_arrival};
+use crate::subflow::Subflow;
+use crate::wire::{
+    Ack, Control, Head, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, encode_control, encode_segment_head,
+};
+
+/// Control frames are cut from blocks of this size.
+const CONTROL_BLOCK: usize = 64 * 1024;
+
+impl Session {
+    /// The next bytes to write, until `None`. Call after every mutation.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.life == Life::Closed {
+            return self.closing_frame();
+        }
+        if self.ack_at.is_some_and(|at| at <= now) {
+            self.ack_at = None;
+            // On every subflow: an outage of one must not hide what arrived on it (FBDT §3.2).
+            for subflow in self.subflows.values_mut() {
+                subflow.ack_due = true;
+            }
+        }
+        if let Some(transmit) = self.control_frames() {
+            return Some(transmit);
+        }
+        if self.views_stale {
+            self.rebuild_views(now);
+        }
+        if let Some(transmit) = self.urgent_segment(now).or_else(|| self.scheduled_segment(now)) {
+            return Some(transmit);
+        }
+        if let Life::Closing(code) = self.life
+            && self.send.is_flushed()
+        {
+            let reason = std::mem::take(&mut self.close_reason);
+            self.close_reason.clone_from(&reason);
+            self.end(code, reason, false);
+            return self.closing_frame();
+        }
+        None
+    }
+
+    /// The next event, until `None`. Call after `poll_transmit` has none left.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        if let Some(Event::CloseSubflow { subflow, .. }) = event {
+            self.subflows.remove(&subflow);
+        }
+        event
+    }
+
+    /// When to call `handle_timeout` and drain although nothing happened.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.life == Life::Closed {
+            return None;
+        }
+        let idle = self.last_heard + self.config.idle_timeout;
+        let subflows = self.subflows.values().flat_map(|s| {
+            let silence = s.waiting_since().map(|since| {
+                if s.silent {
+                    (since + FRESH_AFTER).max(s.last_refresh + FRESH_AFTER)
+                } else {
+                    since + s.silence_threshold()
+                }
+            });
+            let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
+            [silence, Some(alive)].into_iter().flatten()
+        });
+        [self.ack_at, self.scheduler.poll_timeout(), self.paths.poll_timeout(), Some(idle)]
+            .into_iter()
+            .flatten()
+            .chain(subflows)
+            .min()
+    }
+
+    // ---- control
+
+    fn control_frames(&mut self) -> Option<Transmit> {
+        let due = |s: &Subflow| {
+            s.settings_due || s.ack_due || s.ping_due || s.pong_due.is_some() || s.refresh_due.is_some()
+        };
+        let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
+        let ack = self.current_ack();
+        let settings = self.granted.settings;
+        self.control.reserve(CONTROL_BLOCK);
+        let out = &mut self.control;
+        let subflow = self.subflows.get_mut(&id)?;
+        if std::mem::take(&mut subflow.settings_due) {
+            encode_control(&Control::Settings(settings), out);
+        }
+        if std::mem::take(&mut subflow.ack_due) {
+            encode_control(&Control::Ack(ack), out);
+        }
+        if std::mem::take(&mut subflow.ping_due) {
+            encode_control(&Control::Ping(subflow.arrived), out);
+        }
+        if let Some(number) = subflow.pong_due.take() {
+            encode_control(&Control::Pong(number), out);
+        }
+        if let Some(path) = subflow.refresh_due.take() {
+            encode_control(&Control::Refresh(path), out);
+        }
+        let payload = out.split().freeze();
+        Some(self.take_room(id, Head::default(), payload))
+    }
+
+    fn current_ack(&self) -> Ack {
+        Ack {
+            next: self.arrivals.next(),
+            max_data: self.granted.max_data,
+            ranges: self.arrivals.ranges().take(MAX_ACK_RANGES).collect(),
+            progress: self.subflows.values().map(|s| (s.id, s.arrived)).take(MAX_ACK_SUBFLOWS).collect(),
+        }
+    }
+
+    fn closing_frame(&mut self) -> Option<Transmit> {
+        let code = self.events.iter().find_map(|event| match event {
+            Event::Closed { code, by_peer: false, reason } => Some((*code, reason.clone())),
+            _ => None,
+        });
+        let (code, reason) = code?;
+        let subflow = self.subflows.values_mut().find(|s| s.room > 0 && !s.close_sent)?;
+        subflow.close_sent = true;
+        let id = subflow.id;
+        encode_control(&Control::Close { code, reason: Bytes::from(reason) }, &mut self.control);
+        let payload = self.control.split().freeze();
+        Some(self.take_room(id, Head::default(), payload))
+    }
+
+    fn take_room(&mut self, subflow: SubflowId, head: Head, payload: Bytes) -> Transmit {
+        let transmit = Transmit { subflow, head, payload };
+        if let Some(state) = self.subflows.get_mut(&subflow) {
+            state.room = state.room.saturating_sub(transmit.len());
+        }
+        if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
+            view.room = view.room.saturating_sub(transmit.len());
+        }
+        transmit
+    }
+
+    // ---- segments
+
+    fn urgent_segment(&mut self, now: Instant) -> Option<Transmit> {
+        let seq = self.send.next_urgent()?;
+        let segment = self.send.segment(seq)?;
+        let (bytes, again) = (segment.payload.len() as u64, segment.sends > 0);
+        let onto = earliest_arrival(&self.views, bytes)?;
+        self.send.urgent_sent();
+        Some(self.transmit(now, seq, onto, again))
+    }
+
+    fn scheduled_segment(&mut self, now: Instant) -> Option<Transmit> {
+        loop {
+            let view = WindowView::new(&self.send, self.config.window);
+            if let Some(assignment) = self.scheduler.assign(now, &view, &self.views) {
+                let again = assignment.kind != AssignmentKind::Fresh;
+                if assignment.kind == AssignmentKind::Reinjection {
+                    self.tell(Event::Reinjected { seq: assignment.segment, onto: assignment.subflow });
+                }
+                return Some(self.transmit(now, assignment.segment, assignment.subflow, again));
+            }
+            if !self.send.has_loadable() {
+                return None;
+            }
+            let load = self.scheduler.load(now, &view, &self.views)?;
+            let (first, end, bytes) = self.send.load(load.bytes, load.segment);
+            if first == end {
+                return None;
+            }
+            self.scheduler.on_event(now, SchedulerEvent::Loaded { first, end });
+            self.tell(Event::WindowLoaded { first, end, bytes });
+            // Numbering made room for what writers wait to add.
+            self.wake_writers();
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
+        let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
+        let payload = segment.payload.clone();
+        let head = encode_segment_head(&segment.head);
+        segment.sent(onto, now);
+        let bytes = payload.len() as u32;
+        if again {
+            self.stats.sent_again += u64::from(bytes);
+        } else {
+            self.stats.sent += u64::from(bytes);
+        }
+        let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
+        subflow.sent(now, seq, bytes);
+        if let Some(view) = self.views.iter_mut().find(|view| view.id == onto) {
+            view.in_flight += u64::from(bytes);
+            view.oldest_sent = view.oldest_sent.or(Some(now));
+        }
+        self.take_room(onto, head, payload)
+    }
+
+    fn rebuild_views(&mut self, now: Instant) {
+        self.views_stale = false;
+        self.views.clear();
+        self.views.extend(self.subflows.values().map(|s| s.view(0)));
+        // The most reliable path first: fewer silences, then the shorter round trip.
+        self.views.sort_by_key(|v| (self.paths.silences(now, v.path) / 1000, v.min_rtt, v.id));
+        for (rank, view) in self.views.iter_mut().enumerate() {
+            view.rank = rank as u8;
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Two sessions and the paths between them in virtual time; each test is a short story.
+
+mod pair;
+mod stories;

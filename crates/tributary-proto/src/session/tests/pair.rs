@@ -1,0 +1,386 @@
+//! A client, a server and reliable subflows between them, in virtual time.
+//!
+//! A subflow here is what a session sees of TCP: bytes go in while there is room, leave at the
+//! path's rate, and arrive in order after its delay. At rate zero everything stands still.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use tributary_types::{Bitrate, DataSize, Instant, PathId, Rng, StreamId, SubflowId};
+
+use crate::config::Config;
+use crate::event::Event;
+use crate::session::{ReadError, Session, Side};
+use crate::subflow::SubflowInfo;
+
+/// Bytes a subflow takes beyond what its path has under way.
+const UNSENT: usize = 32 * 1024;
+/// The clock's step.
+const STEP: Duration = Duration::from_micros(200);
+
+/// A path between the two.
+pub(crate) struct Path {
+    pub rate: Bitrate,
+    pub delay: Duration,
+    /// Bytes TCP keeps under way at most: its congestion window.
+    pub cwnd: usize,
+    /// New connections are refused.
+    pub dead: bool,
+}
+
+/// One direction of a subflow.
+#[derive(Default)]
+struct Pipe {
+    unsent: VecDeque<Bytes>,
+    unsent_bytes: usize,
+    /// Bytes at the bottleneck, then in flight until they arrive.
+    queue: VecDeque<Bytes>,
+    queue_bytes: usize,
+    budget: u64,
+    flying: VecDeque<(Instant, Bytes)>,
+}
+
+struct Connection {
+    path: PathId,
+    opens_at: Instant,
+    open: bool,
+    /// Client to server, server to client.
+    pipes: [Pipe; 2],
+}
+
+pub(crate) struct Pair {
+    pub now: Instant,
+    pub ends: [Session; 2],
+    pub paths: BTreeMap<PathId, Path>,
+    connections: BTreeMap<SubflowId, Connection>,
+    pub events: [Vec<Event>; 2],
+    pub opened: usize,
+    /// When each chunk was read at either end, and how many bytes.
+    pub received: [Vec<(Instant, StreamId, Bytes)>; 2],
+    pub ended: [Vec<StreamId>; 2],
+    pub reading: bool,
+    readable: [Vec<StreamId>; 2],
+    only: Option<StreamId>,
+}
+
+pub(crate) fn content(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+pub(crate) fn payload(from: u64, length: usize) -> Bytes {
+    (from..from + length as u64).map(content).collect::<Vec<u8>>().into()
+}
+
+impl Pair {
+    pub fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
+        Self::with(&Config { scheduler: scheduler.to_owned(), telemetry: true, ..Config::default() }, paths)
+    }
+
+    /// `paths`: Mbit/s and one-way delay in milliseconds.
+    pub fn with(config: &Config, paths: &[(u64, u64)]) -> Self {
+        let end = |side| Session::new(side, config.clone(), 7, Instant::ZERO).unwrap();
+        let mut pair = Self {
+            now: Instant::ZERO,
+            ends: [end(Side::Client), end(Side::Server)],
+            paths: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            events: [Vec::new(), Vec::new()],
+            opened: 0,
+            received: [Vec::new(), Vec::new()],
+            ended: [Vec::new(), Vec::new()],
+            reading: true,
+            readable: [Vec::new(), Vec::new()],
+            only: None,
+        };
+        for (id, &(mbps, delay)) in paths.iter().enumerate() {
+            let rate = Bitrate::from_mbps(mbps);
+            let delay = Duration::from_millis(delay);
+            let cwnd = (rate.size_in(delay * 2).as_bytes() as usize * 3 / 2).max(64 << 10);
+            pair.paths.insert(PathId(id as u8), Path { rate, delay, cwnd, dead: false });
+            pair.ends[0].add_path(Instant::ZERO, PathId(id as u8));
+        }
+        pair
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.now < until {
+            self.step();
+        }
+    }
+
+    /// Runs until `done`, or fails after `most`.
+    pub fn run_until(&mut self, most: Duration, mut done: impl FnMut(&Self) -> bool) {
+        let until = self.now + most;
+        while !done(self) {
+            assert!(
+                self.now < until,
+                "not done at {}: {:?}",
+                self.now,
+                self.ends.each_ref().map(Session::stats)
+            );
+            self.step();
+        }
+    }
+
+    /// The connections of a path vanish without a word, or with an error on both sides.
+    pub fn cut(&mut self, path: PathId) {
+        let ids: Vec<_> =
+            self.connections.iter().filter(|(_, c)| c.path == path).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.connections.remove(&id);
+            for end in &mut self.ends {
+                end.handle_subflow_closed(self.now, id);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += STEP;
+        self.connect();
+        for direction in [0, 1] {
+            self.carry(direction);
+        }
+        for side in [0, 1] {
+            if self.ends[side].poll_timeout().is_some_and(|at| at <= self.now) {
+                self.ends[side].handle_timeout(self.now);
+            }
+            self.drain(side);
+            if self.reading {
+                self.read(side);
+                self.drain(side);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let due: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, c)| !c.open && self.now >= c.opens_at)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            let connection = self.connections.get_mut(&id).unwrap();
+            let path = &self.paths[&connection.path];
+            if path.dead || path.rate == Bitrate::ZERO {
+                continue;
+            }
+            connection.open = true;
+            let path = connection.path;
+            self.opened += 1;
+            for end in [1, 0] {
+                if self.ends[end].handle_subflow_open(self.now, id, path).is_err() {
+                    self.ends[0].handle_connect_failed(self.now, id);
+                    self.connections.remove(&id);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn carry(&mut self, direction: usize) {
+        let ids: Vec<_> = self.connections.keys().copied().collect();
+        for id in ids {
+            let connection = self.connections.get_mut(&id).unwrap();
+            let path = &self.paths[&connection.path];
+            let pipe = &mut connection.pipes[direction];
+            let flying: usize = pipe.flying.iter().map(|(_, b)| b.len()).sum();
+            while pipe.queue_bytes + flying < path.cwnd
+                && let Some(bytes) = pipe.unsent.pop_front()
+            {
+                pipe.unsent_bytes -= bytes.len();
+                pipe.queue_bytes += bytes.len();
+                pipe.queue.push_back(bytes);
+            }
+            pipe.budget += path.rate.size_in(STEP).as_bytes();
+            if path.dead {
+                pipe.budget = 0;
+            }
+            while let Some(front) = pipe.queue.front_mut()
+                && pipe.budget > 0
+            {
+                let take = front.len().min(pipe.budget as usize);
+                let bytes = front.split_to(take);
+                if front.is_empty() {
+                    pipe.queue.pop_front();
+                }
+                pipe.budget -= take as u64;
+                pipe.queue_bytes -= take;
+                pipe.flying.push_back((self.now + path.delay, bytes));
+            }
+            pipe.budget = if pipe.queue.is_empty() { 0 } else { pipe.budget };
+            let mut arrived = Vec::new();
+            while pipe.flying.front().is_some_and(|(at, _)| *at <= self.now) {
+                arrived.push(pipe.flying.pop_front().unwrap().1);
+            }
+            for bytes in arrived {
+                match self.ends[1 - direction].handle_input(self.now, id, bytes) {
+                    Ok(()) | Err(crate::session::ProtocolError::UnknownSubflow(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
+    fn drain(&mut self, side: usize) {
+        for (id, connection) in &self.connections {
+            if !connection.open {
+                continue;
+            }
+            let path = &self.paths[&connection.path];
+            let pipe = &connection.pipes[side];
+            let flying: usize = pipe.flying.iter().map(|(_, b)| b.len()).sum();
+            let rtt = path.delay * 2 + Duration::from_micros(400);
+            self.ends[side].handle_subflow_info(
+                *id,
+                SubflowInfo {
+                    srtt: rtt,
+                    rttvar: rtt / 8,
+                    min_rtt: rtt,
+                    cwnd: path.cwnd as u64,
+                    in_flight: (flying + pipe.queue_bytes) as u64,
+                    unsent: pipe.unsent_bytes as u64,
+                    delivery_rate: (path.rate > Bitrate::ZERO).then_some(path.rate),
+                    mss: 1448,
+                },
+            );
+            self.ends[side].handle_room(*id, UNSENT.saturating_sub(pipe.unsent_bytes));
+        }
+        while let Some(transmit) = self.ends[side].poll_transmit(self.now) {
+            let Some(connection) = self.connections.get_mut(&transmit.subflow) else { continue };
+            let mut bytes = BytesMut::from(transmit.head.as_slice());
+            bytes.extend_from_slice(&transmit.payload);
+            connection.pipes[side].unsent_bytes += bytes.len();
+            connection.pipes[side].unsent.push_back(bytes.freeze());
+        }
+        while let Some(event) = self.ends[side].poll_event() {
+            match event {
+                Event::OpenSubflow { path, subflow } => {
+                    let opens_at = self.now + self.paths[&path].delay * 4;
+                    let pipes = [Pipe::default(), Pipe::default()];
+                    self.connections.insert(subflow, Connection { path, opens_at, open: false, pipes });
+                }
+                Event::AbandonConnect { subflow } => {
+                    if self.connections.get(&subflow).is_some_and(|c| !c.open) {
+                        self.connections.remove(&subflow);
+                    }
+                }
+                Event::CloseSubflow { subflow, abort } if abort => {
+                    self.connections.remove(&subflow);
+                    self.ends[1 - side].handle_subflow_closed(self.now, subflow);
+                }
+                Event::StreamReadable(id) => self.readable[side].push(id),
+                _ => {}
+            }
+            self.events[side].push(event);
+        }
+    }
+
+    fn read(&mut self, side: usize) {
+        for id in std::mem::take(&mut self.readable[side]) {
+            if self.only.is_some_and(|only| only != id) {
+                continue;
+            }
+            loop {
+                match self.ends[side].read(id) {
+                    Ok(Some(chunk)) => self.received[side].push((self.now, id, chunk)),
+                    Ok(None) => {
+                        self.ended[side].push(id);
+                        break;
+                    }
+                    Err(ReadError::Blocked) => break,
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Reads this stream and leaves the others unread.
+    pub fn resume_reading_only(&mut self, id: StreamId) {
+        self.reading = true;
+        self.only = Some(id);
+    }
+
+    /// Bytes of a stream read at `side` so far, which must be the right ones.
+    pub fn checked(&self, side: usize, id: StreamId) -> u64 {
+        let mut offset = 0;
+        for (_, stream, chunk) in &self.received[side] {
+            if *stream == id {
+                let right = chunk.iter().enumerate().all(|(i, b)| *b == content(offset + i as u64));
+                assert!(right, "wrong bytes in the chunk at {offset}");
+                offset += chunk.len() as u64;
+            }
+        }
+        offset
+    }
+
+    /// Longest time without a read at `side` between the first read and the last.
+    pub fn longest_silence(&self, side: usize) -> Duration {
+        let times = self.received[side].iter().map(|(at, ..)| *at);
+        times.clone().zip(times.skip(1)).map(|(a, b)| b.saturating_since(a)).max().unwrap_or_default()
+    }
+}
+
+/// Writes `length` bytes on a new stream of the server as room allows, then finishes it.
+pub(crate) struct Sender {
+    pub stream: StreamId,
+    side: usize,
+    at: u64,
+    end: u64,
+}
+
+impl Sender {
+    pub fn new(pair: &mut Pair, side: usize, length: u64) -> Self {
+        let stream = pair.ends[side].open_stream(0).unwrap();
+        Self { stream, side, at: 0, end: length }
+    }
+
+    pub fn feed(&mut self, pair: &mut Pair) {
+        while self.at < self.end {
+            let mut chunk = payload(self.at, (self.end - self.at).min(64 << 10) as usize);
+            match pair.ends[self.side].write(self.stream, &mut chunk) {
+                Ok(taken) => self.at += taken as u64,
+                Err(_) => return,
+            }
+        }
+        if self.at == self.end {
+            self.at += 1;
+            pair.ends[self.side].finish(self.stream).unwrap();
+        }
+    }
+
+    pub fn written(&self) -> u64 {
+        self.at.min(self.end)
+    }
+}
+
+/// Feeds and runs until the whole stream was read at the other side.
+pub(crate) fn transfer(pair: &mut Pair, sender: &mut Sender, most: Duration) {
+    let start = pair.now;
+    while !pair.ended[1 - sender.side].contains(&sender.stream) {
+        assert!(
+            pair.now < start + most,
+            "not done after {most:?}: {} of {} bytes written, {:?}",
+            sender.written(),
+            sender.end,
+            pair.ends.each_ref().map(Session::stats)
+        );
+        sender.feed(pair);
+        pair.run(STEP);
+    }
+    assert_eq!(pair.checked(1 - sender.side, sender.stream), sender.end);
+}
+
+/// Goodput of everything read at `side` between two moments.
+pub(crate) fn goodput(pair: &Pair, side: usize, from: Instant, to: Instant) -> Bitrate {
+    let bytes: usize =
+        pair.received[side].iter().filter(|(at, ..)| *at > from && *at <= to).map(|(.., c)| c.len()).sum();
+    Bitrate::of(DataSize::from_bytes(bytes as u64), to.saturating_since(from)).unwrap()
+}
+
+/// A seeded generator for stories with chance in them.
+pub(crate) fn rng(seed: u64) -> Rng {
+    Rng::new(seed)
+}

@@ -1,0 +1,207 @@
+//! One subflow as the session knows it: what is outstanding on it, how it progresses, what it may take.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
+
+use crate::scheduler::SubflowView;
+use crate::wire::Decoder;
+
+/// The transport's own view of a subflow, refreshed by the driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubflowInfo {
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rttvar: Duration,
+    /// Least round-trip time seen.
+    pub min_rtt: Duration,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Bytes sent that the transport has no acknowledgement for.
+    pub in_flight: u64,
+    /// Bytes accepted that the transport has not sent.
+    pub unsent: u64,
+    /// Delivery rate, when the last sample was not limited by the application.
+    pub delivery_rate: Option<Bitrate>,
+    /// Maximum segment size, bytes.
+    pub mss: u32,
+}
+
+/// Counters of one subflow, for reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubflowStats {
+    /// The subflow.
+    pub subflow: SubflowId,
+    /// Its path.
+    pub path: PathId,
+    /// Payload bytes sent on it, copies included.
+    pub sent: u64,
+    /// Payload bytes received on it, copies included.
+    pub received: u64,
+    /// Payload bytes outstanding on it.
+    pub in_flight: u64,
+    /// Smoothed time from handing a segment over to its acknowledgement.
+    pub delivery_delay: Duration,
+    /// Whether it is silent now.
+    pub silent: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    seq: DataSeq,
+    bytes: u32,
+    sent_at: Instant,
+}
+
+/// Least silence that counts: below it, acknowledgement clocks and schedulers jitter.
+const SILENCE_FLOOR: Duration = Duration::from_millis(30);
+
+/// State of one open subflow.
+#[derive(Debug)]
+pub(crate) struct Subflow {
+    pub id: SubflowId,
+    pub path: PathId,
+    pub decoder: Decoder,
+    /// Bytes it can take soon, as the driver last said, less what was sent since.
+    pub room: usize,
+    pub info: SubflowInfo,
+    /// Segments that arrived on it.
+    pub arrived: u64,
+    /// Something arrived that the peer should hear about on this subflow.
+    pub ack_due: bool,
+    pub settings_due: bool,
+    pub refresh_due: Option<PathId>,
+    pub pong_due: Option<u64>,
+    pub ping_due: bool,
+    pub close_sent: bool,
+    pub last_heard: Instant,
+    pub last_ping: Instant,
+    pub last_refresh: Instant,
+    pub silent: bool,
+    pub stats: SubflowStats,
+    outstanding: VecDeque<Outstanding>,
+    in_flight: u64,
+    /// Segments of `outstanding` that were ever pushed and acknowledged, to match the peer's count.
+    progressed: u64,
+    last_progress: Instant,
+    delay: Option<(Duration, Duration)>,
+    rate: Option<Bitrate>,
+}
+
+impl Subflow {
+    pub fn new(id: SubflowId, path: PathId, now: Instant) -> Self {
+        Self {
+            id,
+            path,
+            decoder: Decoder::default(),
+            room: 0,
+            info: SubflowInfo::default(),
+            arrived: 0,
+            ack_due: false,
+            settings_due: true,
+            refresh_due: None,
+            pong_due: None,
+            ping_due: false,
+            close_sent: false,
+            last_heard: now,
+            last_ping: now,
+            last_refresh: now,
+            silent: false,
+            stats: SubflowStats { subflow: id, path, ..SubflowStats::default() },
+            outstanding: VecDeque::new(),
+            in_flight: 0,
+            progressed: 0,
+            last_progress: now,
+            delay: None,
+            rate: None,
+        }
+    }
+
+    pub fn update(&mut self, info: SubflowInfo) {
+        self.info = info;
+        self.rate = info.delivery_rate.or(self.rate);
+    }
+
+    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32) {
+        self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now });
+        self.in_flight += u64::from(bytes);
+        self.stats.sent += u64::from(bytes);
+    }
+
+    /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so
+    /// these are the oldest outstanding ones. Returns whether anything was new.
+    pub fn progress(&mut self, now: Instant, total: u64) -> bool {
+        let new = total.saturating_sub(self.progressed).min(self.outstanding.len() as u64);
+        let mut newest = None;
+        for done in self.outstanding.drain(..new as usize) {
+            self.in_flight -= u64::from(done.bytes);
+            newest = Some(done.sent_at);
+        }
+        let Some(sent_at) = newest else { return false };
+        self.progressed += new;
+        self.last_progress = now;
+        let sample = now.saturating_since(sent_at);
+        self.delay = Some(match self.delay {
+            None => (sample, sample / 2),
+            // RFC 6298 §2.3 with its gains, on delivery delay instead of round-trip time.
+            Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
+        });
+        true
+    }
+
+    /// Segments still outstanding, in the order they were sent.
+    pub fn outstanding(&self) -> impl Iterator<Item = DataSeq> + '_ {
+        self.outstanding.iter().map(|o| o.seq)
+    }
+
+    /// When the oldest outstanding segment was handed over.
+    pub fn oldest_sent(&self) -> Option<Instant> {
+        self.outstanding.front().map(|o| o.sent_at)
+    }
+
+    /// Since when nothing outstanding has moved; `None` while nothing is outstanding.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        self.oldest_sent().map(|sent| sent.max(self.last_progress))
+    }
+
+    fn delivery_delay(&self) -> Duration {
+        self.delay.map_or(self.info.srtt, |(mean, _)| mean)
+    }
+
+    /// How long without progress is silence: well above what this subflow needs when it moves.
+    pub fn silence_threshold(&self) -> Duration {
+        let base = self.delivery_delay().max(self.info.srtt);
+        let deviation = self.delay.map_or(self.info.rttvar, |(_, deviation)| deviation);
+        (base + deviation * 2).max(SILENCE_FLOOR)
+    }
+
+    pub fn view(&self, rank: u8) -> SubflowView {
+        let srtt = self.delivery_delay();
+        let rate = self.rate.or_else(|| Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt));
+        SubflowView {
+            id: self.id,
+            path: self.path,
+            room: self.room,
+            srtt,
+            rttvar: self.delay.map_or(self.info.rttvar, |(_, deviation)| deviation),
+            min_rtt: if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt },
+            cwnd: self.info.cwnd,
+            in_flight: self.in_flight,
+            rate,
+            oldest_sent: self.oldest_sent(),
+            silent: self.silent,
+            rank,
+        }
+    }
+
+    pub fn stats(&self) -> SubflowStats {
+        SubflowStats {
+            in_flight: self.in_flight,
+            delivery_delay: self.delivery_delay(),
+            silent: self.silent,
+            ..self.stats
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Wire format: the frames inside a subflow, as specified byte by byte in `docs/wire-format.md`.
+//!
+//! Integers are variable-length (RFC 9000 §16). Every frame that must arrive carries a data
+//! sequence number and is a *segment*; the others describe state and are repeated when it changes.
+//! Not here: the handshake that opens a subflow, which belongs to the runtime.
+
+mod decode;
+mod encode;
+mod varint;
+
+use bytes::Bytes;
+use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
+
+pub use decode::{DecodeError, Decoder, Item};
+pub use encode::{Head, encode_control, encode_segment_head};
+
+/// Version of this format, agreed in the handshake. A peer with another version is refused.
+pub const VERSION: u8 = 1;
+/// Most payload bytes in one segment.
+pub const MAX_SEGMENT: usize = 64 * 1024;
+/// Most bytes a frame may have besides a segment's payload.
+pub const MAX_FRAME_HEAD: usize = 2048;
+/// Most received ranges one acknowledgement lists above the cumulative number.
+pub const MAX_ACK_RANGES: usize = 64;
+/// Most subflows one acknowledgement reports on.
+pub const MAX_ACK_SUBFLOWS: usize = 32;
+/// Most bytes of a close reason.
+pub const MAX_REASON: usize = 256;
+
+/// What a segment means, and where its payload belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHead {
+    /// Its number in this direction of the session.
+    pub seq: DataSeq,
+    /// The stream it belongs to.
+    pub stream: StreamId,
+    /// What it carries.
+    pub kind: SegmentKind,
+}
+
+/// The kinds of segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// `length` bytes of the stream from `offset`; with `fin` the stream ends behind them.
+    Data {
+        /// Byte offset in the stream.
+        offset: u64,
+        /// Payload bytes, at most [`MAX_SEGMENT`].
+        length: u32,
+        /// Nothing follows in this direction of the stream.
+        fin: bool,
+    },
+    /// The sender abandons the stream.
+    Reset {
+        /// Application code.
+        code: u32,
+    },
+    /// The receiver no longer reads the stream.
+    Stop {
+        /// Application code.
+        code: u32,
+    },
+    /// The stream may be sent up to this byte offset.
+    Credit {
+        /// First offset that may not be sent.
+        limit: u64,
+    },
+}
+
+/// A frame that is not a segment: state, repeated rather than retransmitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// What has arrived, from both ends of the window and on each subflow (FBDT §3.2).
+    Ack(Ack),
+    /// What this side will hold; the first frame on every subflow.
+    Settings(Settings),
+    /// Asks for a [`Control::Pong`] with the same number.
+    Ping(u64),
+    /// Answers a ping.
+    Pong(u64),
+    /// The sender of data sees this path silent and asks the client for a fresh connection on it.
+    Refresh(PathId),
+    /// The session is over: everything before it was acknowledged, unless `code` is not zero.
+    Close {
+        /// Zero is an orderly end.
+        code: u32,
+        /// For people; UTF-8 is not guaranteed by a peer.
+        reason: Bytes,
+    },
+}
+
+/// An acknowledgement. May travel on any subflow; a later one replaces an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Ack {
+    /// Every segment below this number has arrived: the forward cursor.
+    pub next: DataSeq,
+    /// Total bytes of stream payload the peer may number in this session.
+    pub max_data: u64,
+    /// Ranges that arrived above `next`, ascending, half-open, apart: the backward cursors.
+    pub ranges: Vec<(DataSeq, DataSeq)>,
+    /// Segments that arrived on each subflow, duplicates included, since it opened.
+    pub progress: Vec<(SubflowId, u64)>,
+}
+
+/// Limits one side declares to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Initial session credit, bytes.
+    pub max_data: u64,
+    /// Initial credit of each stream the peer sends on, bytes.
+    pub stream_credit: u64,
+    /// Streams the peer may have open at once.
+    pub max_streams: u32,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Reading frames from a subflow's bytes, however they are cut.
+//!
+//! Payload is handed on as slices of the input without copying; only the few bytes of a frame head
+//! that straddle two inputs are kept here. Memory is bounded by [`MAX_FRAME_HEAD`].
+
+use bytes::{Buf, Bytes};
+use thiserror::Error;
+use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
+
+use super::encode::{ACK, CLOSE, CREDIT, DATA, DATA_FIN, PING, PONG, REFRESH, RESET, SETTINGS, STOP};
+use super::{
+    Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT, SegmentHead,
+    SegmentKind, Settings, varint,
+};
+
+/// Why bytes are not a frame. The subflow that carried them must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// No frame begins with this byte.
+    #[error("unknown frame type {0:#04x}: the peer speaks another version or the stream is damaged")]
+    UnknownType(u8),
+    /// A field is out of its range.
+    #[error("frame field `{field}` is {value}, more than {limit}")]
+    OutOfRange {
+        /// The field's name in the wire format.
+        field: &'static str,
+        /// What was sent.
+        value: u64,
+        /// The most it may be.
+        limit: u64,
+    },
+    /// A frame without payload does not end within the limit.
+    #[error("a frame head is longer than {MAX_FRAME_HEAD} bytes")]
+    HeadTooLong,
+}
+
+/// What the decoder found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A control frame.
+    Control(Control),
+    /// A segment, or a piece of one: pieces of one segment come in order and without others between.
+    Segment {
+        /// The segment's head, the same for each of its pieces.
+        head: SegmentHead,
+        /// Where in the segment's payload `piece` begins.
+        at: u32,
+        /// The bytes.
+        piece: Bytes,
+        /// The segment is complete with this piece.
+        last: bool,
+    },
+}
+
+/// Incremental frame reader of one subflow.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The beginning of a frame head whose rest has not arrived.
+    carry: Vec<u8>,
+    /// The data segment whose payload is arriving, and how much of it has.
+    payload: Option<(SegmentHead, u32, u32)>,
+}
+
+enum Parsed {
+    Control(Control),
+    Segment(SegmentHead),
+}
+
+impl Decoder {
+    /// Takes the next item off the front of `input`; `None` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when the bytes cannot be a frame; the decoder is then of no further use.
+    pub fn next_item(&mut self, input: &mut Bytes) -> Result<Option<Item>, DecodeError> {
+        if let Some((head, at, length)) = self.payload {
+            return Ok(self.next_piece(head, at, length, input));
+        }
+        if input.is_empty() {
+            return Ok(None);
+        }
+        let Some(parsed) = self.parse_head(input)? else { return Ok(None) };
+        match parsed {
+            Parsed::Control(control) => Ok(Some(Item::Control(control))),
+            Parsed::Segment(head) => match head.kind {
+                SegmentKind::Data { length, .. } if length > 0 => {
+                    self.payload = Some((head, 0, length));
+                    Ok(self.next_piece(head, 0, length, input))
+                }
+                _ => Ok(Some(Item::Segment { head, at: 0, piece: Bytes::new(), last: true })),
+            },
+        }
+    }
+
+    fn next_piece(&mut self, head: SegmentHead, at: u32, length: u32, input: &mut Bytes) -> Option<Item> {
+        if input.is_empty() {
+            return None;
+        }
+        let take = input.len().min((length - at) as usize);
+        let piece = input.split_to(take);
+        let end = at + take as u32;
+        let last = end == length;
+        self.payload = (!last).then_some((head, end, length));
+        Some(Item::Segment { head, at, piece, last })
+    }
+
+    fn parse_head(&mut self, input: &mut Bytes) -> Result<Option<Parsed>, DecodeError> {
+        if self.carry.is_empty() {
+            let mut cursor: &[u8] = input;
+            if let Some(parsed) = parse(&mut cursor)? {
+                let used = input.len() - cursor.len();
+                input.advance(used);
+                return Ok(Some(parsed));
+            }
+        }
+        let kept = self.carry.len();
+        let look = input.len().min(MAX_FRAME_HEAD.saturating_sub(kept));
+        self.carry.extend_from_slice(&input[..look]);
+        let mut cursor: &[u8] = &self.carry;
+        if let Some(parsed) = parse(&mut cursor)? {
+            let used = self.carry.len() - cursor.len() - kept;
+            input.advance(used);
+            self.carry.clear();
+            return Ok(Some(parsed));
+        }
+        if self.carry.len() >= MAX_FRAME_HEAD {
+            return Err(DecodeError::HeadTooLong);
+        }
+        input.advance(look);
+        Ok(None)
+    }
+}
+
+/// Parses one frame head (and, for control frames, the whole frame) from the front of `input`.
+fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
+    let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
+    let mut rest = rest;
+    let parsed = match kind {
+        DATA | DATA_FIN | RESET | STOP | CREDIT => parse_segment(kind, &mut rest)?.map(Parsed::Segment),
+        ACK => parse_ack(&mut rest)?.map(|ack| Parsed::Control(Control::Ack(ack))),
+        SETTINGS => parse_settings(&mut rest)?.map(|s| Parsed::Control(Control::Settings(s))),
+        PING => varint::read(&mut rest).map(|n| Parsed::Control(Control::Ping(n))),
+        PONG => varint::read(&mut rest).map(|n| Parsed::Control(Control::Pong(n))),
+        REFRESH => match varint::read(&mut rest) {
+            Some(path) => {
+                let path = limited("path", path, u64::from(u8::MAX))?;
+                Some(Parsed::Control(Control::Refresh(PathId(path as u8))))
+            }
+            None => None,
+        },
+        CLOSE => parse_close(&mut rest)?.map(Parsed::Control),
+        other => return Err(DecodeError::UnknownType(other)),
+    };
+    if parsed.is_some() {
+        *input = rest;
+    }
+    Ok(parsed)
+}
+
+fn limited(field: &'static str, value: u64, limit: u64) -> Result<u64, DecodeError> {
+    if value > limit { Err(DecodeError::OutOfRange { field, value, limit }) } else { Ok(value) }
+}
+
+/// Reads an integer or returns `Ok(None)` from the calling parser: more bytes are needed.
+macro_rules! need {
+    ($input:expr) => {
+        match varint::read($input) {
+            Some(value) => value,
+            None => return Ok(None),
+        }
+    };
+}
+
+fn parse_segment(kind: u8, input: &mut &[u8]) -> Result<Option<SegmentHead>, DecodeError> {
+    let u32_max = u64::from(u32::MAX);
+    let seq = DataSeq(need!(input));
+    let stream = StreamId(limited("stream", need!(input), u32_max)? as u32);
+    let kind = match kind {
+        DATA | DATA_FIN => {
+            let offset = limited("offset", need!(input), varint::MAX - MAX_SEGMENT as u64)?;
+            let length = limited("length", need!(input), MAX_SEGMENT as u64)? as u32;
+            SegmentKind::Data { offset, length, fin: kind == DATA_FIN }
+        }
+        RESET => SegmentKind::Reset { code: limited("code", need!(input), u32_max)? as u32 },
+        STOP => SegmentKind::Stop { code: limited("code", need!(input), u32_max)? as u32 },
+        _ => SegmentKind::Credit { limit: need!(input) },
+    };
+    Ok(Some(SegmentHead { seq, stream, kind }))
+}
+
+fn parse_ack(input: &mut &[u8]) -> Result<Option<Ack>, DecodeError> {
+    let next = DataSeq(need!(input));
+    let max_data = need!(input);
+    let subflows = limited("subflows", need!(input), MAX_ACK_SUBFLOWS as u64)?;
+    let mut progress = Vec::with_capacity(subflows as usize);
+    for _ in 0..subflows {
+        let subflow = limited("subflow", need!(input), u64::from(u32::MAX))? as u32;
+        progress.push((SubflowId(subflow), need!(input)));
+    }
+    let count = limited("ranges", need!(input), MAX_ACK_RANGES as u64)?;
+    let mut ranges = Vec::with_capacity(count as usize);
+    let mut edge = next.0;
+    for _ in 0..count {
+        // Two integers below 2^62 on a sum below 2^62 stay inside 64 bits; then the sum is checked.
+        let start = limited("range start", edge + need!(input), varint::MAX)?;
+        let end = limited("range end", start + need!(input), varint::MAX)?;
+        ranges.push((DataSeq(start), DataSeq(end)));
+        edge = end;
+    }
+    Ok(Some(Ack { next, max_data, ranges, progress }))
+}
+
+fn parse_settings(input: &mut &[u8]) -> Result<Option<Settings>, DecodeError> {
+    let max_data = need!(input);
+    let stream_credit = need!(input);
+    let max_streams = limited("max_streams", need!(input), u64::from(u32::MAX))? as u32;
+    Ok(Some(Settings { max_data, stream_credit, max_streams }))
+}
+
+fn parse_close(input: &mut &[u8]) -> Result<Option<Control>, DecodeError> {
+    let code = limited("code", need!(input), u64::from(u32::MAX))? as u32;
+    let length = limited("reason length", need!(input), MAX_REASON as u64)? as usize;
+    let Some((reason, rest)) = input.split_at_checked(length) else { return Ok(None) };
+    *input = rest;
+    Ok(Some(Control::Close { code, reason: Bytes::copy_from_slice(reason) }))
+}

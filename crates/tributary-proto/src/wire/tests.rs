@@ -1,0 +1,168 @@
+//! Round trips through any cutting of the bytes, and refusals.
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+
+use super::*;
+
+const NUMBER: std::ops::Range<u64> = 0..(1 << 62) - (1 << 17);
+
+fn kinds() -> impl Strategy<Value = SegmentKind> {
+    prop_oneof![
+        (NUMBER, 0..=MAX_SEGMENT as u32, any::<bool>()).prop_map(|(offset, length, fin)| SegmentKind::Data {
+            offset,
+            length,
+            fin
+        }),
+        any::<u32>().prop_map(|code| SegmentKind::Reset { code }),
+        any::<u32>().prop_map(|code| SegmentKind::Stop { code }),
+        NUMBER.prop_map(|limit| SegmentKind::Credit { limit }),
+    ]
+}
+
+fn acks() -> impl Strategy<Value = Ack> {
+    let steps = prop::collection::vec((1..1000_u64, 1..1000_u64), 0..MAX_ACK_RANGES);
+    let progress = prop::collection::vec((any::<u32>(), NUMBER), 0..MAX_ACK_SUBFLOWS);
+    (0..1_u64 << 60, NUMBER, steps, progress).prop_map(|(next, max_data, steps, progress)| {
+        let mut edge = next;
+        let ranges = steps
+            .into_iter()
+            .map(|(gap, length)| {
+                let start = edge + gap;
+                edge = start + length;
+                (DataSeq(start), DataSeq(edge))
+            })
+            .collect();
+        let progress = progress.into_iter().map(|(s, n)| (SubflowId(s), n)).collect();
+        Ack { next: DataSeq(next), max_data, ranges, progress }
+    })
+}
+
+fn controls() -> impl Strategy<Value = Control> {
+    prop_oneof![
+        acks().prop_map(Control::Ack),
+        (NUMBER, NUMBER, any::<u32>()).prop_map(|(max_data, stream_credit, max_streams)| {
+            Control::Settings(Settings { max_data, stream_credit, max_streams })
+        }),
+        NUMBER.prop_map(Control::Ping),
+        NUMBER.prop_map(Control::Pong),
+        any::<u8>().prop_map(|p| Control::Refresh(PathId(p))),
+        (any::<u32>(), prop::collection::vec(any::<u8>(), 0..MAX_REASON))
+            .prop_map(|(code, reason)| Control::Close { code, reason: reason.into() }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Sent {
+    Control(Control),
+    Segment(SegmentHead),
+}
+
+fn frames() -> impl Strategy<Value = Vec<Sent>> {
+    let segment = (NUMBER, any::<u32>(), kinds()).prop_map(|(seq, stream, kind)| {
+        Sent::Segment(SegmentHead { seq: DataSeq(seq), stream: StreamId(stream), kind })
+    });
+    prop::collection::vec(prop_oneof![controls().prop_map(Sent::Control), segment], 1..12)
+}
+
+fn payload(head: &SegmentHead) -> Vec<u8> {
+    match head.kind {
+        SegmentKind::Data { length, .. } => (0..length).map(|i| (i ^ head.seq.0 as u32) as u8).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn encode(frames: &[Sent]) -> Bytes {
+    let mut out = BytesMut::new();
+    for frame in frames {
+        match frame {
+            Sent::Control(control) => encode_control(control, &mut out),
+            Sent::Segment(head) => {
+                out.extend_from_slice(encode_segment_head(head).as_slice());
+                out.extend_from_slice(&payload(head));
+            }
+        }
+    }
+    out.freeze()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_frames_survive_any_cutting(frames in frames(), cuts in prop::collection::vec(1..5000_usize, 1..64)) {
+        let mut wire = encode(&frames);
+        let mut decoder = Decoder::default();
+        let mut expected = frames.iter();
+        let mut cuts = cuts.iter().cycle();
+        let mut gathered = Vec::new();
+        while !wire.is_empty() {
+            let mut input = wire.split_to((*cuts.next().unwrap()).min(wire.len()));
+            while let Some(item) = decoder.next_item(&mut input).unwrap() {
+                match item {
+                    Item::Control(got) => match expected.next() {
+                        Some(Sent::Control(sent)) => prop_assert_eq!(&got, sent),
+                        other => prop_assert!(false, "got {:?}, sent {:?}", got, other),
+                    },
+                    Item::Segment { head, at, piece, last } => {
+                        prop_assert_eq!(at as usize, gathered.len());
+                        gathered.extend_from_slice(&piece);
+                        if last {
+                            match expected.next() {
+                                Some(Sent::Segment(sent)) => prop_assert_eq!(&head, sent),
+                                other => prop_assert!(false, "got {:?}, sent {:?}", head, other),
+                            }
+                            prop_assert_eq!(std::mem::take(&mut gathered), payload(&head));
+                        }
+                    }
+                }
+            }
+            prop_assert!(input.is_empty(), "the decoder leaves nothing behind");
+        }
+        prop_assert!(expected.next().is_none());
+    }
+
+    #[test]
+    fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..4096), cut in 1..700_usize) {
+        let mut decoder = Decoder::default();
+        for chunk in bytes.chunks(cut) {
+            let mut input = Bytes::copy_from_slice(chunk);
+            loop {
+                match decoder.next_item(&mut input) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals_name_the_field() {
+    let oversized = SegmentHead {
+        seq: DataSeq(1),
+        stream: StreamId(0),
+        kind: SegmentKind::Data { offset: 0, length: MAX_SEGMENT as u32 + 1, fin: false },
+    };
+    let mut input = Bytes::copy_from_slice(encode_segment_head(&oversized).as_slice());
+    let error = Decoder::default().next_item(&mut input).unwrap_err();
+    assert_eq!(error.to_string(), "frame field `length` is 65537, more than 65536");
+    let error = Decoder::default().next_item(&mut Bytes::from_static(&[0x7f])).unwrap_err();
+    assert_eq!(error, DecodeError::UnknownType(0x7f));
+}
+
+#[test]
+fn an_acknowledgement_at_its_limits_fits_a_head() {
+    let ack = Ack {
+        next: DataSeq(1 << 40),
+        max_data: 1 << 50,
+        ranges: (0..MAX_ACK_RANGES as u64)
+            .map(|i| (DataSeq((1 << 40) + 40_000 * (2 * i + 1)), DataSeq((1 << 40) + 40_000 * (2 * i + 2))))
+            .collect(),
+        progress: (0..MAX_ACK_SUBFLOWS as u32).map(|i| (SubflowId(u32::MAX - i), 1 << 50)).collect(),
+    };
+    let mut out = BytesMut::new();
+    encode_control(&Control::Ack(ack), &mut out);
+    assert!(out.len() <= MAX_FRAME_HEAD, "{} bytes", out.len());
+}
