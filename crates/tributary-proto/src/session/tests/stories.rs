@@ -83,7 +83,7 @@ fn fbdt_reaches_the_sum_of_two_radios() {
 #[test]
 fn fbdt_through_a_blackout_never_falls_below_the_living_radio() {
     let mut pair = started("fbdt", &[(47, 2), (140, 10)]);
-    let mut sender = Sender::new(&mut pair, 1, 64 * MIB);
+    let mut sender = Sender::new(&mut pair, 1, 256 * MIB);
     let start = pair.now;
     for ms in 0..6000 {
         let up = ms % 2500 < 1500;
@@ -103,7 +103,7 @@ fn fbdt_through_a_blackout_never_falls_below_the_living_radio() {
 #[test]
 fn a_path_that_dies_without_a_word_costs_three_round_trips_and_is_used_again() {
     let mut pair = started("fbdt", &[(47, 2), (140, 10)]);
-    let mut sender = Sender::new(&mut pair, 1, 64 * MIB);
+    let mut sender = Sender::new(&mut pair, 1, 256 * MIB);
     let mut dead_at = Instant::ZERO;
     for ms in 0..5000 {
         if ms == 1000 {
