@@ -1,0 +1,209 @@
+//! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
+//!
+//! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`,
+//! `ioctl` and `poll`; the rest is safe. Options a kernel lacks are reported, never fatal.
+//! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
+
+mod mptcp;
+mod tcp_info;
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use libc::{c_int, c_void, socklen_t};
+use thiserror::Error;
+
+pub use mptcp::{MptcpState, mptcp_socket, mptcp_state};
+pub use tcp_info::{TcpInfo, tcp_info};
+
+/// `TCP_RTO_MAX_MS` (Linux 6.15), not yet in libc.
+const TCP_RTO_MAX_MS: c_int = 44;
+/// `TCP_RTO_MIN_US` (Linux 6.16), not yet in libc.
+const TCP_RTO_MIN_US: c_int = 45;
+/// `TCP_DELACK_MAX_US` (Linux 6.16), not yet in libc.
+const TCP_DELACK_MAX_US: c_int = 46;
+
+/// A congestion controller could not be selected.
+#[derive(Debug, Error)]
+pub enum CongestionError {
+    /// The kernel does not know it, or this user may not use it.
+    #[error("unknown congestion control `{name}`; this kernel offers: {available}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names the kernel lists.
+        available: String,
+    },
+    /// The socket says that it runs another one than was asked for.
+    #[error("the socket runs congestion control `{actual}`, not `{wanted}` as asked")]
+    Differs {
+        /// The name asked for.
+        wanted: String,
+        /// The name the socket reports.
+        actual: String,
+    },
+    /// Any other failure of the system call.
+    #[error("congestion control: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Which of the newer timer options took effect on a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimerSupport {
+    /// `TCP_RTO_MAX_MS`: a cap on the retransmission timeout.
+    pub rto_max: bool,
+    /// `TCP_RTO_MIN_US`: a floor of the retransmission timeout.
+    pub rto_min: bool,
+    /// `TCP_DELACK_MAX_US`: a cap on delayed acknowledgements.
+    pub delack_max: bool,
+}
+
+fn get<T: Copy>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<(T, usize)> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as socklen_t;
+    // SAFETY: the pointer is valid for `length` bytes, and the kernel writes at most that many.
+    let code = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast::<c_void>(), &raw mut length)
+    };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the value was zeroed and every `T` used here is an integer, an array of integers or a
+    // `repr(C)` struct of integers, for which any bytes are valid.
+    Ok((unsafe { value.assume_init() }, length as usize))
+}
+
+fn set(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer is valid for `value.len()` bytes, which the kernel only reads.
+    let code = unsafe {
+        let pointer = value.as_ptr().cast::<c_void>();
+        libc::setsockopt(fd.as_raw_fd(), level, name, pointer, value.len() as socklen_t)
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_tcp(fd: BorrowedFd<'_>, name: c_int, value: u32) -> io::Result<()> {
+    set(fd, libc::IPPROTO_TCP, name, &value.to_ne_bytes())
+}
+
+fn queue_length(fd: BorrowedFd<'_>, request: libc::Ioctl) -> io::Result<usize> {
+    let mut bytes: c_int = 0;
+    // SAFETY: both requests used write one int through the pointer, which is valid for one.
+    let code = unsafe { libc::ioctl(fd.as_raw_fd(), request, &raw mut bytes) };
+    if code == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Bytes in the send queue that the kernel has not yet sent (`SIOCOUTQNSD`).
+pub fn unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_length(fd, libc::SIOCOUTQNSD as libc::Ioctl)
+}
+
+/// Bytes in the send queue that the peer has not acknowledged, sent or not (`SIOCOUTQ`).
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_length(fd, libc::TIOCOUTQ as libc::Ioctl)
+}
+
+/// Whether the kernel takes more bytes now. When not, the kernel is armed to report an edge as soon as
+/// it does: `poll` sets the flag that makes the stack call back when space appears.
+pub fn poll_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: the pointer is valid for the one entry announced, and a zero timeout does not block.
+    let code = unsafe { libc::poll(&raw mut entry, 1, 0) };
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code > 0) }
+}
+
+/// Unsent bytes below which the kernel calls a socket writable (`TCP_NOTSENT_LOWAT`).
+pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+/// Sends small writes at once (`TCP_NODELAY`).
+pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_NODELAY, 1)
+}
+
+/// Time after which unacknowledged data kills the connection (`TCP_USER_TIMEOUT`).
+pub fn set_user_timeout(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+    set_tcp(fd, libc::TCP_USER_TIMEOUT, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))
+}
+
+/// Applies the newer retransmission-timer options, each where the kernel has it.
+pub fn set_timers(fd: BorrowedFd<'_>, rto_max: Duration, delack_max: Duration) -> TimerSupport {
+    let rto_millis = u32::try_from(rto_max.as_millis()).unwrap_or(u32::MAX);
+    let delack_micros = u32::try_from(delack_max.as_micros()).unwrap_or(u32::MAX);
+    TimerSupport {
+        rto_max: set_tcp(fd, TCP_RTO_MAX_MS, rto_millis).is_ok(),
+        rto_min: get::<u32>(fd, libc::IPPROTO_TCP, TCP_RTO_MIN_US).is_ok(),
+        delack_max: set_tcp(fd, TCP_DELACK_MAX_US, delack_micros).is_ok(),
+    }
+}
+
+/// Makes the socket end with RST when it is dropped (`SO_LINGER` zero).
+pub fn set_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut bytes = [0_u8; 8]; // struct linger: l_onoff, l_linger
+    bytes[..4].copy_from_slice(&1_i32.to_ne_bytes());
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
+}
+
+/// Binds the socket to a network interface by name (`SO_BINDTODEVICE`).
+pub fn bind_to_device(fd: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
+}
+
+/// Whether the machine has a network interface of this name.
+pub fn interface_exists(name: &str) -> bool {
+    let Ok(name) = std::ffi::CString::new(name) else { return false };
+    // SAFETY: the pointer is a NUL-terminated string that outlives the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) != 0 }
+}
+
+/// The congestion controllers this user may choose, from the kernel's own list.
+pub fn available_congestion() -> String {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .map_or_else(|_| "(list unreadable)".to_owned(), |text| text.trim().replace(' ', ", "))
+}
+
+/// Name of the congestion controller of a socket.
+pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
+    let (name, length) = get::<[u8; 16]>(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION)?;
+    let text = name[..length.min(name.len())].split(|&b| b == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+/// Selects a congestion controller and asserts that the socket reports it.
+///
+/// Call it on a listener before `accept` and on a client before `connect`: a socket switched later
+/// stays paced by its first controller.
+pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), CongestionError> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|error| {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::EINVAL | libc::EPERM) => {
+                CongestionError::Unknown { name: name.to_owned(), available: available_congestion() }
+            }
+            _ => CongestionError::Io(error),
+        }
+    })?;
+    assert_congestion(fd, name)
+}
+
+/// Checks that a socket runs the named congestion controller.
+pub fn assert_congestion(fd: BorrowedFd<'_>, wanted: &str) -> Result<(), CongestionError> {
+    let actual = congestion(fd)?;
+    if actual == wanted {
+        Ok(())
+    } else {
+        Err(CongestionError::Differs { wanted: wanted.to_owned(), actual })
+    }
+}
+
+/// The socket domain of an address.
+#[must_use]
+pub fn domain(address: SocketAddr) -> socket2::Domain {
+    socket2::Domain::for_address(address)
+}
+
+#[cfg(test)]
+mod tests;

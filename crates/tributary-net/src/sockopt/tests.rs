@@ -1,0 +1,58 @@
+//! Socket options on loopback connections.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::*;
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+#[test]
+fn tcp_info_follows_the_connection() {
+    let (mut client, server) = pair();
+    client.write_all(&[7; 1000]).unwrap();
+    server.peek(&mut [0; 1]).unwrap();
+    let info = tcp_info(client.as_fd()).unwrap();
+    assert_eq!(info.state, 1);
+    assert!(info.snd_cwnd > 0 && info.snd_mss > 500, "{info:?}");
+    assert!(info.rto >= Duration::from_millis(1) && info.rto < Duration::from_secs(100), "{info:?}");
+    assert_eq!(info.bytes_sent, 1000);
+    assert_eq!(tcp_info(server.as_fd()).unwrap().bytes_received, 1000);
+}
+
+#[test]
+fn congestion_control_is_asserted_and_unknown_names_list_the_known() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    set_congestion(socket.as_fd(), "reno").unwrap();
+    assert_eq!(congestion(socket.as_fd()).unwrap(), "reno");
+    let error = set_congestion(socket.as_fd(), "warp").unwrap_err().to_string();
+    assert!(error.contains("warp") && error.contains("reno"), "{error}");
+    assert!(assert_congestion(socket.as_fd(), "cubic").is_err());
+}
+
+#[test]
+fn queues_are_counted_and_writability_follows_the_low_water_mark() {
+    let (mut client, server) = pair();
+    set_notsent_lowat(client.as_fd(), 16 * 1024).unwrap();
+    assert!(poll_writable(client.as_fd()).unwrap());
+    client.set_nonblocking(true).unwrap();
+    while client.write(&[0; 65536]).is_ok() {}
+    assert!(!poll_writable(client.as_fd()).unwrap());
+    assert!(unacknowledged(client.as_fd()).unwrap() >= unsent(client.as_fd()).unwrap());
+    drop(server);
+}
+
+#[test]
+fn missing_options_are_reported_and_never_fatal() {
+    let (client, _server) = pair();
+    set_nodelay(client.as_fd()).unwrap();
+    set_user_timeout(client.as_fd(), Duration::from_secs(5)).unwrap();
+    let _ = set_timers(client.as_fd(), Duration::from_secs(1), Duration::from_millis(5));
+    assert!(interface_exists("lo") && !interface_exists("no-such-interface"));
+}
