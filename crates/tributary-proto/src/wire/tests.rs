@@ -166,3 +166,14 @@ fn an_acknowledgement_at_its_limits_fits_a_head() {
     encode_control(&Control::Ack(ack), &mut out);
     assert!(out.len() <= MAX_FRAME_HEAD, "{} bytes", out.len());
 }
+
+#[test]
+fn the_example_of_the_specification_is_right() {
+    let mut input = Bytes::from_static(&[0x11, 0x05, 0x00, 0x40, 0x40, 0x03, b'a', b'b', b'c']);
+    let item = Decoder::default().next_item(&mut input).unwrap();
+    let kind = SegmentKind::Data { offset: 64, length: 3, fin: true };
+    let head = SegmentHead { seq: DataSeq(5), stream: StreamId(0), kind };
+    assert_eq!(item, Some(Item::Segment { head, at: 0, piece: Bytes::from_static(b"abc"), last: true }));
+    let head = encode_segment_head(&head);
+    assert_eq!(head.as_slice(), [0x11, 0x05, 0x00, 0x40, 0x40, 0x03]);
+}
