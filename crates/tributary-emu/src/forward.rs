@@ -5,6 +5,7 @@
 
 use crate::audit::{Account, Counters};
 use crate::clock::Clock;
+use crate::effort::Effort;
 use crate::frame::{BUFFER, Frame, Pool, Scratch, VIRTIO};
 use crate::log::{LinkLog, SAMPLE_EVERY};
 use crate::sys::{self, Epoll};
@@ -61,7 +62,7 @@ pub struct ForwardOptions {
 impl Default for ForwardOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = Duration::from_micros(if cores > 1 { 60 } else { 0 });
+        let spin = Duration::from_micros(if cores > 1 { 20 } else { 0 });
         Self { spin, real_time: true, probe_port: None }
     }
 }
@@ -143,8 +144,8 @@ impl Forwarder {
 
     /// Forwards until told to stop.
     pub(crate) fn run(mut self) {
-        sys::exact_timers();
-        self.counters.real_time = self.options.real_time && sys::become_real_time().is_ok();
+        let mut effort = Effort::begin(self.options.spin, self.options.real_time);
+        self.counters.real_time = effort.may_be_real_time();
         self.cpu_at_start = sys::thread_cpu_nanos();
         let mut scratch = Scratch::new();
         loop {
@@ -154,9 +155,10 @@ impl Forwarder {
             let now = self.clock.now();
             if now >= self.next_sample {
                 self.sample(now);
+                effort.adapt(now);
             }
             self.counters.turn(now.saturating_since(woke));
-            if !self.wait() {
+            if !self.wait(&mut effort) {
                 return;
             }
         }
@@ -207,13 +209,15 @@ impl Forwarder {
     }
 
     /// Sleeps, or looks around, until there is something to do; false when told to stop.
-    fn wait(&mut self) -> bool {
+    fn wait(&mut self, effort: &mut Effort) -> bool {
         let deadline = self.lanes.iter().filter_map(|lane| lane.link.poll_timeout()).min();
         let deadline = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
+        let spin = effort.spin();
+        let deadline = deadline + effort.slack();
         loop {
             let now = self.clock.now();
             let left = deadline.saturating_since(now);
-            let sleep = left.saturating_sub(self.options.spin);
+            let sleep = left.saturating_sub(spin);
             let mut control = false;
             let mut any = false;
             for token in self.epoll.wait(Some(sleep)) {
@@ -223,7 +227,7 @@ impl Forwarder {
                     i => self.ready[i as usize] = true,
                 }
             }
-            if control && !self.obey() {
+            if control && !self.obey(effort) {
                 return false;
             }
             let woke = self.clock.now();
@@ -237,13 +241,14 @@ impl Forwarder {
     }
 
     /// Carries out the owner's orders; false when told to stop.
-    fn obey(&mut self) -> bool {
+    fn obey(&mut self, effort: &mut Effort) -> bool {
         let mut count = [0; 8];
         let _ = sys::read(self.wake.as_raw_fd(), &mut count);
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Rewind(done) => {
                     self.rewind();
+                    effort.rewind();
                     let _ = done.send(());
                 }
                 Order::Report(to) => _ = to.send(self.report()),

@@ -19,6 +19,7 @@
 
 mod audit;
 mod clock;
+mod effort;
 mod forward;
 mod frame;
 mod histogram;
@@ -27,6 +28,7 @@ mod log;
 mod namespace;
 mod netlink;
 mod network;
+mod run;
 mod sys;
 mod tun;
 
@@ -36,3 +38,4 @@ pub use histogram::Percentiles;
 pub use isolate::{IsolateError, is_isolated, isolate};
 pub use log::{LinkSample, SAMPLE_EVERY};
 pub use network::{Network, NetworkError, Side};
+pub use run::{CommandRun, RunError, run_command};

@@ -66,11 +66,13 @@ fn clock_nanos(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Real-time priority for the calling thread, ahead of every ordinary one. Refused without privilege.
-pub(crate) fn become_real_time() -> io::Result<()> {
-    let priority = libc::sched_param { sched_priority: 20 };
+/// Real-time priority for the calling thread, ahead of every ordinary one, or back to the ordinary.
+/// Refused without privilege.
+pub(crate) fn set_real_time(on: bool) -> io::Result<()> {
+    let (policy, sched_priority) = if on { (libc::SCHED_FIFO, 20) } else { (libc::SCHED_OTHER, 0) };
+    let priority = libc::sched_param { sched_priority };
     // SAFETY: `priority` is valid for the call; thread 0 is the calling one.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }).map(drop)
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) }).map(drop)
 }
 
 /// Lets timers of the calling thread fire at once instead of within 50 µs.

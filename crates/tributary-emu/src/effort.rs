@@ -1,0 +1,89 @@
+//! How hard the forwarding thread works for exactness, within what the machine can spare.
+//!
+//! On a virtual machine, setting a timer costs as much as forwarding a packet, and a real-time thread
+//! that asks for more than 95 % of a core is stopped for 50 ms in every second. So the thread watches
+//! its own load: when it grows, it first stops looking around before deadlines, then lets neighbouring
+//! deadlines share one wake-up, and in the end gives up its priority.
+
+use crate::sys;
+use core::time::Duration;
+use tributary_types::Instant;
+
+/// Wake-ups may come this much later, step by step. The last is still far inside ±0.5 ms.
+const SLACK: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::ZERO,
+    Duration::from_micros(30),
+    Duration::from_micros(60),
+    Duration::from_micros(100),
+];
+/// Loads (shares of a core) above which the next step is taken, and below which one is taken back.
+const RAISE: f64 = 0.5;
+const LOWER: f64 = 0.25;
+/// Load above which real-time priority would be throttled, and below which it is safe again.
+const GIVE_UP_PRIORITY: f64 = 0.88;
+const TAKE_PRIORITY: f64 = 0.6;
+
+/// The present effort.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    spin: Duration,
+    may_be_real_time: bool,
+    is_real_time: bool,
+    step: usize,
+    measured_at: Instant,
+    cpu: u64,
+}
+
+impl Effort {
+    /// For the calling thread; takes real-time priority when asked and permitted.
+    pub(crate) fn begin(spin: Duration, real_time: bool) -> Self {
+        sys::exact_timers();
+        let is_real_time = real_time && sys::set_real_time(true).is_ok();
+        let cpu = sys::thread_cpu_nanos();
+        Self { spin, may_be_real_time: is_real_time, is_real_time, step: 0, measured_at: Instant::ZERO, cpu }
+    }
+
+    /// How long before a deadline to wake up and look without sleeping.
+    pub(crate) fn spin(&self) -> Duration {
+        if self.step == 0 { self.spin } else { Duration::ZERO }
+    }
+
+    /// How long after a deadline a wake-up may come.
+    pub(crate) fn slack(&self) -> Duration {
+        SLACK[self.step]
+    }
+
+    /// Whether the thread has been allowed real-time priority.
+    pub(crate) fn may_be_real_time(&self) -> bool {
+        self.may_be_real_time
+    }
+
+    /// Time was set back to zero.
+    pub(crate) fn rewind(&mut self) {
+        self.measured_at = Instant::ZERO;
+        self.cpu = sys::thread_cpu_nanos();
+    }
+
+    /// Measures the load since the last call and adapts to it.
+    pub(crate) fn adapt(&mut self, now: Instant) {
+        let cpu = sys::thread_cpu_nanos();
+        let wall = now.saturating_since(self.measured_at).as_nanos() as u64;
+        if wall < 10_000_000 {
+            return;
+        }
+        let load = (cpu - self.cpu) as f64 / wall as f64;
+        (self.measured_at, self.cpu) = (now, cpu);
+        if load > RAISE {
+            self.step = (self.step + 1).min(SLACK.len() - 1);
+        } else if load < LOWER {
+            self.step = self.step.saturating_sub(1);
+        }
+        if self.may_be_real_time {
+            let wanted = if self.is_real_time { load < GIVE_UP_PRIORITY } else { load < TAKE_PRIORITY };
+            if wanted != self.is_real_time && sys::set_real_time(wanted).is_ok() {
+                self.is_real_time = wanted;
+            }
+        }
+    }
+}

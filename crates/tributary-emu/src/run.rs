@@ -1,0 +1,98 @@
+//! One command in an emulated network, as `tributary emu run` does it.
+
+use crate::audit::Audit;
+use crate::network::{Network, NetworkError, Side};
+use std::ffi::OsString;
+use std::io;
+use std::process::{Child, Command};
+use thiserror::Error;
+use tributary_link::Scenario;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct CommandRun {
+    /// The client command's exit code; 128 + n after signal n.
+    pub code: i32,
+    /// The emulator's account of the run.
+    pub audit: Audit,
+}
+
+/// Why a command could not be run.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The network could not be started.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Nothing to run.
+    #[error("no command was given: write it after `--`")]
+    NoCommand,
+    /// The command could not be started.
+    #[error("cannot start `{program}`: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Runs `client` on the client side of the scenario, with `server`, a shell command, on the server
+/// side for as long. Waits for the client, ends the server. Call [`crate::isolate`] first.
+///
+/// Both find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
+/// `TRIBUTARY_CLIENT_<NAME>`, `TRIBUTARY_SERVER_<NAME>` and the same with `6` before the name's
+/// underscore for IPv6 (`TRIBUTARY_SERVER6_WIFI`); a name's `-` becomes `_`.
+pub fn run_command(
+    scenario: &Scenario,
+    client: &[OsString],
+    server: Option<&str>,
+) -> Result<CommandRun, RunError> {
+    let (program, arguments) = client.split_first().ok_or(RunError::NoCommand)?;
+    let network = Network::start(scenario)?;
+    let start = |command: &mut Command| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.envs(environment(scenario)).spawn().map_err(|source| RunError::Start { program, source })
+    };
+    let server = match server {
+        Some(line) => Some(Ending(start(network.command(Side::Server, "sh").args(["-c", line]))?)),
+        None => None,
+    };
+    let mut child = Ending(start(network.command(Side::Client, program).args(arguments))?);
+    let status = child
+        .0
+        .wait()
+        .map_err(|source| RunError::Start { program: program.to_string_lossy().into_owned(), source })?;
+    let audit = network.audit()?;
+    drop(server);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
+    Ok(CommandRun { code, audit })
+}
+
+/// A child that ends with its owner.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What commands in the network are told about it.
+fn environment(scenario: &Scenario) -> Vec<(String, String)> {
+    let names: Vec<&str> = scenario.paths.iter().map(|path| path.name.as_str()).collect();
+    let mut out = vec![
+        ("TRIBUTARY_SCENARIO".to_owned(), scenario.name.clone()),
+        ("TRIBUTARY_PATHS".to_owned(), names.join(" ")),
+    ];
+    for (i, name) in names.iter().enumerate() {
+        let name = name.to_uppercase().replace('-', "_");
+        for (label, side) in [("CLIENT", Side::Client), ("SERVER", Side::Server)] {
+            out.push((format!("TRIBUTARY_{label}_{name}"), side.address(i).to_string()));
+            out.push((format!("TRIBUTARY_{label}6_{name}"), side.address6(i).to_string()));
+        }
+    }
+    out
+}
