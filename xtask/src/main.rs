@@ -1,1 +1,42 @@
-fn main() {}
+//! Repository chores: `cargo xtask tidy [--fast]` checks the rules that are kept by machine, not by goodwill.
+//!
+//! Not a build system: building, testing and set-up are `make test`, `make demo` and `scripts/`.
+
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask tidy [--fast]
+
+tidy    formatting, clippy, rustdoc, and the rules of CONTRIBUTING.md
+--fast  leave out clippy and rustdoc (a few seconds)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["tidy"] => tidy::run(tidy::Depth::Full),
+        ["tidy", "--fast"] => tidy::run(tidy::Depth::Fast),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        [] => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+        other => {
+            eprintln!("unknown arguments `{}`\n{USAGE}", other.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

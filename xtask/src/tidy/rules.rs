@@ -1,0 +1,39 @@
+//! The table of rules. Each is one file with a pure `check` and tests that show a bad input failing.
+
+mod forbidden_text;
+mod heads;
+mod layers;
+mod licences;
+mod lock_file;
+mod module_files;
+mod package_names;
+mod sans_io;
+mod sizes;
+mod unfinished;
+mod unsafe_code;
+
+use super::finding::Finding;
+use super::project::Project;
+
+/// A named check over the whole project.
+pub struct Rule {
+    /// Shown with every finding.
+    pub name: &'static str,
+    /// Returns what breaks the rule.
+    pub check: fn(&Project) -> Vec<Finding>,
+}
+
+/// Every rule, in the order of the report.
+pub const ALL: &[Rule] = &[
+    Rule { name: "layers", check: layers::check },
+    Rule { name: "sans-io", check: sans_io::check },
+    Rule { name: "package-names", check: package_names::check },
+    Rule { name: "module-files", check: module_files::check },
+    Rule { name: "heads", check: heads::check },
+    Rule { name: "sizes", check: sizes::check },
+    Rule { name: "unsafe-code", check: unsafe_code::check },
+    Rule { name: "unfinished", check: unfinished::check },
+    Rule { name: "forbidden-text", check: forbidden_text::check },
+    Rule { name: "licences", check: licences::check },
+    Rule { name: "lock-file", check: lock_file::check },
+];

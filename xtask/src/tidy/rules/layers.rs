@@ -1,0 +1,107 @@
+//! A crate depends only on crates of lower layers, tests and build scripts included.
+
+use super::super::finding::Finding;
+use super::super::project::{Package, Project};
+
+/// The crates by layer; what is not listed here may not exist.
+const LAYERS: &[(&str, u8)] = &[
+    ("tributary-types", 0),
+    ("tributary-link", 1),
+    ("tributary-proto", 2),
+    ("tributary-emu", 3),
+    ("tributary-net", 3),
+    ("tributary-report", 4),
+    ("tributary-stream", 4),
+    ("tributary-lab", 5),
+    ("tributary", 6),
+];
+
+/// Packages that stand outside the product.
+const FREE: &[&str] = &["tributary-tests", "xtask"];
+
+/// Reports dependencies that do not point downwards.
+pub fn check(project: &Project) -> Vec<Finding> {
+    project.members().flat_map(|package| check_package(project, package)).collect()
+}
+
+fn check_package(project: &Project, package: &Package) -> Vec<Finding> {
+    if FREE.contains(&package.name.as_str()) {
+        return Vec::new();
+    }
+    let manifest = format!("{}/Cargo.toml", package.directory.as_deref().unwrap_or_default());
+    let Some(own) = layer(&package.name) else {
+        let what = format!("`{}` has no layer", package.name);
+        return vec![Finding::error(
+            &manifest,
+            1,
+            what,
+            "give it one in xtask/src/tidy/rules/layers.rs and ARCHITECTURE.md",
+        )];
+    };
+    let mut findings = Vec::new();
+    for dependency in &package.dependencies {
+        let other = match layer(&dependency.name) {
+            Some(layer) if layer >= own => format!("layer {layer}"),
+            None if FREE.contains(&dependency.name.as_str()) => "no layer".to_owned(),
+            _ => continue,
+        };
+        let what = format!("`{}` (layer {own}) depends on `{}` ({other})", package.name, dependency.name);
+        let line = manifest_line(project, &manifest, &dependency.name);
+        findings.push(Finding::error(
+            &manifest,
+            line,
+            what,
+            "move the shared part to a lower layer, or the code to a higher one",
+        ));
+    }
+    findings
+}
+
+fn layer(name: &str) -> Option<u8> {
+    LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
+}
+
+fn manifest_line(project: &Project, manifest: &str, dependency: &str) -> usize {
+    let text = project.file(manifest).map_or("", |file| file.text.as_str());
+    let names =
+        |line: &str| line.strip_prefix(dependency).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
+    text.lines().position(names).map_or(1, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::project::Dependency;
+    use super::*;
+
+    fn member(name: &str, dependency: &str) -> Package {
+        Package {
+            name: name.to_owned(),
+            directory: Some(format!("crates/{name}")),
+            dependencies: vec![Dependency { name: dependency.to_owned(), index: 0, normal: true }],
+            ..Package::default()
+        }
+    }
+
+    fn findings(name: &str, dependency: &str) -> usize {
+        check(&Project::of_packages(vec![member(name, dependency)])).len()
+    }
+
+    #[test]
+    fn upward_and_sideways_dependencies_fail() {
+        assert_eq!(findings("tributary-types", "tributary-link"), 1);
+        assert_eq!(findings("tributary-emu", "tributary-net"), 1);
+        assert_eq!(findings("tributary-lab", "xtask"), 1);
+    }
+
+    #[test]
+    fn downward_and_foreign_dependencies_pass() {
+        assert_eq!(findings("tributary-lab", "tributary-net"), 0);
+        assert_eq!(findings("tributary-types", "thiserror"), 0);
+        assert_eq!(findings("tributary-tests", "tributary"), 0);
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_fails() {
+        assert_eq!(findings("tributary-new", "thiserror"), 1);
+    }
+}

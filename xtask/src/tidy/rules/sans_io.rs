@@ -1,0 +1,135 @@
+//! The protocol, the link model and the types own no socket, thread, clock or randomness.
+//!
+//! Their dependency trees are checked here; their own calls by clippy's `disallowed-methods`, whose
+//! configuration in each of those crates this rule guards.
+
+use super::super::finding::Finding;
+use super::super::project::{Package, Project};
+
+/// The crates the rule holds for.
+const SANS_IO: &[&str] = &["tributary-types", "tributary-link", "tributary-proto"];
+
+/// Packages that bring sockets, threads, clocks or randomness.
+const FORBIDDEN: &[&str] = &[
+    "async-std",
+    "chrono",
+    "fastrand",
+    "getrandom",
+    "mio",
+    "nix",
+    "polling",
+    "rand",
+    "rand_core",
+    "rustix",
+    "smol",
+    "socket2",
+    "time",
+    "tokio",
+    "web-time",
+];
+
+/// Calls each crate's clippy.toml must disallow.
+const DISALLOWED_METHODS: &[&str] =
+    &["std::time::Instant::now", "std::time::SystemTime::now", "std::thread::sleep", "std::thread::spawn"];
+
+/// Reports forbidden packages in the normal dependency tree, and guards that were taken away.
+pub fn check(project: &Project) -> Vec<Finding> {
+    let members = project.members().filter(|package| SANS_IO.contains(&package.name.as_str()));
+    members
+        .flat_map(|package| [check_tree(project, package), check_guard(project, package)].concat())
+        .collect()
+}
+
+fn check_tree(project: &Project, package: &Package) -> Vec<Finding> {
+    let manifest = format!("{}/Cargo.toml", package.directory.as_deref().unwrap_or_default());
+    let mut seen = vec![false; project.packages.len()];
+    let mut findings = Vec::new();
+    let mut pending: Vec<(&Package, String)> = vec![(package, package.name.clone())];
+    while let Some((from, way)) = pending.pop() {
+        for dependency in from.dependencies.iter().filter(|dependency| dependency.normal) {
+            if std::mem::replace(&mut seen[dependency.index], true) {
+                continue;
+            }
+            let way = format!("{way} → {}", dependency.name);
+            if FORBIDDEN.contains(&dependency.name.as_str()) {
+                let what = format!("a sans-IO crate depends on `{}` ({way})", dependency.name);
+                findings.push(Finding::error(
+                    &manifest,
+                    1,
+                    what,
+                    "take time, seeds and bytes as arguments instead",
+                ));
+            }
+            pending.push((&project.packages[dependency.index], way));
+        }
+    }
+    findings
+}
+
+fn check_guard(project: &Project, package: &Package) -> Vec<Finding> {
+    let path = format!("{}/clippy.toml", package.directory.as_deref().unwrap_or_default());
+    let text = project.file(&path).map_or("", |file| file.text.as_str());
+    let absent = DISALLOWED_METHODS.iter().filter(|method| !text.contains(&format!("\"{method}\"")));
+    absent
+        .map(|method| {
+            let what = format!("`{method}` is not disallowed");
+            Finding::error(
+                &path,
+                1,
+                what,
+                "list it under `disallowed-methods`, as in crates/tributary-types/clippy.toml",
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::project::{Dependency, SourceFile};
+    use super::*;
+
+    fn package(name: &str, dependency: Option<(usize, &str, bool)>) -> Package {
+        Package {
+            name: name.to_owned(),
+            directory: name.starts_with("tributary").then(|| format!("crates/{name}")),
+            dependencies: dependency
+                .map(|(index, name, normal)| Dependency { name: name.to_owned(), index, normal })
+                .into_iter()
+                .collect(),
+            ..Package::default()
+        }
+    }
+
+    fn project(normal: bool, guard: &str) -> Project {
+        let mut project = Project::of_packages(vec![
+            package("tributary-proto", Some((1, "middle", normal))),
+            package("middle", Some((2, "getrandom", true))),
+            package("getrandom", None),
+        ]);
+        project.files.push(SourceFile::new("crates/tributary-proto/clippy.toml", guard));
+        project
+    }
+
+    fn guard() -> String {
+        DISALLOWED_METHODS.iter().map(|method| format!("\"{method}\",")).collect()
+    }
+
+    #[test]
+    fn a_forbidden_package_deep_in_the_tree_fails() {
+        let findings = check(&project(true, &guard()));
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].what.contains("tributary-proto → middle → getrandom"), "{}", findings[0].what);
+    }
+
+    #[test]
+    fn what_only_tests_use_is_free() {
+        assert!(check(&project(false, &guard())).is_empty());
+    }
+
+    #[test]
+    fn a_missing_guard_fails() {
+        let findings = check(&project(false, &guard().replace("SystemTime", "Other")));
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].what.contains("SystemTime::now"));
+    }
+}

@@ -1,0 +1,56 @@
+//! The Rust tools tidy runs: formatting, lints, documentation. Their own output names file and line.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// A tool to run, with the words for its failure.
+pub struct Tool {
+    /// Shown in front of the failure.
+    pub name: &'static str,
+    /// True when it has to compile the workspace.
+    pub compiles: bool,
+    /// What to do when it fails.
+    pub way_out: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// Every tool, cheapest first.
+pub const ALL: &[Tool] = &[
+    Tool {
+        name: "fmt",
+        compiles: false,
+        way_out: "files are not formatted; run `cargo fmt --all`",
+        arguments: &["fmt", "--all", "--check"],
+        environment: &[],
+    },
+    Tool {
+        name: "clippy",
+        compiles: true,
+        way_out: "clippy reported the warnings above; mend the code, or allow one at its place with a reason",
+        arguments: &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        environment: &[],
+    },
+    Tool {
+        name: "rustdoc",
+        compiles: true,
+        way_out: "rustdoc reported the warnings above; mend the documentation",
+        arguments: &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+];
+
+impl Tool {
+    /// Runs the tool in `root`; true when it passes.
+    pub fn passes(&self, root: &Path) -> Result<bool> {
+        let status = Command::new(super::project::cargo())
+            .args(self.arguments)
+            .envs(self.environment.iter().copied())
+            .current_dir(root)
+            .status()
+            .with_context(|| format!("cannot run `cargo {}`", self.arguments.join(" ")))?;
+        Ok(status.success())
+    }
+}
