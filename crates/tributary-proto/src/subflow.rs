@@ -58,6 +58,41 @@ struct Outstanding {
 /// Least silence that counts: below it, acknowledgement clocks and schedulers jitter.
 const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
+/// While segments keep arriving, a pause of this length is silence however slow the path.
+const SILENCE_CEILING: Duration = Duration::from_millis(100);
+/// A longer gap says nothing more about the usual one.
+const GAP_CEILING: Duration = Duration::from_millis(50);
+
+/// Smoothed delivery delay, by time and not by sample, and slow to believe in a collapse: a sample
+/// counts as at most twice the mean, so a path that sinks into its queue soon counts as late.
+#[derive(Debug, Default)]
+struct DeliveryDelay {
+    mean: Option<Duration>,
+    at: Instant,
+}
+
+impl DeliveryDelay {
+    /// Time constant of the mean.
+    const MEMORY: Duration = Duration::from_secs(1);
+
+    fn sample(&mut self, now: Instant, sample: Duration) {
+        let since = now.saturating_since(self.at);
+        self.at = now;
+        self.mean = Some(match self.mean {
+            None => sample,
+            Some(mean) => {
+                let sample = sample.min(mean * 2);
+                let weight = since.as_secs_f64() / (since + Self::MEMORY).as_secs_f64();
+                if sample >= mean {
+                    mean + (sample - mean).mul_f64(weight)
+                } else {
+                    mean - (mean - sample).mul_f64(weight)
+                }
+            }
+        });
+    }
+}
+
 /// State of one open subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
@@ -86,7 +121,11 @@ pub(crate) struct Subflow {
     /// Segments of `outstanding` that were ever pushed and acknowledged, to match the peer's count.
     progressed: u64,
     last_progress: Instant,
-    delay: Option<(Duration, Duration)>,
+    /// The last progress, while something has been outstanding ever since.
+    busy_progress: Option<Instant>,
+    /// Smoothed time between two progresses while busy.
+    gap: Duration,
+    delay: DeliveryDelay,
     rate: Option<Bitrate>,
 }
 
@@ -114,7 +153,9 @@ impl Subflow {
             in_flight: 0,
             progressed: 0,
             last_progress: now,
-            delay: None,
+            busy_progress: None,
+            gap: Duration::ZERO,
+            delay: DeliveryDelay::default(),
             rate: None,
         }
     }
@@ -142,12 +183,14 @@ impl Subflow {
         let Some(sent_at) = newest else { return false };
         self.progressed += new;
         self.last_progress = now;
-        let sample = now.saturating_since(sent_at);
-        self.delay = Some(match self.delay {
-            None => (sample, sample / 2),
-            // RFC 6298 §2.3 with its gains, on delivery delay instead of round-trip time.
-            Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
-        });
+        self.delay.sample(now, now.saturating_since(sent_at));
+        if let Some(before) = self.busy_progress.replace(now) {
+            let gap = now.saturating_since(before).min(GAP_CEILING);
+            self.gap = (self.gap * 7 + gap) / 8;
+        }
+        if self.outstanding.is_empty() {
+            self.busy_progress = None;
+        }
         true
     }
 
@@ -167,14 +210,18 @@ impl Subflow {
     }
 
     fn delivery_delay(&self) -> Duration {
-        self.delay.map_or(self.info.srtt, |(mean, _)| mean)
+        self.delay.mean.unwrap_or(self.info.srtt)
     }
 
-    /// How long without progress is silence: well above what this subflow needs when it moves.
+    /// How long without progress is silence. While segments keep arriving, their usual gap tells,
+    /// however long the queue they wait in; before the first of a burst, the round trip does.
     pub fn silence_threshold(&self) -> Duration {
-        let base = self.delivery_delay().max(self.info.srtt);
-        let deviation = self.delay.map_or(self.info.rttvar, |(_, deviation)| deviation);
-        (base + deviation * 2).max(SILENCE_FLOOR)
+        let round_trip = self.info.min_rtt * 2;
+        if self.busy_progress.is_some() {
+            (round_trip + self.gap * 4).clamp(SILENCE_FLOOR, SILENCE_CEILING.max(self.info.min_rtt * 3))
+        } else {
+            round_trip.max(self.info.srtt * 2).max(SILENCE_FLOOR)
+        }
     }
 
     pub fn view(&self, rank: u8) -> SubflowView {
@@ -185,7 +232,7 @@ impl Subflow {
             path: self.path,
             room: self.room,
             srtt,
-            rttvar: self.delay.map_or(self.info.rttvar, |(_, deviation)| deviation),
+            rttvar: self.info.rttvar,
             min_rtt: if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt },
             cwnd: self.info.cwnd,
             in_flight: self.in_flight,
