@@ -6,10 +6,9 @@
 
 mod fbdt;
 mod fbdt_paper;
-mod min_rtt;
+mod one_at_a_time;
 mod redundant;
 mod registry;
-mod round_robin;
 mod window;
 
 use core::fmt::Debug;
@@ -124,6 +123,12 @@ impl<'a> WindowView<'a> {
     #[must_use]
     pub fn available(&self) -> u64 {
         self.send.available()
+    }
+
+    /// Payload bytes the peer's credit still lets be numbered.
+    #[must_use]
+    pub fn credit(&self) -> u64 {
+        self.send.credit()
     }
 
     /// Payload bytes numbered and not acknowledged.

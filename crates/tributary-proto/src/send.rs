@@ -133,7 +133,12 @@ impl SendBuffer {
     pub fn available(&self) -> u64 {
         let bytes: u64 =
             self.ready.iter().filter_map(|id| self.streams.get(id)).map(SendStream::sendable).sum();
-        bytes.min(self.max_data.saturating_sub(self.numbered))
+        bytes.min(self.credit())
+    }
+
+    /// Payload the peer's session credit still lets be numbered.
+    pub fn credit(&self) -> u64 {
+        self.max_data.saturating_sub(self.numbered)
     }
 
     /// Whether a load would number anything, an empty end of a stream included.
@@ -146,7 +151,7 @@ impl SendBuffer {
     /// Returns the range of numbers, empty when there was nothing, and the bytes.
     pub fn load(&mut self, bytes: u64, segment: usize) -> (DataSeq, DataSeq, u64) {
         let first = self.end();
-        let mut left = bytes.min(self.max_data.saturating_sub(self.numbered));
+        let mut left = bytes.min(self.credit());
         let loaded_before = self.numbered;
         let segment = segment.clamp(1, MAX_SEGMENT);
         // Each turn numbers one segment of the stream in front and puts it behind the others.

@@ -195,5 +195,7 @@ fn any_operations_leave_every_scheduler_sound() {
 #[test]
 fn unknown_names_are_not_schedulers() {
     assert!(create("no-such", Rng::new(0)).is_none());
-    assert_eq!(names(), ["fbdt", "fbdt-paper", "min-rtt", "redundant", "round-robin"]);
+    for name in names() {
+        assert_eq!(create(name, Rng::new(0)).map(|s| s.name()), Some(name));
+    }
 }

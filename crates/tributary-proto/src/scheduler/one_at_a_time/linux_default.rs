@@ -1,0 +1,53 @@
+//! `linux-default`: the subflow whose queue drains first, in bursts.
+//!
+//! Source: the scheduler of upstream Linux since 5.x: least `wmem_queued / avg_pacing_rate`, bursts
+//! of at most 65 428 bytes, no RTT rule and no penalty. Deviates: what is handed over and not
+//! acknowledged stands for `wmem_queued`, the delivery rate for the pacing rate.
+
+use core::time::Duration;
+
+use tributary_types::{DataSize, Instant, SubflowId};
+
+use super::{Pick, SubflowView, WindowView, open};
+
+const BURST: u64 = 65_428;
+
+/// The burst under way.
+#[derive(Debug, Default)]
+pub(crate) struct LinuxDefault {
+    burst: Option<(SubflowId, u64)>,
+}
+
+impl Pick for LinuxDefault {
+    const NAME: &'static str = "linux-default";
+
+    fn pick(
+        &mut self,
+        _now: Instant,
+        _window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<SubflowId> {
+        if let Some((id, left)) = self.burst
+            && left > 0
+            && open(subflows).any(|s| s.id == id)
+        {
+            return Some(id);
+        }
+        let drain = |s: &SubflowView| {
+            s.rate.and_then(|rate| rate.time_for(DataSize::from_bytes(s.in_flight))).unwrap_or(Duration::ZERO)
+        };
+        let best = open(subflows).min_by_key(|s| (drain(s), s.id))?;
+        self.burst = Some((best.id, BURST));
+        Some(best.id)
+    }
+
+    fn assigned(&mut self, _subflow: SubflowId, bytes: u64) {
+        if let Some((_, left)) = &mut self.burst {
+            *left = left.saturating_sub(bytes);
+        }
+    }
+
+    fn down(&mut self, subflow: SubflowId) {
+        self.burst = self.burst.filter(|(id, _)| *id != subflow);
+    }
+}
