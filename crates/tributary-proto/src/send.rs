@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use tributary_types::{DataSeq, StreamId};
 
-use crate::wire::{MAX_SEGMENT, SegmentHead, SegmentKind};
+use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 pub(crate) use segment::Segment;
 pub(crate) use stream::SendStream;
 
@@ -131,6 +131,9 @@ impl SendBuffer {
 
     /// Bytes that could be numbered now: written, and within session and stream credit.
     pub fn available(&self) -> u64 {
+        if self.numbers_exhausted() {
+            return 0;
+        }
         let bytes: u64 =
             self.ready.iter().filter_map(|id| self.streams.get(id)).map(SendStream::sendable).sum();
         bytes.min(self.credit())
@@ -143,8 +146,15 @@ impl SendBuffer {
 
     /// Whether a load would number anything, an empty end of a stream included.
     pub fn has_loadable(&self) -> bool {
+        if self.numbers_exhausted() {
+            return false;
+        }
         self.available() > 0
             || self.ready.iter().any(|id| self.streams.get(id).is_some_and(SendStream::only_fin))
+    }
+
+    fn numbers_exhausted(&self) -> bool {
+        self.segments.len() as u64 >= MAX_OUTSTANDING
     }
 
     /// Numbers up to `bytes` of payload in segments of at most `segment` bytes, a turn a stream.
@@ -156,7 +166,7 @@ impl SendBuffer {
         let segment = segment.clamp(1, MAX_SEGMENT);
         // Each turn numbers one segment of the stream in front and puts it behind the others.
         let mut idle_turns = 0;
-        while idle_turns < self.ready.len() {
+        while idle_turns < self.ready.len() && !self.numbers_exhausted() {
             let id = self.ready.pop_front().expect("the queue is not empty in the loop");
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let offset = stream.offset;
@@ -225,13 +235,19 @@ impl SendBuffer {
         self.segments.get_mut(usize::try_from(seq.0.checked_sub(self.base)?).ok()?)
     }
 
-    /// Marks `range` acknowledged. `on_finished` hears of streams whose last segment this was.
-    pub fn acknowledge(&mut self, start: DataSeq, end: DataSeq, mut on_stream: impl FnMut(StreamId)) {
-        let end = end.min(self.end());
+    /// Marks `start..end` acknowledged; `on_stream` hears of the stream of each newly acknowledged
+    /// segment. False when the peer acknowledges what was never sent.
+    #[must_use]
+    pub fn acknowledge(&mut self, start: DataSeq, end: DataSeq, mut on_stream: impl FnMut(StreamId)) -> bool {
+        if end > self.end() {
+            return false;
+        }
         let mut seq = start.max(self.first());
         while seq < end {
-            let at = (seq.0 - self.base) as usize;
-            let segment = &mut self.segments[at];
+            let segment = &mut self.segments[(seq.0 - self.base) as usize];
+            if segment.sends == 0 {
+                return false;
+            }
             if !segment.acknowledged {
                 segment.acknowledged = true;
                 self.unacknowledged -= segment.payload.len();
@@ -248,6 +264,7 @@ impl SendBuffer {
             self.segments.pop_front();
             self.base += 1;
         }
+        true
     }
 
     // ---- urgent segments

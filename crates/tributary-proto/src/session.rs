@@ -87,8 +87,8 @@ pub enum ProtocolError {
     #[error("the peer moved the end of {0}")]
     EndMoved(StreamId),
     /// Acknowledged what was never sent.
-    #[error("the peer acknowledged a segment that was never numbered")]
-    AckBeyondEnd,
+    #[error("the peer acknowledged a segment that was never sent")]
+    AckUnsent,
     /// Input for a subflow that is not open.
     #[error("{0} is not open")]
     UnknownSubflow(SubflowId),

@@ -20,6 +20,11 @@ pub const VERSION: u8 = 1;
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.
 pub const MAX_FRAME_HEAD: usize = 2048;
+/// A receiver refuses a segment numbered this far past the first that has not arrived.
+pub const MAX_AHEAD: u64 = 1 << 15;
+/// A sender numbers no payload this far past the first unacknowledged segment: half, so that
+/// control segments always fit.
+pub const MAX_OUTSTANDING: u64 = MAX_AHEAD / 2;
 /// Most received ranges one acknowledgement lists above the cumulative number.
 pub const MAX_ACK_RANGES: usize = 64;
 /// Most subflows one acknowledgement reports on.

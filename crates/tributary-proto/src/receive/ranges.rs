@@ -2,8 +2,7 @@
 
 use tributary_types::DataSeq;
 
-/// A peer may number at most this far past the first gap; bounds the ranges we hold.
-pub(crate) const MAX_AHEAD: u64 = 1 << 16;
+use crate::wire::MAX_AHEAD;
 
 /// Set of arrived numbers.
 #[derive(Debug, Default)]
@@ -24,7 +23,7 @@ impl Arrivals {
         self.ranges.iter().map(|&(start, end)| (DataSeq(start), DataSeq(end)))
     }
 
-    /// Whether `seq` may arrive at all.
+    /// Whether `seq` may arrive at all; bounds the ranges held.
     pub fn allows(&self, seq: DataSeq) -> bool {
         seq.0 < self.next.saturating_add(MAX_AHEAD)
     }

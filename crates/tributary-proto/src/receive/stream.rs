@@ -115,7 +115,6 @@ impl RecvStream {
     }
 
     /// Pieces held ahead of order.
-    #[cfg(test)]
     pub fn pieces_ahead(&self) -> usize {
         self.ahead.len()
     }

@@ -70,7 +70,7 @@ impl Driver {
     }
 
     fn acknowledge(&mut self, seq: DataSeq) {
-        self.send.acknowledge(seq, seq.next(), |_| {});
+        assert!(self.send.acknowledge(seq, seq.next(), |_| {}), "it was sent");
         let first = self.send.first();
         self.scheduler.on_event(self.now, SchedulerEvent::Acknowledged { first });
     }

@@ -10,13 +10,13 @@ use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
-use crate::wire::{Ack, Control, Item, SegmentHead, SegmentKind, Settings};
+use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings};
 
 /// Acknowledgements are gathered this long.
 const ACK_DELAY: Duration = Duration::from_millis(1);
 /// A path silent for this long is worth a fresh connection; so often the peer is reminded.
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
-/// Ranges of streams the peer may hold open beyond what it was granted, while ends are under way.
+/// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
 const STREAM_SLACK: u32 = 2;
 
 /// What a stream identifier from the peer means.
@@ -104,10 +104,6 @@ impl Session {
     // ---- acknowledgements
 
     fn acknowledged(&mut self, now: Instant, ack: &Ack) -> Result<(), ProtocolError> {
-        let end = self.send.end();
-        if ack.next > end || ack.ranges.iter().any(|&(_, to)| to > end) {
-            return Err(ProtocolError::AckBeyondEnd);
-        }
         self.send.allow_data(ack.max_data);
         let mut ended = Vec::new();
         let mut on_stream = |stream: StreamId| {
@@ -116,9 +112,11 @@ impl Session {
             }
         };
         let first = self.send.first();
-        self.send.acknowledge(first, ack.next, &mut on_stream);
-        for &(start, end) in &ack.ranges {
-            self.send.acknowledge(start, end, &mut on_stream);
+        let below = [(first, ack.next)];
+        for &(start, end) in below.iter().chain(&ack.ranges) {
+            if !self.send.acknowledge(start, end, &mut on_stream) {
+                return Err(ProtocolError::AckUnsent);
+            }
         }
         self.views_stale = true;
         for &(id, total) in &ack.progress {
@@ -246,6 +244,10 @@ impl Session {
         }
         let incoming = stream.insert(offset + u64::from(at), piece.clone());
         let ended = stream.at_end();
+        // An honest sender numbers a stream in order, so what waits here is under way elsewhere.
+        if stream.pieces_ahead() as u64 > MAX_AHEAD * 2 {
+            return Err(ProtocolError::TooFarAhead);
+        }
         self.granted.used += incoming.new as u64;
         self.stats.received += incoming.new as u64;
         self.stats.duplicates += (piece.len() - incoming.new) as u64;

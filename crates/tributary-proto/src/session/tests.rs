@@ -1,4 +1,5 @@
 //! Two sessions and the paths between them in virtual time; each test is a short story.
 
+mod hostile;
 mod pair;
 mod stories;

@@ -1,0 +1,164 @@
+//! A peer that breaks the rules: a typed error, the session over, memory bounded, no panic.
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use tributary_types::{DataSeq, Instant, PathId, StreamId, SubflowId};
+
+use crate::config::Config;
+use crate::event::Event;
+use crate::session::{CODE_PROTOCOL, ProtocolError, Session, Side};
+use crate::wire::{Ack, Control, DecodeError, SegmentHead, SegmentKind, encode_control, encode_segment_head};
+
+const ON: SubflowId = SubflowId(3);
+const NOW: Instant = Instant::from_millis(5);
+
+fn server() -> Session {
+    let config = Config { receive_credit: 1 << 20, max_streams: 4, ..Config::default() };
+    let mut session = Session::new(Side::Server, config, 1, Instant::ZERO).unwrap();
+    session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
+    session
+}
+
+fn segment(seq: u64, stream: u32, kind: SegmentKind) -> Bytes {
+    let head = SegmentHead { seq: DataSeq(seq), stream: StreamId(stream), kind };
+    let mut out = BytesMut::from(encode_segment_head(&head).as_slice());
+    if let SegmentKind::Data { length, .. } = kind {
+        out.resize(out.len() + length as usize, 7);
+    }
+    out.freeze()
+}
+
+fn data(seq: u64, stream: u32, offset: u64, length: u32) -> Bytes {
+    segment(seq, stream, SegmentKind::Data { offset, length, fin: false })
+}
+
+fn ack(ack: Ack) -> Bytes {
+    let mut out = BytesMut::new();
+    encode_control(&Control::Ack(ack), &mut out);
+    out.freeze()
+}
+
+fn refused(inputs: &[Bytes], expected: &ProtocolError) {
+    let mut session = server();
+    let mut last = Ok(());
+    for input in inputs {
+        last = session.handle_input(NOW, ON, input.clone());
+    }
+    assert_eq!(last.as_ref(), Err(expected));
+    assert!(session.is_closed());
+    session.handle_room(ON, 10_000);
+    let close = session.poll_transmit(NOW).expect("the peer is told");
+    assert!(String::from_utf8_lossy(&close.payload).contains(&expected.to_string()));
+    let events: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+    assert!(events.iter().any(|e| matches!(e, Event::Closed { code: CODE_PROTOCOL, by_peer: false, .. })));
+    assert!(events.contains(&Event::CloseSubflow { subflow: ON, abort: false }));
+    // Whatever comes later is ignored.
+    assert_eq!(session.handle_input(NOW, ON, data(9, 0, 0, 10)), Err(ProtocolError::UnknownSubflow(ON)));
+    assert_eq!(session.poll_timeout(), None);
+}
+
+#[test]
+fn each_breach_is_named() {
+    let fin = |seq, length| segment(seq, 0, SegmentKind::Data { offset: 0, length, fin: true });
+    refused(&[Bytes::from_static(&[0x99])], &DecodeError::UnknownType(0x99).into());
+    refused(&[data(0, 0, 1 << 30, 10)], &ProtocolError::CreditExceeded(StreamId(0)));
+    refused(&[data(1 << 40, 0, 0, 10)], &ProtocolError::TooFarAhead);
+    refused(&[data(0, 1, 0, 10)], &ProtocolError::UnknownStream(StreamId(1)));
+    refused(&[data(0, 1000, 0, 10)], &ProtocolError::TooManyStreams(4));
+    refused(&[fin(0, 10), data(1, 0, 10, 10)], &ProtocolError::EndMoved(StreamId(0)));
+    refused(&[fin(0, 10), fin(1, 9)], &ProtocolError::EndMoved(StreamId(0)));
+    refused(&[ack(Ack { next: DataSeq(1), ..Ack::default() })], &ProtocolError::AckUnsent);
+    let ranges = vec![(DataSeq(0), DataSeq(5))];
+    refused(&[ack(Ack { ranges, ..Ack::default() })], &ProtocolError::AckUnsent);
+}
+
+#[test]
+fn a_flood_of_unread_data_ends_at_the_credit() {
+    let mut session = server();
+    let mut offsets = [0_u64; 4];
+    let mut outcome = Ok(());
+    for seq in 0..10_000 {
+        let stream = (seq % 4) as usize;
+        outcome = session.handle_input(NOW, ON, data(seq, stream as u32 * 2, offsets[stream], 16_384));
+        offsets[stream] += 16_384;
+        assert!(session.stats().receive_held <= 1 << 20 | 16_384);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    assert!(matches!(outcome, Err(ProtocolError::CreditExceeded(_))), "{outcome:?}");
+}
+
+#[test]
+fn crumbs_with_gaps_between_them_are_refused_before_they_add_up() {
+    let config = Config { receive_credit: 64 << 20, ..Config::default() };
+    let mut session = Session::new(Side::Server, config, 1, Instant::ZERO).unwrap();
+    session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
+    let outcome = (0..200_000).map(|seq| session.handle_input(NOW, ON, data(seq, 0, 1 + seq * 2, 1)));
+    assert_eq!(outcome.filter_map(Result::err).next(), Some(ProtocolError::TooFarAhead));
+}
+
+#[test]
+fn streams_opened_and_ended_for_ever_leave_nothing_behind() {
+    let mut session = server();
+    for i in 0..5_000_u32 {
+        let kind = SegmentKind::Data { offset: 0, length: 5, fin: true };
+        session.handle_input(NOW, ON, segment(u64::from(i), i * 2, kind)).unwrap();
+        let id = StreamId(i * 2);
+        assert!(session.read(id).unwrap().is_some());
+        assert_eq!(session.read(id), Ok(None));
+        session.finish(id).unwrap();
+        session.handle_room(ON, 100_000);
+        while session.poll_transmit(NOW).is_some() {}
+        while session.poll_event().is_some() {}
+        let next = DataSeq(u64::from(i) + 1);
+        session.handle_input(NOW, ON, ack(Ack { next, ..Ack::default() })).unwrap();
+    }
+    assert_eq!(session.stats().receive_held, 0);
+    assert_eq!(session.stats().send_held, 0);
+}
+
+#[test]
+fn a_subflow_identifier_is_never_used_again() {
+    let mut session = server();
+    session.handle_subflow_closed(NOW, ON);
+    assert!(session.handle_subflow_open(NOW, ON, PathId(0)).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Well-formed frames in any order, with small numbers so that they often hit each other.
+    #[test]
+    fn frames_out_of_protocol_order_never_panic(frames in prop::collection::vec((0..8_u8, 0..12_u64, 0..8_u32, 0..60_u64), 1..80)) {
+        let mut session = server();
+        let own = session.open_stream(0).unwrap();
+        session.write_slice(own, &[1; 5000]).unwrap();
+        for (what, a, b, c) in frames {
+            session.handle_room(ON, 3000);
+            while session.poll_transmit(NOW).is_some() {}
+            if session.is_closed() {
+                break;
+            }
+            let input = match what {
+                0 | 1 => data(a, b, c, (c % 20) as u32),
+                2 => segment(a, b, SegmentKind::Data { offset: c, length: 3, fin: true }),
+                3 => segment(a, b, SegmentKind::Reset { code: 1 }),
+                4 => segment(a, b, SegmentKind::Stop { code: 1 }),
+                5 => segment(a, b, SegmentKind::Credit { limit: c * 1000 }),
+                6 => ack(Ack { next: DataSeq(a), progress: vec![(ON, c)], ..Ack::default() }),
+                _ => {
+                    let ranges = vec![(DataSeq(a + 1), DataSeq(a + 1 + c))];
+                    ack(Ack { next: DataSeq(a), ranges, ..Ack::default() })
+                }
+            };
+            let _ = session.handle_input(NOW, ON, input);
+            while let Some(event) = session.poll_event() {
+                if let Event::StreamReadable(id) = event {
+                    while let Ok(Some(_)) = session.read(id) {}
+                }
+            }
+            prop_assert!(session.stats().receive_held <= 1 << 20);
+        }
+    }
+}
