@@ -30,6 +30,7 @@ mod netlink;
 mod network;
 mod run;
 mod sys;
+pub mod traffic;
 mod tun;
 
 pub use audit::{Audit, LinkAudit, Verdict};

@@ -1,0 +1,183 @@
+//! What the kernels on both sides do with what comes through: IPv6, offloads, marks, MPTCP, link events.
+
+use crate::support::{isolated, network, two_paths};
+use core::time::Duration;
+use socket2::{MaybeUninitSlice, MsgHdrMut, Socket};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use tributary_emu::traffic::TcpFlow;
+use tributary_emu::{Network, Side, run_command};
+use tributary_link::LossSpec;
+
+fn pattern(i: usize) -> u8 {
+    (i * 31 + i / 253) as u8
+}
+
+/// Sends `length` patterned bytes down the flow and checks every one.
+fn assert_intact(network: &Network, flow: &TcpFlow, length: usize) {
+    let mut connection = flow.connect(network).unwrap();
+    let (mut server, client) = (connection.server.try_clone().unwrap(), &mut connection.client);
+    let sent: Vec<u8> = (0..length).map(pattern).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            server.write_all(&sent).unwrap();
+            server.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).unwrap();
+        assert_eq!(received.len(), length);
+        assert!(received.iter().enumerate().all(|(i, byte)| *byte == pattern(i)));
+    });
+}
+
+pub fn ipv6_streams_are_intact_under_loss() {
+    let mut scenario = two_paths(300, 300);
+    scenario.paths[0].down.loss = LossSpec::Bernoulli(0.01);
+    let network = network(&scenario);
+    for v6 in [false, true] {
+        assert_intact(
+            &network,
+            &TcpFlow { v6, port: 5000 + u16::from(v6), ..TcpFlow::on_path(0) },
+            8_000_000,
+        );
+    }
+    let stats = network.audit().unwrap().links[0].stats;
+    assert!(stats.lost.packets > 0 && stats.offered.packets > 2 * 8_000_000 / 1500, "{stats:?}");
+}
+
+/// linux/udp.h: payload of each datagram of a super-frame.
+const UDP_SEGMENT: i32 = 103;
+
+pub fn udp_super_frames_and_ecn_marks_pass() {
+    let network = network(&two_paths(300, 300));
+    for v6 in [false, true] {
+        let address = |side: Side| -> SocketAddr {
+            if v6 { (side.address6(0), 7000).into() } else { (side.address(0), 7000).into() }
+        };
+        let bind = |side: Side| network.run(side, || UdpSocket::bind(address(side))).unwrap().unwrap();
+        let (server, client) = (bind(Side::Server), Socket::from(bind(Side::Client)));
+        let sender = Socket::from(server.try_clone().unwrap());
+        if v6 {
+            sender.set_tclass_v6(0x02).unwrap();
+            client.set_recv_tclass_v6(true).unwrap();
+        } else {
+            sender.set_tos_v4(0x02).unwrap();
+            client.set_recv_tos_v4(true).unwrap();
+        }
+        let size: libc::c_int = 1000;
+        // SAFETY: the option takes one int, valid for the call.
+        let set = unsafe {
+            libc::setsockopt(server.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, (&raw const size).cast(), 4)
+        };
+        assert_eq!(set, 0);
+        client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let payload: Vec<u8> = (0..20_500).map(pattern).collect();
+        server.send_to(&payload, address(Side::Client)).unwrap();
+        let mut received = Vec::new();
+        while received.len() < payload.len() {
+            let (datagram, mark) = receive_marked(&client);
+            assert_eq!(datagram.len(), 1000.min(payload.len() - received.len()));
+            assert_eq!(mark & 3, 2, "ECT(0) arrives as it was sent");
+            received.extend(datagram);
+        }
+        assert_eq!(received, payload);
+    }
+}
+
+/// One datagram and its traffic class.
+fn receive_marked(socket: &Socket) -> (Vec<u8>, i32) {
+    let mut bytes = Vec::with_capacity(2000);
+    let mut control = Vec::with_capacity(64);
+    let (length, control_length) = {
+        let mut parts = [MaybeUninitSlice::new(bytes.spare_capacity_mut())];
+        let mut message =
+            MsgHdrMut::new().with_buffers(&mut parts).with_control(control.spare_capacity_mut());
+        let length = socket.recvmsg(&mut message, 0).expect("a datagram within two seconds");
+        (length, message.control_len())
+    };
+    // SAFETY: recvmsg has filled so many bytes of both buffers.
+    unsafe {
+        bytes.set_len(length);
+        control.set_len(control_length);
+    }
+    // struct cmsghdr is 16 bytes; the traffic class follows, a byte (IPv4) or an int (IPv6).
+    let control: &[u8] = &control;
+    (bytes, i32::from(*control.get(16).expect("the traffic class was asked for")))
+}
+
+/// Announces the client's second path and allows it; MPTCP then joins over it.
+fn prepare_mptcp(network: &Network) {
+    let ip = |side, arguments: &[&str]| {
+        let status = network.command(side, "ip").args(arguments).status().expect("iproute2 is installed");
+        assert!(status.success(), "ip {arguments:?}");
+    };
+    for side in [Side::Client, Side::Server] {
+        ip(side, &["mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4"]);
+    }
+    ip(Side::Client, &["mptcp", "endpoint", "add", "10.77.2.2", "dev", "wigig", "subflow"]);
+}
+
+/// A counter of `MPTcpExt` on one side.
+fn mptcp_counter(network: &Network, side: Side, name: &str) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let table = network.run(side, read).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("MPTcpExt:")).collect();
+    let position = rows[0].split_whitespace().position(|word| word == name).expect("the kernel counts this");
+    rows[1].split_whitespace().nth(position).unwrap().parse().unwrap()
+}
+
+fn mptcp() -> TcpFlow {
+    TcpFlow { mptcp: true, ..TcpFlow::on_path(0) }
+}
+
+pub fn mptcp_joins_and_uses_both_paths() {
+    let network = network(&two_paths(50, 150));
+    prepare_mptcp(&network);
+    let goodput = mptcp().run(&network).unwrap();
+    println!("kernel MPTCP over 50 + 150 Mbit/s: {goodput}");
+    assert_eq!(mptcp_counter(&network, Side::Server, "MPJoinAckRx"), 1);
+    assert_eq!(mptcp_counter(&network, Side::Client, "MPFallbackTokenInit"), 0);
+    let carried = |lane: usize| network.audit().unwrap().links[lane].stats.delivered.bytes;
+    assert!(carried(0) > 5_000_000 && carried(2) > 15_000_000, "{} and {}", carried(0), carried(2));
+}
+
+pub fn mptcp_with_checksums_is_intact() {
+    let mut scenario = two_paths(100, 300);
+    scenario.paths[1].down.loss = LossSpec::Bernoulli(0.005);
+    let network = network(&scenario);
+    prepare_mptcp(&network);
+    for side in [Side::Client, Side::Server] {
+        let enable = || std::fs::write("/proc/sys/net/mptcp/checksum_enabled", "1");
+        network.run(side, enable).unwrap().unwrap();
+    }
+    assert_intact(&network, &mptcp(), 8_000_000);
+    for side in [Side::Client, Side::Server] {
+        assert_eq!(mptcp_counter(&network, side, "DataCsumErr"), 0);
+    }
+}
+
+pub fn an_unplugged_interface_comes_back() {
+    let network = network(&two_paths(100, 300));
+    for up in [false, true] {
+        for side in [Side::Client, Side::Server] {
+            network.set_link_state(side, "wigig", up).unwrap();
+        }
+        let flow = TcpFlow { v6: true, port: 5000 + u16::from(up), ..TcpFlow::on_path(1) };
+        assert_eq!(flow.connect(&network).is_ok(), up);
+    }
+    let error = network.set_link_state(Side::Client, "lte", false).unwrap_err().to_string();
+    assert!(error.contains("`lte`") && error.contains("wifi, wigig"), "{error}");
+}
+
+pub fn commands_find_the_network() {
+    isolated();
+    let script = "test $TRIBUTARY_SERVER_WIGIG = 10.77.2.1 && test \"$TRIBUTARY_PATHS\" = 'wifi wigig' \
+                  && test $TRIBUTARY_CLIENT6_WIFI = fd77:1::2 && test -d /sys && grep -q wigig /proc/net/dev \
+                  && exit 7";
+    let command = ["sh", "-c", script].map(Into::into);
+    let run = run_command(&two_paths(47, 140), &command, Some("sleep 1000")).unwrap();
+    assert_eq!(run.code, 7);
+    let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], None).unwrap_err();
+    assert!(missing.to_string().contains("no-such-program"), "{missing}");
+}

@@ -1,0 +1,61 @@
+//! What the cases share: starting themselves, isolation, small scenarios.
+
+use core::time::Duration;
+use std::process::Command;
+use tributary_emu::{Network, Verdict, isolate};
+use tributary_link::{LinkSpec, PathSpec, Scenario};
+use tributary_types::Bitrate;
+
+/// Names the case in the process that runs it.
+pub const CASE: &str = "TRIBUTARY_EMULATOR_CASE";
+/// Exit code of a case that could not run.
+pub const SKIPPED: i32 = 77;
+
+/// This program, to run one case.
+pub fn start(case: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.env(CASE, case);
+    command
+}
+
+/// Whether a case that cannot run is a failure.
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
+/// Isolates this process, or says why not and ends it as skipped.
+pub fn isolated() {
+    if let Err(error) = isolate() {
+        println!("cannot run here: {error}");
+        std::process::exit(SKIPPED);
+    }
+}
+
+/// Two steady paths, wifi and wigig, of so many Mbit/s, with 10 ms base RTT.
+pub fn two_paths(wifi: u64, wigig: u64) -> Scenario {
+    let steady = |name, mbps| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
+    Scenario::new("two")
+        .with_path(steady("wifi", wifi))
+        .with_path(steady("wigig", wigig))
+        .with_rtt(Duration::from_millis(10))
+        .with_queue_time(Duration::from_millis(50))
+}
+
+/// An isolated, running network.
+pub fn network(scenario: &Scenario) -> Network {
+    isolated();
+    Network::start(scenario).expect("an isolated process may start a network")
+}
+
+/// Whether the run may be judged. When the machine kept the emulator from its work, the audit says
+/// so, and exact claims about time prove nothing.
+pub fn is_valid(network: &Network) -> bool {
+    let audit = network.audit().expect("a running network reports");
+    match audit.verdict() {
+        Verdict::Valid => true,
+        Verdict::Invalid { reasons } => {
+            println!("the audit found this run invalid, so its times are not judged: {}", reasons.join("; "));
+            false
+        }
+    }
+}
