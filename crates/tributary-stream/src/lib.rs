@@ -1,1 +1,28 @@
-//! 360-degree video sources and live GoP streaming over any byte stream.
+//! 360° video sources, and workloads that measure what a byte stream delivers.
+//!
+//! [`scene`] renders, [`ladder`] encodes into one-second GoPs at several bitrates, [`serve`] answers
+//! requests over *any* `AsyncRead + AsyncWrite`, and [`fetch_live`], [`fetch_bulk`] and [`fetch_object`]
+//! measure from the client's side. Nothing here knows what carries the bytes, so every transport in a
+//! comparison runs the same code.
+
+mod arrivals;
+mod bulk;
+pub mod gop;
+pub mod ladder;
+mod live;
+mod object;
+mod pattern;
+pub mod rate_choice;
+pub mod scene;
+mod server;
+mod transfer;
+pub mod wire;
+
+pub use arrivals::{Arrivals, Silence};
+pub use bulk::{BulkParams, BulkRecord, fetch_bulk};
+pub use ladder::{Ladder, LadderError, LadderSettings, Representation, Source};
+pub use live::{GopRecord, LiveParams, LiveRecord, fetch_live};
+pub use object::{ObjectParams, ObjectRecord, fetch_object};
+pub use pattern::Verify;
+pub use server::{ServeError, serve};
+pub use transfer::{End, FetchError};

@@ -1,0 +1,117 @@
+//! The bulk workload: as many bytes as the transport delivers in a given time.
+
+use crate::arrivals::{Arrivals, Recorder, millis};
+use crate::pattern::{Checker, Verify};
+use crate::transfer::{End, FetchError, READ, Stop, answer, ask, leave};
+use crate::wire::Request;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// After the measured time a client waits this long for an orderly end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BulkParams {
+    /// How long, counted from the request.
+    pub duration: Duration,
+    /// How much of the content to check.
+    pub verify: Verify,
+}
+
+/// What a bulk transfer delivered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BulkRecord {
+    /// Length of the measurement in seconds.
+    pub seconds: f64,
+    /// Bytes that arrived within it.
+    pub bytes: u64,
+    /// Mean goodput within it in Mbit/s (10⁶ bits).
+    pub goodput_mbps: f64,
+    /// From the request to the first byte of content, in milliseconds; `None` when none came.
+    pub first_byte_ms: Option<f64>,
+    /// What arrived when, silences counted from the first byte.
+    pub arrivals: Arrivals,
+    /// Whether all that was checked was as sent.
+    pub intact: bool,
+    /// How it ended: complete means that the server's end of stream arrived.
+    pub end: End,
+}
+
+/// Measures a bulk transfer over `stream`, which serves nothing else afterwards.
+///
+/// # Errors
+/// When the server does not speak the protocol or refuses; a failing transport is in the record.
+pub async fn fetch_bulk<S>(mut stream: S, params: &BulkParams) -> Result<BulkRecord, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let began = Instant::now();
+    let close = began + params.duration;
+    let mut record = BulkRecord { seconds: params.duration.as_secs_f64(), ..BulkRecord::default() };
+    let mut recorder = Recorder::new(began);
+    let mut checker = Checker::new(params.verify);
+    let millis_asked = u64::try_from(params.duration.as_millis()).unwrap_or(u64::MAX);
+    let outcome = async {
+        ask(&mut stream, Request::Bulk { millis: millis_asked }, close).await?;
+        answer(&mut stream, "a bulk transfer of this length", close).await?;
+        let mut buffer = vec![0; READ];
+        if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
+            // Beyond the measured time only the content and the orderly end matter.
+            loop {
+                match timeout_at(close + GRACE, stream.read(&mut buffer)).await?? {
+                    0 => break,
+                    count => checker.feed(&buffer[..count]),
+                }
+            }
+        }
+        Ok::<_, Stop>(())
+    };
+    record.end = match outcome.await {
+        Ok(()) => End::Complete,
+        Err(Stop::Fatal(error)) => return Err(error),
+        Err(Stop::End(end)) => end,
+    };
+    leave(&mut stream).await;
+    record.arrivals = recorder.finish(close);
+    record.bytes = record.arrivals.total();
+    record.goodput_mbps = record.bytes as f64 * 8.0 / 1e6 / record.seconds.max(1e-9);
+    record.intact = checker.intact();
+    Ok(record)
+}
+
+/// Reads until `close`; true when the stream ended before.
+async fn measure<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &mut [u8],
+    close: Instant,
+    (recorder, checker, record): (&mut Recorder, &mut Checker, &mut BulkRecord),
+) -> Result<bool, Stop> {
+    // One timer for all reads: re-arming one a read would cost more than the read.
+    let closing = sleep_until(close);
+    tokio::pin!(closing);
+    let began = close - Duration::from_secs_f64(record.seconds);
+    loop {
+        let count = tokio::select! {
+            biased;
+            () = &mut closing => return Ok(false),
+            count = stream.read(buffer) => count?,
+        };
+        if count == 0 {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        if now >= close {
+            checker.feed(&buffer[..count]);
+            return Ok(false);
+        }
+        if record.first_byte_ms.is_none() {
+            record.first_byte_ms = Some(millis(now.saturating_duration_since(began)));
+            recorder.expect(now);
+        }
+        recorder.bytes(now, count);
+        checker.feed(&buffer[..count]);
+    }
+}

@@ -1,0 +1,286 @@
+//! A 360° video as one-second GoPs at a ladder of bitrates.
+//!
+//! ffmpeg and libx264 encode, once: the result is kept in a cache directory under the hash of the content
+//! and the settings. A short clip serves a long run by repeating its GoPs. Constant bitrate with filler
+//! data, so that a GoP of a simple scene is as large as its nominal bitrate says; how much is filler is
+//! stated ([`Representation::filler`]).
+
+mod cache;
+mod ffmpeg;
+
+use crate::gop;
+use bytes::Bytes;
+use core::time::Duration;
+use std::path::PathBuf;
+use thiserror::Error;
+use tributary_types::{Bitrate, Rng};
+
+/// Pictures a second in every ladder, and so in every GoP.
+pub const FRAME_RATE: u32 = 30;
+
+/// What is encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The scene that this crate renders.
+    Scene,
+    /// A video file.
+    File(PathBuf),
+}
+
+/// How it is encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LadderSettings {
+    /// Nominal bitrates, ascending.
+    pub rates: Vec<Bitrate>,
+    /// Seconds of distinct content, one GoP each; a shorter file gives fewer.
+    pub seconds: u32,
+    /// Width to scale to, the height follows; `None` keeps the source's.
+    pub width: Option<u32>,
+    /// Whether a picture that is not twice as wide as high is accepted.
+    pub any_aspect: bool,
+    /// Where finished ladders are kept.
+    pub cache: PathBuf,
+}
+
+/// One rung of the ladder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Representation {
+    /// Bitrate asked of the encoder.
+    pub nominal: Bitrate,
+    /// Bitrate that came out, filler included.
+    pub real: Bitrate,
+    /// Share of the bytes that is filler, 0 to 1.
+    pub filler: f64,
+}
+
+/// Why there is no ladder.
+#[derive(Debug, Error)]
+pub enum LadderError {
+    /// A program is not installed.
+    #[error("cannot start {0}: install the Debian package ffmpeg (apt-get install ffmpeg)")]
+    MissingProgram(&'static str),
+    /// The file is not there or may not be read.
+    #[error("cannot read the video {path}: {source}")]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is not a video that ffmpeg knows.
+    #[error("{path} is not a video that ffmpeg can read: {reason}")]
+    NotVideo {
+        /// Which file.
+        path: PathBuf,
+        /// What ffmpeg says.
+        reason: String,
+    },
+    /// There is sound and no picture.
+    #[error("{path} has no video track, only sound or data")]
+    NoPicture {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Not a 360° picture.
+    #[error(
+        "{path} is {width}×{height}; an equirectangular 360° video is twice as wide as high \
+         (accept any aspect to stream it all the same)"
+    )]
+    Aspect {
+        /// Which file.
+        path: PathBuf,
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+    },
+    /// Not even one second came out.
+    #[error("{0} gave no complete second of pictures")]
+    TooShort(String),
+    /// A setting makes no sense.
+    #[error("ladder setting {name}: {reason}")]
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// Why, and what would.
+        reason: String,
+    },
+    /// ffmpeg failed.
+    #[error("ffmpeg failed: {0}")]
+    Encoder(String),
+    /// What came out is not what was asked for.
+    #[error("the encoder's output is broken: {0}")]
+    Output(String),
+    /// The cache directory cannot be used.
+    #[error("cannot use the cache {path}: {source}")]
+    Cache {
+        /// Which directory or file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// GoPs of one video at several bitrates, in memory.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    rates: Vec<Bitrate>,
+    gops: Vec<Vec<Bytes>>,
+    representations: Vec<Representation>,
+    gop_duration: Duration,
+}
+
+impl Ladder {
+    /// Encodes `source`, or takes it from the cache; `progress` hears shares of the work, 0 to 1.
+    ///
+    /// Blocks for the time of the encoding, with all cores.
+    ///
+    /// # Errors
+    /// Names the file, the setting or the missing program.
+    pub fn build(
+        source: &Source,
+        settings: &LadderSettings,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Self, LadderError> {
+        check(settings)?;
+        let directory = cache::place(source, settings)?;
+        if let Some(streams) = cache::load(&directory, settings.rates.len())
+            && let Ok(ladder) = Self::from_streams(&settings.rates, streams)
+        {
+            progress(1.0);
+            return Ok(ladder);
+        }
+        let picture = match source {
+            Source::Scene => ffmpeg::scene_picture(settings),
+            Source::File(path) => ffmpeg::probe(path, settings)?,
+        };
+        let work = cache::Work::new(&settings.cache)?;
+        ffmpeg::encode(source, &picture, settings, (work.path(), progress))?;
+        let streams = cache::load(work.path(), settings.rates.len())
+            .ok_or_else(|| LadderError::Output("a representation is missing".to_owned()))?;
+        let ladder = Self::from_streams(&settings.rates, streams)?;
+        work.keep(&directory)?;
+        progress(1.0);
+        Ok(ladder)
+    }
+
+    /// A ladder of pseudo-random GoPs of exactly the nominal sizes: for tests and benchmarks, not for eyes.
+    #[must_use]
+    pub fn synthetic(rates: &[Bitrate], distinct: usize, gop_duration: Duration) -> Self {
+        let mut rng = Rng::new(360);
+        let gops: Vec<Vec<Bytes>> = rates
+            .iter()
+            .map(|rate| {
+                let size = rate.size_in(gop_duration).as_bytes() as usize;
+                let mut one =
+                    || (0..size.div_ceil(8)).flat_map(|_| rng.next_u64().to_ne_bytes()).take(size).collect();
+                (0..distinct.max(1)).map(|_| one()).collect()
+            })
+            .collect();
+        let representations =
+            rates.iter().map(|r| Representation { nominal: *r, real: *r, filler: 0.0 }).collect();
+        Self { rates: rates.to_vec(), gops, representations, gop_duration }
+    }
+
+    /// Cuts one byte stream a rate into GoPs and checks every one.
+    fn from_streams(rates: &[Bitrate], streams: Vec<Vec<u8>>) -> Result<Self, LadderError> {
+        let (mut gops, mut representations) = (Vec::new(), Vec::new());
+        for (rate, stream) in rates.iter().zip(streams) {
+            let stream = Bytes::from(stream);
+            let mut found = gop::split(&stream);
+            // The last one may be cut short by the end of the file.
+            if found.last().is_some_and(|g| g.pictures < FRAME_RATE) {
+                found.pop();
+            }
+            if let Some((number, odd)) =
+                found.iter().enumerate().find(|(_, g)| !g.closed || g.pictures != FRAME_RATE)
+            {
+                return Err(LadderError::Output(format!(
+                    "GoP {number} at {rate} has {} pictures instead of {FRAME_RATE}, closed: {}",
+                    odd.pictures, odd.closed
+                )));
+            }
+            let total: usize = found.iter().map(|g| g.bytes.len()).sum();
+            let filler: usize = found.iter().map(|g| g.filler).sum();
+            let real = (total as u64 * 8).checked_div(found.len() as u64).unwrap_or(0);
+            representations.push(Representation {
+                nominal: *rate,
+                real: Bitrate::from_bps(real),
+                filler: filler as f64 / total.max(1) as f64,
+            });
+            gops.push(found.into_iter().map(|g| stream.slice(g.bytes)).collect::<Vec<_>>());
+        }
+        let count = gops.iter().map(Vec::len).min().unwrap_or(0);
+        if count == 0 {
+            return Err(LadderError::TooShort("the video".to_owned()));
+        }
+        gops.iter_mut().for_each(|g| g.truncate(count));
+        Ok(Self { rates: rates.to_vec(), gops, representations, gop_duration: Duration::from_secs(1) })
+    }
+
+    /// Nominal bitrates, ascending.
+    #[must_use]
+    pub fn rates(&self) -> &[Bitrate] {
+        &self.rates
+    }
+
+    /// Nominal and real bitrates, and how much is filler.
+    #[must_use]
+    pub fn representations(&self) -> &[Representation] {
+        &self.representations
+    }
+
+    /// Duration of every GoP.
+    #[must_use]
+    pub fn gop_duration(&self) -> Duration {
+        self.gop_duration
+    }
+
+    /// GoPs of distinct content.
+    #[must_use]
+    pub fn distinct(&self) -> usize {
+        self.gops.first().map_or(0, Vec::len)
+    }
+
+    /// GoP `index`, counted on over the end of the content, which repeats; `None` for an unknown
+    /// representation.
+    #[must_use]
+    pub fn gop(&self, representation: usize, index: u64) -> Option<Bytes> {
+        let gops = self.gops.get(representation)?;
+        let place = index.checked_rem(gops.len() as u64)?;
+        gops.get(usize::try_from(place).ok()?).cloned()
+    }
+
+    /// The first picture of a GoP as a JPEG of at most `width` pixels, for reports.
+    ///
+    /// # Errors
+    /// When ffmpeg is missing or cannot decode it.
+    pub fn still(&self, representation: usize, index: u64, width: u32) -> Result<Vec<u8>, LadderError> {
+        let Some(gop) = self.gop(representation, index) else {
+            let reason = format!("there are {} representations, not {}", self.gops.len(), representation + 1);
+            return Err(LadderError::Setting { name: "representation", reason });
+        };
+        ffmpeg::still(&gop, width)
+    }
+}
+
+fn check(settings: &LadderSettings) -> Result<(), LadderError> {
+    let wrong = |name, reason: &str| Err(LadderError::Setting { name, reason: reason.to_owned() });
+    let rates = &settings.rates;
+    if rates.is_empty() || rates.len() > crate::wire::MAX_REPRESENTATIONS as usize {
+        return wrong("rates", "give 1 to 64 bitrates");
+    }
+    if !rates.is_sorted_by(|a, b| a < b) {
+        return wrong("rates", "bitrates must ascend, each once");
+    }
+    if rates[0] < Bitrate::from_bps(100_000) || rates[rates.len() - 1] > Bitrate::from_mbps(2_000) {
+        return wrong("rates", "bitrates must lie between 0.1 and 2000 Mbit/s");
+    }
+    if !(1..=60).contains(&settings.seconds) {
+        return wrong("seconds", "distinct content must be 1 to 60 seconds long");
+    }
+    if settings.width.is_some_and(|w| !(64..=8192).contains(&w)) {
+        return wrong("width", "pictures must be 64 to 8192 pixels wide");
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! ffmpeg and ffprobe by command line. Files reach them as `file:` names and no other protocol is
+//! allowed, so that neither a file's name nor a playlist inside it can open a connection.
+
+use super::cache::file_name;
+use super::{FRAME_RATE, LadderError, LadderSettings, Source};
+use crate::scene::Scene;
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Width of the rendered scene when none is asked for.
+const SCENE_WIDTH: u32 = 2048;
+
+/// The picture to be encoded.
+pub(super) struct Picture {
+    width: u32,
+    height: u32,
+    /// Whether the content is shorter than one GoP and has to be repeated to fill it.
+    repeat: bool,
+}
+
+/// Even, at least 16: 4:2:0 pictures have no odd sizes.
+fn even(pixels: u32) -> u32 {
+    (pixels & !1).max(16)
+}
+
+pub(super) fn scene_picture(settings: &LadderSettings) -> Picture {
+    let width = even(settings.width.unwrap_or(SCENE_WIDTH)) & !3;
+    Picture { width, height: width / 2, repeat: false }
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    #[serde(default)]
+    streams: Vec<ProbeStream>,
+    format: Option<ProbeFormat>,
+}
+
+#[derive(Deserialize)]
+struct ProbeStream {
+    codec_type: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct ProbeFormat {
+    duration: Option<String>,
+}
+
+fn name_of(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
+}
+
+fn start(program: &'static str, command: &mut Command) -> Result<Child, LadderError> {
+    command.spawn().map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => LadderError::MissingProgram(program),
+        _ => LadderError::Encoder(format!("cannot start {program}: {e}")),
+    })
+}
+
+/// The last lines of what a program complained about.
+fn complaint(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(3)..].join("; ");
+    if last.is_empty() { "it gave no reason".to_owned() } else { last.chars().take(400).collect() }
+}
+
+/// Looks at a file: its size, whether it is a 360° video, how long it lasts.
+pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, LadderError> {
+    let mut command = Command::new("ffprobe");
+    command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-of", "json"]);
+    command
+        .args(["-show_entries", "stream=codec_type,width,height:format=duration", "-i"])
+        .arg(name_of(path));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = start("ffprobe", &mut command)?
+        .wait_with_output()
+        .map_err(|e| LadderError::Encoder(format!("ffprobe: {e}")))?;
+    let not_video = |reason: String| LadderError::NotVideo { path: path.to_owned(), reason };
+    if !output.status.success() {
+        return Err(not_video(complaint(&output.stderr)));
+    }
+    let probe: Probe = serde_json::from_slice(&output.stdout).map_err(|e| not_video(e.to_string()))?;
+    let video = probe.streams.iter().find(|s| s.codec_type.as_deref() == Some("video"));
+    let Some(video) = video else { return Err(LadderError::NoPicture { path: path.to_owned() }) };
+    let (Some(width @ 1..), Some(height @ 1..)) = (video.width, video.height) else {
+        return Err(not_video("its pictures have no size".to_owned()));
+    };
+    // A hundredth of tolerance: 3840×1906 is cut off at the poles, 1920×1080 is flat.
+    if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
+        return Err(LadderError::Aspect { path: path.to_owned(), width, height });
+    }
+    let duration: Option<f64> = probe.format.and_then(|f| f.duration?.parse().ok());
+    let (width, height) = match settings.width {
+        Some(asked) => (asked, (u64::from(asked) * u64::from(height) / u64::from(width)).min(8192) as u32),
+        None => (width, height),
+    };
+    Ok(Picture { width: even(width), height: even(height), repeat: duration.is_some_and(|d| d < 1.05) })
+}
+
+/// The arguments of one ffmpeg process that decodes once and encodes every representation.
+fn arguments(source: &Source, picture: &Picture, settings: &LadderSettings, into: &Path) -> Vec<OsString> {
+    let Picture { width, height, repeat } = *picture;
+    let mut all: Vec<OsString> = Vec::new();
+    let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));
+    add(&["-nostdin", "-v", "error", "-y", "-progress", "pipe:1", "-protocol_whitelist", "file,pipe"]);
+    match source {
+        Source::Scene => {
+            let (size, rate) = (format!("{width}x{height}"), FRAME_RATE.to_string());
+            add(&["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-r", &rate, "-i", "pipe:0"]);
+        }
+        Source::File(path) => {
+            if repeat {
+                add(&["-stream_loop", "-1"]);
+            }
+            add(&["-i"]);
+            all.push(name_of(path));
+        }
+    }
+    let count = settings.rates.len();
+    let outputs: String = (0..count).map(|i| format!("[v{i}]")).collect();
+    let filter = format!(
+        "[0:v:0]fps={FRAME_RATE},scale={width}:{height}:flags=bilinear,setsar=1,format=yuv420p,split={count}{outputs}"
+    );
+    all.extend(["-filter_complex".into(), filter.into()]);
+    let frames = (FRAME_RATE * if repeat { 1 } else { settings.seconds }).to_string();
+    for (number, rate) in settings.rates.iter().enumerate() {
+        // A buffer of a quarter of a second keeps each GoP within a few per cent of its nominal size.
+        let (rate, buffer) = (rate.as_bps().to_string(), (rate.as_bps() / 4).to_string());
+        let x264 = format!(
+            "nal-hrd=cbr:keyint={FRAME_RATE}:min-keyint={FRAME_RATE}:scenecut=0:open-gop=0:bframes=0:\
+             repeat-headers=1:qpmin=0"
+        );
+        let map = format!("[v{number}]");
+        let options = ["-map", &map, "-an", "-frames:v", &frames, "-c:v", "libx264", "-preset", "superfast"];
+        all.extend(options.map(OsString::from));
+        let options =
+            ["-b:v", &rate, "-maxrate", &rate, "-bufsize", &buffer, "-x264-params", &x264, "-f", "h264"];
+        all.extend(options.map(OsString::from));
+        all.push(name_of(&into.join(file_name(number))));
+    }
+    all
+}
+
+/// Ends ffmpeg when an error or a panic leaves before it has finished.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Encodes all representations into the directory `into`.
+pub(super) fn encode(
+    source: &Source,
+    picture: &Picture,
+    settings: &LadderSettings,
+    (into, progress): (&Path, &mut dyn FnMut(f64)),
+) -> Result<(), LadderError> {
+    let mut command = Command::new("ffmpeg");
+    command.args(arguments(source, picture, settings, into));
+    let rendered = *source == Source::Scene;
+    command.stdin(if rendered { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Guard(start("ffmpeg", &mut command)?);
+    let (input, output, errors) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+    let frames = f64::from(FRAME_RATE * settings.seconds);
+    let errors = std::thread::scope(|scope| {
+        let complaints = scope.spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.map(|e| e.take(1 << 20).read_to_end(&mut text));
+            text
+        });
+        scope.spawn(move || {
+            let Some(mut input) = input else { return };
+            let scene = Scene::new(picture.width, picture.height);
+            let mut frame = scene.frame();
+            for number in 0..FRAME_RATE * settings.seconds {
+                scene.render(number, &mut frame);
+                // ffmpeg that has given up says why on its standard error.
+                if input.write_all(&frame).is_err() {
+                    return;
+                }
+            }
+        });
+        for line in output.into_iter().flat_map(|o| BufReader::new(o).lines()).map_while(Result::ok) {
+            if let Some(done) = line.strip_prefix("frame=").and_then(|n| n.trim().parse::<f64>().ok()) {
+                progress((done / frames).clamp(0.0, 0.99));
+            }
+        }
+        complaints.join().unwrap_or_default()
+    });
+    let status = child.0.wait().map_err(|e| LadderError::Encoder(e.to_string()))?;
+    if status.success() { Ok(()) } else { Err(LadderError::Encoder(complaint(&errors))) }
+}
+
+/// The first picture of `gop` as a JPEG.
+pub(super) fn still(gop: &[u8], width: u32) -> Result<Vec<u8>, LadderError> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-protocol_whitelist", "pipe", "-f", "h264", "-i", "pipe:0"]);
+    let scale = format!("scale='min({},iw)':-2", even(width));
+    command.args(["-frames:v", "1", "-vf", &scale, "-q:v", "4", "-f", "mjpeg", "pipe:1"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = start("ffmpeg", &mut command)?;
+    let input = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        // One picture is enough for ffmpeg: it closes its input early, which is no error.
+        scope.spawn(move || input.map(|mut i| i.write_all(gop)));
+        child.wait_with_output()
+    });
+    let output = output.map_err(|e| LadderError::Encoder(e.to_string()))?;
+    if output.status.success() && !output.stdout.is_empty() {
+        Ok(output.stdout)
+    } else {
+        Err(LadderError::Encoder(complaint(&output.stderr)))
+    }
+}

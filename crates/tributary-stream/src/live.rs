@@ -1,0 +1,280 @@
+//! The live workload: one GoP a second at the live edge, played at a constant distance behind it.
+//!
+//! The player keeps its distance (the start-up delay) throughout: a GoP that is late freezes the picture
+//! until it arrives or its time is over, then play goes on at the edge. So lateness does not buy a larger
+//! buffer, and every transport is held to the same deadlines. Model: docs/models/live-streaming.md.
+
+use crate::arrivals::{Arrivals, Recorder, millis};
+use crate::rate_choice::RateChoice;
+use crate::transfer::{End, FetchError, READ, Stop, answer, ask, leave, some};
+use crate::wire::{MAX_OBJECT, MAX_REPRESENTATIONS, Request};
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+use tributary_types::{Bitrate, DataSize};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LiveParams {
+    /// How many GoPs.
+    pub gops: u32,
+    /// From the request to the moment when GoP 0 must be complete; one GoP duration is customary.
+    pub start_up: Duration,
+}
+
+/// What became of one GoP. Times are in milliseconds since the live start was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GopRecord {
+    /// Counted from zero.
+    pub index: u64,
+    /// Which representation was asked for; `None` when the player skipped it to return to the edge.
+    pub representation: Option<usize>,
+    /// Nominal bitrate of that representation in bit/s.
+    pub rate_bps: u64,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// When it was asked for.
+    pub requested_ms: Option<f64>,
+    /// When its last byte arrived; `None` when it never did.
+    pub complete_ms: Option<f64>,
+    /// When it had to be complete.
+    pub deadline_ms: f64,
+    /// Whether it was.
+    pub in_time: bool,
+    /// How long the picture was frozen in its slot.
+    pub frozen_ms: f64,
+}
+
+/// What a live stream delivered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveRecord {
+    /// Every GoP of the run, skipped ones included.
+    pub gops: Vec<GopRecord>,
+    /// How many were complete before their deadlines.
+    pub in_time: u32,
+    /// How many times the picture froze.
+    pub stalls: u32,
+    /// How long it was frozen altogether, in milliseconds.
+    pub frozen_ms: f64,
+    /// Mean nominal bitrate of the GoPs that were in time, in Mbit/s, over *all* GoPs of the run.
+    pub played_mbps: f64,
+    /// Duration of a GoP in milliseconds.
+    pub gop_ms: f64,
+    /// Start-up delay in milliseconds.
+    pub start_up_ms: f64,
+    /// What arrived when; silences while a produced GoP was outstanding.
+    pub arrivals: Arrivals,
+    /// How it ended: complete means that no GoP was under way at the end.
+    pub end: End,
+}
+
+/// Where time stands in a live stream.
+struct Schedule {
+    began: Instant,
+    play: Instant,
+    gop: Duration,
+    /// When GoP 0 was produced, as seen from here: earliest sight of the server's clock.
+    edge: Instant,
+}
+
+impl Schedule {
+    fn deadline(&self, index: u64) -> Instant {
+        self.play + self.gop * u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    fn produced(&self, index: u64) -> Instant {
+        self.edge + self.gop * u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// Learns from an answer that `index` was produced `age` before `now`.
+    fn learn(&mut self, index: u64, age: Duration, now: Instant) {
+        let since_first = self.gop.checked_mul(u32::try_from(index).unwrap_or(u32::MAX));
+        let total = since_first.and_then(|s| s.checked_add(age));
+        if let Some(edge) = total.and_then(|t| now.checked_sub(t)) {
+            self.edge = self.edge.min(edge);
+        }
+    }
+}
+
+/// Plays a live stream; `sink` gets every complete GoP with its bytes.
+///
+/// # Errors
+/// When the server does not speak the protocol or has no video; a failing transport is in the record.
+pub async fn fetch_live<S, F>(
+    mut stream: S,
+    params: &LiveParams,
+    mut sink: F,
+) -> Result<LiveRecord, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    F: FnMut(&GopRecord, &[u8]),
+{
+    let began = Instant::now();
+    let mut record = LiveRecord { start_up_ms: millis(params.start_up), ..LiveRecord::default() };
+    let mut recorder = Recorder::new(began);
+    let (rates, gop) = match start(&mut stream, began + params.start_up).await {
+        Ok(started) => started,
+        Err(Stop::Fatal(error)) => return Err(error),
+        Err(Stop::End(end)) => {
+            // Not even the start came through: every GoP is missed, whatever its length would have been.
+            record.end = end;
+            (Vec::new(), Duration::from_secs(1))
+        }
+    };
+    record.gop_ms = millis(gop);
+    let mut schedule = Schedule { began, play: began + params.start_up, gop, edge: Instant::now() };
+    let close = schedule.deadline(u64::from(params.gops));
+    let mut choice = RateChoice::new(rates.clone(), gop);
+    let mut body = Vec::new();
+    for index in 0..u64::from(params.gops) {
+        let deadline = schedule.deadline(index);
+        let mut gop = GopRecord { index, deadline_ms: millis(deadline - began), ..GopRecord::default() };
+        let now = Instant::now();
+        if record.end == End::Complete && now < deadline + schedule.gop {
+            let from = now.max(schedule.produced(index));
+            let chosen = choice.choose(deadline.saturating_duration_since(from));
+            gop.representation = Some(chosen);
+            gop.rate_bps = rates.get(chosen).map_or(0, |r| r.as_bps());
+            match one(&mut stream, &mut gop, (&mut schedule, &mut recorder), close, &mut body).await {
+                Ok(took) => {
+                    choice.on_transfer(DataSize::from_bytes(gop.bytes), took);
+                    judge(&mut gop, &schedule);
+                    sink(&gop, &body);
+                    record.gops.push(gop);
+                    continue;
+                }
+                Err(Stop::Fatal(error)) => return Err(error),
+                Err(Stop::End(end)) => record.end = end,
+            }
+        }
+        judge(&mut gop, &schedule);
+        record.gops.push(gop);
+    }
+    record.arrivals = recorder.finish(close);
+    leave(&mut stream).await;
+    summarise(&mut record);
+    Ok(record)
+}
+
+/// Asks for the live start: the bitrates and the duration of a GoP.
+async fn start<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    until: Instant,
+) -> Result<(Vec<Bitrate>, Duration), Stop> {
+    ask(stream, Request::LiveStart, until).await?;
+    let answer = answer(stream, "a live stream", until).await?;
+    let (gop, count) = (answer.first, answer.second);
+    if count == 0 || count > MAX_REPRESENTATIONS {
+        return Err(FetchError::Excess { what: "a number of representations", value: count }.into());
+    }
+    if !(1_000..=60_000_000).contains(&gop) {
+        return Err(FetchError::Excess { what: "a GoP duration in microseconds", value: gop }.into());
+    }
+    let mut rates = Vec::new();
+    for _ in 0..count {
+        rates.push(Bitrate::from_bps(timeout_at(until, stream.read_u64()).await??));
+    }
+    Ok((rates, Duration::from_micros(gop)))
+}
+
+/// Fetches one GoP into `body`; the time it took from being available to us until its last byte.
+async fn one<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    gop: &mut GopRecord,
+    (schedule, recorder): (&mut Schedule, &mut Recorder),
+    close: Instant,
+    body: &mut Vec<u8>,
+) -> Result<Duration, Stop> {
+    let requested = Instant::now();
+    gop.requested_ms = Some(millis(requested - schedule.began));
+    recorder.expect(requested.max(schedule.produced(gop.index)));
+    let representation = gop.representation.unwrap_or(0) as u64;
+    ask(stream, Request::Gop { index: gop.index, representation }, close).await?;
+    let answer = answer(stream, "a GoP", close).await?;
+    schedule.learn(gop.index, Duration::from_micros(answer.second), Instant::now());
+    if answer.first > MAX_OBJECT {
+        return Err(FetchError::Excess { what: "a GoP", value: answer.first }.into());
+    }
+    body.clear();
+    let mut buffer = vec![0; READ];
+    while gop.bytes < answer.first {
+        let bytes = some(stream, &mut buffer, answer.first - gop.bytes, close).await?;
+        recorder.bytes(Instant::now(), bytes.len());
+        gop.bytes += bytes.len() as u64;
+        body.extend_from_slice(bytes);
+    }
+    recorder.rest();
+    let complete = Instant::now();
+    gop.complete_ms = Some(millis(complete - schedule.began));
+    Ok(complete.saturating_duration_since(requested.max(schedule.produced(gop.index))))
+}
+
+/// Whether the GoP was in time, and how long its slot was frozen.
+fn judge(gop: &mut GopRecord, schedule: &Schedule) {
+    let slot = millis(schedule.gop);
+    let late = gop.complete_ms.map_or(f64::INFINITY, |c| c - gop.deadline_ms);
+    gop.in_time = late <= 0.0;
+    gop.frozen_ms = late.clamp(0.0, slot);
+}
+
+fn summarise(record: &mut LiveRecord) {
+    record.in_time = record.gops.iter().filter(|g| g.in_time).count() as u32;
+    record.frozen_ms = record.gops.iter().map(|g| g.frozen_ms).sum();
+    let mut frozen_through = false;
+    for gop in &record.gops {
+        // A slot frozen to its end runs on into the next: one stall, not two.
+        record.stalls += u32::from(gop.frozen_ms > 0.0 && !frozen_through);
+        frozen_through = gop.frozen_ms >= record.gop_ms;
+    }
+    let played: u64 = record.gops.iter().filter(|g| g.in_time).map(|g| g.rate_bps).sum();
+    record.played_mbps = played as f64 / 1e6 / record.gops.len().max(1) as f64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn played(complete: &[Option<f64>]) -> LiveRecord {
+        let began = Instant::now();
+        let gop = Duration::from_secs(1);
+        let schedule = Schedule { began, play: began + gop, gop, edge: began };
+        let gops = complete.iter().enumerate().map(|(i, complete_ms)| {
+            let deadline_ms = 1000.0 * (i + 1) as f64;
+            let rate_bps = 40_000_000;
+            let mut gop = GopRecord {
+                index: i as u64,
+                complete_ms: *complete_ms,
+                deadline_ms,
+                rate_bps,
+                ..GopRecord::default()
+            };
+            judge(&mut gop, &schedule);
+            gop
+        });
+        let mut record = LiveRecord { gops: gops.collect(), gop_ms: 1000.0, ..LiveRecord::default() };
+        summarise(&mut record);
+        record
+    }
+
+    #[test]
+    fn late_missed_and_punctual_gops_add_up() {
+        // In time, 300 ms late, missed, and so late that its slot is over: the last two are one stall.
+        let record = played(&[Some(900.0), Some(2300.0), None, Some(5500.0), Some(4900.0)]);
+        assert_eq!((record.in_time, record.stalls), (2, 2));
+        assert_eq!(record.frozen_ms, 2300.0);
+        assert_eq!(record.played_mbps, 16.0);
+    }
+
+    #[test]
+    fn the_edge_is_the_earliest_sight_of_it() {
+        let began = Instant::now();
+        let gop = Duration::from_secs(1);
+        let mut schedule =
+            Schedule { began, play: began + gop, gop, edge: began + Duration::from_millis(50) };
+        schedule.learn(2, Duration::from_millis(1), began + Duration::from_millis(2_021));
+        assert_eq!(schedule.edge, began + Duration::from_millis(20));
+        schedule.learn(u64::MAX, Duration::MAX, began);
+        assert_eq!(schedule.produced(1), began + Duration::from_millis(1_020));
+    }
+}

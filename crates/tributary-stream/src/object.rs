@@ -1,0 +1,101 @@
+//! The object workload: one object after the other, how long each takes.
+
+use crate::arrivals::millis;
+use crate::pattern::{Checker, Verify};
+use crate::transfer::{End, FetchError, READ, Stop, answer, ask, leave, some};
+use crate::wire::{MAX_OBJECT, Request};
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObjectParams {
+    /// Size of each object in bytes.
+    pub size: u64,
+    /// How many, one after the other.
+    pub count: u32,
+    /// Rest between the end of one and the request of the next.
+    pub pause: Duration,
+    /// The run ends after this, whatever is still missing.
+    pub limit: Duration,
+}
+
+/// How long the objects took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// Size of each in bytes.
+    pub size: u64,
+    /// From request to last byte of each finished object, in milliseconds, in order.
+    pub completion_ms: Vec<f64>,
+    /// From request to first byte of each finished object, in milliseconds, in order.
+    pub first_byte_ms: Vec<f64>,
+    /// How many were asked for and not finished, or never asked for.
+    pub unfinished: u32,
+    /// How long the object under way had taken when the run ended, in milliseconds: a lower bound.
+    pub pending_ms: Option<f64>,
+    /// Whether all content was as sent.
+    pub intact: bool,
+    /// How it ended.
+    pub end: End,
+}
+
+/// Fetches objects over `stream` one after the other.
+///
+/// # Errors
+/// When the server does not speak the protocol or refuses; a failing transport is in the record.
+pub async fn fetch_object<S>(mut stream: S, params: &ObjectParams) -> Result<ObjectRecord, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let close = Instant::now() + params.limit;
+    let mut record = ObjectRecord { size: params.size, intact: true, ..ObjectRecord::default() };
+    let mut buffer = vec![0; READ];
+    for number in 0..params.count {
+        let asked = Instant::now();
+        match one(&mut stream, params.size, close, &mut buffer).await {
+            Ok((first, last, intact)) => {
+                record.first_byte_ms.push(millis(first - asked));
+                record.completion_ms.push(millis(last - asked));
+                record.intact &= intact;
+            }
+            Err(Stop::Fatal(error)) => return Err(error),
+            Err(Stop::End(end)) => {
+                record.end = end;
+                record.pending_ms = Some(millis(asked.elapsed()));
+                break;
+            }
+        }
+        if number + 1 < params.count && timeout_at(close, sleep(params.pause)).await.is_err() {
+            record.end = End::TimedOut;
+            break;
+        }
+    }
+    leave(&mut stream).await;
+    record.unfinished = params.count - record.completion_ms.len() as u32;
+    Ok(record)
+}
+
+/// One object: when its first and its last byte came, and whether it was intact.
+async fn one<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    size: u64,
+    close: Instant,
+    buffer: &mut [u8],
+) -> Result<(Instant, Instant, bool), Stop> {
+    ask(stream, Request::Object { size }, close).await?;
+    let announced = answer(stream, "an object of this size", close).await?.first;
+    if announced != size || size > MAX_OBJECT {
+        return Err(FetchError::Excess { what: "an object", value: announced }.into());
+    }
+    let first = Instant::now();
+    let mut checker = Checker::new(Verify::Full);
+    let mut left = size;
+    while left > 0 {
+        let bytes = some(stream, buffer, left, close).await?;
+        checker.feed(bytes);
+        left -= bytes.len() as u64;
+    }
+    Ok((first, Instant::now(), checker.intact()))
+}

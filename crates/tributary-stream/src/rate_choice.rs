@@ -1,0 +1,111 @@
+//! Which representation to ask for next: the highest that should arrive in time.
+//!
+//! Throughput is the harmonic mean of the last transfers, a climb is two steps at most, and the time
+//! left until the play-out deadline is the buffer. Sans-IO: times and sizes come in, an index goes out.
+//! Deliberately simple, the same for every transport; it is not what is being compared.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use tributary_types::{Bitrate, DataSize};
+
+/// Transfers that the mean runs over.
+const MEMORY: usize = 4;
+/// Share of the estimated throughput that is planned with.
+const SAFETY: f64 = 0.8;
+/// Steps up at once at most.
+const STEPS_UP: usize = 2;
+
+/// The chooser's memory.
+#[derive(Clone, Debug)]
+pub struct RateChoice {
+    rates: Vec<Bitrate>,
+    gop: Duration,
+    recent: VecDeque<f64>,
+    current: usize,
+}
+
+impl RateChoice {
+    /// Chooses among `rates`, which ascend, for GoPs of length `gop`.
+    #[must_use]
+    pub fn new(rates: Vec<Bitrate>, gop: Duration) -> Self {
+        Self { rates, gop, recent: VecDeque::with_capacity(MEMORY), current: 0 }
+    }
+
+    /// Learns that `size` took `time` from being available until its last byte.
+    pub fn on_transfer(&mut self, size: DataSize, time: Duration) {
+        let Some(rate) = Bitrate::of(size, time).filter(|r| *r > Bitrate::ZERO) else { return };
+        if self.recent.len() == MEMORY {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(rate.as_bps() as f64);
+    }
+
+    /// Estimated throughput; `None` before the first transfer.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Bitrate> {
+        let inverse: f64 = self.recent.iter().map(|r| 1.0 / r).sum();
+        (inverse > 0.0).then(|| Bitrate::from_bps((self.recent.len() as f64 / inverse) as u64))
+    }
+
+    /// The representation to ask for when `budget` is left between the earliest start of its transfer and
+    /// its deadline. Starts with the lowest.
+    pub fn choose(&mut self, budget: Duration) -> usize {
+        let share = (budget.as_secs_f64() / self.gop.as_secs_f64().max(1e-9)).min(1.0);
+        let affordable = self.estimate().map_or(0.0, |e| e.as_bps() as f64 * SAFETY * share);
+        let fitting = self.rates.iter().take_while(|r| r.as_bps() as f64 <= affordable).count();
+        self.current = fitting.saturating_sub(1).min(self.current + STEPS_UP);
+        self.current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOP: Duration = Duration::from_secs(1);
+
+    fn chooser() -> RateChoice {
+        RateChoice::new([20, 40, 60, 80, 100, 120, 150, 180].map(Bitrate::from_mbps).to_vec(), GOP)
+    }
+
+    fn feed(chooser: &mut RateChoice, mbps: u64) {
+        chooser.on_transfer(Bitrate::from_mbps(mbps).size_in(GOP), GOP);
+    }
+
+    #[test]
+    fn begins_low_and_climbs_two_steps_at_a_time() {
+        let mut chooser = chooser();
+        assert_eq!(chooser.choose(GOP), 0);
+        feed(&mut chooser, 1000);
+        let climbed: Vec<usize> = (0..5).map(|_| chooser.choose(GOP)).collect();
+        assert_eq!(climbed, vec![2, 4, 6, 7, 7]);
+    }
+
+    #[test]
+    fn plans_with_four_fifths_and_falls_at_once() {
+        let mut chooser = chooser();
+        (0..4).for_each(|_| feed(&mut chooser, 150)); // 120 affordable
+        assert_eq!((0..4).map(|_| chooser.choose(GOP)).last(), Some(5));
+        feed(&mut chooser, 10); // harmonic mean of 150, 150, 150, 10 is 33.3
+        assert_eq!(chooser.estimate().map(|e| e.as_bps() / 1_000_000), Some(33));
+        assert_eq!(chooser.choose(GOP), 0);
+    }
+
+    #[test]
+    fn little_time_left_means_a_small_gop() {
+        let mut chooser = chooser();
+        (0..4).for_each(|_| feed(&mut chooser, 150));
+        assert_eq!((0..4).map(|_| chooser.choose(GOP)).max(), Some(5));
+        assert_eq!(chooser.choose(GOP / 2), 2);
+        assert_eq!(chooser.choose(Duration::ZERO), 0);
+        assert_eq!(RateChoice::new(Vec::new(), Duration::ZERO).choose(GOP), 0);
+    }
+
+    #[test]
+    fn a_transfer_of_nothing_teaches_nothing() {
+        let mut chooser = chooser();
+        chooser.on_transfer(DataSize::ZERO, GOP);
+        chooser.on_transfer(DataSize::from_bytes(9), Duration::ZERO);
+        assert_eq!(chooser.estimate(), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! What the three workloads of a client share: asking, reading an answer, and how a run can end.
+
+use crate::wire::{Answer, HEADER, Request, Status, WireError};
+use serde::{Deserialize, Serialize};
+use std::io;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout_at};
+
+/// Bytes asked of the stream at once.
+pub(crate) const READ: usize = 512 * 1024;
+
+/// How a measurement ended. A transport that fails is a result, not an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// As planned.
+    #[default]
+    Complete,
+    /// The time was over before everything had arrived.
+    TimedOut,
+    /// The stream broke; what arrived before counts.
+    Failed(String),
+}
+
+/// Why there is no measurement at all.
+#[derive(Debug, Error)]
+pub enum FetchError {
+    /// What came back is not the workload protocol.
+    #[error("the server's answer makes no sense: {0}")]
+    Wire(#[from] WireError),
+    /// The server does not do this.
+    #[error("the server refused {0}")]
+    Refused(&'static str),
+    /// The server streams no video.
+    #[error("the server has no video to stream: start it with a video or the rendered scene")]
+    NoVideo,
+    /// An answer announces something beyond the limits.
+    #[error("the server announces {what} of {value}, more than this client accepts")]
+    Excess {
+        /// What is too large.
+        what: &'static str,
+        /// How large.
+        value: u64,
+    },
+}
+
+/// Why an exchange stopped; split so that callers can turn the second into [`End`].
+pub(crate) enum Stop {
+    Fatal(FetchError),
+    End(End),
+}
+
+impl From<FetchError> for Stop {
+    fn from(error: FetchError) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+impl From<WireError> for Stop {
+    fn from(error: WireError) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::End(End::Failed(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the server closed before the end".to_owned(),
+            _ => error.to_string(),
+        }))
+    }
+}
+
+impl From<tokio::time::error::Elapsed> for Stop {
+    fn from(_: tokio::time::error::Elapsed) -> Self {
+        Self::End(End::TimedOut)
+    }
+}
+
+/// Sends `request`, at the latest by `until`.
+pub(crate) async fn ask<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    request: Request,
+    until: Instant,
+) -> Result<(), Stop> {
+    timeout_at(until, async {
+        stream.write_all(&request.encode()).await?;
+        stream.flush().await
+    })
+    .await??;
+    Ok(())
+}
+
+/// Reads an answer and fails unless it is granted.
+pub(crate) async fn answer<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    what: &'static str,
+    until: Instant,
+) -> Result<Answer, Stop> {
+    let mut header = [0; HEADER];
+    timeout_at(until, stream.read_exact(&mut header)).await??;
+    let answer = Answer::decode(&header)?;
+    match answer.status {
+        Status::Granted => Ok(answer),
+        Status::Refused => Err(FetchError::Refused(what).into()),
+        Status::NoVideo => Err(FetchError::NoVideo.into()),
+    }
+}
+
+/// Reads up to `length` more bytes of a body into `buffer`; the end of the stream is an error here.
+pub(crate) async fn some<'a, S: AsyncRead + Unpin>(
+    stream: &mut S,
+    buffer: &'a mut [u8],
+    left: u64,
+    until: Instant,
+) -> Result<&'a [u8], Stop> {
+    let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+    let count = timeout_at(until, stream.read(&mut buffer[..most])).await??;
+    if count == 0 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    Ok(&buffer[..count])
+}
+
+/// Ends our direction, so that the server ends too; a transport that cannot is let go.
+pub(crate) async fn leave<S: AsyncWrite + Unpin>(stream: &mut S) {
+    let _ = tokio::time::timeout(core::time::Duration::from_secs(1), stream.shutdown()).await;
+}
