@@ -164,7 +164,8 @@ impl<'a> Auth<'a> {
     /// Server: checks the MAC of a hello in constant time.
     pub(crate) fn verify_hello(&self, bytes: &[u8; HELLO_LENGTH]) -> Result<(), HelloError> {
         let (body, mac) = bytes.split_at(HELLO_LENGTH - MAC_LENGTH);
-        hmac::verify(&self.secret, &self.context(b"client", [body, &[]]), mac).map_err(|_| HelloError::WrongKey)
+        hmac::verify(&self.secret, &self.context(b"client", [body, &[]]), mac)
+            .map_err(|_| HelloError::WrongKey)
     }
 
     /// Server: the bytes of a reply to `hello`.

@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn malformed_lines_name_their_place() {
-        for line in ["", "tributary-key-1:00", "tributary-key-2:", &format!("{KEY_PREFIX}{}", "é".repeat(32))] {
+        for line in ["", "tributary-key-1:00", "tributary-key-2:", &format!("{KEY_PREFIX}{}", "é".repeat(32))]
+        {
             let error = Key::parse(line, "k:3").unwrap_err().to_string();
             assert!(error.starts_with("k:3:"), "{error}");
         }

@@ -1,9 +1,36 @@
 //! Tributary sessions on real sockets: TCP and TLS subflows, public async API, proxy.
+//!
+//! A server makes a [`Listener`], a client calls [`connect`]; both get a [`Session`], whose [`Stream`]s are
+//! `AsyncRead + AsyncWrite`. The protocol itself is `tributary-proto`, a state machine without sockets;
+//! this crate gives it subflows, a clock and a task.
 
 pub mod sockopt;
 
+mod config;
+mod connector;
+mod driver;
+mod error;
+mod events;
+mod handshake;
 mod hello;
 mod key;
+mod listener;
+mod session;
+mod shared;
+mod stats;
+mod stream;
+mod subflow;
 mod tls;
 
+pub use config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
+pub use error::{ConnectError, ListenError, SessionClosed};
+pub use events::SessionEvent;
+pub use handshake::HandshakeError;
+pub use hello::{HelloError, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};
+pub use listener::Listener;
+pub use session::{Session, connect};
+pub use stats::{Stats, SubflowReport};
+pub use stream::{Stream, StreamError};
+pub use tls::TlsError;
+pub use tls::record::RecordError;

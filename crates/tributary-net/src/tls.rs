@@ -139,11 +139,7 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
     let secrets = tls.dangerous_extract_secrets()?;
     let (up, down) = epochs.split_at(32);
     let (ours, theirs) = if client { (up, down) } else { (down, up) };
-    Ok(Secured {
-        sealer: Sealer::new(secrets.tx, ours)?,
-        opener: Opener::new(secrets.rx, theirs)?,
-        binding,
-    })
+    Ok(Secured { sealer: Sealer::new(secrets.tx, ours)?, opener: Opener::new(secrets.rx, theirs)?, binding })
 }
 
 /// Accepts any certificate whose owner signs the handshake with it.

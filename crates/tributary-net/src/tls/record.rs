@@ -101,7 +101,10 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    pub(crate) fn new(secrets: (u64, ConnectionTrafficSecrets), epochs: &[u8]) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        secrets: (u64, ConnectionTrafficSecrets),
+        epochs: &[u8],
+    ) -> Result<Self, rustls::Error> {
         Ok(Self { keys: Keys::new(secrets, epochs)?, out: Vec::new(), open: None, written: 0 })
     }
 
@@ -187,7 +190,10 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(secrets: (u64, ConnectionTrafficSecrets), epochs: &[u8]) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        secrets: (u64, ConnectionTrafficSecrets),
+        epochs: &[u8],
+    ) -> Result<Self, rustls::Error> {
         Ok(Self { keys: Keys::new(secrets, epochs)? })
     }
 

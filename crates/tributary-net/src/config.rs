@@ -1,0 +1,176 @@
+//! What a user decides: key, paths, limits. Values are checked where they are used.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::key::Key;
+use crate::sockopt;
+
+/// Settings that both ends of a session have.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// The pre-shared key.
+    pub key: Key,
+    /// No TLS: authenticated at the start only, neither secret nor protected. For experiments.
+    pub plaintext: bool,
+    /// Congestion controller of every subflow; `None` leaves the kernel's default.
+    pub congestion: Option<String>,
+    /// Cap on the kernel's retransmission timeout, where the kernel has `TCP_RTO_MAX_MS`.
+    pub rto_max: Option<Duration>,
+    /// Scheduler, window, credit and the other settings of the session itself.
+    pub session: tributary_proto::Config,
+}
+
+impl Common {
+    /// The defaults with this key.
+    #[must_use]
+    pub fn new(key: Key) -> Self {
+        Self {
+            key,
+            plaintext: false,
+            congestion: None,
+            rto_max: None,
+            session: tributary_proto::Config::default(),
+        }
+    }
+}
+
+/// What a server holds at most for peers.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Connections at once that have not yet proved to know the key. The oldest makes room.
+    pub half_open: usize,
+    /// Time such a connection has.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 1024, half_open: 64, handshake: Duration::from_secs(5) }
+    }
+}
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// Addresses to listen on; a client may reach the same session through any of them.
+    pub addresses: Vec<SocketAddr>,
+    /// Settings of its sessions.
+    pub common: Common,
+    /// What it holds at most.
+    pub limits: Limits,
+}
+
+/// Settings of a client.
+#[derive(Clone, Debug)]
+pub struct ConnectConfig {
+    /// One to eight paths.
+    pub paths: Vec<PathConfig>,
+    /// Settings of the session.
+    pub common: Common,
+    /// Time for the first path to come up.
+    pub timeout: Duration,
+}
+
+/// Which local end a path has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// Bound to this address.
+    Address(IpAddr),
+    /// Bound to this network interface.
+    Interface(String),
+    /// Wherever the routing table sends it.
+    Any,
+}
+
+/// One path: a local end and a server address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathConfig {
+    /// The local end.
+    pub local: Local,
+    /// The server.
+    pub server: SocketAddr,
+}
+
+/// Why a path is not understood.
+#[derive(Debug, Error)]
+pub enum PathError {
+    /// Not of the form `LOCAL=SERVER:PORT`.
+    #[error("path `{0}`: expected LOCAL=SERVER:PORT with LOCAL an address or a network interface")]
+    Malformed(String),
+    /// The local part is neither an address nor an interface.
+    #[error("path `{path}`: this machine has no network interface `{name}`")]
+    NoInterface {
+        /// The whole path.
+        path: String,
+        /// The local part.
+        name: String,
+    },
+    /// The server's name does not resolve.
+    #[error("path `{path}`: {error}")]
+    Server {
+        /// The whole path.
+        path: String,
+        /// The resolver's reason.
+        error: std::io::Error,
+    },
+}
+
+impl FromStr for PathConfig {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let malformed = || PathError::Malformed(text.to_owned());
+        let (local, server) = text.split_once('=').ok_or_else(malformed)?;
+        if local.is_empty() || !server.contains(':') {
+            return Err(malformed());
+        }
+        let local = match local.parse() {
+            Ok(address) => Local::Address(address),
+            Err(_) if local == "any" => Local::Any,
+            Err(_) if sockopt::interface_exists(local) => Local::Interface(local.to_owned()),
+            Err(_) => return Err(PathError::NoInterface { path: text.to_owned(), name: local.to_owned() }),
+        };
+        let resolved =
+            server.to_socket_addrs().map_err(|error| PathError::Server { path: text.to_owned(), error })?;
+        let fits = |address: &SocketAddr| match &local {
+            Local::Address(local) => local.is_ipv4() == address.is_ipv4(),
+            Local::Interface(_) | Local::Any => true,
+        };
+        let server = resolved.into_iter().find(fits).ok_or_else(malformed)?;
+        Ok(Self { local, server })
+    }
+}
+
+impl std::fmt::Display for PathConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.local {
+            Local::Address(address) => write!(f, "{address}={}", self.server),
+            Local::Interface(name) => write!(f, "{name}={}", self.server),
+            Local::Any => write!(f, "any={}", self.server),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_parse_and_errors_name_what_is_wrong() {
+        let path: PathConfig = "127.0.0.2=127.0.0.1:4000".parse().unwrap();
+        assert_eq!(path.to_string(), "127.0.0.2=127.0.0.1:4000");
+        assert_eq!("lo=[::1]:1".parse::<PathConfig>().unwrap().local, Local::Interface("lo".into()));
+        for (text, part) in
+            [("x", "LOCAL=SERVER"), ("wlan77=1.2.3.4:5", "`wlan77`"), ("1.2.3.4=1.2.3.4", "expected")]
+        {
+            let error = text.parse::<PathConfig>().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(text), "{error}");
+        }
+    }
+}

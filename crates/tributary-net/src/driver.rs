@@ -1,0 +1,353 @@
+//! The task that owns a session's subflows: moves bytes between sockets and the session.
+//!
+//! One turn: take commands, read what arrived, tell the session what each subflow can take, drain it
+//! (transmit, then events, then the timer), write. Turns repeat while they move anything. The driver
+//! decides nothing: when to connect, close or reset comes from the session as events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant as TokioInstant, Sleep};
+use tributary_proto::{Event, SubflowInfo};
+use tributary_types::{Instant, SubflowId};
+
+use crate::connector::Connector;
+use crate::events::SessionEvent;
+use crate::handshake::Established;
+use crate::shared::{Command, Shared, State};
+use crate::stats::SubflowReport;
+use crate::subflow::{Input, Subflow};
+
+/// Reads of one subflow in one turn.
+const READS_PER_TURN: usize = 4;
+/// Turns before other tasks get the thread.
+const TURNS: usize = 32;
+/// Time a closed subflow has to flush and to hear the peer's end.
+const LINGER: Duration = Duration::from_secs(3);
+/// Shortest timer, the resolution of the runtime's clock.
+const TICK: Duration = Duration::from_millis(1);
+/// Room given for the closing frame, whatever the kernel says.
+const CLOSING_ROOM: usize = 4096;
+
+/// What a turn learned before it locks the session.
+#[derive(Default)]
+struct Gathered {
+    commands: Vec<Command>,
+    inputs: Vec<(SubflowId, Bytes)>,
+    ended: Vec<SubflowId>,
+    infos: Vec<(SubflowId, SubflowInfo)>,
+    rooms: Vec<(SubflowId, usize)>,
+}
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    subflows: BTreeMap<SubflowId, Subflow>,
+    /// Client only.
+    connector: Option<Connector>,
+    attempts: HashMap<SubflowId, AbortHandle>,
+    timer: Pin<Box<Sleep>>,
+    gathered: Gathered,
+    actions: Vec<Event>,
+    /// Runs when the session is over: a server forgets it.
+    _registration: Option<Box<dyn Send>>,
+}
+
+impl Driver {
+    pub(crate) fn spawn(
+        shared: Arc<Shared>,
+        commands: mpsc::UnboundedReceiver<Command>,
+        connector: Option<Connector>,
+        registration: Option<Box<dyn Send>>,
+    ) {
+        tokio::spawn(Self {
+            shared,
+            commands,
+            subflows: BTreeMap::new(),
+            connector,
+            attempts: HashMap::new(),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            gathered: Gathered::default(),
+            actions: Vec::new(),
+            _registration: registration,
+        });
+    }
+
+    /// One turn; whether it moved anything.
+    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
+        self.gather(cx);
+        let now = self.shared.now();
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        let mut moved = self.feed(&mut state, now);
+        moved |= self.drain(&mut state, now);
+        let deadline = state.session.poll_timeout();
+        if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.driver = Some(cx.waker().clone());
+        }
+        if moved {
+            state.wake_waiting();
+        }
+        drop(state);
+        self.flush(cx);
+        moved |= self.act();
+        self.arm(cx, deadline);
+        moved
+    }
+
+    // ---- from the sockets
+
+    fn gather(&mut self, cx: &mut Context<'_>) {
+        let gathered = &mut self.gathered;
+        while let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
+            gathered.commands.push(command);
+        }
+        let now = self.shared.now();
+        for subflow in self.subflows.values_mut() {
+            gather_subflow(gathered, subflow, now, cx);
+        }
+    }
+
+    fn feed(&mut self, state: &mut State, now: Instant) -> bool {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let mut moved = !gathered.commands.is_empty() || !gathered.inputs.is_empty();
+        for command in gathered.commands.drain(..) {
+            self.command(state, now, command);
+        }
+        for (id, data) in gathered.inputs.drain(..) {
+            if !self.subflows.contains_key(&id) {
+                continue;
+            }
+            if let Err(error) = state.session.handle_input(now, id, data) {
+                tracing::warn!(%id, %error, "protocol error: the session ends");
+                self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
+            }
+        }
+        for id in gathered.ended.drain(..) {
+            if self.subflows.remove(&id).is_some() {
+                state.subflows.retain(|report| report.subflow != id);
+                state.session.handle_subflow_closed(now, id);
+                moved = true;
+            }
+        }
+        for (id, info) in gathered.infos.drain(..) {
+            state.session.handle_subflow_info(id, info);
+            if let Some(subflow) = self.subflows.get(&id) {
+                state.report(SubflowReport { subflow: id, path: subflow.path, tcp: subflow.tcp_info() });
+            }
+        }
+        for (id, room) in gathered.rooms.drain(..) {
+            state.session.handle_room(id, room);
+        }
+        self.gathered = gathered;
+        moved
+    }
+
+    fn command(&mut self, state: &mut State, now: Instant, command: Command) {
+        match command {
+            Command::Opened(established) => self.opened(state, now, *established),
+            Command::Failed(id, error) => {
+                tracing::debug!(%id, %error, "connection attempt failed");
+                self.attempts.remove(&id);
+                state.failures.push(error);
+                state.wake_waiting();
+                state.session.handle_connect_failed(now, id);
+            }
+            Command::Broken(id) => state.session.handle_subflow_closed(now, id),
+            Command::AddPath(path, config) => {
+                if let Some(connector) = &mut self.connector {
+                    connector.add_path(path, config);
+                    state.session.add_path(now, path);
+                }
+            }
+        }
+    }
+
+    fn opened(&mut self, state: &mut State, now: Instant, established: Established) {
+        let (id, path) = (established.subflow, established.path);
+        self.attempts.remove(&id);
+        if self.connector.is_some()
+            && let Err(error) = state.session.handle_subflow_open(now, id, path)
+        {
+            tracing::debug!(%id, %error, "the session does not want the subflow");
+            return;
+        }
+        // A server's session knew it before the reply went out and may have dropped it since.
+        if !state.session.subflow_stats().any(|stats| stats.subflow == id) {
+            return;
+        }
+        match Subflow::new(established) {
+            Ok(subflow) => {
+                self.subflows.insert(id, subflow);
+                state.opened += 1;
+                state.failures.clear();
+                state.wake_waiting();
+            }
+            Err(error) => {
+                tracing::warn!(%id, %error, "subflow lost at its start");
+                state.session.handle_subflow_closed(now, id);
+            }
+        }
+    }
+
+    // ---- to the sockets
+
+    fn drain(&mut self, state: &mut State, now: Instant) -> bool {
+        if state.session.poll_timeout().is_some_and(|at| at <= now) {
+            state.session.handle_timeout(now);
+        }
+        let mut moved = false;
+        loop {
+            moved |= self.transmit(state, now);
+            let closed = state.session.is_closed();
+            if closed && state.closed.is_none() {
+                for &id in self.subflows.keys() {
+                    state.session.handle_room(id, CLOSING_ROOM);
+                }
+                moved |= self.transmit(state, now);
+            }
+            while let Some(event) = state.session.poll_event() {
+                self.event(state, now, event);
+            }
+            if closed == state.session.is_closed() {
+                return moved;
+            }
+        }
+    }
+
+    fn transmit(&mut self, state: &mut State, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(transmit) = state.session.poll_transmit(now) {
+            moved = true;
+            if let Some(subflow) = self.subflows.get_mut(&transmit.subflow) {
+                subflow.push(transmit);
+            }
+        }
+        moved
+    }
+
+    fn event(&mut self, state: &mut State, now: Instant, event: Event) {
+        if SessionEvent::is_worth_telling(&event) && self.shared.events.receiver_count() > 0 {
+            let _ = self.shared.events.send(SessionEvent::new(now, event.clone()));
+        }
+        match event {
+            Event::OpenSubflow { .. } | Event::AbandonConnect { .. } | Event::CloseSubflow { .. } => {
+                self.actions.push(event);
+            }
+            other => state.dispatch(other),
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        for (id, subflow) in &mut self.subflows {
+            if let Poll::Ready(Err(error)) = subflow.poll_flush(cx) {
+                tracing::debug!(%id, %error, "subflow write failed");
+                self.gathered.ended.push(*id);
+            }
+        }
+    }
+
+    /// Carries out what the session asked for.
+    fn act(&mut self) -> bool {
+        let acted = !self.actions.is_empty() || !self.gathered.ended.is_empty();
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Event::OpenSubflow { path, subflow } => {
+                    if let Some(connector) = &self.connector {
+                        let attempt = connector.start(path, subflow, self.shared.commands.clone());
+                        self.attempts.insert(subflow, attempt);
+                    }
+                }
+                Event::AbandonConnect { subflow } => {
+                    if let Some(attempt) = self.attempts.remove(&subflow) {
+                        attempt.abort();
+                    }
+                }
+                Event::CloseSubflow { subflow, abort } => {
+                    let Some(subflow) = self.subflows.remove(&subflow) else { continue };
+                    self.shared.lock().subflows.retain(|report| report.subflow != subflow.id);
+                    if abort {
+                        subflow.abort();
+                    } else {
+                        tokio::spawn(subflow.finish(LINGER));
+                    }
+                }
+                _ => {}
+            }
+        }
+        acted
+    }
+
+    fn arm(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return };
+        let now = self.shared.now();
+        // A deadline that is past and was handled waits a tick rather than spin.
+        let at = deadline.max(now + TICK);
+        let at = TokioInstant::from_std(self.shared.origin() + at.saturating_since(Instant::ZERO));
+        if self.timer.deadline() != at {
+            self.timer.as_mut().reset(at);
+        }
+        // Past deadlines were moved a tick ahead, so this registers.
+        if self.timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+}
+
+/// Reads one subflow and asks what it can take.
+fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, cx: &mut Context<'_>) {
+    let id = subflow.id;
+    for _ in 0..READS_PER_TURN {
+        match subflow.poll_read(cx) {
+            Poll::Ready(Ok(Input::Data(data))) => gathered.inputs.push((id, data)),
+            Poll::Ready(Ok(Input::End)) => {
+                gathered.ended.push(id);
+                return;
+            }
+            Poll::Ready(Err(error)) => {
+                tracing::debug!(%id, %error, "subflow read failed");
+                gathered.ended.push(id);
+                return;
+            }
+            Poll::Pending => break,
+        }
+    }
+    if let Some(info) = subflow.refresh(now) {
+        gathered.infos.push((id, info));
+    }
+    match subflow.poll_room(cx) {
+        Ok(room) => gathered.rooms.push((id, room)),
+        Err(error) => {
+            tracing::debug!(%id, %error, "subflow broke");
+            gathered.ended.push(id);
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS {
+            if !self.turn(cx) {
+                let over = self.shared.lock().closed.is_some();
+                return if over && self.actions.is_empty() { Poll::Ready(()) } else { Poll::Pending };
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
+    }
+}

@@ -1,0 +1,66 @@
+//! Errors of the public API.
+
+use std::io;
+use std::net::SocketAddr;
+
+use thiserror::Error;
+use tributary_proto::ConfigError;
+
+use crate::handshake::HandshakeError;
+
+/// How a session ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the session ended {} with code {code}: {reason}", if *by_peer { "by the peer" } else { "here" })]
+pub struct SessionClosed {
+    /// Zero is an orderly end.
+    pub code: u32,
+    /// For people.
+    pub reason: String,
+    /// The peer ended it.
+    pub by_peer: bool,
+}
+
+/// Why a client has no session.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// A setting is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is no path, or there are too many.
+    #[error("a session needs one to eight paths, not {0}")]
+    Paths(usize),
+    /// TLS cannot be set up.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// No path came up; what the last attempt on it said.
+    #[error("no path came up: {0}")]
+    Handshake(#[from] HandshakeError),
+    /// The session ended while it was connecting.
+    #[error(transparent)]
+    Closed(#[from] SessionClosed),
+}
+
+/// Why a server does not listen.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// A setting is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No address to listen on.
+    #[error("no address to listen on")]
+    NoAddress,
+    /// TLS cannot be set up.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The congestion controller is not to be had.
+    #[error(transparent)]
+    Socket(#[from] HandshakeError),
+}

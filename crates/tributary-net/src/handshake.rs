@@ -1,0 +1,276 @@
+//! Opens one subflow: TCP, TLS or challenge, then the authenticated hello and its reply.
+//!
+//! Source: `docs/wire-format.md`, section Handshake. Not here: which sessions exist (`registry`) and
+//! when to connect (the session decides).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::{ClientConfig, ServerConfig};
+use socket2::{Domain, Protocol, Socket, Type};
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tributary_types::{PathId, SubflowId};
+
+use crate::config::{Common, Local, PathConfig};
+use crate::hello::{
+    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal,
+    SessionSecret, SessionTag,
+};
+use crate::sockopt::{self, CongestionError};
+use crate::tls::record::{Opener, RecordError, Sealer};
+use crate::tls::{self, TlsError};
+
+/// Bytes of a challenge: magic, version, three zeros, 32 random bytes.
+const CHALLENGE_LENGTH: usize = 8 + BINDING_LENGTH;
+
+/// Why a subflow did not come up.
+#[derive(Debug, Error)]
+pub enum HandshakeError {
+    /// The socket cannot be made, bound or connected.
+    #[error("{path}: {error}")]
+    Connect {
+        /// The path.
+        path: String,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke during the handshake: {0}")]
+    Io(#[from] io::Error),
+    /// The server hung up on the hello.
+    #[error(
+        "the server refused the handshake: wrong key, a plaintext/TLS mismatch, or not a Tributary server"
+    )]
+    HungUp,
+    /// TLS failed.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A record was wrong.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A message was wrong.
+    #[error(transparent)]
+    Hello(#[from] HelloError),
+    /// The server knows the key and refuses.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The congestion controller is not to be had.
+    #[error(transparent)]
+    Congestion(#[from] CongestionError),
+    /// It took too long.
+    #[error("no answer within {0:?}")]
+    Timeout(std::time::Duration),
+    /// The operating system gave no random bytes.
+    #[error("the operating system gives no random bytes")]
+    NoEntropy,
+}
+
+impl HandshakeError {
+    /// Trying again does not help unless somebody changes the configuration.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::HungUp
+                | Self::Tls(TlsError::Tls(_) | TlsError::NotTls)
+                | Self::Hello(_)
+                | Self::Congestion(_)
+        )
+    }
+}
+
+/// TLS settings of one role, or none in plaintext mode.
+#[derive(Clone)]
+pub(crate) enum Tls<C> {
+    On(Arc<C>),
+    Off,
+}
+
+/// A connection that is shaken or about to be: its socket, its protection and its binding.
+pub(crate) struct Channel {
+    pub stream: TcpStream,
+    pub security: Option<(Sealer, Opener)>,
+    pub binding: Binding,
+}
+
+/// A subflow that is up.
+pub(crate) struct Established {
+    pub path: PathId,
+    pub subflow: SubflowId,
+    pub channel: Channel,
+}
+
+/// What a client knows of its session once one subflow is up.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub tag: SessionTag,
+    pub secret: SessionSecret,
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], HandshakeError> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| HandshakeError::NoEntropy)?;
+    Ok(bytes)
+}
+
+/// A TCP socket with every option that must be set before it is connected or listens.
+pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<Socket, HandshakeError> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    if let Some(name) = &common.congestion {
+        sockopt::set_congestion(socket.as_fd(), name)?;
+    }
+    sockopt::set_nodelay(socket.as_fd())?;
+    if let Some(cap) = common.rto_max {
+        let _ = sockopt::set_timers(socket.as_fd(), cap, std::time::Duration::from_millis(5));
+    }
+    Ok(socket)
+}
+
+/// Connects the TCP connection of a path.
+pub(crate) async fn dial(path: &PathConfig, common: &Common) -> Result<TcpStream, HandshakeError> {
+    let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
+    let socket = prepared_socket(path.server, common)?;
+    match &path.local {
+        Local::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into()).map_err(failed)?,
+        Local::Interface(name) => sockopt::bind_to_device(socket.as_fd(), name).map_err(failed)?,
+        Local::Any => {}
+    }
+    let stream = TcpSocket::from_std_stream(socket.into()).connect(path.server).await.map_err(failed)?;
+    if let Some(name) = &common.congestion {
+        sockopt::assert_congestion(stream.as_fd(), name)?;
+    }
+    Ok(stream)
+}
+
+/// Client: protects a fresh connection, or reads the challenge in plaintext mode.
+pub(crate) async fn protect(
+    mut stream: TcpStream,
+    tls: &Tls<ClientConfig>,
+) -> Result<Channel, HandshakeError> {
+    match tls {
+        Tls::On(config) => {
+            let done = tls::connect(&mut stream, config.clone()).await?;
+            Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
+        }
+        Tls::Off => {
+            let mut challenge = [0; CHALLENGE_LENGTH];
+            stream.read_exact(&mut challenge).await.map_err(hung_up)?;
+            if challenge[..4] != *b"TRIB" {
+                return Err(HelloError::Garbage.into());
+            }
+            if challenge[4] != crate::hello::VERSION {
+                return Err(HelloError::Version(challenge[4]).into());
+            }
+            let binding = std::array::from_fn(|i| challenge[8 + i]);
+            Ok(Channel { stream, security: None, binding })
+        }
+    }
+}
+
+/// Server: protects a fresh connection, or sends the challenge in plaintext mode.
+pub(crate) async fn protect_accepted(
+    mut stream: TcpStream,
+    tls: &Tls<ServerConfig>,
+) -> Result<Channel, HandshakeError> {
+    match tls {
+        Tls::On(config) => {
+            let done = tls::accept(&mut stream, config.clone()).await?;
+            Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
+        }
+        Tls::Off => {
+            let binding: Binding = random()?;
+            let mut challenge = [0; CHALLENGE_LENGTH];
+            challenge[..4].copy_from_slice(b"TRIB");
+            challenge[4] = crate::hello::VERSION;
+            challenge[8..].copy_from_slice(&binding);
+            stream.write_all(&challenge).await?;
+            Ok(Channel { stream, security: None, binding })
+        }
+    }
+}
+
+fn hung_up(error: io::Error) -> HandshakeError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            HandshakeError::HungUp
+        }
+        _ => HandshakeError::Io(error),
+    }
+}
+
+impl Channel {
+    /// Writes one handshake message.
+    pub(crate) async fn send(&mut self, message: &[u8]) -> Result<(), HandshakeError> {
+        match &mut self.security {
+            None => self.stream.write_all(message).await?,
+            Some((sealer, _)) => {
+                sealer.push(message);
+                sealer.finish();
+                let bytes = sealer.pending().to_vec();
+                self.stream.write_all(&bytes).await?;
+                sealer.advance(bytes.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one handshake message of `N` bytes, and nothing of what follows it.
+    pub(crate) async fn receive<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
+        let mut message = [0; N];
+        match &mut self.security {
+            None => {
+                self.stream.read_exact(&mut message).await.map_err(hung_up)?;
+            }
+            Some((_, opener)) => {
+                let mut record = vec![0; 5];
+                self.stream.read_exact(&mut record).await.map_err(hung_up)?;
+                let length = usize::from(u16::from_be_bytes([record[3], record[4]]));
+                // An alert is shorter than any message; padding is not used.
+                if length > N + 17 {
+                    return Err(HelloError::Garbage.into());
+                }
+                record.resize(5 + length, 0);
+                self.stream.read_exact(&mut record[5..]).await.map_err(hung_up)?;
+                let opened = opener.open(&mut record)?;
+                if opened.plaintext != N {
+                    return Err(HelloError::Garbage.into());
+                }
+                message.copy_from_slice(&record[..N]);
+            }
+        }
+        Ok(message)
+    }
+}
+
+/// Client: sends the hello and checks the reply. With `credentials` it joins, without it opens.
+pub(crate) async fn introduce(
+    channel: &mut Channel,
+    common: &Common,
+    credentials: Option<&Credentials>,
+    (path, subflow): (PathId, SubflowId),
+) -> Result<Credentials, HandshakeError> {
+    let intent = credentials.map_or(Intent::New, |c| Intent::Join(c.tag));
+    let hello = Hello { intent, path, subflow, nonce: random()? };
+    let binding = channel.binding;
+    let auth = match credentials {
+        None => Auth::new_session(&common.key, &binding),
+        Some(credentials) => Auth::join(&credentials.secret, &binding),
+    };
+    let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);
+    channel.send(&bytes).await?;
+    let reply: [u8; REPLY_LENGTH] = channel.receive().await?;
+    let (answer, tag) = auth.open_reply(&bytes, &reply)?;
+    if let Answer::Refused(refusal) = answer {
+        return Err(refusal.into());
+    }
+    Ok(match credentials {
+        Some(credentials) => credentials.clone(),
+        None => Credentials { tag, secret: SessionSecret::derive(&common.key, &binding, &hello, &tag) },
+    })
+}

@@ -1,0 +1,361 @@
+//! A server: accepts connections, lets those that know the key open sessions or join them.
+//!
+//! A connection that has not proved to know the key holds a socket, a task and a few hundred bytes, for a
+//! bounded time, and the number of such connections is bounded: the oldest makes room for the newest.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tributary_proto::{OpenError, Session as Machine, Side};
+use tributary_types::SubflowId;
+
+use crate::config::{Common, Limits, ListenConfig};
+use crate::driver::Driver;
+use crate::error::ListenError;
+use crate::handshake::{
+    Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted, random,
+};
+use crate::hello::{Answer, Auth, HELLO_LENGTH, Hello, Intent, Refusal, SessionSecret, SessionTag};
+use crate::session::Session;
+use crate::shared::{Command, Shared};
+use crate::sockopt;
+use crate::tls;
+
+/// Connections the kernel queues for each address.
+const BACKLOG: i32 = 1024;
+
+/// A listening server. Dropping it stops listening; its sessions go on.
+#[derive(Debug)]
+pub struct Listener {
+    sessions: mpsc::Receiver<(Session, SocketAddr)>,
+    addresses: Vec<SocketAddr>,
+    _tasks: JoinSet<()>,
+}
+
+struct Entry {
+    secret: SessionSecret,
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a listener share.
+struct Registry {
+    common: Common,
+    limits: Limits,
+    tls: Tls<ServerConfig>,
+    /// Stands in for the secret of sessions that do not exist, so that both cases do the same work.
+    decoy: SessionSecret,
+    entries: Mutex<HashMap<SessionTag, Entry>>,
+    fresh: mpsc::Sender<(Session, SocketAddr)>,
+    /// Handshakes under way, oldest first.
+    half_open: Mutex<std::collections::VecDeque<AbortHandle>>,
+}
+
+/// Forgets a session when its driver is gone.
+struct Registration {
+    registry: Arc<Registry>,
+    tag: SessionTag,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.entries().remove(&self.tag);
+    }
+}
+
+impl Listener {
+    /// Listens on every address of the configuration.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tributary_net::{Common, Key, Limits, ListenConfig, Listener};
+    ///
+    /// let common = Common::new(Key::load("tributary.key".as_ref())?);
+    /// let addresses = vec!["0.0.0.0:7000".parse()?];
+    /// let mut listener = Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await?;
+    /// while let Some((session, _)) = listener.accept().await {
+    ///     tokio::spawn(async move {
+    ///         while let Some(mut stream) = session.accept_stream().await {
+    ///             while let Ok(Some(chunk)) = stream.read_chunk().await {
+    ///                 println!("{} bytes", chunk.len());
+    ///             }
+    ///         }
+    ///     });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ListenError`] names the address or the setting.
+    pub async fn bind(config: ListenConfig) -> Result<Self, ListenError> {
+        config.common.session.check()?;
+        if config.addresses.is_empty() {
+            return Err(ListenError::NoAddress);
+        }
+        let tls = match config.common.plaintext {
+            true => Tls::Off,
+            false => Tls::On(tls::server_config()?),
+        };
+        let nothing = Hello {
+            intent: Intent::New,
+            path: Default::default(),
+            subflow: Default::default(),
+            nonce: [0; 16],
+        };
+        let decoy = SessionSecret::derive(&config.common.key, &random()?, &nothing, &[0; 16]);
+        let mut listeners = Vec::new();
+        for &address in &config.addresses {
+            listeners.push(listen(address, &config.common)?);
+        }
+        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
+        let registry = Arc::new(Registry {
+            common: config.common,
+            limits: config.limits,
+            tls,
+            decoy,
+            entries: Mutex::default(),
+            fresh,
+            half_open: Mutex::default(),
+        });
+        let mut tasks = JoinSet::new();
+        for listener in listeners {
+            tasks.spawn(accept_loop(listener, registry.clone()));
+        }
+        Ok(Self { sessions, addresses, _tasks: tasks })
+    }
+
+    /// The addresses it listens on, with the ports the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The next session that a client opened, and the address its first subflow came from.
+    pub async fn accept(&mut self) -> Option<(Session, SocketAddr)> {
+        self.sessions.recv().await
+    }
+}
+
+fn listen(address: SocketAddr, common: &Common) -> Result<TcpListener, ListenError> {
+    let bind = |error| ListenError::Bind { address, error };
+    // The controller is chosen here, before `accept`: a socket that is switched later stays paced.
+    let socket = prepared_socket(address, common)?;
+    socket.set_reuse_address(true).map_err(bind)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true).map_err(bind)?;
+    }
+    socket.bind(&address.into()).map_err(bind)?;
+    socket.listen(BACKLOG).map_err(bind)?;
+    TcpListener::from_std(socket.into()).map_err(bind)
+}
+
+async fn accept_loop(listener: TcpListener, registry: Arc<Registry>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => registry.clone().greet(stream, from),
+            Err(error) => {
+                // Out of descriptors, or a connection that was gone before it was accepted.
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, HashMap<SessionTag, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a handshake; the oldest one ends when there are too many.
+    fn greet(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let registry = self.clone();
+        let task = tokio::spawn(async move {
+            let within = registry.limits.handshake;
+            match tokio::time::timeout(within, registry.shake(stream, from)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::info!(%from, %error, "connection refused"),
+                Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
+            }
+        });
+        let mut half_open = self.half_open.lock().unwrap_or_else(PoisonError::into_inner);
+        half_open.retain(|handle| !handle.is_finished());
+        if half_open.len() >= self.limits.half_open.max(1)
+            && let Some(oldest) = half_open.pop_front()
+        {
+            oldest.abort();
+        }
+        half_open.push_back(task.abort_handle());
+    }
+
+    async fn shake(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) -> Result<(), HandshakeError> {
+        if let Some(name) = &self.common.congestion {
+            sockopt::assert_congestion(stream.as_fd(), name)?;
+        }
+        sockopt::set_nodelay(stream.as_fd())?;
+        let mut channel = protect_accepted(stream, &self.tls).await?;
+        let bytes: [u8; HELLO_LENGTH] = channel.receive().await?;
+        let hello = Hello::decode(&bytes)?;
+        match hello.intent {
+            Intent::New => self.open(channel, &bytes, hello, from).await,
+            Intent::Join(tag) => self.join(channel, &bytes, hello, tag).await,
+        }
+    }
+
+    async fn open(
+        self: &Arc<Self>,
+        mut channel: Channel,
+        bytes: &[u8; HELLO_LENGTH],
+        hello: Hello,
+        from: SocketAddr,
+    ) -> Result<(), HandshakeError> {
+        let binding = channel.binding;
+        let auth = Auth::new_session(&self.common.key, &binding);
+        auth.verify_hello(bytes)?;
+        let tag: SessionTag = random()?;
+        let secret = SessionSecret::derive(&self.common.key, &binding, &hello, &tag);
+        let Some((shared, commands)) = self.register(tag, secret)? else {
+            let refusal = Refusal::TooManySessions;
+            return refuse(&mut channel, auth.seal_reply(bytes, Answer::Refused(refusal), &tag), refusal)
+                .await;
+        };
+        let registration = Registration { registry: self.clone(), tag };
+        let session = Session::new(shared.clone());
+        Driver::spawn(shared.clone(), commands, None, Some(Box::new(registration)));
+        let reply = auth.seal_reply(bytes, Answer::Accepted, &tag);
+        if let Err(refusal) = self.admit(&shared, channel, hello, &reply).await? {
+            return Err(refusal.into());
+        }
+        let _ = self.fresh.send((session, from)).await;
+        Ok(())
+    }
+
+    /// A place in the table; `None` when it is full.
+    #[allow(clippy::type_complexity)]
+    fn register(
+        &self,
+        tag: SessionTag,
+        secret: SessionSecret,
+    ) -> Result<Option<(Arc<Shared>, mpsc::UnboundedReceiver<Command>)>, HandshakeError> {
+        let seed = u64::from_le_bytes(random()?);
+        let machine =
+            Machine::new(Side::Server, self.common.session.clone(), seed, tributary_types::Instant::ZERO);
+        let machine = machine.expect("the configuration was checked when the listener was bound");
+        let mut entries = self.entries();
+        if entries.len() >= self.limits.sessions {
+            return Ok(None);
+        }
+        let (shared, commands) = Shared::new(machine, std::time::Instant::now());
+        entries.insert(tag, Entry { secret, shared: shared.clone() });
+        Ok(Some((shared, commands)))
+    }
+
+    async fn join(
+        &self,
+        mut channel: Channel,
+        bytes: &[u8; HELLO_LENGTH],
+        hello: Hello,
+        tag: SessionTag,
+    ) -> Result<(), HandshakeError> {
+        let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
+        let binding = channel.binding;
+        let secret = known.as_ref().map_or(&self.decoy, |(secret, _)| secret);
+        let auth = Auth::join(secret, &binding);
+        // Nothing is said to who does not know the key, not even whether there is such a session.
+        auth.verify_hello(bytes)?;
+        let Some((_, shared)) = &known else { return Err(Refusal::SessionEnded.into()) };
+        let refused = |refusal| auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
+        let opened =
+            shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
+        if let Err(error) = opened {
+            let refusal = refusal_of(error);
+            return refuse(&mut channel, refused(refusal), refusal).await;
+        }
+        self.hand_over(shared, channel, hello, &auth.seal_reply(bytes, Answer::Accepted, &tag)).await
+    }
+
+    /// Announces the first subflow to a fresh session.
+    async fn admit(
+        &self,
+        shared: &Arc<Shared>,
+        channel: Channel,
+        hello: Hello,
+        reply: &[u8],
+    ) -> Result<Result<(), Refusal>, HandshakeError> {
+        let opened =
+            shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
+        match opened {
+            Ok(()) => self.hand_over(shared, channel, hello, reply).await.map(Ok),
+            Err(error) => Ok(Err(refusal_of(error))),
+        }
+    }
+
+    /// Sends the reply and gives the connection to the session's driver.
+    async fn hand_over(
+        &self,
+        shared: &Arc<Shared>,
+        mut channel: Channel,
+        hello: Hello,
+        reply: &[u8],
+    ) -> Result<(), HandshakeError> {
+        let announced = Announced { shared, subflow: Some(hello.subflow) };
+        channel.send(reply).await?;
+        announced.keep();
+        let established = Established { path: hello.path, subflow: hello.subflow, channel };
+        let _ = shared.commands.send(Command::Opened(Box::new(established)));
+        Ok(())
+    }
+}
+
+/// A subflow the session was told of. Unless it is kept, the session is told that it broke: also when the
+/// handshake's task is cancelled.
+struct Announced<'a> {
+    shared: &'a Shared,
+    subflow: Option<SubflowId>,
+}
+
+impl Announced<'_> {
+    fn keep(mut self) {
+        self.subflow = None;
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        if let Some(subflow) = self.subflow {
+            let _ = self.shared.commands.send(Command::Broken(subflow));
+        }
+    }
+}
+
+fn refusal_of(error: OpenError) -> Refusal {
+    match error {
+        OpenError::Reused(_) => Refusal::SubflowReused,
+        OpenError::TooMany(_) => Refusal::TooManySubflows,
+        OpenError::Closed => Refusal::SessionEnded,
+    }
+}
+
+async fn refuse(channel: &mut Channel, reply: [u8; 56], refusal: Refusal) -> Result<(), HandshakeError> {
+    channel.send(&reply).await?;
+    Err(refusal.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
+        assert_eq!(refusal_of(OpenError::Closed), Refusal::SessionEnded);
+        assert_eq!(refusal_of(OpenError::TooMany(1)), Refusal::TooManySubflows);
+        assert_eq!(refusal_of(OpenError::Reused(Default::default())), Refusal::SubflowReused);
+    }
+}

@@ -1,0 +1,236 @@
+//! The application's view of a session: open and accept streams, watch, close.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use rustls::ClientConfig;
+use tokio::sync::broadcast;
+use tributary_proto::{OpenStreamError, Session as Machine, Side};
+use tributary_types::PathId;
+
+use crate::config::{ConnectConfig, PathConfig};
+use crate::connector::Connector;
+use crate::driver::Driver;
+use crate::error::{ConnectError, SessionClosed};
+use crate::events::SessionEvent;
+use crate::handshake::{HandshakeError, Tls, random};
+use crate::shared::{Command, Handle, Shared};
+use crate::stats::Stats;
+use crate::stream::Stream;
+use crate::tls;
+
+/// Most paths of a session.
+const MAX_PATHS: usize = 8;
+
+/// A multipath session. Clones are handles to the same session; when the last handle and the last
+/// [`Stream`] are dropped, the session ends in order.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) handle: Handle,
+}
+
+/// Connects a session over the given paths and returns as soon as the first of them is up.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tokio::io::AsyncWriteExt;
+/// use tributary_net::{Common, ConnectConfig, Key, connect};
+///
+/// let key = Key::load("tributary.key".as_ref())?;
+/// let paths = vec!["192.168.1.7=203.0.113.5:7000".parse()?, "wlan1=203.0.113.5:7000".parse()?];
+/// let session = connect(ConnectConfig { paths, common: Common::new(key), timeout: Duration::from_secs(10) }).await?;
+/// let mut stream = session.open_stream(0).await?;
+/// stream.write_all(b"over all radios at once").await?;
+/// stream.shutdown().await?;
+/// session.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ConnectError`]; a wrong key or a wrong setting is reported at once, an unreachable server when
+/// `timeout` has passed.
+pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
+    if config.paths.is_empty() || config.paths.len() > MAX_PATHS {
+        return Err(ConnectError::Paths(config.paths.len()));
+    }
+    let tls = match config.common.plaintext {
+        true => Tls::<ClientConfig>::Off,
+        false => Tls::On(tls::client_config()?),
+    };
+    let seed = u64::from_le_bytes(random()?);
+    let origin = std::time::Instant::now();
+    let (shared, commands) = Shared::new(
+        Machine::new(Side::Client, config.common.session.clone(), seed, tributary_types::Instant::ZERO)?,
+        origin,
+    );
+    let session = Session { handle: Handle::new(shared.clone()) };
+    let connector = Connector::new(&config.paths, config.common, tls);
+    shared.change(|state, now| {
+        for path in (0..config.paths.len() as u8).map(PathId) {
+            state.session.add_path(now, path);
+        }
+    });
+    Driver::spawn(shared.clone(), commands, Some(connector), None);
+    let first = tokio::time::timeout(config.timeout, session.first_subflow(config.paths.len())).await;
+    match first {
+        Ok(Ok(())) => Ok(session),
+        outcome => {
+            session.abort(0, "the session did not come up");
+            let last = shared.lock().failures.pop();
+            Err(match outcome {
+                Ok(Err(error)) => error,
+                _ => last.unwrap_or(HandshakeError::Timeout(config.timeout)).into(),
+            })
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { handle: Handle::new(shared) }
+    }
+
+    /// Until a subflow is up, or every path has failed for a reason that will not go away.
+    async fn first_subflow(&self, paths: usize) -> Result<(), ConnectError> {
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            if let Some(closed) = &state.closed {
+                return Poll::Ready(Err(closed.clone().into()));
+            }
+            if state.opened > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if state.failures.len() >= paths
+                && state.failures.iter().all(HandshakeError::is_fatal)
+                && let Some(error) = state.failures.pop()
+            {
+                return Poll::Ready(Err(error.into()));
+            }
+            state.wait(cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Opens a stream in both directions; waits while the peer allows no more at once. Higher `priority`
+    /// goes first; zero is bulk.
+    ///
+    /// # Errors
+    /// [`SessionClosed`].
+    pub async fn open_stream(&self, priority: u8) -> Result<Stream, SessionClosed> {
+        poll_fn(|cx| {
+            let opened = self.handle.0.change(|state, _| {
+                let result = state.session.open_stream(priority);
+                if let Err(OpenStreamError::TooMany(_)) = result {
+                    state.wait(cx.waker());
+                }
+                result
+            });
+            match opened {
+                Ok(id) => Poll::Ready(Ok(Stream::new(self.handle.clone(), id))),
+                Err(OpenStreamError::TooMany(_)) => Poll::Pending,
+                Err(OpenStreamError::Closed) => Poll::Ready(Err(self.reason())),
+            }
+        })
+        .await
+    }
+
+    /// The next stream that the peer opened; `None` when the session has ended.
+    pub async fn accept_stream(&self) -> Option<Stream> {
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            if let Some(id) = state.incoming.pop_front() {
+                drop(state);
+                return Poll::Ready(Some(Stream::new(self.handle.clone(), id)));
+            }
+            if state.closed.is_some() {
+                return Poll::Ready(None);
+            }
+            state.wait(cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Ends the session in order: every stream is finished, everything written is delivered first.
+    ///
+    /// # Errors
+    /// [`SessionClosed`] when it ended in another way.
+    pub async fn close(&self) -> Result<(), SessionClosed> {
+        self.handle.0.change(|state, now| state.session.close(now, 0, "done"));
+        let closed = self.closed().await;
+        if closed.code == 0 { Ok(()) } else { Err(closed) }
+    }
+
+    /// Ends the session at once; what is under way is lost.
+    pub fn abort(&self, code: u32, reason: &str) {
+        self.handle.0.change(|state, _| state.session.abort(code, reason));
+    }
+
+    /// Waits for the end of the session.
+    pub async fn closed(&self) -> SessionClosed {
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            match &state.closed {
+                Some(closed) => Poll::Ready(closed.clone()),
+                None => {
+                    state.wait(cx.waker());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.handle.0.lock().session.is_closed()
+    }
+
+    fn reason(&self) -> SessionClosed {
+        let state = self.handle.0.lock();
+        state.closed.clone().unwrap_or(SessionClosed {
+            code: 0,
+            reason: "closing".to_owned(),
+            by_peer: false,
+        })
+    }
+
+    /// Client: adds a path while the session runs.
+    pub fn add_path(&self, path: PathId, config: PathConfig) {
+        let _ = self.handle.0.commands.send(Command::AddPath(path, config));
+    }
+
+    /// Removes a path: its subflow is closed and its data goes elsewhere.
+    pub fn remove_path(&self, path: PathId) {
+        self.handle.0.change(|state, now| state.session.remove_path(now, path));
+    }
+
+    /// The session's events from now on. Decisions are among them when the configuration's `telemetry` is
+    /// on. A subscriber that lags loses the oldest.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<SessionEvent> {
+        self.handle.0.events.subscribe()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let state = self.handle.0.lock();
+        Stats {
+            session: state.session.stats(),
+            subflows: state.session.subflow_stats().collect(),
+            kernel: state.subflows.clone(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}

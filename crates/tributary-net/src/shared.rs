@@ -1,0 +1,189 @@
+//! A session between its driver and the application's handles: one mutex, and the wakers of both sides.
+//!
+//! The pattern is quinn's: handles change the session and wake the driver; the driver drains the session
+//! and wakes the handles. No lock is held across a system call or an await.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant as StdInstant;
+
+use tokio::sync::{broadcast, mpsc};
+use tributary_proto::{Event, Session};
+use tributary_types::{Instant, StreamId, SubflowId};
+
+use crate::error::SessionClosed;
+use crate::events::SessionEvent;
+use crate::handshake::{Established, HandshakeError};
+use crate::stats::SubflowReport;
+
+/// Telemetry events a slow subscriber may lag behind before it loses some.
+const EVENTS_KEPT: usize = 4096;
+
+/// What reaches the driver from elsewhere.
+pub(crate) enum Command {
+    /// A subflow has shaken hands. On the server the session has already been told.
+    Opened(Box<Established>),
+    /// A client's attempt failed.
+    Failed(SubflowId, HandshakeError),
+    /// A server's subflow was announced to the session and broke before it was handed over.
+    Broken(SubflowId),
+    /// A path was added to the client's table.
+    AddPath(tributary_types::PathId, crate::config::PathConfig),
+}
+
+/// What the mutex protects.
+pub(crate) struct State {
+    pub session: Session,
+    pub driver: Option<Waker>,
+    pub readers: HashMap<StreamId, Waker>,
+    pub writers: HashMap<StreamId, Waker>,
+    /// Waits for room for a stream, an accepted stream or the end.
+    pub waiting: Vec<Waker>,
+    pub incoming: VecDeque<StreamId>,
+    pub closed: Option<SessionClosed>,
+    /// Kernel's view per subflow, for statistics.
+    pub subflows: Vec<SubflowReport>,
+    /// Subflows that ever came up.
+    pub opened: u64,
+    /// Failures since the last success.
+    pub failures: Vec<HandshakeError>,
+}
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    origin: StdInstant,
+    pub commands: mpsc::UnboundedSender<Command>,
+    pub events: broadcast::Sender<SessionEvent>,
+    /// Handles of the application; the last one that goes closes the session.
+    handles: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(session: Session, origin: StdInstant) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let state = State {
+            session,
+            driver: None,
+            readers: HashMap::new(),
+            writers: HashMap::new(),
+            waiting: Vec::new(),
+            incoming: VecDeque::new(),
+            closed: None,
+            subflows: Vec::new(),
+            opened: 0,
+            failures: Vec::new(),
+        };
+        let shared = Self {
+            state: Mutex::new(state),
+            origin,
+            commands,
+            events: broadcast::Sender::new(EVENTS_KEPT),
+            handles: AtomicUsize::new(0),
+        };
+        (Arc::new(shared), receiver)
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn origin(&self) -> StdInstant {
+        self.origin
+    }
+
+    /// The state. A panic under the lock would be a bug; what it left is still consistent enough to end.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the session on behalf of the application and lets the driver drain it.
+    pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let now = self.now();
+        let mut state = self.lock();
+        let result = act(&mut state, now);
+        let driver = state.driver.take();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        result
+    }
+}
+
+impl State {
+    /// Passes an event of the session on to whom it concerns. Actions of the driver are not handled here.
+    pub(crate) fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::StreamOpened(id) => {
+                self.incoming.push_back(id);
+                self.wake_waiting();
+            }
+            Event::StreamReadable(id) => {
+                if let Some(waker) = self.readers.remove(&id) {
+                    waker.wake();
+                }
+            }
+            Event::StreamWritable(id) | Event::StreamStopped(id, _) | Event::StreamFinished(id) => {
+                if let Some(waker) = self.writers.remove(&id) {
+                    waker.wake();
+                }
+            }
+            Event::Closed { code, reason, by_peer } => {
+                self.closed = Some(SessionClosed { code, reason, by_peer });
+                self.wake_all();
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps the kernel's view of a subflow for statistics.
+    pub(crate) fn report(&mut self, report: SubflowReport) {
+        match self.subflows.iter_mut().find(|known| known.subflow == report.subflow) {
+            Some(known) => *known = report,
+            None => self.subflows.push(report),
+        }
+    }
+
+    /// Registers a task that waits for a stream, for room for one, or for the end.
+    pub(crate) fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+
+    pub(crate) fn wake_waiting(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    fn wake_all(&mut self) {
+        self.wake_waiting();
+        self.readers.drain().for_each(|(_, waker)| waker.wake());
+        self.writers.drain().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// A share of the application in the session.
+pub(crate) struct Handle(pub Arc<Shared>);
+
+impl Handle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Self(shared)
+    }
+}
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.change(|state, now| state.session.close(now, 0, "the application let go of the session"));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Counters of a session and of its subflows.
+
+use tributary_proto::{SessionStats, SubflowStats};
+use tributary_types::{PathId, SubflowId};
+
+use crate::sockopt::TcpInfo;
+
+/// The kernel's view of one subflow, as of its last refresh.
+#[derive(Clone, Copy, Debug)]
+pub struct SubflowReport {
+    /// The subflow.
+    pub subflow: SubflowId,
+    /// Its path.
+    pub path: PathId,
+    /// The kernel's counters.
+    pub tcp: TcpInfo,
+}
+
+/// A snapshot of a session.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// The session's counters.
+    pub session: SessionStats,
+    /// The session's view of its open subflows.
+    pub subflows: Vec<SubflowStats>,
+    /// The kernel's view of them.
+    pub kernel: Vec<SubflowReport>,
+}

@@ -1,0 +1,235 @@
+//! One stream of a session: `AsyncRead` and `AsyncWrite`, and the same without copying.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tributary_proto::{ReadError, WriteError};
+use tributary_types::StreamId;
+
+use crate::shared::Handle;
+
+/// Code of a stream that its application dropped without finishing it.
+const CODE_DROPPED: u32 = 0;
+
+/// Why a stream cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum StreamError {
+    /// The peer abandoned it, or reads no more, with this code.
+    #[error("the peer abandoned the stream with code {0}")]
+    Abandoned(u32),
+    /// The session ended before the stream did.
+    #[error("the session ended before the stream did")]
+    SessionClosed,
+    /// This side has finished it.
+    #[error("the stream was finished on this side")]
+    Finished,
+}
+
+impl From<StreamError> for io::Error {
+    fn from(error: StreamError) -> Self {
+        let kind = match error {
+            StreamError::Abandoned(_) => io::ErrorKind::ConnectionReset,
+            StreamError::SessionClosed => io::ErrorKind::ConnectionAborted,
+            StreamError::Finished => io::ErrorKind::BrokenPipe,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// An ordered stream of bytes in both directions. `shutdown` finishes this side's direction; dropping a
+/// stream that was not finished abandons it, and what was not read is thrown away.
+pub struct Stream {
+    handle: Handle,
+    id: StreamId,
+    rest: Bytes,
+    read_done: bool,
+    write_done: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(handle: Handle, id: StreamId) -> Self {
+        Self { handle, id, rest: Bytes::new(), read_done: false, write_done: false }
+    }
+
+    /// Its identifier, the same on both sides.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The next bytes as they arrived, without copying; `None` at the end.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub async fn read_chunk(&mut self) -> Result<Option<Bytes>, StreamError> {
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// As [`Self::read_chunk`], for hand-written futures.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamError>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Ok(Some(std::mem::take(&mut self.rest))));
+        }
+        if self.read_done {
+            return Poll::Ready(Ok(None));
+        }
+        let id = self.id;
+        let shared = &self.handle.0;
+        let mut state = shared.lock();
+        let result = state.session.read(id);
+        // What reading freed is worth telling the peer only now and then; the session knows when.
+        let driver = match &result {
+            Err(ReadError::Blocked) => {
+                state.readers.insert(id, cx.waker().clone());
+                None
+            }
+            _ => state.driver.take(),
+        };
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Poll::Ready(match result {
+            Ok(Some(chunk)) => Ok(Some(chunk)),
+            Ok(None) => {
+                self.read_done = true;
+                Ok(None)
+            }
+            Err(ReadError::Blocked) => return Poll::Pending,
+            Err(ReadError::Reset(code)) => {
+                self.read_done = true;
+                Err(StreamError::Abandoned(code))
+            }
+            Err(ReadError::NotOpen) => Err(StreamError::Finished),
+            Err(ReadError::Closed) => Err(StreamError::SessionClosed),
+        })
+    }
+
+    /// Writes all of `chunk` without copying it; waits for room as often as it takes.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), StreamError> {
+        while chunk.has_remaining() {
+            poll_fn(|cx| self.poll_write_with(cx, |session, id| session.write(id, &mut chunk))).await?;
+        }
+        Ok(())
+    }
+
+    fn poll_write_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut tributary_proto::Session, StreamId) -> Result<usize, WriteError>,
+    ) -> Poll<Result<usize, StreamError>> {
+        let id = self.id;
+        let result = self.handle.0.change(|state, _| {
+            let result = write(&mut state.session, id);
+            if let Err(WriteError::Blocked) = result {
+                state.writers.insert(id, cx.waker().clone());
+            }
+            result
+        });
+        Poll::Ready(match result {
+            Ok(n) => Ok(n),
+            Err(WriteError::Blocked) => return Poll::Pending,
+            Err(error) => Err(write_error(error)),
+        })
+    }
+
+    /// Finishes this side's direction: the peer reads its end after everything that was written.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn finish(&mut self) -> Result<(), StreamError> {
+        if self.write_done {
+            return Ok(());
+        }
+        self.write_done = true;
+        let id = self.id;
+        self.handle.0.change(|state, _| state.session.finish(id)).map_err(write_error)
+    }
+
+    /// Abandons both directions with an application code.
+    pub fn reset(&mut self, code: u32) {
+        let id = self.id;
+        let (read_done, write_done) = (self.read_done, self.write_done);
+        self.read_done = true;
+        self.write_done = true;
+        if read_done && write_done {
+            return;
+        }
+        self.handle.0.change(|state, _| {
+            if !write_done {
+                state.session.reset(id, code);
+            }
+            if !read_done {
+                state.session.stop(id, code);
+            }
+        });
+    }
+}
+
+fn write_error(error: WriteError) -> StreamError {
+    match error {
+        WriteError::Stopped(code) => StreamError::Abandoned(code),
+        WriteError::NotOpen | WriteError::Blocked => StreamError::Finished,
+        WriteError::Closed => StreamError::SessionClosed,
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut chunk = match self.poll_chunk(cx) {
+            Poll::Ready(Ok(Some(chunk))) => chunk,
+            Poll::Ready(Ok(None)) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            Poll::Pending => return Poll::Pending,
+        };
+        let take = chunk.len().min(out.remaining());
+        out.put_slice(&chunk.split_to(take));
+        self.rest = chunk;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll_write_with(cx, |session, id| session.write_slice(id, data)).map_err(Into::into)
+    }
+
+    /// What is written is on its way; there is nothing to flush.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.finish().map_err(Into::into))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.reset(CODE_DROPPED);
+        let mut state = self.handle.0.lock();
+        state.readers.remove(&self.id);
+        state.writers.remove(&self.id);
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("id", &self.id).finish_non_exhaustive()
+    }
+}

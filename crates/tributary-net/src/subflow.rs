@@ -1,0 +1,315 @@
+//! One subflow on a socket: gathered writes, big reads into reused blocks, and how much it can take soon.
+//!
+//! Not here: what is sent (the session decides) and the handshake. All calls are non-blocking; those
+//! that take a context leave a wake-up behind when they say "not now".
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tributary_proto::{SubflowInfo, Transmit};
+use tributary_types::{Bitrate, Instant, PathId, SubflowId};
+
+use crate::handshake::Established;
+use crate::sockopt::{self, TcpInfo};
+use crate::tls::record::{Opener, Sealer};
+
+/// Size of a receive block: one read call fills at most this much.
+const BLOCK: usize = 256 * 1024;
+/// Less free space than this is not worth a read call.
+const LEAST_READ: usize = 64 * 1024;
+/// Blocks kept for reuse once the application is done with their bytes.
+const BLOCKS_KEPT: usize = 16;
+/// Bounds of the bytes left unsent in the kernel.
+const TARGET: std::ops::RangeInclusive<usize> = 16 * 1024..=1024 * 1024;
+/// The kernel may hold as much unsent as the path delivers in this time (late binding, FBDT product mode).
+const AHEAD: Duration = Duration::from_millis(4);
+/// `TCP_INFO` is read this often at most.
+const INFO_EVERY: Duration = Duration::from_millis(2);
+/// Slices per write call.
+const SLICES: usize = 128;
+
+/// What a read gave.
+pub(crate) enum Input {
+    Data(Bytes),
+    End,
+}
+
+/// A subflow that is up.
+pub(crate) struct Subflow {
+    pub id: SubflowId,
+    pub path: PathId,
+    stream: TcpStream,
+    security: Option<(Sealer, Opener)>,
+    block: BytesMut,
+    used: VecDeque<BytesMut>,
+    queue: VecDeque<Transmit>,
+    queued: usize,
+    /// Bytes of the queue's front already written.
+    front: usize,
+    target: usize,
+    info_at: Option<Instant>,
+    info: TcpInfo,
+}
+
+impl Subflow {
+    pub(crate) fn new(established: Established) -> io::Result<Self> {
+        let channel = established.channel;
+        let target = *TARGET.start() * 4;
+        sockopt::set_notsent_lowat(channel.stream.as_fd(), target as u32)?;
+        Ok(Self {
+            id: established.subflow,
+            path: established.path,
+            stream: channel.stream,
+            security: channel.security,
+            block: BytesMut::with_capacity(BLOCK),
+            used: VecDeque::new(),
+            queue: VecDeque::new(),
+            queued: 0,
+            front: 0,
+            target,
+            info_at: None,
+            info: TcpInfo::default(),
+        })
+    }
+
+    // ---- reading
+
+    /// The next bytes that arrived.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            self.make_space();
+            match self.stream.try_read_buf(&mut self.block) {
+                Ok(0) => return Poll::Ready(Ok(Input::End)),
+                Ok(_) => {
+                    if let Some(input) = self.take_input()? {
+                        return Poll::Ready(Ok(input));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn take_input(&mut self) -> io::Result<Option<Input>> {
+        let Some((_, opener)) = &mut self.security else {
+            return Ok(Some(Input::Data(self.block.split().freeze())));
+        };
+        let opened =
+            opener.open(&mut self.block).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        let plain = self.block.split_to(opened.plaintext).freeze();
+        self.block.advance(opened.consumed - opened.plaintext);
+        if !plain.is_empty() {
+            // An end in the same read is seen again as the end of the TCP stream.
+            return Ok(Some(Input::Data(plain)));
+        }
+        Ok(opened.closed.then_some(Input::End))
+    }
+
+    /// Makes the block worth reading into: a fresh one, or one whose bytes nobody holds any more.
+    fn make_space(&mut self) {
+        if self.block.capacity() - self.block.len() >= LEAST_READ {
+            return;
+        }
+        let reusable = self.used.iter_mut().rposition(|block| block.try_reclaim(BLOCK));
+        let mut fresh = match reusable.and_then(|at| self.used.remove(at)) {
+            Some(block) => block,
+            None => BytesMut::with_capacity(BLOCK),
+        };
+        // The beginning of a record that is not complete yet.
+        fresh.extend_from_slice(&self.block);
+        self.block.clear();
+        self.used.push_back(std::mem::replace(&mut self.block, fresh));
+        if self.used.len() > BLOCKS_KEPT {
+            self.used.pop_front();
+        }
+    }
+
+    // ---- writing
+
+    /// Queues bytes; nothing is written yet.
+    pub(crate) fn push(&mut self, transmit: Transmit) {
+        match &mut self.security {
+            Some((sealer, _)) => {
+                sealer.push(transmit.head.as_slice());
+                sealer.push(&transmit.payload);
+            }
+            None => {
+                self.queued += transmit.len();
+                self.queue.push_back(transmit);
+            }
+        }
+    }
+
+    /// Bytes queued here and not yet in the kernel.
+    pub(crate) fn held(&self) -> usize {
+        self.queued + self.security.as_ref().map_or(0, |(sealer, _)| sealer.held())
+    }
+
+    /// Writes what is queued until it is all in the kernel.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some((sealer, _)) = &mut self.security {
+            sealer.finish();
+            while sealer.held() > 0 {
+                ready!(self.stream.poll_write_ready(cx))?;
+                match self.stream.try_write(sealer.pending()) {
+                    Ok(n) => sealer.advance(n),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            return Poll::Ready(Ok(()));
+        }
+        while self.queued > 0 {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match self.write_queue() {
+                Ok(n) => self.written(n),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn write_queue(&self) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut count = 0;
+        let mut skip = self.front;
+        'gather: for transmit in &self.queue {
+            for part in [transmit.head.as_slice(), &transmit.payload[..]] {
+                let rest = &part[skip.min(part.len())..];
+                skip -= part.len() - rest.len();
+                if rest.is_empty() {
+                    continue;
+                }
+                if count == SLICES {
+                    break 'gather;
+                }
+                slices[count] = IoSlice::new(rest);
+                count += 1;
+            }
+        }
+        self.stream.try_write_vectored(&slices[..count])
+    }
+
+    fn written(&mut self, mut n: usize) {
+        self.queued -= n;
+        n += self.front;
+        while let Some(front) = self.queue.front() {
+            if n < front.len() {
+                break;
+            }
+            n -= front.len();
+            self.queue.pop_front();
+        }
+        self.front = n;
+    }
+
+    /// How many bytes the path can take soon: what it delivers in a few milliseconds, less what is unsent.
+    /// Zero leaves a wake-up behind for the moment when half of that is free.
+    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
+        if self.held() > 0 {
+            return Ok(0); // `poll_flush` waits for the socket
+        }
+        let unsent = sockopt::unsent(self.stream.as_fd())?;
+        if unsent * 2 < self.target {
+            return Ok(self.target - unsent);
+        }
+        loop {
+            let asked = self.stream.try_io(Interest::WRITABLE, || {
+                if sockopt::poll_writable(self.stream.as_fd())? {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            });
+            match asked {
+                Ok(()) => return Ok(self.target / 2),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match self.stream.poll_write_ready(cx) {
+                        Poll::Pending => return Ok(0),
+                        Poll::Ready(ready) => ready?,
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    // ---- what the kernel knows
+
+    /// The kernel's view, when it is old enough to be worth a look.
+    pub(crate) fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {
+        if self.info_at.is_some_and(|at| now < at + INFO_EVERY) {
+            return None;
+        }
+        self.info_at = Some(now);
+        let info = sockopt::tcp_info(self.stream.as_fd()).ok()?;
+        self.info = info;
+        self.retarget(&info);
+        Some(SubflowInfo {
+            srtt: info.rtt,
+            rttvar: info.rttvar,
+            min_rtt: info.min_rtt.unwrap_or(info.rtt),
+            cwnd: info.cwnd_bytes(),
+            in_flight: info.in_flight(),
+            unsent: u64::from(info.notsent_bytes) + self.held() as u64,
+            delivery_rate: (!info.app_limited && info.delivery_rate > 0)
+                .then(|| Bitrate::from_bps(info.delivery_rate.saturating_mul(8))),
+            mss: info.snd_mss,
+        })
+    }
+
+    fn retarget(&mut self, info: &TcpInfo) {
+        let micros = info.rtt.as_micros().max(1) as u64;
+        let window_rate = info.cwnd_bytes().saturating_mul(1_000_000) / micros;
+        let rate = if info.app_limited { info.delivery_rate.max(window_rate) } else { info.delivery_rate };
+        let wanted = usize::try_from(rate.saturating_mul(AHEAD.as_micros() as u64) / 1_000_000);
+        let wanted = wanted.unwrap_or(usize::MAX).clamp(*TARGET.start(), *TARGET.end());
+        // A quarter more or less is no reason for a system call.
+        if wanted.abs_diff(self.target) * 4 > self.target
+            && sockopt::set_notsent_lowat(self.stream.as_fd(), wanted as u32).is_ok()
+        {
+            self.target = wanted;
+        }
+    }
+
+    /// The last `TCP_INFO`.
+    pub(crate) fn tcp_info(&self) -> TcpInfo {
+        self.info
+    }
+
+    // ---- ending
+
+    /// Ends the connection at once, with RST.
+    pub(crate) fn abort(self) {
+        let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
+    }
+
+    /// Ends the connection in order: what is queued, then the end, then waits for the peer's end, so that
+    /// unread input does not turn the end into a reset.
+    pub(crate) async fn finish(mut self, within: Duration) {
+        let _ = tokio::time::timeout(within, async {
+            if let Some((sealer, _)) = &mut self.security {
+                sealer.close();
+            }
+            std::future::poll_fn(|cx| self.poll_flush(cx)).await?;
+            socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
+            loop {
+                match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
+                    Input::Data(_) => {}
+                    Input::End => return io::Result::Ok(()),
+                }
+            }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,75 @@
+//! A server and a client on loopback, and data whose integrity can be checked.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tributary_net::{
+    Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathConfig, Session, Stream, connect,
+};
+
+/// Long enough for a slow machine; only reached when something is broken.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn settings(plaintext: bool) -> Common {
+    Common { plaintext, ..Common::new(Key::from_bytes([42; 32])) }
+}
+
+pub async fn listen(common: Common) -> Listener {
+    listen_with(common, Limits::default()).await
+}
+
+pub async fn listen_with(common: Common, limits: Limits) -> Listener {
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    Listener::bind(ListenConfig { addresses, common, limits }).await.unwrap()
+}
+
+/// Paths from 127.0.0.2, 127.0.0.3 … to the server.
+pub fn paths(count: u8, server: SocketAddr) -> Vec<PathConfig> {
+    (2..2 + count).map(|host| format!("127.0.0.{host}={server}").parse().unwrap()).collect()
+}
+
+pub fn client(common: Common, paths: Vec<PathConfig>) -> ConnectConfig {
+    ConnectConfig { paths, common, timeout: Duration::from_secs(10) }
+}
+
+/// A session over `count` paths, both ends.
+pub async fn pair(common: Common, count: u8) -> (Session, Session, Listener) {
+    let mut listener = listen(common.clone()).await;
+    let session = connect(client(common, paths(count, listener.addresses()[0]))).await.unwrap();
+    let (peer, _) = listener.accept().await.unwrap();
+    (session, peer, listener)
+}
+
+/// Byte `at` of the test pattern: no period below 2⁶⁴ that a misplaced segment could hide in.
+fn pattern(at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Writes `bytes` of the pattern and finishes.
+pub async fn send_pattern(stream: &mut Stream, bytes: u64) {
+    let mut at = 0;
+    while at < bytes {
+        let end = bytes.min(at + 100_000);
+        stream.write_chunk(Bytes::from_iter((at..end).map(pattern))).await.unwrap();
+        at = end;
+    }
+    stream.finish().unwrap();
+}
+
+/// Reads to the end and checks every byte; returns how many there were.
+pub async fn check_pattern(stream: &mut Stream) -> u64 {
+    let mut at = 0;
+    while let Some(chunk) = stream.read_chunk().await.unwrap() {
+        for (offset, &byte) in (at..).zip(&chunk) {
+            assert_eq!(byte, pattern(offset), "byte {offset}");
+        }
+        at += chunk.len() as u64;
+    }
+    at
+}
+
+/// Runs a test body and fails it when it hangs.
+pub async fn in_time<T>(body: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, body).await.expect("the test hangs")
+}
