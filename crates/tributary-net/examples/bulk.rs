@@ -1,0 +1,114 @@
+//! Bulk throughput between two processes: a session, one TLS connection's record layer, TCP or kernel MPTCP.
+//!
+//! `bulk sink ADDR:PORT MODE` and `bulk source SECONDS MODE LOCAL=SERVER:PORT…`, where MODE is `plain`, `tls`,
+//! `tcp` or `mptcp`. The source prints Gbit/s, both print their CPU seconds per GB.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathConfig, connect, sockopt};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn common(mode: &str) -> Common {
+    Common {
+        plaintext: mode == "plain",
+        congestion: Some("cubic".to_owned()),
+        ..Common::new(Key::from_bytes([7; 32]))
+    }
+}
+
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<f64> = stat.split_whitespace().skip(13).take(2).filter_map(|f| f.parse().ok()).collect();
+    fields.iter().sum::<f64>() / 100.0
+}
+
+fn kernel_socket(mode: &str, address: std::net::SocketAddr) -> Outcome<socket2::Socket> {
+    let domain = sockopt::domain(address);
+    let socket = match mode {
+        "mptcp" => sockopt::mptcp_socket(domain)?,
+        _ => socket2::Socket::new(domain, socket2::Type::STREAM, None)?,
+    };
+    sockopt::set_congestion(socket.as_fd(), "cubic")?;
+    Ok(socket)
+}
+
+async fn sink(address: &str, mode: &str) -> Outcome<u64> {
+    let mut received = 0;
+    if mode == "tcp" || mode == "mptcp" {
+        let socket = kernel_socket(mode, address.parse()?)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.parse::<std::net::SocketAddr>()?.into())?;
+        socket.listen(1)?;
+        let mut stream = socket.accept()?.0;
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            received += n as u64;
+        }
+        return Ok(received);
+    }
+    let config = ListenConfig {
+        addresses: vec![address.parse()?],
+        common: common(mode),
+        limits: Limits::default(),
+    };
+    let mut listener = Listener::bind(config).await?;
+    let (session, _) = listener.accept().await.ok_or("no session")?;
+    let mut stream = session.accept_stream().await.ok_or("no stream")?;
+    while let Some(chunk) = stream.read_chunk().await? {
+        received += chunk.len() as u64;
+    }
+    drop(stream);
+    session.closed().await;
+    Ok(received)
+}
+
+async fn source(seconds: u64, mode: &str, paths: &[String]) -> Outcome<u64> {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut sent = 0;
+    if mode == "tcp" || mode == "mptcp" {
+        let path: PathConfig = paths[0].parse()?;
+        let mut stream = kernel_socket(mode, path.server)?;
+        stream.connect(&path.server.into())?;
+        let buffer = vec![1; 1 << 20];
+        while Instant::now() < until {
+            sent += stream.write(&buffer)? as u64;
+        }
+        return Ok(sent);
+    }
+    let paths = paths.iter().map(|path| path.parse()).collect::<Result<_, _>>()?;
+    let config = ConnectConfig { paths, common: common(mode), timeout: Duration::from_secs(5) };
+    let session = connect(config).await?;
+    let mut stream = session.open_stream(0).await?;
+    let chunk = Bytes::from(vec![1; 1 << 20]);
+    while Instant::now() < until {
+        stream.write_chunk(chunk.clone()).await?;
+        sent += chunk.len() as u64;
+    }
+    stream.finish()?;
+    println!("{:#?}", session.stats());
+    session.close().await?;
+    Ok(sent)
+}
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let threads = std::env::var("THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let runtime = match threads {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        n => tokio::runtime::Builder::new_multi_thread().worker_threads(n).enable_all().build()?,
+    };
+    let begin = Instant::now();
+    let bytes = match words.as_slice() {
+        [_, "sink", address, mode] => runtime.block_on(sink(address, mode))?,
+        [_, "source", seconds, mode, ..] => runtime.block_on(source(seconds.parse()?, mode, &arguments[4..]))?,
+        _ => return Err("usage: bulk sink ADDR:PORT MODE | bulk source SECONDS MODE LOCAL=SERVER:PORT…".into()),
+    };
+    let (time, gigabytes) = (begin.elapsed().as_secs_f64(), bytes as f64 / 1e9);
+    println!("{} {:.2} Gbit/s, {:.3} CPU s/GB", words[1], gigabytes * 8.0 / time, cpu_seconds() / gigabytes);
+    Ok(())
+}
