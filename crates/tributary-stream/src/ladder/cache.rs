@@ -8,16 +8,25 @@ use ring::digest::{Context, SHA256};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
 
 /// Changes whenever the encoder's arguments or the rendered scene do.
 const RECIPE: &str = "annex-b cbr superfast 30 scene-1";
+
+/// How the names of directories begin in which somebody works.
+const WORK: &str = ".work-";
+/// No encoding takes this long.
+const ABANDONED: Duration = Duration::from_secs(6 * 3600);
 
 /// The directory of this content with these settings.
 pub(super) fn place(source: &Source, settings: &LadderSettings) -> Result<PathBuf, LadderError> {
     let mut digest = Context::new(&SHA256);
     digest.update(RECIPE.as_bytes());
-    digest.update(format!("{:?} {} {:?} ", settings.rates, settings.seconds, settings.width).as_bytes());
+    digest.update(
+        format!("{:?} {} {:?} {} ", settings.rates, settings.seconds, settings.width, settings.any_aspect)
+            .as_bytes(),
+    );
     match source {
         Source::Scene => digest.update(b"scene"),
         Source::File(path) => hash_file(path, &mut digest)
@@ -54,37 +63,43 @@ pub(super) fn load(directory: &Path, count: usize) -> Option<Vec<Vec<u8>>> {
 
 /// A directory to work in, removed unless it is kept.
 pub(super) struct Work {
-    path: PathBuf,
+    directory: TempDir,
 }
 
 impl Work {
     pub(super) fn new(cache: &Path) -> Result<Self, LadderError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = cache.join(format!(".work-{}-{number}", std::process::id()));
-        // A killed run with our process id may have left its work behind.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).map_err(|source| LadderError::Cache { path: path.clone(), source })?;
-        Ok(Self { path })
+        let fail = |source| LadderError::Cache { path: cache.to_owned(), source };
+        fs::create_dir_all(cache).map_err(fail)?;
+        remove_abandoned(cache);
+        // Not named after the process: process numbers repeat across namespaces that share a cache.
+        let directory = tempfile::Builder::new().prefix(WORK).tempdir_in(cache).map_err(fail)?;
+        Ok(Self { directory })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
     /// Moves the work to `place`, over a broken or equal ladder that is there.
     pub(super) fn keep(self, place: &Path) -> Result<(), LadderError> {
+        let fail = |source| LadderError::Cache { path: place.to_owned(), source };
         if place.exists() {
-            fs::remove_dir_all(place)
-                .map_err(|source| LadderError::Cache { path: place.to_owned(), source })?;
+            fs::remove_dir_all(place).map_err(fail)?;
         }
-        fs::rename(&self.path, place).map_err(|source| LadderError::Cache { path: place.to_owned(), source })
+        fs::rename(self.path(), place).map_err(fail)?;
+        // Its old name is gone: there is nothing left to remove.
+        let _ = self.directory.keep();
+        Ok(())
     }
 }
 
-impl Drop for Work {
-    fn drop(&mut self) {
-        // After `keep` the path is gone and this does nothing.
-        let _ = fs::remove_dir_all(&self.path);
+/// Removes what runs left behind that were killed while they worked.
+fn remove_abandoned(cache: &Path) {
+    let Ok(entries) = fs::read_dir(cache) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(WORK)) {
+        let modified = entry.metadata().and_then(|m| m.modified()).ok();
+        if modified.and_then(|m| m.elapsed().ok()).is_some_and(|age| age > ABANDONED) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }

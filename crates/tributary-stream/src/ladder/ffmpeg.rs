@@ -223,3 +223,22 @@ pub(super) fn still(gop: &[u8], width: u32) -> Result<Vec<u8>, LadderError> {
         Err(LadderError::Encoder(complaint(&output.stderr)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let refused = start("ffmpeg", &mut Command::new("/nonexistent/ffmpeg"));
+        let text = refused.map(drop).expect_err("there is no such program").to_string();
+        assert!(text.contains("Debian package ffmpeg"), "{text}");
+    }
+
+    #[test]
+    fn a_complaint_is_short() {
+        assert_eq!(complaint(b""), "it gave no reason");
+        assert_eq!(complaint(b"a\n\nb\nc\nd\n"), "b; c; d");
+        assert_eq!(complaint(&[b'x'; 5000]).len(), 400);
+    }
+}

@@ -92,9 +92,10 @@ fn wall(house: &House, azimuth: f32, up: f32) -> [f32; 3] {
 /// A gradient with clouds and the sun.
 fn sky(azimuth: f32, latitude: f32) -> [f32; 3] {
     let high = (latitude / (PI / 2.0)).clamp(0.0, 1.0);
-    let (sin, cos) = azimuth.sin_cos();
-    // Clouds lie on a plane, so that they shrink towards the horizon.
-    let far = 1.4 / (latitude.sin() + 0.12);
+    // The middle of the first picture, azimuth π of the town, is straight ahead.
+    let (sin, cos) = (azimuth - PI).sin_cos();
+    // Clouds lie on a plane, so that they shrink towards the horizon and meet at the zenith.
+    let far = 1.4 * latitude.cos() / (latitude.sin() + 0.12);
     let (u, v) = (far * sin, far * cos);
     let cover = (fractal(u * 1.3 + 40.0, v * 1.3 + 40.0) - 0.48).clamp(0.0, 0.3) / 0.3;
     let blue = [0.62 - 0.42 * high, 0.80 - 0.38 * high, 0.97 - 0.20 * high];
