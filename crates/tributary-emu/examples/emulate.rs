@@ -17,6 +17,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
     let run = run_command(&Scenario::find(scenario)?, &command, server)?;
-    eprintln!("{}", run.audit);
+    eprintln!(
+        "{}\n{:?}",
+        run.audit,
+        (run.audit.timer_lateness, run.audit.turn, run.audit.overruns, run.audit.largest_batch)
+    );
     std::process::exit(run.code);
 }

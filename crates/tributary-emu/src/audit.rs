@@ -17,7 +17,7 @@ const DELAY_LIMIT: Duration = Duration::from_micros(500);
 /// A turn or a delivery above this is an overrun.
 const OVERRUN: Duration = Duration::from_millis(2);
 /// Largest share of overruns.
-const OVERRUN_SHARE: f64 = 0.001;
+const OVERRUN_SHARE: f64 = 0.005;
 /// Largest error of a busy link's rate.
 const RATE_LIMIT: f64 = 0.02;
 /// Least bytes on which a rate is judged.

@@ -55,6 +55,9 @@ pub struct ForwardOptions {
     pub spin: Duration,
     /// Whether to ask for real-time priority.
     pub real_time: bool,
+    /// Whether devices hand over super-frames. Without, packets come one by one: the reference that
+    /// super-frames are compared with, valid to some 500 Mbit/s.
+    pub super_frames: bool,
     /// UDP datagrams to this port are logged with the delay the model asked for.
     pub probe_port: Option<u16>,
 }
@@ -63,7 +66,7 @@ impl Default for ForwardOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = Duration::from_micros(if cores > 1 { 20 } else { 0 });
-        Self { spin, real_time: true, probe_port: None }
+        Self { spin, real_time: true, super_frames: true, probe_port: None }
     }
 }
 

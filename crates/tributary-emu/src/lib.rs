@@ -18,6 +18,7 @@
 //! Linux only. How it works and how exact it is: `docs/models/emulator.md`.
 
 mod audit;
+pub mod bench;
 mod clock;
 mod effort;
 mod forward;

@@ -128,7 +128,7 @@ impl Network {
         let mut tuns = Vec::new();
         for (i, path) in scenario.paths.iter().enumerate() {
             for (side, namespace) in [(Side::Client, &client), (Side::Server, &server)] {
-                let set_up = || interface(&path.name, side, i);
+                let set_up = || interface(&path.name, side, i, options.super_frames);
                 let doing = || format!("creating the TUN device {}", path.name);
                 let tun = namespace.run(set_up).map_err(system(doing()))?;
                 tuns.push(tun.map_err(system(doing()))?);
@@ -292,8 +292,8 @@ impl Starting {
 }
 
 /// Creates and configures one interface in the namespace of the calling thread.
-fn interface(name: &str, side: Side, path: usize) -> io::Result<Tun> {
-    let tun = Tun::create(name)?;
+fn interface(name: &str, side: Side, path: usize, super_frames: bool) -> io::Result<Tun> {
+    let tun = Tun::create(name, super_frames)?;
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "1");
     let mut netlink = Netlink::open()?;
     netlink.set_link(name, true, Some((MTU, DEVICE_QUEUE)))?;

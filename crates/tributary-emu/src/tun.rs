@@ -24,7 +24,7 @@ pub(crate) struct Tun {
 
 impl Tun {
     /// Creates the interface `name` in the network namespace of the calling thread.
-    pub(crate) fn create(name: &str) -> io::Result<Self> {
+    pub(crate) fn create(name: &str, super_frames: bool) -> io::Result<Self> {
         let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/net/tun")?;
         // SAFETY: ifreq is plain data; zero is a valid value of all its fields.
@@ -36,6 +36,10 @@ impl Tun {
         // SAFETY: TUNSETIFF reads and writes one ifreq, valid for the call.
         sys::check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) })?;
         let tun = Self { file };
+        if !super_frames {
+            tun.offload(TUN_F_CSUM)?;
+            return Ok(tun);
+        }
         let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
         // Kernels before 6.2 know no UDP segmentation; without it datagrams come one by one.
         tun.offload(tcp | TUN_F_USO4 | TUN_F_USO6).or_else(|_| tun.offload(tcp))?;
