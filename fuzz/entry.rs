@@ -1,0 +1,133 @@
+//! What each fuzz target does with its bytes. Shared with the test that replays the seeds, so it needs no nightly compiler.
+//!
+//! Each function panics when the code under test breaks a promise; refusing the bytes is not a fault.
+
+use bytes::{Bytes, BytesMut};
+use tributary_link::{Direction, Scenario, Trace};
+use tributary_proto::wire::{Control, DecodeError, Decoder, Item, encode_control, encode_segment_head};
+use tributary_proto::{Config, Event, Session, Side};
+use tributary_types::{Instant, PathId, StreamId, SubflowId};
+
+/// A target's name, which is also its folder of seeds, and what it does.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] =
+    &[("wire", wire), ("session", session), ("trace", trace), ("scenario", scenario)];
+
+/// Frames decode alike however the bytes are cut, and what was decoded survives being encoded again.
+pub fn wire(data: &[u8]) {
+    let whole = decode(data, usize::MAX);
+    for cut in [1, 2, 7] {
+        assert_eq!(decode(data, cut), whole, "cut into pieces of {cut}");
+    }
+    for frame in whole.0 {
+        if let Frame::Control(control) = frame {
+            let mut again = BytesMut::new();
+            encode_control(&control, &mut again);
+            assert_eq!(decode(&again, usize::MAX), (vec![Frame::Control(control)], None));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Frame {
+    Control(Control),
+    /// A segment's head, encoded, and its payload as far as it arrived.
+    Segment(Vec<u8>, Vec<u8>),
+}
+
+fn decode(data: &[u8], cut: usize) -> (Vec<Frame>, Option<DecodeError>) {
+    let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
+    for part in data.chunks(cut.min(data.len()).max(1)) {
+        let mut input = Bytes::copy_from_slice(part);
+        loop {
+            match decoder.next_item(&mut input) {
+                Ok(Some(Item::Control(control))) => frames.push(Frame::Control(control)),
+                Ok(Some(Item::Segment { head, at, piece, .. })) => match frames.last_mut() {
+                    Some(Frame::Segment(_, payload)) if at > 0 => payload.extend_from_slice(&piece),
+                    _ => {
+                        let head = encode_segment_head(&head).as_slice().to_vec();
+                        frames.push(Frame::Segment(head, piece.to_vec()));
+                    }
+                },
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+    }
+    (frames, None)
+}
+
+/// A server session takes anything from its peer, over two subflows, without breaking its bounds.
+///
+/// Input: records of a command byte (bit 0 the subflow, bits 1–2 the time that passes in steps of
+/// 40 ms, bit 3 whether the application writes), a length byte, and that many bytes from the peer.
+pub fn session(mut data: &[u8]) {
+    let config =
+        Config { receive_credit: 256 << 10, send_buffer: 256 << 10, telemetry: true, ..Config::default() };
+    let credit = config.receive_credit;
+    let mut now = Instant::from_millis(1);
+    let mut session = Session::new(Side::Server, config, 7, now).expect("the configuration is in range");
+    for id in 0..2_u8 {
+        let opened = session.handle_subflow_open(now, SubflowId(u32::from(id)), PathId(id));
+        opened.expect("a new session takes two subflows");
+    }
+    while let [command, length, rest @ ..] = data {
+        let (input, after) = rest.split_at(rest.len().min(usize::from(*length)));
+        data = after;
+        now += core::time::Duration::from_millis(40 * u64::from(command >> 1 & 3));
+        session.handle_timeout(now);
+        let id = SubflowId(u32::from(command & 1));
+        let _ = session.handle_input(now, id, Bytes::copy_from_slice(input));
+        drain(&mut session, now, command & 8 != 0);
+        assert!(session.stats().receive_held <= credit, "more is held than was granted");
+    }
+}
+
+fn drain(session: &mut Session, now: Instant, writes: bool) {
+    for id in 0..2 {
+        session.handle_room(SubflowId(id), 64 << 10);
+    }
+    // The room above bounds the loop in a correct session; the limit shows one that never ends.
+    let sent = (0..10_000).take_while(|_| session.poll_transmit(now).is_some()).count();
+    assert!(sent < 10_000, "the session never stops sending");
+    while let Some(event) = session.poll_event() {
+        match event {
+            Event::StreamOpened(stream) if writes => answer(session, stream),
+            Event::StreamReadable(stream) => while let Ok(Some(_)) = session.read(stream) {},
+            _ => {}
+        }
+    }
+    let _ = session.poll_timeout();
+}
+
+fn answer(session: &mut Session, stream: StreamId) {
+    let _ = session.write_slice(stream, &[42; 5000]);
+    let _ = session.finish(stream);
+}
+
+/// Both trace formats refuse or read any text; a trace that was read has a period.
+pub fn trace(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    for trace in [Trace::parse_mahimahi(text), Trace::parse_csv(text)].into_iter().flatten() {
+        assert!(!trace.period().is_zero(), "a trace without a period would repeat without end");
+        let _ = trace.max();
+    }
+}
+
+/// A scenario is refused with the file's name, or passes its own check and its links move.
+pub fn scenario(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    match Scenario::parse(text, "fuzz.toml") {
+        Ok(scenario) => {
+            scenario.check().expect("a scenario that was read has been checked");
+            let end = Instant::from_nanos(100_000);
+            for path in 0..scenario.paths.len() {
+                let _ = scenario.capacity(path, Direction::Down, Instant::ZERO, end);
+                let _ = scenario.capacity(path, Direction::Up, Instant::ZERO, end);
+            }
+        }
+        Err(error) => assert!(error.to_string().contains("fuzz.toml"), "the error names no file: {error}"),
+    }
+}
