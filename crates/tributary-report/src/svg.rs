@@ -58,6 +58,14 @@ impl Canvas {
         );
     }
 
+    /// A name and, after it, a softer note; the reader's font decides how wide they are.
+    pub(crate) fn name(&mut self, (x, y): (f64, f64), name: &str, note: &str) {
+        let (x, y, name, note) = (At(x), At(y), markup(name), markup(note));
+        let note =
+            if note.is_empty() { note } else { format!("<tspan class=\"note\" dx=\"7\">{note}</tspan>") };
+        let _ = writeln!(self.body, "<text class=\"name\" x=\"{x}\" y=\"{y}\">{name}{note}</text>");
+    }
+
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = writeln!(
             self.body,

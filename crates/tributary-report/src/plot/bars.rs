@@ -84,15 +84,15 @@ impl Bars {
             .fold(0.0, f64::max)
     }
 
+    /// Draws `bar` of the series `(name, tone)` at `(left, width)`.
     fn bar(
         &self,
         canvas: &mut Canvas,
         bar: &Bar,
-        place: (f64, f64),
-        y: Scale,
+        ((left, width), y): ((f64, f64), Scale),
         (name, tone): &(String, Tone),
     ) {
-        let ((left, width), base) = (place, y.at(0.0));
+        let base = y.at(0.0);
         let middle = left + width / 2.0;
         let mut top = base;
         if let Some(value) = bar.value.filter(|v| v.is_finite()) {
@@ -152,7 +152,8 @@ impl Plot for Bars {
             let left = centre - width * self.series.len() as f64 / 2.0;
             for (i, (bar, series)) in group.bars.iter().zip(&self.series).enumerate() {
                 let gap = (width * 0.12).min(4.0);
-                self.bar(&mut canvas, bar, (left + width * i as f64 + gap / 2.0, width - gap), y, series);
+                let place = (left + width * i as f64 + gap / 2.0, width - gap);
+                self.bar(&mut canvas, bar, (place, y), series);
             }
             canvas.text("group", (centre, inside.y + inside.h + 22.0), Anchor::Middle, &group.name);
         }

@@ -87,10 +87,7 @@ pub(super) fn legend(canvas: &mut Canvas, (left, top): (f64, f64), keys: &[Key])
             Swatch::Band => canvas.rect("band", block, 3.0, ""),
             Swatch::Paper => canvas.path("paper", &diamond(x + 10.0, y), ""),
         }
-        canvas.text("name", (x + 28.0, y + 4.5), Anchor::Start, &key.name);
-        if !key.note.is_empty() {
-            canvas.text("note", (x + 35.0 + text_width(&key.name), y + 4.5), Anchor::Start, &key.note);
-        }
+        canvas.name((x + 28.0, y + 4.5), &key.name, &key.note);
     }
 }
 
