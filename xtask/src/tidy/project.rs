@@ -43,7 +43,9 @@ impl SourceFile {
 pub struct Project {
     /// Where the workspace manifest is.
     pub root: PathBuf,
-    /// Text files under version control or about to be.
+    /// Every file under version control or about to be, text or not.
+    pub paths: Vec<String>,
+    /// The text files among them.
     pub files: Vec<SourceFile>,
     /// The workspace members and everything they depend on, for the host's platform.
     pub packages: Vec<Package>,
@@ -53,15 +55,15 @@ impl Project {
     /// Reads the project this program was built from.
     pub fn load() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the project root");
-        let mut files = Vec::new();
-        for path in paths(root)? {
+        let (paths, mut files) = (paths(root)?, Vec::new());
+        for path in &paths {
             // A file that was deleted but is still in the index is as good as gone; a file that is
             // not text (a picture, a seed of a fuzz corpus) has nothing for the rules to read.
-            if let Ok(text) = fs::read_to_string(root.join(&path)) {
-                files.push(SourceFile::new(path, text));
+            if let Ok(text) = fs::read_to_string(root.join(path)) {
+                files.push(SourceFile::new(path.as_str(), text));
             }
         }
-        Ok(Self { root: root.to_path_buf(), files, packages: metadata::load(root)? })
+        Ok(Self { root: root.to_path_buf(), paths, files, packages: metadata::load(root)? })
     }
 
     /// The file at `path`, if the project has it.
@@ -82,14 +84,15 @@ impl Project {
     /// A project of `files` alone, for the tests of rules.
     #[cfg(test)]
     pub fn of_files(files: &[(&str, &str)]) -> Self {
+        let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
         let files = files.iter().map(|(path, text)| SourceFile::new(*path, *text)).collect();
-        Self { root: PathBuf::new(), files, packages: Vec::new() }
+        Self { root: PathBuf::new(), paths, files, packages: Vec::new() }
     }
 
     /// A project of `packages` alone, for the tests of rules.
     #[cfg(test)]
     pub fn of_packages(packages: Vec<Package>) -> Self {
-        Self { root: PathBuf::new(), files: Vec::new(), packages }
+        Self { root: PathBuf::new(), paths: Vec::new(), files: Vec::new(), packages }
     }
 }
 

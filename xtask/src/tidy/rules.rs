@@ -4,6 +4,7 @@ mod forbidden_text;
 mod heads;
 mod layers;
 mod licences;
+mod links;
 mod lock_file;
 mod module_files;
 mod package_names;
@@ -36,4 +37,5 @@ pub const ALL: &[Rule] = &[
     Rule { name: "forbidden-text", check: forbidden_text::check },
     Rule { name: "licences", check: licences::check },
     Rule { name: "lock-file", check: lock_file::check },
+    Rule { name: "links", check: links::check },
 ];
