@@ -37,7 +37,7 @@ pub const ALL: &[Tool] = &[
         name: "rustdoc",
         compiles: true,
         way_out: "rustdoc reported the warnings above; mend the documentation",
-        arguments: &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"],
+        arguments: &["doc", "--locked", "--workspace", "--no-deps"],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
 ];
