@@ -14,6 +14,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use thiserror::Error;
@@ -112,6 +113,8 @@ pub struct Network {
     orders: Sender<Order>,
     wake: OwnedFd,
     thread: Option<JoinHandle<()>>,
+    /// Drops in the devices' rings before the last rewind.
+    old_ring_drops: AtomicU64,
 }
 
 impl Network {
@@ -140,7 +143,16 @@ impl Network {
         let woken = wake.try_clone().map_err(system("duplicating a descriptor"))?;
         let starting = Starting { scenario: scenario.clone(), options, tuns, clock: clock.clone() };
         let thread = starting.spawn(inbox, woken).map_err(system("starting the forwarding thread"))?;
-        Ok(Self { scenario: scenario.clone(), client, server, clock, orders, wake, thread: Some(thread) })
+        Ok(Self {
+            scenario: scenario.clone(),
+            client,
+            server,
+            clock,
+            orders,
+            wake,
+            thread: Some(thread),
+            old_ring_drops: AtomicU64::new(0),
+        })
     }
 
     /// What the network was made of.
@@ -177,6 +189,7 @@ impl Network {
     /// Starts the scenario again: time zero is now, links are empty, the audit begins anew.
     /// So that every contestant meets the same conditions.
     pub fn rewind(&self) -> Result<(), NetworkError> {
+        self.old_ring_drops.store(self.ring_drops()?, Ordering::Relaxed);
         self.ask(Order::Rewind)
     }
 
@@ -221,8 +234,12 @@ impl Network {
     /// The emulator's account of itself since the start or the last rewind.
     pub fn audit(&self) -> Result<Audit, NetworkError> {
         let report = self.report()?;
-        let ring_full = self.run(Side::Client, ring_drops)? + self.run(Side::Server, ring_drops)?;
+        let ring_full = self.ring_drops()?.saturating_sub(self.old_ring_drops.load(Ordering::Relaxed));
         Ok(Audit::new(&report.account, &report.log, &self.scenario, ring_full))
+    }
+
+    fn ring_drops(&self) -> Result<u64, NetworkError> {
+        Ok(self.run(Side::Client, ring_drops)? + self.run(Side::Server, ring_drops)?)
     }
 
     /// What every link carried, ten times a second, since the start or the last rewind.

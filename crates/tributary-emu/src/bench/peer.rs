@@ -28,6 +28,8 @@ pub struct PeerComparison {
     pub ours_valid: bool,
     /// Median of ours over median of the peer's.
     pub ratio: f64,
+    /// Median of ours over the peer's best round: what noise cannot have made.
+    pub ratio_to_best: f64,
 }
 
 /// Installs the peer below `folder` with cargo, or finds it there. Minutes the first time.
@@ -71,16 +73,16 @@ pub fn compare_with_rattan(
         ours_mbps.push(goodput(&mut client)?);
         ours_valid &= network.audit()?.verdict() == crate::Verdict::Valid;
     }
-    let ratio = median(&ours_mbps) / median(&peer_mbps);
     let (rate_mbps, rtt_ms) = (rate.as_mbps_f64(), 10.0);
     Ok(PeerComparison {
         peer: format!("rattan {VERSION}"),
         rate_mbps,
         rtt_ms,
+        ours_valid,
+        ratio: median(&ours_mbps) / median(&peer_mbps),
+        ratio_to_best: median(&ours_mbps) / peer_mbps.iter().copied().fold(0.0, f64::max),
         peer_mbps,
         ours_mbps,
-        ours_valid,
-        ratio,
     })
 }
 
