@@ -2,5 +2,11 @@
 
 #[path = "net/common.rs"]
 mod common;
+#[path = "net/paths.rs"]
+mod paths;
+#[path = "net/proxy.rs"]
+mod proxy;
+#[path = "net/refusal.rs"]
+mod refusal;
 #[path = "net/transfer.rs"]
 mod transfer;

@@ -252,7 +252,7 @@ impl Registry {
         if entries.len() >= self.limits.sessions {
             return Ok(None);
         }
-        let (shared, commands) = Shared::new(machine, std::time::Instant::now());
+        let (shared, commands) = Shared::new(machine, self.common.session.telemetry);
         entries.insert(tag, Entry { secret, shared: shared.clone() });
         Ok(Some((shared, commands)))
     }

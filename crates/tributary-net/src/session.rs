@@ -7,7 +7,7 @@ use std::task::Poll;
 use rustls::ClientConfig;
 use tokio::sync::broadcast;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
-use tributary_types::PathId;
+use tributary_types::{Instant, PathId};
 
 use crate::config::{ConnectConfig, PathConfig};
 use crate::connector::Connector;
@@ -61,11 +61,8 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
         false => Tls::On(tls::client_config()?),
     };
     let seed = u64::from_le_bytes(random()?);
-    let origin = std::time::Instant::now();
-    let (shared, commands) = Shared::new(
-        Machine::new(Side::Client, config.common.session.clone(), seed, tributary_types::Instant::ZERO)?,
-        origin,
-    );
+    let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;
+    let (shared, commands) = Shared::new(machine, config.common.session.telemetry);
     let session = Session { handle: Handle::new(shared.clone()) };
     let connector = Connector::new(&config.paths, config.common, tls);
     shared.change(|state, now| {
@@ -210,11 +207,14 @@ impl Session {
         self.handle.0.change(|state, now| state.session.remove_path(now, path));
     }
 
-    /// The session's events from now on. Decisions are among them when the configuration's `telemetry` is
-    /// on. A subscriber that lags loses the oldest.
+    /// The session's events: with the configuration's `telemetry` on, decisions are among them and the first
+    /// subscriber gets them from the beginning; others get them from now on. A subscriber that lags loses
+    /// the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SessionEvent> {
-        self.handle.0.events.subscribe()
+        let shared = &self.handle.0;
+        let early = shared.early_events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        early.unwrap_or_else(|| shared.events.subscribe())
     }
 
     /// Counters.

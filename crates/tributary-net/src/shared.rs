@@ -56,12 +56,14 @@ pub(crate) struct Shared {
     origin: StdInstant,
     pub commands: mpsc::UnboundedSender<Command>,
     pub events: broadcast::Sender<SessionEvent>,
+    /// With telemetry on: what the first subscriber gets, so that it misses nothing.
+    pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
     /// Handles of the application; the last one that goes closes the session.
     handles: AtomicUsize,
 }
 
 impl Shared {
-    pub(crate) fn new(session: Session, origin: StdInstant) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+    pub(crate) fn new(session: Session, telemetry: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
         let (commands, receiver) = mpsc::unbounded_channel();
         let state = State {
             session,
@@ -75,11 +77,13 @@ impl Shared {
             opened: 0,
             failures: Vec::new(),
         };
+        let (events, early) = broadcast::channel(EVENTS_KEPT);
         let shared = Self {
             state: Mutex::new(state),
-            origin,
+            origin: StdInstant::now(),
             commands,
-            events: broadcast::Sender::new(EVENTS_KEPT),
+            events,
+            early_events: Mutex::new(telemetry.then_some(early)),
             handles: AtomicUsize::new(0),
         };
         (Arc::new(shared), receiver)

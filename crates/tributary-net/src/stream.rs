@@ -62,6 +62,12 @@ impl Stream {
         self.id
     }
 
+    /// Tells the peer of the stream before anything is written on it, for protocols in which the peer speaks
+    /// first.
+    pub fn announce(&self) {
+        self.handle.0.change(|state, _| state.session.announce(self.id));
+    }
+
     /// The next bytes as they arrived, without copying; `None` at the end.
     ///
     /// # Errors

@@ -32,6 +32,8 @@ const TARGET: std::ops::RangeInclusive<usize> = 16 * 1024..=1024 * 1024;
 const AHEAD: Duration = Duration::from_millis(4);
 /// `TCP_INFO` is read this often at most.
 const INFO_EVERY: Duration = Duration::from_millis(2);
+/// Most plaintext sealed at once: what fits the processor's cache beside its ciphertext.
+const SEAL_AT_ONCE: usize = 256 * 1024;
 /// Slices per write call.
 const SLICES: usize = 128;
 
@@ -219,9 +221,10 @@ impl Subflow {
         if self.held() > 0 {
             return Ok(0); // `poll_flush` waits for the socket
         }
+        let most = if self.security.is_some() { SEAL_AT_ONCE } else { usize::MAX };
         let unsent = sockopt::unsent(self.stream.as_fd())?;
         if unsent * 2 < self.target {
-            return Ok(self.target - unsent);
+            return Ok(most.min(self.target - unsent));
         }
         loop {
             let asked = self.stream.try_io(Interest::WRITABLE, || {
@@ -232,7 +235,7 @@ impl Subflow {
                 }
             });
             match asked {
-                Ok(()) => return Ok(self.target / 2),
+                Ok(()) => return Ok(most.min(self.target / 2)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match self.stream.poll_write_ready(cx) {
                         Poll::Pending => return Ok(0),

@@ -47,9 +47,19 @@ pub(crate) struct Secured {
     pub binding: Binding,
 }
 
+/// AES-128-GCM first: the fastest where the processor has AES; ChaCha20 serves the others.
+fn suites() -> CryptoProvider {
+    use provider::cipher_suite::{
+        TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+    };
+    let cipher_suites =
+        vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
+    CryptoProvider { cipher_suites, ..provider::default_provider() }
+}
+
 /// The client's TLS settings.
 pub(crate) fn client_config() -> Result<Arc<ClientConfig>, rustls::Error> {
-    let provider = Arc::new(provider::default_provider());
+    let provider = Arc::new(suites());
     let verifier = Arc::new(AnyCertificate(provider.clone()));
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -67,7 +77,7 @@ pub(crate) fn server_config() -> Result<Arc<ServerConfig>, rustls::Error> {
     let general = |error: rcgen::Error| rustls::Error::General(error.to_string());
     let made = rcgen::generate_simple_self_signed(vec!["tributary".to_owned()]).map_err(general)?;
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)?;

@@ -79,6 +79,18 @@ impl Session {
         Ok(id)
     }
 
+    /// Tells the peer of a stream before anything is written on it: for protocols in which the peer speaks
+    /// first. Without it the peer hears of a stream with its first byte or its end.
+    pub fn announce(&mut self, id: StreamId) {
+        if self.life == Life::Open
+            && let Some(stream) = self.receive.get(&id)
+        {
+            // Repeats the credit that the settings gave: it opens the stream and changes nothing else.
+            let limit = stream.limit;
+            self.send.number_control(id, SegmentKind::Credit { limit });
+        }
+    }
+
     pub(super) fn insert_stream(&mut self, id: StreamId, priority: u8) {
         self.send.streams.insert(id, SendStream::new(priority, self.peer.stream_credit));
         self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));

@@ -1,0 +1,50 @@
+//! The proxy: any TCP application gains from several paths, unchanged.
+//!
+//! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
+//! [`Server`] beside the service connects each stream onwards. Half-close, resets and back-pressure pass
+//! through in both directions. When the session dies, the next connection opens a new one.
+
+mod forward;
+mod relay;
+mod serve;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::error::{ConnectError, ListenError};
+
+pub use forward::{ForwardConfig, Forwarder};
+pub use serve::{ServeConfig, Server};
+
+/// Why the proxy does not run.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// The server side cannot listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The client side cannot connect.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The local address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The target is not `HOST:PORT`.
+    #[error("forward target `{0}`: expected HOST:PORT")]
+    Target(String),
+    /// The event log cannot be written.
+    #[error("event log {}: {error}", path.display())]
+    EventLog {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: io::Error,
+    },
+}

@@ -1,0 +1,100 @@
+//! Paths that die, are added and are removed in the middle of a transfer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tributary_net::connect;
+use tributary_types::PathId;
+
+use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings};
+
+/// A relay that stops passing anything on, without closing, once `limit` bytes went through.
+async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::SocketAddr, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let died = Arc::new(Notify::new());
+    let (told, passed) = (died.clone(), Arc::new(AtomicU64::new(0)));
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = TcpStream::connect(server).await.unwrap();
+            let (near_read, near_write) = near.into_split();
+            let (far_read, far_write) = far.into_split();
+            for (mut read, mut write) in [(near_read, far_write), (far_read, near_write)] {
+                let (passed, told) = (passed.clone(), told.clone());
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 64 * 1024];
+                    while let Ok(n @ 1..) = read.read(&mut buffer).await {
+                        if passed.fetch_add(n as u64, Ordering::Relaxed) > limit {
+                            told.notify_one();
+                            std::future::pending::<()>().await;
+                        }
+                        if write.write_all(&buffer[..n]).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        }
+    });
+    (address, died)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_path_that_dies_without_a_word_loses_nothing() {
+    in_time(async {
+        for plaintext in [true, false] {
+            let mut listener = listen(settings(plaintext)).await;
+            let server = listener.addresses()[0];
+            let (through, died) = dying_relay(server, 2_000_000).await;
+            let mut both = paths(1, server);
+            both.extend(paths(1, through));
+            let session = connect(client(settings(plaintext), both)).await.unwrap();
+            let (peer, _) = listener.accept().await.unwrap();
+            let receive = tokio::spawn(async move {
+                let mut stream = peer.accept_stream().await.unwrap();
+                check_pattern(&mut stream).await
+            });
+            let mut stream = session.open_stream(0).await.unwrap();
+            send_pattern(&mut stream, 60_000_000).await;
+            assert_eq!(receive.await.unwrap(), 60_000_000);
+            died.notified().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_come_and_go_while_data_flows() {
+    in_time(async {
+        let mut listener = listen(settings(false)).await;
+        let server = listener.addresses()[0];
+        let all = paths(3, server);
+        let session = connect(client(settings(false), all[..1].to_vec())).await.unwrap();
+        let (peer, _) = listener.accept().await.unwrap();
+        let receive = tokio::spawn(async move {
+            let mut stream = peer.accept_stream().await.unwrap();
+            check_pattern(&mut stream).await
+        });
+        let changes = session.clone();
+        let change = tokio::spawn(async move {
+            changes.add_path(PathId(1), all[1].clone());
+            changes.add_path(PathId(2), all[2].clone());
+            while changes.stats().subflows.len() < 3 {
+                tokio::task::yield_now().await;
+            }
+            changes.remove_path(PathId(0));
+            changes.remove_path(PathId(1));
+            changes.stats().subflows.iter().map(|subflow| subflow.path).collect::<Vec<_>>()
+        });
+        let mut stream = session.open_stream(0).await.unwrap();
+        send_pattern(&mut stream, 60_000_000).await;
+        assert_eq!(receive.await.unwrap(), 60_000_000);
+        assert_eq!(change.await.unwrap(), [PathId(2)]);
+        drop(stream);
+        session.close().await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,160 @@
+//! The proxy: half-close, many connections at once, reconnection, resets.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tributary_net::proxy::{ForwardConfig, Forwarder, ProxyError, ServeConfig, Server};
+use tributary_net::{Limits, ListenConfig};
+
+use crate::common::{client, in_time, paths, settings};
+
+/// Replies with what it received, reversed, once the client has finished.
+async fn reversing_service() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut all = Vec::new();
+                tcp.read_to_end(&mut all).await.unwrap();
+                all.reverse();
+                tcp.write_all(&all).await.unwrap();
+            });
+        }
+    });
+    address
+}
+
+async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
+    let listen = ListenConfig {
+        addresses: vec![listen.parse().unwrap()],
+        common: settings(false),
+        limits: Limits::default(),
+    };
+    let server = Server::bind(ServeConfig { listen, forward }).await.unwrap();
+    let address = server.addresses()[0];
+    (address, tokio::spawn(server.run()))
+}
+
+async fn forwarder(server: SocketAddr) -> (SocketAddr, Forwarder) {
+    let config = ForwardConfig {
+        connect: client(settings(false), paths(2, server)),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        json_events: None,
+    };
+    let forwarder = Forwarder::bind(config).await.unwrap();
+    (forwarder.address().unwrap(), forwarder)
+}
+
+async fn reversed_through(address: SocketAddr, data: Vec<u8>) -> bool {
+    let mut tcp = TcpStream::connect(address).await.unwrap();
+    let (mut read, mut write) = tcp.split();
+    let expected: Vec<u8> = data.iter().rev().copied().collect();
+    let send = async {
+        write.write_all(&data).await.unwrap();
+        write.shutdown().await.unwrap();
+    };
+    let mut reply = Vec::new();
+    let (_, outcome) = tokio::join!(send, read.read_to_end(&mut reply));
+    outcome.is_ok() && reply == expected
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_connections_at_once_with_half_close() {
+    in_time(async {
+        let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
+        let (address, forwarder) = forwarder(server).await;
+        tokio::spawn(forwarder.run());
+        let connections: Vec<_> = (0..100_u32)
+            .map(|n| tokio::spawn(reversed_through(address, vec![n as u8; 1 + n as usize * 5_000])))
+            .collect();
+        for connection in connections {
+            assert!(connection.await.unwrap());
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_session_is_replaced() {
+    in_time(async {
+        let target = reversing_service().await.to_string();
+        let (server, _task) = server(target, "127.0.0.1:0").await;
+        let (address, forwarder) = forwarder(server).await;
+        let first = forwarder.session().unwrap();
+        tokio::spawn(forwarder.run());
+        assert!(reversed_through(address, b"before".to_vec()).await);
+        first.abort(9, "lost for the test");
+        first.closed().await;
+        assert!(reversed_through(address, b"after".to_vec()).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unreachable_target_resets_the_connection_and_nothing_else() {
+    in_time(async {
+        let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (server, _task) = server(unused.to_string(), "127.0.0.1:0").await;
+        let (address, forwarder) = forwarder(server).await;
+        let session = forwarder.session().unwrap();
+        tokio::spawn(forwarder.run());
+        let mut tcp = TcpStream::connect(address).await.unwrap();
+        assert!(tcp.read_to_end(&mut Vec::new()).await.is_err());
+        assert!(!session.is_closed());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_are_logged_as_lines_of_json() {
+    in_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("events.jsonl");
+        let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
+        let config = ForwardConfig {
+            connect: client(settings(false), paths(2, server)),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            json_events: Some(path.clone()),
+        };
+        let forwarder = Forwarder::bind(config).await.unwrap();
+        let address = forwarder.address().unwrap();
+        tokio::spawn(forwarder.run());
+        assert!(reversed_through(address, vec![1; 100_000]).await);
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let names: Vec<String> = text
+                .lines()
+                .map_while(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+                .map(|value| value["event"].as_str().unwrap().to_owned())
+                .collect();
+            if names.iter().filter(|name| *name == "subflow_up").count() >= 2 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await; // polls a file, bounded by `in_time`
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn errors_name_the_thing() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let listen = |common| ListenConfig { addresses: vec![address], common, limits: Limits::default() };
+    let serve = |forward: &str| ServeConfig { listen: listen(settings(false)), forward: forward.to_owned() };
+    let error = Server::bind(serve("127.0.0.1:80")).await.unwrap_err().to_string();
+    assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
+    let error = Server::bind(serve("nonsense")).await.unwrap_err();
+    assert!(matches!(error, ProxyError::Target(_)), "{error}");
+    let config = ForwardConfig {
+        connect: client(settings(false), paths(1, address)),
+        listen: address,
+        json_events: None,
+    };
+    let error = Forwarder::bind(config).await.unwrap_err().to_string();
+    assert!(error.contains(&address.to_string()), "{error}");
+}
