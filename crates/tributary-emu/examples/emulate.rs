@@ -17,10 +17,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
     let run = run_command(&Scenario::find(scenario)?, &command, server)?;
-    eprintln!(
-        "{}\n{:?}",
-        run.audit,
-        (run.audit.timer_lateness, run.audit.turn, run.audit.overruns, run.audit.largest_batch)
-    );
+    eprintln!("{}", run.audit);
     std::process::exit(run.code);
 }
