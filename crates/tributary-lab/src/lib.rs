@@ -1,1 +1,19 @@
 //! Experiments: a scenario, several transports, one workload, measured alike.
+//!
+//! A [`Cell`] is one run: it starts the emulated network, a server and a client process in it, and returns
+//! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs
+//! [`tributary_emu::isolate`] at the start of `main` and the hidden command `endpoint` in the program.
+
+pub mod contestant;
+pub mod endpoint;
+mod kernel;
+mod process;
+pub mod result;
+pub mod run;
+pub mod summary;
+pub mod workload;
+
+pub use contestant::{Contestant, SessionSettings, UnknownContestant};
+pub use result::RunResult;
+pub use run::{Cell, LabError, Queue, run};
+pub use workload::{Content, Record, Video, Workload};

@@ -1,0 +1,241 @@
+//! Endpoint processes: the server and the client of one run, each in its own namespace.
+//!
+//! The lab starts the program itself twice with the hidden command `endpoint`. Each reads its [`Plan`]
+//! from the first line of standard input and answers with JSON lines ([`Reply`]) on standard output.
+//! The server ends when its input does. Neither can outlive its limit.
+
+mod carrier;
+mod client;
+mod input;
+mod server;
+mod usage;
+
+use crate::contestant::Contestant;
+use crate::workload::{Record, Video, Workload};
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use thiserror::Error;
+use tributary_stream::{FetchError, LadderError};
+
+/// What an endpoint is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// What carries the bytes.
+    pub contestant: Contestant,
+    /// Congestion control of every socket.
+    pub congestion: String,
+    /// The session's key, in the form of a key file's line.
+    pub key: String,
+    /// The process ends after this many seconds, whatever happens.
+    pub limit: f64,
+    /// Threads of the runtime; 1 is the calling thread alone.
+    pub threads: usize,
+    /// Which end.
+    pub role: Role,
+}
+
+/// Which end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Serves any workload.
+    Server {
+        /// Addresses to listen on.
+        addresses: Vec<Ipv4Addr>,
+        /// What live streams are made of.
+        video: Option<Video>,
+    },
+    /// Asks for one workload.
+    Client {
+        /// Local address and server of each path.
+        paths: Vec<(Ipv4Addr, SocketAddr)>,
+        /// What to ask for.
+        workload: Workload,
+    },
+}
+
+/// What an endpoint answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// The server listens on these addresses.
+    Ready(Vec<SocketAddr>),
+    /// The client is connected over all its paths and waits for a line on its input to begin.
+    Connected,
+    /// The client's measurement.
+    Measured(Box<ClientReport>),
+    /// The server's account at its end.
+    Served(ServerReport),
+    /// It did not work.
+    Failed(String),
+}
+
+/// What the client reports.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClientReport {
+    /// What arrived.
+    pub record: Record,
+    /// Processor seconds from the beginning to the end of the workload.
+    pub cpu_seconds: f64,
+    /// Congestion control as the sockets report it; each distinct name.
+    pub congestion: Vec<String>,
+    /// Paths that were in use when the workload began.
+    pub paths_up: usize,
+    /// An MPTCP connection fell back to plain TCP.
+    pub fallback: bool,
+    /// Counters of a Tributary session.
+    pub session: Option<Counters>,
+}
+
+/// What the server reports.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Processor seconds since it was ready.
+    pub cpu_seconds: f64,
+    /// Congestion control as the sockets report it; each distinct name.
+    pub congestion: Vec<String>,
+    /// An MPTCP connection fell back to plain TCP.
+    pub fallback: bool,
+    /// Counters of a Tributary session.
+    pub session: Option<Counters>,
+}
+
+/// Counters of one end of a Tributary session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Payload bytes sent for the first time.
+    pub sent: u64,
+    /// Payload bytes sent again.
+    pub sent_again: u64,
+    /// Payload bytes received, copies not counted.
+    pub received: u64,
+    /// Payload bytes received that were there already.
+    pub duplicates: u64,
+    /// Times a path fell silent.
+    pub silences: u64,
+    /// Most payload bytes ever held for reassembly.
+    pub receive_held_most: u64,
+}
+
+impl From<tributary_proto::SessionStats> for Counters {
+    fn from(stats: tributary_proto::SessionStats) -> Self {
+        Self {
+            sent: stats.sent,
+            sent_again: stats.sent_again,
+            received: stats.received,
+            duplicates: stats.duplicates,
+            silences: stats.silences,
+            receive_held_most: stats.receive_held_most,
+        }
+    }
+}
+
+/// Why an endpoint gave up.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// Started by hand.
+    #[error("`endpoint` is started by the experiments, with a plan on its standard input: {0}")]
+    Plan(String),
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A socket option failed.
+    #[error(transparent)]
+    Congestion(#[from] tributary_net::sockopt::CongestionError),
+    /// The kernel has no MPTCP.
+    #[error("this kernel has no MPTCP ({0}): build it with CONFIG_MPTCP and set net.mptcp.enabled=1")]
+    NoMptcp(io::Error),
+    /// The session did not come up.
+    #[error(transparent)]
+    Connect(#[from] tributary_net::ConnectError),
+    /// The session ended.
+    #[error(transparent)]
+    Closed(#[from] tributary_net::SessionClosed),
+    /// The server does not listen.
+    #[error(transparent)]
+    Listen(#[from] tributary_net::ListenError),
+    /// The key is none.
+    #[error(transparent)]
+    Key(#[from] tributary_net::KeyError),
+    /// The measurement failed.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// No video.
+    #[error(transparent)]
+    Ladder(#[from] LadderError),
+    /// Not all paths came up.
+    #[error("only {up} of {wanted} paths came up within {seconds} s")]
+    Paths {
+        /// How many did.
+        up: usize,
+        /// How many there are.
+        wanted: usize,
+        /// How long it waited.
+        seconds: u64,
+    },
+}
+
+fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndpointError {
+    let doing = doing.into();
+    move |source| EndpointError::System { doing, source }
+}
+
+/// Runs the endpoint that standard input describes. Answers on standard output, errors included.
+///
+/// # Errors
+/// [`EndpointError`], after it was also answered as [`Reply::Failed`].
+pub fn run() -> Result<(), EndpointError> {
+    let outcome = read_plan().and_then(|plan| {
+        watchdog(Duration::from_secs_f64(plan.limit.clamp(1.0, 86_400.0)));
+        let runtime = runtime(plan.threads).map_err(system("starting the runtime"))?;
+        runtime.block_on(async {
+            match plan.role.clone() {
+                Role::Server { addresses, video } => server::run(&plan, &addresses, video).await,
+                Role::Client { paths, workload } => client::run(&plan, &paths, &workload).await,
+            }
+        })
+    });
+    if let Err(error) = &outcome {
+        reply(&Reply::Failed(error.to_string()));
+    }
+    outcome
+}
+
+fn read_plan() -> Result<Plan, EndpointError> {
+    let mut line = String::new();
+    let refused = |error: &dyn std::fmt::Display| EndpointError::Plan(error.to_string());
+    io::stdin().lock().read_line(&mut line).map_err(|error| refused(&error))?;
+    serde_json::from_str(&line).map_err(|error| refused(&error))
+}
+
+fn runtime(threads: usize) -> io::Result<tokio::runtime::Runtime> {
+    if threads <= 1 {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()
+    } else {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+    }
+}
+
+/// Ends the process when its time is over: nothing that hangs in here may hang the experiment.
+fn watchdog(limit: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(limit);
+        reply(&Reply::Failed(format!("not finished after {} s", limit.as_secs())));
+        std::process::exit(3);
+    });
+}
+
+/// Writes one line; a lab that has gone away is no reason to complain.
+fn reply(reply: &Reply) {
+    let mut line = serde_json::to_string(reply).expect("replies have string keys only");
+    line.push('\n');
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,242 @@
+//! What one run measured, as it goes into JSON, tables and plots.
+//!
+//! Goodput figures leave out the first second, in which every transport opens its windows; silences are
+//! counted from the first byte.
+
+use crate::contestant::Contestant;
+use crate::endpoint::{ClientReport, Counters, ServerReport};
+use crate::run::Cell;
+use crate::workload::Record;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tributary_emu::{Audit, LinkSample, Verdict};
+use tributary_link::{Direction, Scenario};
+use tributary_report::stats;
+use tributary_stream::Silence;
+use tributary_types::Instant;
+
+/// Seconds at the beginning that goodput figures leave out.
+pub const RAMP_UP: usize = 1;
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What carried the bytes.
+    pub contestant: Contestant,
+    /// Its short name.
+    pub transport: String,
+    /// Congestion control, as every socket of both ends reported it.
+    pub congestion: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Seed of the scenario's randomness.
+    pub seed: u64,
+    /// Base RTT in milliseconds.
+    pub rtt_ms: f64,
+    /// Queue of every link, in words.
+    pub queue: String,
+    /// Goodput from the second second on; `None` for objects.
+    pub goodput: Option<Goodput>,
+    /// The longest time without a byte in order, in milliseconds.
+    pub longest_silence_ms: Option<f64>,
+    /// Every silence of at least 20 ms.
+    pub silences: Vec<Silence>,
+    /// Processor seconds of both ends.
+    pub cpu: Cpu,
+    /// Payload bytes sent again as a share of those sent once, in per cent; sessions only.
+    pub duplicates_percent: Option<f64>,
+    /// Counters of both ends of a session.
+    pub session: Option<BothEnds>,
+    /// Paths in use when the workload began.
+    pub paths_up: usize,
+    /// An MPTCP connection fell back to TCP: then it is no measurement of MPTCP.
+    pub fallback: bool,
+    /// What the links delivered towards the client in each second, Mbit/s of IP packets, by path.
+    pub links: BTreeMap<String, Vec<f64>>,
+    /// The emulator's judgement.
+    pub audit: AuditNote,
+    /// All that the client recorded.
+    pub record: Record,
+}
+
+/// Goodput after the ramp-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// Seconds left out at the beginning.
+    pub skipped_seconds: usize,
+    /// Mean, Mbit/s.
+    pub mean_mbps: f64,
+    /// A tenth of the seconds are below this, Mbit/s.
+    pub p10_mbps: f64,
+    /// The worst whole second, Mbit/s.
+    pub worst_second_mbps: f64,
+    /// Every whole second, the left-out ones included, Mbit/s.
+    pub per_second_mbps: Vec<f64>,
+    /// What all links could carry in each of them, Mbit/s of IP packets.
+    pub capacity_per_second_mbps: Vec<f64>,
+    /// Mean goodput over the mean capacity of all links in the same seconds.
+    pub share_of_capacity: f64,
+}
+
+/// Processor seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Of the client.
+    pub client_seconds: f64,
+    /// Of the server.
+    pub server_seconds: f64,
+    /// Of both, for each gigabyte delivered.
+    pub seconds_per_gb: f64,
+}
+
+/// Counters of both ends of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BothEnds {
+    /// Of the client.
+    pub client: Counters,
+    /// Of the server, which sends.
+    pub server: Counters,
+}
+
+/// The emulator's judgement of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AuditNote {
+    /// Whether the network was what the scenario asked for.
+    pub valid: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// How often the run was made until this one was kept.
+    pub attempts: u32,
+    /// 99th percentile of the delay error in microseconds.
+    pub delay_error_p99_us: f64,
+}
+
+/// What the emulator reports after a run.
+pub(crate) struct NetworkReport {
+    pub(crate) audit: Audit,
+    pub(crate) links: Vec<LinkSample>,
+}
+
+impl RunResult {
+    pub(crate) fn new(
+        cell: &Cell,
+        client: ClientReport,
+        server: &ServerReport,
+        network: &NetworkReport,
+    ) -> Self {
+        let session = client.session.zip(server.session);
+        let session = session.map(|(client, server)| BothEnds { client, server });
+        let gigabytes = client.record.bytes() as f64 / 1e9;
+        let cpu = client.cpu_seconds + server.cpu_seconds;
+        let arrivals = client.record.arrivals();
+        let mut congestion = client.congestion.clone();
+        server.congestion.iter().for_each(|name| {
+            if !congestion.contains(name) {
+                congestion.push(name.clone());
+            }
+        });
+        Self {
+            scenario: cell.scenario.name.clone(),
+            transport: cell.contestant.name().to_owned(),
+            contestant: cell.contestant.clone(),
+            congestion: congestion.join("+"),
+            workload: cell.workload.name().to_owned(),
+            seed: cell.scenario.seed,
+            rtt_ms: cell.scenario.rtt.as_secs_f64() * 1e3,
+            queue: cell.queue.to_string(),
+            goodput: arrivals.map(|a| Goodput::new(a.mbps_per_second(), &cell.scenario)),
+            longest_silence_ms: arrivals.map(|a| a.longest_silence_ms),
+            silences: arrivals.map(|a| a.silences.clone()).unwrap_or_default(),
+            cpu: Cpu {
+                client_seconds: client.cpu_seconds,
+                server_seconds: server.cpu_seconds,
+                seconds_per_gb: if gigabytes > 0.0 { cpu / gigabytes } else { 0.0 },
+            },
+            duplicates_percent: session.map(|both| both.duplicates_percent()),
+            session,
+            paths_up: client.paths_up,
+            fallback: client.fallback || server.fallback,
+            links: per_second_links(&network.links),
+            audit: AuditNote::new(&network.audit),
+            record: client.record,
+        }
+    }
+
+    /// Mean goodput in Mbit/s; zero for objects.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.goodput.as_ref().map_or(0.0, |goodput| goodput.mean_mbps)
+    }
+}
+
+impl Goodput {
+    fn new(per_second: Vec<f64>, scenario: &Scenario) -> Self {
+        let capacity: Vec<f64> =
+            (0..per_second.len()).map(|second| capacity_mbps(scenario, second as f64, 1.0)).collect();
+        let measured = per_second.get(RAMP_UP..).unwrap_or_default();
+        let mean = stats::mean(measured).unwrap_or(0.0);
+        let could = stats::mean(capacity.get(RAMP_UP..).unwrap_or_default()).unwrap_or(0.0);
+        Self {
+            skipped_seconds: RAMP_UP,
+            mean_mbps: mean,
+            p10_mbps: stats::p10(measured).unwrap_or(0.0),
+            worst_second_mbps: stats::minimum(measured).unwrap_or(0.0),
+            share_of_capacity: if could > 0.0 { mean / could } else { 0.0 },
+            per_second_mbps: per_second,
+            capacity_per_second_mbps: capacity,
+        }
+    }
+
+    /// The seconds after the ramp-up, Mbit/s.
+    #[must_use]
+    pub fn measured(&self) -> &[f64] {
+        self.per_second_mbps.get(self.skipped_seconds..).unwrap_or_default()
+    }
+}
+
+impl BothEnds {
+    fn duplicates_percent(&self) -> f64 {
+        self.server.sent_again as f64 / (self.server.sent as f64).max(1.0) * 100.0
+    }
+}
+
+impl AuditNote {
+    fn new(audit: &Audit) -> Self {
+        let (valid, reasons) = match audit.verdict() {
+            Verdict::Valid => (true, Vec::new()),
+            Verdict::Invalid { reasons } => (false, reasons),
+        };
+        Self { valid, reasons, attempts: 1, delay_error_p99_us: audit.delay_error.p99_us }
+    }
+}
+
+/// What all links of a scenario can carry towards the client from `from` on for `length` seconds, as a
+/// rate in Mbit/s.
+#[must_use]
+pub fn capacity_mbps(scenario: &Scenario, from: f64, length: f64) -> f64 {
+    (0..scenario.paths.len()).map(|path| path_capacity_mbps(scenario, path, from, length)).sum()
+}
+
+/// What one path's link towards the client can carry, as in [`capacity_mbps`].
+#[must_use]
+pub fn path_capacity_mbps(scenario: &Scenario, path: usize, from: f64, length: f64) -> f64 {
+    let at = |seconds: f64| Instant::from_nanos((seconds * 1e9).max(0.0) as u64);
+    let size = scenario.capacity(path, Direction::Down, at(from), at(from + length));
+    size.as_bytes() as f64 * 8e-6 / length.max(1e-9)
+}
+
+fn per_second_links(samples: &[LinkSample]) -> BTreeMap<String, Vec<f64>> {
+    let mut out: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.direction == Direction::Down) {
+        // A sample is stamped with its end; the one that ends at 1.000 s belongs to second 0.
+        let second = (sample.seconds - 0.05).max(0.0) as usize;
+        let seconds = out.entry(sample.path.clone()).or_default();
+        if seconds.len() <= second {
+            seconds.resize(second + 1, 0.0);
+        }
+        seconds[second] += sample.delivered_bytes as f64 * 8e-6;
+    }
+    out
+}

@@ -1,0 +1,78 @@
+//! One run in a few lines of text.
+
+use crate::result::RunResult;
+use crate::workload::Record;
+use std::fmt::Write as _;
+use tributary_report::stats;
+
+/// The run in words and numbers, one fact a line.
+#[must_use]
+pub fn of(result: &RunResult) -> String {
+    let mut out = format!(
+        "{} · {} · {} · {} · RTT {} ms · queue {} · seed {}\n",
+        result.contestant.label(),
+        result.scenario,
+        result.workload,
+        result.congestion,
+        result.rtt_ms,
+        result.queue,
+        result.seed,
+    );
+    let mut line = |name: &str, value: String| _ = writeln!(out, "  {name:<18} {value}");
+    if let Some(goodput) = &result.goodput {
+        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
+        line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
+        line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
+        line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
+        line("every second", numbers(&goodput.per_second_mbps));
+        line("links could", numbers(&goodput.capacity_per_second_mbps));
+    }
+    for (path, seconds) in &result.links {
+        line(&format!("{path} carried"), numbers(seconds));
+    }
+    if let Some(silence) = result.longest_silence_ms {
+        line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));
+    }
+    match &result.record {
+        Record::Live(live) => {
+            let (in_time, all) = (live.in_time, live.gops.len());
+            line(
+                "GoPs in time",
+                format!("{in_time} of {all}, {} stalls, {:.0} ms frozen", live.stalls, live.frozen_ms),
+            );
+            line("played", format!("{:.1} Mbit/s", live.played_mbps));
+        }
+        Record::Object(object) => {
+            let at = |p| stats::percentile(&object.completion_ms, p).unwrap_or(f64::NAN);
+            let (median, p99, worst) = (at(50.0), at(99.0), at(100.0));
+            line("object", format!("median {median:.1} ms, p99 {p99:.1} ms, worst {worst:.1} ms"));
+            line("finished", format!("{}, {} not", object.completion_ms.len(), object.unfinished));
+        }
+        Record::Bulk(_) => {}
+    }
+    line(
+        "CPU",
+        format!(
+            "client {:.2} s, server {:.2} s, {:.1} s/GB",
+            result.cpu.client_seconds, result.cpu.server_seconds, result.cpu.seconds_per_gb
+        ),
+    );
+    if let (Some(share), Some(both)) = (result.duplicates_percent, result.session) {
+        line("sent again", format!("{share:.2} %, received twice {} kB", both.client.duplicates / 1000));
+        line("path silences", format!("client {}, server {}", both.client.silences, both.server.silences));
+    }
+    line("paths", format!("{}{}", result.paths_up, if result.fallback { ", FELL BACK to TCP" } else { "" }));
+    line("ended", format!("{:?}", result.record.end()));
+    let audit = &result.audit;
+    let verdict =
+        if audit.valid { "valid".to_owned() } else { format!("INVALID: {}", audit.reasons.join("; ")) };
+    line(
+        "emulator",
+        format!("{verdict} (attempt {}, delay error p99 {:.0} µs)", audit.attempts, audit.delay_error_p99_us),
+    );
+    out
+}
+
+fn numbers(values: &[f64]) -> String {
+    values.iter().map(|value| format!("{value:.0}")).collect::<Vec<_>>().join(" ")
+}
