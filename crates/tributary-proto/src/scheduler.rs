@@ -16,6 +16,7 @@ use core::time::Duration;
 
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
+pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
 pub use registry::{create, names};
 
@@ -38,7 +39,9 @@ pub struct SubflowView {
     pub cwnd: u64,
     /// Payload bytes handed over and not acknowledged.
     pub in_flight: u64,
-    /// Delivery rate, once known.
+    /// Payload bytes that have arrived on it.
+    pub delivered: u64,
+    /// Delivery rate, once known: of the last tenth of a second while it is busy.
     pub rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,
@@ -49,6 +52,13 @@ pub struct SubflowView {
 }
 
 impl SubflowView {
+    /// Expected time until the copy has arrived.
+    #[must_use]
+    pub fn remaining(&self, copy: &SegmentCopy) -> Duration {
+        let ahead = DataSize::from_bytes(copy.position.saturating_sub(self.delivered));
+        self.rate.and_then(|rate| rate.time_for(ahead)).unwrap_or_default()
+    }
+
     /// Expected time until `bytes` more, handed over now, have arrived.
     #[must_use]
     pub fn arrival(&self, bytes: u64) -> Duration {
@@ -73,8 +83,8 @@ pub struct SegmentView {
     pub bytes: u32,
     /// The peer has it.
     pub acknowledged: bool,
-    /// The newest copy: its carrier and when it was handed over. `None` when it was never sent.
-    pub last_copy: Option<(SubflowId, Instant)>,
+    /// The newest copy; `None` when it was never sent.
+    pub last_copy: Option<SegmentCopy>,
     /// Times it was sent.
     pub sends: u16,
 }
@@ -110,7 +120,7 @@ impl<'a> WindowView<'a> {
     /// Whether a copy of the segment is on this subflow.
     #[must_use]
     pub fn is_on(&self, seq: DataSeq, subflow: SubflowId) -> bool {
-        self.send.segment(seq).is_some_and(|s| s.copies().any(|(id, _)| id == subflow))
+        self.send.segment(seq).is_some_and(|s| s.copies().any(|copy| copy.carrier == subflow))
     }
 
     /// Whether the segment still has to be acknowledged.

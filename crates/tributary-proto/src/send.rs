@@ -14,6 +14,7 @@ use tributary_types::{DataSeq, StreamId};
 
 use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 pub(crate) use segment::Segment;
+pub use segment::SegmentCopy;
 pub(crate) use stream::SendStream;
 
 /// Bytes of one stream that may wait unnumbered while other windows are in flight.

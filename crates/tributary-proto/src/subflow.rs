@@ -64,25 +64,34 @@ const SILENCE_CEILING: Duration = Duration::from_millis(100);
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
 /// Smoothed delivery delay, by time and not by sample, and slow to believe in a collapse: a sample
-/// counts as at most twice the mean, so a path that sinks into its queue soon counts as late.
-#[derive(Debug, Default)]
+/// counts as at most half as much again as the mean, so a path that sinks into its queue soon
+/// counts as late. While the subflow is young its queue is still growing, and it is believed.
+#[derive(Debug)]
 struct DeliveryDelay {
     mean: Option<Duration>,
+    since: Instant,
     at: Instant,
 }
 
 impl DeliveryDelay {
-    /// Time constant of the mean.
+    /// Time constant of the mean, and how long a subflow is young.
     const MEMORY: Duration = Duration::from_secs(1);
 
+    fn new(now: Instant) -> Self {
+        Self { mean: None, since: now, at: now }
+    }
+
     fn sample(&mut self, now: Instant, sample: Duration) {
-        let since = now.saturating_since(self.at);
+        let passed = now.saturating_since(self.at);
+        let life = now.saturating_since(self.since);
         self.at = now;
         self.mean = Some(match self.mean {
             None => sample,
             Some(mean) => {
-                let sample = sample.min(mean * 2);
-                let weight = since.as_secs_f64() / (since + Self::MEMORY).as_secs_f64();
+                let young = life < Self::MEMORY;
+                let sample = if young { sample } else { sample.min(mean * 3 / 2) };
+                let memory = if young { life / 8 } else { Self::MEMORY };
+                let weight = passed.as_secs_f64() / (passed + memory).as_secs_f64().max(1e-9);
                 if sample >= mean {
                     mean + (sample - mean).mul_f64(weight)
                 } else {
@@ -90,6 +99,55 @@ impl DeliveryDelay {
                 }
             }
         });
+    }
+}
+
+/// What a subflow has delivered over the last tenth of a second, while it was busy all the time.
+#[derive(Debug, Default)]
+struct RecentRate {
+    /// Moments and bytes delivered until then, oldest first.
+    marks: VecDeque<(Instant, u64)>,
+    delivered: u64,
+}
+
+impl RecentRate {
+    /// Time looked back over.
+    const SPAN: Duration = Duration::from_millis(100);
+    /// Less than this says nothing.
+    const LEAST: Duration = Duration::from_millis(30);
+    /// Time between marks.
+    const STEP: Duration = Duration::from_millis(5);
+
+    /// The subflow becomes busy.
+    fn begin(&mut self, now: Instant) {
+        self.marks.clear();
+        self.marks.push_back((now, self.delivered));
+    }
+
+    fn progress(&mut self, now: Instant, delivered: u64) {
+        self.delivered = delivered;
+        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
+            self.marks.push_back((now, delivered));
+        }
+        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::SPAN) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// `None` while too little is known. Never zero: a path that stands still has a rate of a bit.
+    fn rate(&self, now: Instant, delivered: u64) -> Option<Bitrate> {
+        let &(from, before) = self
+            .marks
+            .iter()
+            .rev()
+            .find(|(at, _)| now.saturating_since(*at) >= Self::SPAN)
+            .or(self.marks.front())?;
+        let time = now.saturating_since(from);
+        if time < Self::LEAST {
+            return None;
+        }
+        let rate = Bitrate::of(DataSize::from_bytes(delivered - before), time)?;
+        Some(rate.max(Bitrate::from_bps(1)))
     }
 }
 
@@ -125,6 +183,7 @@ pub(crate) struct Subflow {
     busy_progress: Option<Instant>,
     /// Smoothed time between two progresses while busy.
     gap: Duration,
+    recent: RecentRate,
     delay: DeliveryDelay,
     rate: Option<Bitrate>,
 }
@@ -155,7 +214,8 @@ impl Subflow {
             last_progress: now,
             busy_progress: None,
             gap: Duration::ZERO,
-            delay: DeliveryDelay::default(),
+            recent: RecentRate::default(),
+            delay: DeliveryDelay::new(now),
             rate: None,
         }
     }
@@ -165,10 +225,15 @@ impl Subflow {
         self.rate = info.delivery_rate.or(self.rate);
     }
 
-    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32) {
+    /// Records a segment handed over; returns its position among all bytes handed to this subflow.
+    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32) -> u64 {
+        if self.outstanding.is_empty() {
+            self.recent.begin(now);
+        }
         self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now });
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
+        self.stats.sent
     }
 
     /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so
@@ -183,6 +248,7 @@ impl Subflow {
         let Some(sent_at) = newest else { return false };
         self.progressed += new;
         self.last_progress = now;
+        self.recent.progress(now, self.delivered());
         self.delay.sample(now, now.saturating_since(sent_at));
         if let Some(before) = self.busy_progress.replace(now) {
             let gap = now.saturating_since(before).min(GAP_CEILING);
@@ -192,6 +258,11 @@ impl Subflow {
             self.busy_progress = None;
         }
         true
+    }
+
+    /// Payload bytes that have arrived on it.
+    fn delivered(&self) -> u64 {
+        self.stats.sent - self.in_flight
     }
 
     /// Segments still outstanding, in the order they were sent.
@@ -224,9 +295,12 @@ impl Subflow {
         }
     }
 
-    pub fn view(&self, rank: u8) -> SubflowView {
+    pub fn view(&self, now: Instant) -> SubflowView {
         let srtt = self.delivery_delay();
-        let rate = self.rate.or_else(|| Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt));
+        let window_rate = || Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt);
+        let busy = !self.outstanding.is_empty();
+        let recent = busy.then(|| self.recent.rate(now, self.delivered())).flatten();
+        let rate = recent.or(self.rate).or_else(window_rate);
         SubflowView {
             id: self.id,
             path: self.path,
@@ -236,10 +310,11 @@ impl Subflow {
             min_rtt: if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt },
             cwnd: self.info.cwnd,
             in_flight: self.in_flight,
+            delivered: self.delivered(),
             rate,
             oldest_sent: self.oldest_sent(),
             silent: self.silent,
-            rank,
+            rank: 0,
         }
     }
 

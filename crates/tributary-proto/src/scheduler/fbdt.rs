@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
 
 use super::window::{Role, TransmissionWindow};
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
@@ -19,8 +19,8 @@ const LATE_FLOOR: Duration = Duration::from_millis(30);
 const LOOK: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// With less than this left to assign, who brings it home first is worth asking.
-const TAIL: u64 = 1 << 20;
+/// Windows with free segments at once.
+const MOST_WINDOWS: usize = 16;
 /// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
 /// A small object is cut into about this many segments, of at least 4 KiB.
@@ -32,6 +32,8 @@ const SMALL_SEGMENT: u64 = 4 << 10;
 pub(super) struct Fbdt {
     /// Windows with segments nobody has taken, oldest first.
     windows: VecDeque<TransmissionWindow>,
+    /// A subflow is too slow for every window there is: what it takes now is needed earlier.
+    wants_later_window: bool,
     wake: Option<Instant>,
 }
 
@@ -40,8 +42,13 @@ fn lateness(subflow: &SubflowView) -> Duration {
     (subflow.srtt * 2).max(LATE_FLOOR)
 }
 
-fn is_late(now: Instant, subflow: &SubflowView) -> bool {
-    subflow.oldest_sent.is_some_and(|sent| now.saturating_since(sent) > lateness(subflow))
+/// Whether anything on it may be late, so that looking for it pays.
+fn may_be_late(now: Instant, subflow: &SubflowView) -> bool {
+    if subflow.silent {
+        return true;
+    }
+    let waited = subflow.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
+    waited + subflow.arrival(0) > lateness(subflow)
 }
 
 /// FBDT §3.2, RAT to direction mapping: the most reliable forward, the least reliable backward.
@@ -57,7 +64,8 @@ fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
 }
 
 impl Fbdt {
-    /// The lowest late segment another subflow carries, among windows whose cursors have met.
+    /// The lowest segment of a window whose cursors have met that another subflow carries and
+    /// will bring late, while this one would bring it sooner.
     fn late_segment(
         &self,
         now: Instant,
@@ -65,34 +73,58 @@ impl Fbdt {
         onto: &SubflowView,
         all: &[SubflowView],
     ) -> Option<DataSeq> {
-        if !all.iter().any(|s| s.id != onto.id && is_late(now, s)) {
+        if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s)) {
             return None;
         }
         let met_below = self.windows.front().map_or(window.end(), TransmissionWindow::first);
         let end = met_below.min(DataSeq(window.first().0 + LOOK));
         (window.first().0..end.0).map(DataSeq).find(|&seq| {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
-            let Some((carrier, at)) = segment.last_copy else { return false };
-            let Some(carrier) = all.iter().find(|s| s.id == carrier) else { return false };
-            carrier.id != onto.id
-                && segment.sends < MOST_SENDS
-                && is_late(now, carrier)
-                && now.saturating_since(at) > lateness(carrier) / 2
-                && !window.is_on(seq, onto.id)
+            let Some(copy) = segment.last_copy else { return false };
+            let Some(carrier) = all.iter().find(|s| s.id == copy.carrier) else { return false };
+            if carrier.id == onto.id || segment.sends >= MOST_SENDS {
+                return false;
+            }
+            let age = now.saturating_since(copy.at);
+            let left = carrier.remaining(&copy);
+            let overdue = carrier.silent || age + left > lateness(carrier);
+            let sooner = carrier.silent || onto.arrival(u64::from(segment.bytes)) < left;
+            overdue && sooner && age > LATE_FLOOR / 2 && !window.is_on(seq, onto.id)
         })
     }
 
-    /// Another subflow would carry all that is left before this one could bring one more segment.
-    fn declines(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> bool {
-        let average = window.unacknowledged() / (window.end().0 - window.first().0).max(1);
-        let segment = average.clamp(SMALL_SEGMENT, SEGMENT.1);
-        let unassigned: u64 = self.windows.iter().map(TransmissionWindow::remaining).sum();
-        let left = unassigned * segment + window.available();
-        if left > TAIL {
-            return false;
+    /// The first window that still needs what this subflow takes now by the time it arrives; in an
+    /// earlier one the others would wait for it. `None` when there is no such window.
+    fn window_for(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Option<usize> {
+        let segments = (window.end().0 - window.first().0).max(1);
+        let average = (window.unacknowledged() / segments).max(1);
+        let others: u64 = all
+            .iter()
+            .filter(|s| s.id != of.id && !s.silent)
+            .filter_map(|s| s.rate)
+            .map(Bitrate::as_bps)
+            .sum();
+        let others = Bitrate::from_bps(others);
+        let soonest = all.iter().filter(|s| s.id != of.id && !s.silent).map(|s| s.arrival(average)).min();
+        let arrival = of.arrival(average);
+        let free: u64 = self.windows.iter().map(TransmissionWindow::remaining).sum();
+        let mut ahead = window.unacknowledged().saturating_sub(free * average);
+        for (at, loaded) in self.windows.iter().enumerate() {
+            ahead += loaded.remaining() * average;
+            if others
+                .time_for(DataSize::from_bytes(ahead))
+                .is_none_or(|needed| needed >= arrival || soonest >= Some(arrival))
+            {
+                return Some(at);
+            }
         }
-        let mine = of.arrival(segment);
-        all.iter().any(|s| s.id != of.id && !s.silent && s.rate.is_some() && s.arrival(left) < mine)
+        None
+    }
+
+    fn release(&mut self, subflow: SubflowId) {
+        for window in &mut self.windows {
+            window.release(subflow);
+        }
     }
 }
 
@@ -102,7 +134,8 @@ impl Scheduler for Fbdt {
     }
 
     fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
-        if !self.windows.is_empty() || subflows.iter().all(|s| s.room == 0 || s.silent) {
+        let enough = !self.windows.is_empty() && !self.wants_later_window;
+        if enough || self.windows.len() >= MOST_WINDOWS || subflows.iter().all(|s| s.room == 0 || s.silent) {
             return None;
         }
         let rate: u64 = subflows.iter().filter_map(|s| s.rate).map(Bitrate::as_bps).sum();
@@ -131,12 +164,14 @@ impl Scheduler for Fbdt {
                 return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Reinjection });
             }
         }
+        self.wants_later_window = false;
         for subflow in open() {
-            if self.windows.is_empty() || self.declines(subflow, window, subflows) {
-                continue;
-            }
             let role = role(subflow, subflows);
-            for at in 0..self.windows.len() {
+            let Some(at) = self.window_for(subflow, window, subflows) else {
+                self.wants_later_window = true;
+                continue;
+            };
+            for at in at..self.windows.len() {
                 if let Some(segment) = self.windows[at].take(subflow.id, role) {
                     self.windows.retain(|w| !w.met());
                     return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
@@ -158,13 +193,5 @@ impl Scheduler for Fbdt {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.wake
-    }
-}
-
-impl Fbdt {
-    fn release(&mut self, subflow: SubflowId) {
-        for window in &mut self.windows {
-            window.release(subflow);
-        }
     }
 }

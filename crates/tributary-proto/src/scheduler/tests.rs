@@ -45,6 +45,7 @@ impl Driver {
             min_rtt: rtt,
             cwnd: 64 << 10,
             in_flight: 0,
+            delivered: 0,
             rate: self.rng.chance(0.7).then(|| Bitrate::from_mbps(5 + self.rng.below(300))),
             oldest_sent: None,
             silent: false,
@@ -142,11 +143,14 @@ impl Driver {
         let now = self.now;
         let segment = self.send.segment_mut(seq).expect("assigned segments are held");
         assert!(!segment.acknowledged, "{name} sends {seq} although it has arrived");
-        assert!(segment.copies().all(|(id, _)| id != subflow), "{name} sends {seq} twice on {subflow}");
+        assert!(
+            segment.copies().all(|copy| copy.carrier != subflow),
+            "{name} sends {seq} twice on {subflow}"
+        );
         assert_eq!(kind == AssignmentKind::Fresh, self.sent.insert(seq), "{name} mislabels {seq}");
-        segment.sent(subflow, now);
         let bytes = segment.payload.len();
         let (view, outstanding) = self.subflows.get_mut(&subflow).expect("assigned subflows exist");
+        segment.sent(subflow, now, view.delivered + view.in_flight + bytes as u64);
         assert!(view.room > 0, "{name} assigns without room");
         view.room = view.room.saturating_sub(bytes);
         view.in_flight += bytes as u64;

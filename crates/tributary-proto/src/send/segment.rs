@@ -16,7 +16,18 @@ pub(crate) struct Segment {
     pub acknowledged: bool,
     /// Times it was sent.
     pub sends: u16,
-    copies: [Option<(SubflowId, Instant)>; COPIES],
+    copies: [Option<SegmentCopy>; COPIES],
+}
+
+/// A copy of a segment under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentCopy {
+    /// The subflow that carries it.
+    pub carrier: SubflowId,
+    /// When it was handed over.
+    pub at: Instant,
+    /// Payload bytes handed to the carrier up to and with it.
+    pub position: u64,
 }
 
 impl Segment {
@@ -24,21 +35,21 @@ impl Segment {
         Self { head, payload, acknowledged: false, sends: 0, copies: [None; COPIES] }
     }
 
-    pub fn sent(&mut self, subflow: SubflowId, now: Instant) {
+    pub fn sent(&mut self, carrier: SubflowId, at: Instant, position: u64) {
         self.sends = self.sends.saturating_add(1);
         self.copies.rotate_right(1);
-        self.copies[0] = Some((subflow, now));
+        self.copies[0] = Some(SegmentCopy { carrier, at, position });
     }
 
     /// The copies under way, newest first.
-    pub fn copies(&self) -> impl Iterator<Item = (SubflowId, Instant)> + '_ {
+    pub fn copies(&self) -> impl Iterator<Item = SegmentCopy> + '_ {
         self.copies.iter().flatten().copied()
     }
 
     /// A subflow is gone and its copy with it. True when no copy is left.
     pub fn forget(&mut self, subflow: SubflowId) -> bool {
         for copy in &mut self.copies {
-            if copy.is_some_and(|(id, _)| id == subflow) {
+            if copy.is_some_and(|copy| copy.carrier == subflow) {
                 *copy = None;
             }
         }

@@ -15,7 +15,7 @@ fn buffer(streams: &[(u32, u64)]) -> SendBuffer {
 
 fn send_all(buffer: &mut SendBuffer) {
     for seq in (buffer.first().0..buffer.end().0).map(DataSeq) {
-        buffer.segment_mut(seq).unwrap().sent(SubflowId(0), Instant::ZERO);
+        buffer.segment_mut(seq).unwrap().sent(SubflowId(0), Instant::ZERO, 0);
     }
 }
 

@@ -187,15 +187,15 @@ impl Session {
         let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
         let payload = segment.payload.clone();
         let head = encode_segment_head(&segment.head);
-        segment.sent(onto, now);
         let bytes = payload.len() as u32;
+        let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
+        let position = subflow.sent(now, seq, bytes);
+        segment.sent(onto, now, position);
         if again {
             self.stats.sent_again += u64::from(bytes);
         } else {
             self.stats.sent += u64::from(bytes);
         }
-        let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
-        subflow.sent(now, seq, bytes);
         if let Some(view) = self.views.iter_mut().find(|view| view.id == onto) {
             view.in_flight += u64::from(bytes);
             view.oldest_sent = view.oldest_sent.or(Some(now));
@@ -206,7 +206,7 @@ impl Session {
     fn rebuild_views(&mut self, now: Instant) {
         self.views_stale = false;
         self.views.clear();
-        self.views.extend(self.subflows.values().map(|s| s.view(0)));
+        self.views.extend(self.subflows.values().map(|s| s.view(now)));
         // The most reliable path first: fewer silences, then the shorter round trip.
         self.views.sort_by_key(|v| (self.paths.silences(now, v.path) / 1000, v.min_rtt, v.id));
         for (rank, view) in self.views.iter_mut().enumerate() {

@@ -85,7 +85,7 @@ impl Pick for MinRtt {
         if window.unacknowledged() < window.window() as u64 || window.is_on(head, best.id) {
             return None;
         }
-        let (carrier, _) = window.segment(head).filter(|s| !s.acknowledged)?.last_copy?;
+        let carrier = window.segment(head).filter(|s| !s.acknowledged)?.last_copy?.carrier;
         let carrier = subflows.iter().find(|s| s.id == carrier)?;
         self.penalise(now, carrier, best.srtt);
         let slow = carrier.cwnd <= SMALL_CWND || best.srtt * 4 < carrier.srtt;
