@@ -1,6 +1,6 @@
 //! Bulk throughput between two processes: a session, and its peers TCP, kernel MPTCP and TLS over TCP.
 //!
-//! `bulk sink ADDR:PORT MODE` and `bulk source SECONDS MODE LOCAL=SERVER:PORT…`, where MODE is `plain`, `tls`,
+//! `bulk idle SECONDS` shows what two idle ends of a session cost. `bulk sink ADDR:PORT MODE` and `bulk source SECONDS MODE LOCAL=SERVER:PORT…`, where MODE is `plain`, `tls`,
 //! `tcp`, `mptcp` or `rustls` (one TLS-over-TCP connection of tokio-rustls). The source prints Gbit/s, both print their CPU seconds per GB.
 
 use std::io::{Read, Write};
@@ -183,6 +183,31 @@ async fn source(seconds: u64, mode: &str, paths: &[String]) -> Outcome<u64> {
     Ok(sent)
 }
 
+/// Both ends of a session over two loopback paths, with nothing to do.
+async fn idle(seconds: u64) -> Outcome<u64> {
+    let addresses = vec!["127.0.0.1:0".parse()?];
+    let config = ListenConfig { addresses, common: common("tls"), limits: Limits::default() };
+    let mut listener = Listener::bind(config).await?;
+    let server = listener.addresses()[0];
+    let paths = ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={server}").parse());
+    let paths = paths.into_iter().collect::<Result<_, _>>()?;
+    let config = ConnectConfig { paths, common: common("tls"), timeout: Duration::from_secs(5) };
+    let _session = connect(config).await?;
+    let _peer = listener.accept().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = cpu_nanos();
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let share = (cpu_nanos() - before) as f64 / 1e9 / seconds as f64;
+    println!("idle: {:.4} % of a core for both ends", share * 100.0);
+    Ok(1)
+}
+
+/// Time on a processor of this thread, exact where `/proc/self/stat` counts ticks.
+fn cpu_nanos() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -194,6 +219,7 @@ fn main() -> Outcome<()> {
     let begin = Instant::now();
     let bytes = match words.as_slice() {
         [_, "sink", address, mode] => runtime.block_on(sink(address, mode))?,
+        [_, "idle", seconds] => return runtime.block_on(idle(seconds.parse()?)).map(|_| ()),
         [_, "source", seconds, mode, ..] => {
             runtime.block_on(source(seconds.parse()?, mode, &arguments[4..]))?
         }

@@ -28,7 +28,7 @@ use crate::subflow::{Input, Subflow};
 /// Reads of one subflow in one turn.
 const READS_PER_TURN: usize = 4;
 /// Turns before other tasks get the thread.
-const TURNS: usize = 32;
+const TURNS: usize = 8;
 /// Time a closed subflow has to flush and to hear the peer's end.
 const LINGER: Duration = Duration::from_secs(3);
 /// Shortest timer, the resolution of the runtime's clock.
