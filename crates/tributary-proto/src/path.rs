@@ -20,7 +20,7 @@ const MOST_ATTEMPTS: usize = 8;
 const ATTEMPT_TIME: Duration = Duration::from_secs(3);
 /// The peer repeats its wish for a fresh connection; without a repetition it ends.
 const WISH_TIME: Duration = Duration::from_millis(500);
-/// Half-life of a remembered silence.
+/// How far back a path's reliability looks.
 const MEMORY: Duration = Duration::from_secs(10);
 
 /// What the session is to do about paths.
@@ -46,9 +46,10 @@ struct Path {
     next_attempt: Instant,
     wait: Duration,
     probing: Option<Probing>,
-    /// Silences, decaying; thousandths.
-    silences: u64,
-    decayed_at: Instant,
+    /// Mean delivery delay over a long time, blockages included: the reliability of the path.
+    delay: Option<Duration>,
+    delay_since: Instant,
+    delay_at: Instant,
     /// This side opens connections on it.
     ours: bool,
 }
@@ -73,8 +74,9 @@ impl Paths {
             next_attempt: now,
             wait: BACKOFF.0,
             probing: None,
-            silences: 0,
-            decayed_at: now,
+            delay: None,
+            delay_since: now,
+            delay_at: now,
             ours: false,
         })
     }
@@ -117,7 +119,6 @@ impl Paths {
     pub fn silent(&mut self, now: Instant, id: PathId, seen_by_peer: bool) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         if path.probing.is_none() {
-            path.remember_silence(now);
             path.next_attempt = now;
             path.wait = PROBE.0;
         }
@@ -180,12 +181,19 @@ impl Paths {
             .min()
     }
 
-    /// Order of reliability of a path: fewer silences first.
-    pub fn silences(&self, now: Instant, id: PathId) -> u64 {
-        self.paths.get(&id).map_or(0, |path| path.decayed(now))
+    /// A segment arrived on the path `sample` after it was handed over.
+    pub fn delivered(&mut self, now: Instant, id: PathId, sample: Duration) {
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.delivered(now, sample);
+        }
     }
 
-    /// Every path has neither a subflow nor a way to one.
+    /// Mean delivery delay of a path over the last ten seconds or so: the less, the more reliable.
+    pub fn delay(&self, id: PathId) -> Option<Duration> {
+        self.paths.get(&id)?.delay
+    }
+
+    /// Every path there is.
     pub fn ids(&self) -> impl Iterator<Item = PathId> + '_ {
         self.paths.keys().copied()
     }
@@ -200,13 +208,12 @@ impl Path {
         self.wants_attempts() && now >= self.next_attempt
     }
 
-    fn decayed(&self, now: Instant) -> u64 {
-        let halves = now.saturating_since(self.decayed_at).as_millis() / MEMORY.as_millis();
-        self.silences >> halves.min(63)
-    }
-
-    fn remember_silence(&mut self, now: Instant) {
-        self.silences = self.decayed(now) + 1000;
-        self.decayed_at = now;
+    fn delivered(&mut self, now: Instant, sample: Duration) {
+        let passed = now.saturating_since(self.delay_at).as_secs_f64();
+        let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
+        let weight = passed / (passed + memory).max(1e-9);
+        self.delay_at = now;
+        let mean = self.delay.unwrap_or(sample);
+        self.delay = Some(mean.mul_f64(1.0 - weight) + sample.mul_f64(weight));
     }
 }

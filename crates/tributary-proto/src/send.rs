@@ -275,6 +275,11 @@ impl SendBuffer {
         self.urgent.push_back(seq);
     }
 
+    /// Whether urgent segments are queued.
+    pub fn has_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
     /// The next urgent segment that still needs sending.
     pub fn next_urgent(&mut self) -> Option<DataSeq> {
         while let Some(&seq) = self.urgent.front() {

@@ -237,19 +237,20 @@ impl Subflow {
     }
 
     /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so
-    /// these are the oldest outstanding ones. Returns whether anything was new.
-    pub fn progress(&mut self, now: Instant, total: u64) -> bool {
+    /// these are the oldest outstanding ones. Returns how long
+    /// the newest of them took, when anything was new.
+    pub fn progress(&mut self, now: Instant, total: u64) -> Option<Duration> {
         let new = total.saturating_sub(self.progressed).min(self.outstanding.len() as u64);
         let mut newest = None;
         for done in self.outstanding.drain(..new as usize) {
             self.in_flight -= u64::from(done.bytes);
             newest = Some(done.sent_at);
         }
-        let Some(sent_at) = newest else { return false };
+        let sample = now.saturating_since(newest?);
         self.progressed += new;
         self.last_progress = now;
         self.recent.progress(now, self.delivered());
-        self.delay.sample(now, now.saturating_since(sent_at));
+        self.delay.sample(now, sample);
         if let Some(before) = self.busy_progress.replace(now) {
             let gap = now.saturating_since(before).min(GAP_CEILING);
             self.gap = (self.gap * 7 + gap) / 8;
@@ -257,7 +258,7 @@ impl Subflow {
         if self.outstanding.is_empty() {
             self.busy_progress = None;
         }
-        true
+        Some(sample)
     }
 
     /// Payload bytes that have arrived on it.

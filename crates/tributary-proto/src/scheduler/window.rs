@@ -61,15 +61,33 @@ impl TransmissionWindow {
         self.gaps.iter().map(|gap| gap.high - gap.low).sum()
     }
 
-    /// Takes the next segment for `subflow`, finding it a place when it has none.
+    /// Takes the next segment for `subflow`, finding it a place when it has none. The head belongs
+    /// to the forward subflow and the tail to the backward one, whoever worked there before.
     pub fn take(&mut self, subflow: SubflowId, role: Role) -> Option<DataSeq> {
         let owned = |gap: &Gap| gap.upward == Some(subflow) || gap.downward == Some(subflow);
-        let at = match self.gaps.iter().position(owned) {
-            Some(at) => at,
-            None => self.place(subflow, role)?,
+        let last = self.gaps.len().checked_sub(1)?;
+        let at = match role {
+            Role::Forward => {
+                if self.gaps[0].upward != Some(subflow) {
+                    self.release(subflow);
+                    self.gaps[0].upward = Some(subflow);
+                }
+                0
+            }
+            Role::Backward => {
+                if self.gaps[last].downward != Some(subflow) {
+                    self.release(subflow);
+                    self.gaps[last].downward = Some(subflow);
+                }
+                last
+            }
+            Role::Inside => match self.gaps.iter().position(owned) {
+                Some(at) => at,
+                None => self.split_largest(subflow),
+            },
         };
         let gap = &mut self.gaps[at];
-        let taken = if gap.upward == Some(subflow) {
+        let taken = if role != Role::Backward && gap.upward == Some(subflow) {
             gap.low += 1;
             gap.low - 1
         } else {
@@ -93,30 +111,19 @@ impl TransmissionWindow {
         }
     }
 
-    fn place(&mut self, subflow: SubflowId, role: Role) -> Option<usize> {
-        let free = match role {
-            Role::Forward => self.gaps.iter().position(|gap| gap.upward.is_none()),
-            Role::Backward => self.gaps.iter().rposition(|gap| gap.downward.is_none()),
-            Role::Inside => None,
-        };
-        if let Some(at) = free {
-            match role {
-                Role::Backward => self.gaps[at].downward = Some(subflow),
-                _ => self.gaps[at].upward = Some(subflow),
-            }
-            return Some(at);
-        }
-        let (at, largest) =
-            self.gaps.iter().copied().enumerate().max_by_key(|(_, gap)| gap.high - gap.low)?;
-        let middle = largest.low + (largest.high - largest.low) / 2;
-        if middle == largest.low {
-            // A single segment: whoever asks first has it.
+    /// Starts in the middle of the largest gap, going up; a single segment goes to who asks first.
+    fn split_largest(&mut self, subflow: SubflowId) -> usize {
+        let sizes = self.gaps.iter().enumerate().map(|(at, gap)| (gap.high - gap.low, at));
+        let (size, at) = sizes.max().expect("the caller saw a gap");
+        let whole = self.gaps[at];
+        let middle = whole.low + size / 2;
+        if middle == whole.low {
             self.gaps[at].upward = Some(subflow);
-            return Some(at);
+            return at;
         }
-        self.gaps[at] = Gap { high: middle, downward: None, ..largest };
-        self.gaps.insert(at + 1, Gap { low: middle, upward: Some(subflow), ..largest });
-        Some(at + 1)
+        self.gaps[at] = Gap { high: middle, downward: None, ..whole };
+        self.gaps.insert(at + 1, Gap { low: middle, upward: Some(subflow), ..whole });
+        at + 1
     }
 }
 

@@ -135,10 +135,9 @@ impl Session {
 
     fn progressed(&mut self, now: Instant, id: SubflowId, total: u64) {
         let Some(subflow) = self.subflows.get_mut(&id) else { return };
-        if !subflow.progress(now, total) {
-            return;
-        }
+        let Some(delay) = subflow.progress(now, total) else { return };
         let path = subflow.path;
+        self.paths.delivered(now, path, delay);
         if std::mem::take(&mut subflow.silent) {
             self.tell(Event::PathBack { path });
         }

@@ -57,6 +57,13 @@ impl Session {
         event
     }
 
+    /// Whether something is due at once that is worth a turn of the driver of its own: credit that the peer
+    /// may be waiting for, or segments that go ahead of others.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.ack_at == Some(Instant::ZERO) || self.send.has_urgent()
+    }
+
     /// When to call `handle_timeout` and drain although nothing happened.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -207,8 +214,12 @@ impl Session {
         self.views_stale = false;
         self.views.clear();
         self.views.extend(self.subflows.values().map(|s| s.view(now)));
-        // The most reliable path first: fewer silences, then the shorter round trip.
-        self.views.sort_by_key(|v| (self.paths.silences(now, v.path) / 1000, v.min_rtt, v.id));
+        // The most reliable path first: what it takes to deliver, blockages included, the present one too.
+        self.views.sort_by_cached_key(|view| {
+            let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);
+            let waiting = view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
+            (usual.max(waiting), view.id)
+        });
         for (rank, view) in self.views.iter_mut().enumerate() {
             view.rank = rank as u8;
         }
