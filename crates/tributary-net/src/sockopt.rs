@@ -120,6 +120,12 @@ pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     set_tcp(fd, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
+/// Received bytes below which the kernel does not call a socket readable (`SO_RCVLOWAT`).
+pub fn set_receive_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes.to_ne_bytes())
+}
+
 /// Sends small writes at once (`TCP_NODELAY`).
 pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_tcp(fd, libc::TCP_NODELAY, 1)

@@ -88,14 +88,11 @@ impl Stream {
         let shared = &self.handle.0;
         let mut state = shared.lock();
         let result = state.session.read(id);
+        if let Err(ReadError::Blocked) = result {
+            state.readers.insert(id, cx.waker().clone());
+        }
         // What reading freed is worth telling the peer only now and then; the session knows when.
-        let driver = match &result {
-            Err(ReadError::Blocked) => {
-                state.readers.insert(id, cx.waker().clone());
-                None
-            }
-            _ => state.driver.take(),
-        };
+        let driver = if state.session.is_urgent() { state.driver.take() } else { None };
         drop(state);
         if let Some(driver) = driver {
             driver.wake();

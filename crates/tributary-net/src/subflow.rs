@@ -18,7 +18,7 @@ use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
 use crate::handshake::Established;
 use crate::sockopt::{self, TcpInfo};
-use crate::tls::record::{Opener, Sealer};
+use crate::tls::record::{self, Opener, Sealer};
 
 /// Size of a receive block: one read call fills at most this much.
 const BLOCK: usize = 256 * 1024;
@@ -56,6 +56,10 @@ pub(crate) struct Subflow {
     /// Bytes of the queue's front already written.
     front: usize,
     target: usize,
+    /// Room found last; it can only have grown since, unless something was written.
+    room: Option<usize>,
+    /// The kernel was asked to report input only when a record is complete.
+    patient: bool,
     info_at: Option<Instant>,
     info: TcpInfo,
 }
@@ -76,6 +80,8 @@ impl Subflow {
             queued: 0,
             front: 0,
             target,
+            room: None,
+            patient: false,
             info_at: None,
             info: TcpInfo::default(),
         })
@@ -109,11 +115,23 @@ impl Subflow {
             opener.open(&mut self.block).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         let plain = self.block.split_to(opened.plaintext).freeze();
         self.block.advance(opened.consumed - opened.plaintext);
+        self.wait_for_record(plain.is_empty() && !opened.closed)?;
         if !plain.is_empty() {
             // An end in the same read is seen again as the end of the TCP stream.
             return Ok(Some(Input::Data(plain)));
         }
         Ok(opened.closed.then_some(Input::End))
+    }
+
+    /// On a slow path a record comes in many packets, and waking up for each is work for nothing: after a
+    /// wake-up that completed no record the kernel is told how much is missing.
+    fn wait_for_record(&mut self, fruitless: bool) -> io::Result<()> {
+        if !fruitless && !self.patient {
+            return Ok(());
+        }
+        let missing = if fruitless { record::missing(&self.block) } else { 0 };
+        self.patient = missing > 0;
+        sockopt::set_receive_lowat(self.stream.as_fd(), missing.max(1))
     }
 
     /// Makes the block worth reading into: a fresh one, or one whose bytes nobody holds any more.
@@ -139,6 +157,7 @@ impl Subflow {
 
     /// Queues bytes; nothing is written yet.
     pub(crate) fn push(&mut self, transmit: Transmit) {
+        self.room = None;
         match &mut self.security {
             Some((sealer, _)) => {
                 sealer.push(transmit.head.as_slice());
@@ -221,6 +240,16 @@ impl Subflow {
         if self.held() > 0 {
             return Ok(0); // `poll_flush` waits for the socket
         }
+        if let Some(room) = self.room {
+            return Ok(room);
+        }
+        let room = self.ask_room(cx)?;
+        // Zero left a wake-up behind, and is asked for again.
+        self.room = (room > 0).then_some(room);
+        Ok(room)
+    }
+
+    fn ask_room(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         let most = if self.security.is_some() { SEAL_AT_ONCE } else { usize::MAX };
         let unsent = sockopt::unsent(self.stream.as_fd())?;
         if unsent * 2 < self.target {
@@ -282,6 +311,7 @@ impl Subflow {
             && sockopt::set_notsent_lowat(self.stream.as_fd(), wanted as u32).is_ok()
         {
             self.target = wanted;
+            self.room = None;
         }
     }
 

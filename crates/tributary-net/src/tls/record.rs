@@ -184,6 +184,17 @@ pub(crate) struct Opened {
     pub closed: bool,
 }
 
+/// Bytes that the record at the beginning of `buffer` lacks; zero when its head is not complete.
+pub(crate) fn missing(buffer: &[u8]) -> usize {
+    match buffer {
+        [_, _, _, high, low, ..] => {
+            let end = HEAD + usize::from(u16::from_be_bytes([*high, *low]));
+            end.saturating_sub(buffer.len())
+        }
+        _ => 0,
+    }
+}
+
 /// Opens records where they lie.
 pub(crate) struct Opener {
     keys: Keys,

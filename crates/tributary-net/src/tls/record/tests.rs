@@ -68,3 +68,13 @@ fn an_orderly_end_is_seen() {
     assert!(opened.closed);
     assert_eq!(&wire[..opened.plaintext], b"last");
 }
+
+#[test]
+fn what_a_record_lacks_is_known_from_its_head() {
+    let (mut sealer, _) = pair();
+    let wire = sealed(&mut sealer, &[1; 1000]);
+    assert_eq!(missing(&wire[..4]), 0);
+    assert_eq!(missing(&wire[..5]), wire.len() - 5);
+    assert_eq!(missing(&wire[..wire.len() - 1]), 1);
+    assert_eq!(missing(&wire), 0);
+}
