@@ -46,14 +46,19 @@ fn pattern(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Writes `bytes` of the pattern and finishes.
-pub async fn send_pattern(stream: &mut Stream, bytes: u64) {
-    let mut at = 0;
-    while at < bytes {
-        let end = bytes.min(at + 100_000);
+/// Writes bytes `from..to` of the pattern.
+pub async fn write_pattern(stream: &mut Stream, from: u64, to: u64) {
+    let mut at = from;
+    while at < to {
+        let end = to.min(at + 100_000);
         stream.write_chunk(Bytes::from_iter((at..end).map(pattern))).await.unwrap();
         at = end;
     }
+}
+
+/// Writes `bytes` of the pattern and finishes.
+pub async fn send_pattern(stream: &mut Stream, bytes: u64) {
+    write_pattern(stream, 0, bytes).await;
     stream.finish().unwrap();
 }
 

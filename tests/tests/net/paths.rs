@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tributary_net::connect;
 use tributary_types::PathId;
 
-use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings};
+use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings, write_pattern};
 
 /// A relay that stops passing anything on, without closing, once `limit` bytes went through.
 async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::SocketAddr, Arc<Notify>) {
@@ -42,6 +42,15 @@ async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::Soc
     (address, died)
 }
 
+/// The future's output if it has one now.
+async fn ready_now<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| match std::pin::Pin::new(&mut future).poll(cx) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => std::task::Poll::Ready(None),
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_that_dies_without_a_word_loses_nothing() {
     in_time(async {
@@ -58,9 +67,17 @@ async fn a_path_that_dies_without_a_word_loses_nothing() {
                 check_pattern(&mut stream).await
             });
             let mut stream = session.open_stream(0).await.unwrap();
-            send_pattern(&mut stream, 60_000_000).await;
-            assert_eq!(receive.await.unwrap(), 60_000_000);
-            died.notified().await;
+            // Until the relay has died under data, and well beyond.
+            let dead = died.notified();
+            tokio::pin!(dead);
+            let mut sent = 0;
+            while ready_now(dead.as_mut()).await.is_none() {
+                write_pattern(&mut stream, sent, sent + 1_000_000).await;
+                sent += 1_000_000;
+            }
+            write_pattern(&mut stream, sent, sent + 20_000_000).await;
+            stream.finish().unwrap();
+            assert_eq!(receive.await.unwrap(), sent + 20_000_000);
         }
     })
     .await;
