@@ -4,9 +4,13 @@
 //! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs
 //! [`tributary_emu::isolate`] at the start of `main` and the hidden command `endpoint` in the program.
 
+pub mod bench;
 pub mod contestant;
+pub mod demo;
 pub mod endpoint;
+pub mod figures;
 mod kernel;
+pub mod machine;
 mod process;
 pub mod result;
 pub mod run;

@@ -53,7 +53,7 @@ pub struct RunResult {
     pub paths_up: usize,
     /// An MPTCP connection fell back to TCP: then it is no measurement of MPTCP.
     pub fallback: bool,
-    /// What the links delivered towards the client in each second, Mbit/s of IP packets, by path.
+    /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by path.
     pub links: BTreeMap<String, Vec<f64>>,
     /// The emulator's judgement.
     pub audit: AuditNote,
@@ -158,7 +158,7 @@ impl RunResult {
             session,
             paths_up: client.paths_up,
             fallback: client.fallback || server.fallback,
-            links: per_second_links(&network.links),
+            links: links(&network.links),
             audit: AuditNote::new(&network.audit),
             record: client.record,
         }
@@ -227,16 +227,17 @@ pub fn path_capacity_mbps(scenario: &Scenario, path: usize, from: f64, length: f
     size.as_bytes() as f64 * 8e-6 / length.max(1e-9)
 }
 
-fn per_second_links(samples: &[LinkSample]) -> BTreeMap<String, Vec<f64>> {
+fn links(samples: &[LinkSample]) -> BTreeMap<String, Vec<f64>> {
     let mut out: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let length = tributary_emu::SAMPLE_EVERY.as_secs_f64();
     for sample in samples.iter().filter(|sample| sample.direction == Direction::Down) {
-        // A sample is stamped with its end; the one that ends at 1.000 s belongs to second 0.
-        let second = (sample.seconds - 0.05).max(0.0) as usize;
-        let seconds = out.entry(sample.path.clone()).or_default();
-        if seconds.len() <= second {
-            seconds.resize(second + 1, 0.0);
-        }
-        seconds[second] += sample.delivered_bytes as f64 * 8e-6;
+        out.entry(sample.path.clone()).or_default().push(sample.delivered_bytes as f64 * 8e-6 / length);
     }
     out
+}
+
+/// Means of whole seconds of a series of 100 ms.
+#[must_use]
+pub fn seconds_of(tenths: &[f64]) -> Vec<f64> {
+    tenths.chunks_exact(10).filter_map(stats::mean).collect()
 }

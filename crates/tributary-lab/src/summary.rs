@@ -1,6 +1,6 @@
 //! One run in a few lines of text.
 
-use crate::result::RunResult;
+use crate::result::{RunResult, seconds_of};
 use crate::workload::Record;
 use std::fmt::Write as _;
 use tributary_report::stats;
@@ -27,8 +27,8 @@ pub fn of(result: &RunResult) -> String {
         line("every second", numbers(&goodput.per_second_mbps));
         line("links could", numbers(&goodput.capacity_per_second_mbps));
     }
-    for (path, seconds) in &result.links {
-        line(&format!("{path} carried"), numbers(seconds));
+    for (path, tenths) in &result.links {
+        line(&format!("{path} carried"), numbers(&seconds_of(tenths)));
     }
     if let Some(silence) = result.longest_silence_ms {
         line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));

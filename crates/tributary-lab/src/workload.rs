@@ -137,7 +137,7 @@ pub enum Content {
 
 impl Video {
     /// The ladder of the FBDT experiments, in Mbit/s: from below WiFi alone to all that both radios carry.
-    pub const LADDER: [u64; 8] = [10, 20, 30, 40, 60, 80, 105, 130];
+    pub const LADDER: [u64; 8] = [10, 20, 32, 45, 64, 85, 110, 140];
 
     /// The customary ladder without pictures.
     #[must_use]

@@ -1,6 +1,9 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Several radios, one immersive stream.
 #[derive(Debug, Parser)]
@@ -12,7 +15,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Demo(DemoArguments),
+    #[command(subcommand)]
+    Reproduce(Reproduce),
     Run(RunArguments),
+    Serve(ServeArguments),
+    Connect(ConnectArguments),
+    Keygen(KeygenArguments),
+    #[command(subcommand)]
+    Emu(Emu),
     /// One end of an experiment; started by the experiments themselves.
     #[command(hide = true)]
     Endpoint,
@@ -52,6 +63,9 @@ pub(crate) struct RunArguments {
     /// Rest between two objects in milliseconds
     #[arg(long, default_value_t = 50)]
     pub(crate) pause: u64,
+    /// Distance of the live player to the live edge, in milliseconds
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub(crate) start_up: u64,
     /// Seed of the scenario's randomness
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -83,4 +97,184 @@ pub(crate) struct QueueArguments {
     /// Queue of every link in milliseconds at its present rate
     #[arg(long)]
     pub(crate) queue_ms: Option<u64>,
+}
+
+/// Stream a 360° video over emulated radios: each alone, kernel MPTCP, fbdt-paper, fbdt; write a report.
+///
+/// About three minutes. Needs ffmpeg, and root or user namespaces. Without --video it takes the sample
+/// video where there is one, else a scene that the program renders itself.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary demo
+  tributary demo --video my-equirectangular.mp4 --scenario mobility
+  tributary demo --congestion bbr --seconds 60 --out report")]
+pub(crate) struct DemoArguments {
+    /// Equirectangular video file
+    #[arg(long)]
+    pub(crate) video: Option<PathBuf>,
+    /// Accept a video whose picture is not twice as wide as high
+    #[arg(long)]
+    pub(crate) any_aspect: bool,
+    /// Scenario: a name (see `tributary emu list`) or a .toml file
+    #[arg(long, default_value = "blackout")]
+    pub(crate) scenario: String,
+    /// Seconds each transport is measured: two fifths bulk, the rest live video
+    #[arg(long, default_value_t = 27, value_parser = clap::value_parser!(u32).range(6..=3600))]
+    pub(crate) seconds: u32,
+    /// Congestion control of every socket of both ends
+    #[arg(long, default_value = "cubic")]
+    pub(crate) congestion: String,
+    /// Seed of the scenario's randomness
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Directory for the report (demo.html, demo.json, demo.svg)
+    #[arg(long, default_value = "tributary-demo")]
+    pub(crate) out: PathBuf,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Repeat a paper's experiments and judge its claims.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Reproduce {
+    Fbdt(FbdtArguments),
+}
+
+/// FBDT's two experiments at a tenth of the paper's rates, on real sockets.
+///
+/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary reproduce fbdt --quick
+  tributary reproduce fbdt --quick --json
+  tributary reproduce fbdt --congestion both --seeds 3 --rtt 20 --queue-ms 20")]
+pub(crate) struct FbdtArguments {
+    /// One seed, short runs, the most telling cells: within ten minutes
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// cubic, bbr or both; --quick alone runs cubic everywhere and bbr in mobility and blackout
+    #[arg(long, value_parser = ["cubic", "bbr", "both"])]
+    pub(crate) congestion: Option<String>,
+    /// Seeds a cell is run with; medians are reported
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) seeds: Option<u32>,
+    /// Seconds of each run
+    #[arg(long, value_parser = clap::value_parser!(u32).range(4..=3600))]
+    pub(crate) seconds: Option<u32>,
+    /// Base RTT in milliseconds
+    #[arg(long, default_value_t = 5)]
+    pub(crate) rtt: u64,
+    #[command(flatten)]
+    pub(crate) queue: QueueArguments,
+    /// Directory for the report (fbdt.html, fbdt.json, fbdt.md)
+    #[arg(long, default_value = "tributary-reproduction")]
+    pub(crate) out: PathBuf,
+    /// Print the tables as Markdown, as the documentation has them
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Print one JSON object instead of the tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What both ends of the proxy have.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArguments {
+    /// Key file, the same at both ends (see `tributary keygen`)
+    #[arg(long)]
+    pub(crate) key: PathBuf,
+    /// Scheduler of what this end sends
+    #[arg(long, default_value = "fbdt")]
+    pub(crate) scheduler: String,
+    /// Congestion control of every subflow; without it the system's
+    #[arg(long)]
+    pub(crate) congestion: Option<String>,
+    /// Neither secret nor protected; for experiments, at both ends or none
+    #[arg(long)]
+    pub(crate) plaintext: bool,
+}
+
+/// Server end of the proxy: accept sessions and forward each stream to one TCP address.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key")]
+pub(crate) struct ServeArguments {
+    /// Address to accept subflows on; repeatable
+    #[arg(long, required = true, num_args = 1..)]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Where to forward: HOST:PORT
+    #[arg(long)]
+    pub(crate) forward: String,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+    /// Print what it listens on as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Client end of the proxy: one session over several paths, for every TCP connection to a local address.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary connect --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
+      --listen 127.0.0.1:8080 --key tributary.key")]
+pub(crate) struct ConnectArguments {
+    /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable, one for each radio
+    #[arg(long = "path", required = true)]
+    pub(crate) paths: Vec<String>,
+    /// Address for applications to connect to
+    #[arg(long)]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+    /// Write the session's events to this file, one JSON object a line
+    #[arg(long)]
+    pub(crate) json_events: Option<PathBuf>,
+    /// Print what it listens on as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a fresh key; keep it in a file that only its owner can read.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  (umask 077; tributary keygen > tributary.key)")]
+pub(crate) struct KeygenArguments {
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The network emulator.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Emu {
+    Run(EmuRunArguments),
+    List(EmuListArguments),
+}
+
+/// Run a command on the client of an emulated network; its exit code becomes this one's.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary emu run mobility -- bash
+  tributary emu run blackout --server 'iperf3 -s -1' -- iperf3 -c 10.77.2.1 -R")]
+pub(crate) struct EmuRunArguments {
+    /// Scenario: a name or a .toml file
+    pub(crate) scenario: String,
+    /// Shell command for the server, ended when the client's command ends
+    #[arg(long)]
+    pub(crate) server: Option<String>,
+    /// Print the emulator's audit as one JSON object on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The client's command and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// List the scenarios that come with the program.
+#[derive(Debug, Args)]
+pub(crate) struct EmuListArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

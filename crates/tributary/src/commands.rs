@@ -1,19 +1,41 @@
 //! What each command does: configuration in, a library call, its result out.
 
+mod demo;
+mod emulate;
 mod measure;
+mod output;
+mod proxy;
+mod reproduce;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Emu, KeygenArguments, Reproduce};
 use anyhow::Result;
 use std::process::ExitCode;
 
 /// Runs the command. Isolation must come before any thread, so each command that emulates begins with it.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Reproduce(Reproduce::Fbdt(arguments)) => reproduce::fbdt(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
+        Command::Serve(arguments) => proxy::serve(arguments),
+        Command::Connect(arguments) => proxy::connect(arguments),
+        Command::Keygen(arguments) => keygen(&arguments),
+        Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
+        Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
         // The failure has already gone to the experiment that started the endpoint.
         Command::Endpoint => Ok(match tributary_lab::endpoint::run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::from(1),
         }),
     }
+}
+
+fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
+    let line = tributary_net::Key::generate()?.to_line();
+    if arguments.json {
+        output::line(&serde_json::json!({ "key": line }).to_string())?;
+    } else {
+        output::line(&line)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

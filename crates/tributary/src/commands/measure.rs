@@ -56,7 +56,7 @@ fn workload(arguments: &RunArguments) -> Workload {
             pause_ms: arguments.pause,
             limit: seconds,
         },
-        "live" => Workload::Live { gops: arguments.seconds, start_up_ms: 1000 },
+        "live" => Workload::Live { gops: arguments.seconds, start_up_ms: arguments.start_up },
         _ => Workload::Bulk { seconds },
     }
 }

@@ -1,0 +1,135 @@
+//! Benchmarks: each prints the ratio with its peer, measured in the same run.
+//!
+//! A benchmark is a `Plan` with defaults, a function that carries it out, and a report that is data
+//! (`Serialize`) and tables. Contestants take turns, so that a busy moment of the machine meets all of
+//! them, and figures are medians. Nothing here judges by a clock in a test. Call
+//! [`tributary_emu::isolate`] first; the program must have the hidden command `bench end`
+//! ([`end::run`]). The benchmarks of the emulator itself are in [`tributary_emu::bench`].
+
+pub mod emulator;
+pub mod end;
+pub mod idle;
+pub mod memory;
+pub mod objects;
+mod process;
+pub mod unshaped;
+
+use crate::run::LabError;
+use core::time::Duration;
+use std::io;
+use thiserror::Error;
+use tributary_emu::NetworkError;
+use tributary_report::{Cell, stats};
+
+/// Hears what a benchmark begins with.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// Why a benchmark gave no result.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// The network could not be started.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A cell of an experiment failed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A scenario.
+    #[error(transparent)]
+    Scenario(#[from] tributary_link::ScenarioError),
+    /// A measurement of the emulator failed.
+    #[error(transparent)]
+    Emulator(#[from] tributary_emu::bench::BenchError),
+    /// A program of the benchmark could not be run.
+    #[error("`{program}`: {reason}")]
+    Program {
+        /// Its name, with arguments.
+        program: String,
+        /// Why.
+        reason: String,
+    },
+    /// One end of a transfer failed.
+    #[error("the {side} of {carrier}: {reason}")]
+    End {
+        /// `sink` or `source`.
+        side: &'static str,
+        /// What carried the bytes.
+        carrier: &'static str,
+        /// Its words.
+        reason: String,
+    },
+    /// A setting outside its range.
+    #[error("`{name}` is {value}; it must be from {least} to {most}")]
+    OutOfRange {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// Smallest allowed.
+        least: f64,
+        /// Largest allowed.
+        most: f64,
+    },
+}
+
+/// Checks one setting.
+fn within(name: &'static str, value: f64, range: core::ops::RangeInclusive<f64>) -> Result<(), BenchError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(BenchError::OutOfRange { name, value, least: *range.start(), most: *range.end() })
+}
+
+/// Median of the samples; not a number when there are none.
+fn median(samples: &[f64]) -> f64 {
+    stats::median(samples).unwrap_or(f64::NAN)
+}
+
+/// Median of the ratios of each round: drift of the machine between rounds cancels.
+fn paired_ratio(ours: &[f64], peers: &[f64]) -> f64 {
+    let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
+    median(&ratios)
+}
+
+/// A ratio and whether it is as wanted.
+fn judged(value: f64, decimals: usize, good: bool) -> Cell {
+    let cell = Cell::number(value, decimals);
+    if good { cell.good() } else { cell.bad() }
+}
+
+/// In words, for readers without colours.
+fn verdict(good: bool) -> Cell {
+    if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
+}
+
+/// Processor time of this process so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// This program.
+fn own_program() -> Result<std::path::PathBuf, BenchError> {
+    let failed =
+        |error: io::Error| BenchError::Program { program: "tributary".to_owned(), reason: error.to_string() };
+    std::env::current_exe().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drift_of_the_machine_cancels_in_paired_ratios() {
+        // The second round was twice as fast for both, the third had an outlier.
+        assert_eq!(paired_ratio(&[10.0, 20.0, 3.0], &[8.0, 16.0, 8.0]), 1.25);
+        assert!(paired_ratio(&[], &[]).is_nan());
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let error = within("rounds", 0.0, 1.0..=99.0).unwrap_err().to_string();
+        assert_eq!(error, "`rounds` is 0; it must be from 1 to 99");
+        assert!(within("rounds", 5.0, 1.0..=99.0).is_ok());
+        assert!(within("seconds", f64::NAN, 1.0..=99.0).is_err());
+    }
+}

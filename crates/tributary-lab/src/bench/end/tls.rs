@@ -1,0 +1,100 @@
+//! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. The same
+//! library, provider and cipher suite, so that the comparison is one of plumbing.
+
+use super::{CONGESTION, Carrier, EndPlan, EndResult, Meter, Outcome, PIECE, Until, kernel};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// The cipher that sessions prefer, and no other.
+fn provider() -> CryptoProvider {
+    CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() }
+}
+
+pub(super) async fn sink(addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
+    let made = rcgen::generate_simple_self_signed(vec!["bench".to_owned()])?;
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(provider().into())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)?;
+    let socket = kernel::listen(Carrier::Rustls, addresses)?;
+    socket.set_nonblocking(true)?;
+    let stream = TcpListener::from_std(socket.into())?.accept().await?.0;
+    tributary_net::sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
+    let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
+    let mut buffer = vec![0; PIECE];
+    let mut meter = Meter::new(Until::Seconds(0.0));
+    while let n @ 1.. = stream.read(&mut buffer).await? {
+        meter.add(n);
+    }
+    Ok(meter.finish(1))
+}
+
+pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
+    let config = ClientConfig::builder_with_provider(provider().into())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
+        .with_no_client_auth();
+    let socket = kernel::connect(Carrier::Rustls, paths)?;
+    socket.set_nonblocking(true)?;
+    let stream = TcpStream::from_std(socket.into())?;
+    let name = ServerName::try_from("bench")?;
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let buffer = vec![1; PIECE];
+    let mut meter = Meter::new(plan.until);
+    meter.begin();
+    while !meter.is_over() {
+        meter.add(stream.write(&buffer).await?);
+    }
+    stream.shutdown().await?;
+    Ok(meter.finish(1))
+}
+
+/// Both ends are this program on one machine; whose certificate it is does not matter here.
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

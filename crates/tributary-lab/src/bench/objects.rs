@@ -1,0 +1,299 @@
+//! Small objects on a warm connection through emulated links: how long each takes, beside the radios alone
+//! and kernel MPTCP.
+//!
+//! Steady links are judged by the median against the faster radio alone, blockages by the 99th
+//! percentile against WiFi alone, which has none.
+
+use super::{BenchError, Progress, judged, median, verdict, within};
+use crate::contestant::Contestant;
+use crate::run::{Cell as Run, run as measure};
+use crate::workload::{Record, Workload};
+use core::time::Duration;
+use serde::Serialize;
+use tributary_link::Scenario;
+use tributary_report::{Cell, Column, Table, stats};
+
+const KIB_100: u64 = 100 << 10;
+const MIB: u64 = 1 << 20;
+/// Rest between an answer and the next request.
+const PAUSE_MS: u64 = 50;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds; in each every transport has its turn, with a seed of its own.
+    pub rounds: u32,
+    /// Objects of each transport in each round.
+    pub count: u32,
+    /// Congestion control of all.
+    pub congestion: String,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 3, count: 100, congestion: "cubic".to_owned() }
+    }
+}
+
+/// Base RTT of the radios.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaseRtt {
+    /// The same of both, in milliseconds.
+    Both(u64),
+    /// WiFi 5 ms, WiGig 20 ms: the faster radio is the farther one.
+    FarWigig,
+}
+
+impl BaseRtt {
+    fn label(self) -> String {
+        match self {
+            Self::Both(0) => "bare link".to_owned(),
+            Self::Both(millis) => format!("{millis} ms"),
+            Self::FarWigig => "WiFi 5, WiGig 20 ms".to_owned(),
+        }
+    }
+
+    fn apply(self, scenario: Scenario) -> Scenario {
+        match self {
+            Self::Both(millis) => scenario.with_rtt(Duration::from_millis(millis)),
+            Self::FarWigig => {
+                let mut scenario = scenario.with_rtt(Duration::from_millis(5));
+                for path in scenario.paths.iter_mut().filter(|path| path.name == "wigig") {
+                    for link in [&mut path.down, &mut path.up] {
+                        link.delay.base += Duration::from_micros(7_500);
+                    }
+                }
+                scenario
+            }
+        }
+    }
+}
+
+/// What the session is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// Median over the median of the faster radio alone.
+    MedianToFaster,
+    /// 99th percentile over that of WiFi alone.
+    P99ToWifi,
+}
+
+/// One row of the benchmark.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Condition {
+    /// Scenario.
+    pub scenario: &'static str,
+    /// Base RTT.
+    pub rtt: BaseRtt,
+    /// Bytes of each object.
+    pub size: u64,
+    /// What counts.
+    pub mark: Mark,
+    /// The most that the ratio may be.
+    pub at_most: f64,
+}
+
+/// All of them.
+#[must_use]
+pub fn conditions() -> Vec<Condition> {
+    let rtts = [BaseRtt::Both(0), BaseRtt::Both(5), BaseRtt::Both(20), BaseRtt::FarWigig];
+    let mut all = Vec::new();
+    for (size, at_most) in [(KIB_100, 1.2), (MIB, 0.9)] {
+        let steady = |rtt| Condition { scenario: "los", rtt, size, mark: Mark::MedianToFaster, at_most };
+        all.extend(rtts.map(steady));
+    }
+    for scenario in ["blackout", "mobility"] {
+        let blocked = |rtt| Condition { scenario, rtt, size: KIB_100, mark: Mark::P99ToWifi, at_most: 1.1 };
+        all.extend([BaseRtt::Both(5), BaseRtt::Both(20)].map(blocked));
+    }
+    all
+}
+
+/// Times of one transport, all rounds together.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Times {
+    /// Transport.
+    pub transport: String,
+    /// Of each object, in milliseconds.
+    pub completion_ms: Vec<f64>,
+    /// Objects that did not finish in time.
+    pub unfinished: u32,
+    /// Rounds whose network was not what was asked for, by the emulator's audit.
+    pub invalid: u32,
+}
+
+impl Times {
+    fn median(&self) -> f64 {
+        median(&self.completion_ms)
+    }
+
+    /// Unfinished objects count as endless.
+    fn p99(&self) -> f64 {
+        let all = self.completion_ms.len() + self.unfinished as usize;
+        if f64::from(self.unfinished) > all as f64 * 0.01 {
+            return f64::INFINITY;
+        }
+        stats::percentile(&self.completion_ms, 99.0).unwrap_or(f64::NAN)
+    }
+}
+
+/// One condition measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The condition.
+    pub condition: Condition,
+    /// Every transport: the radios alone, kernel MPTCP, the session.
+    pub times: Vec<Times>,
+    /// The session's figure over its mark's.
+    pub ratio: f64,
+    /// The same of kernel MPTCP.
+    pub mptcp_ratio: f64,
+    /// Whether the ratio is low enough.
+    pub holds: bool,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Congestion control.
+    pub congestion: String,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// Measures every condition.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
+    within("count", f64::from(plan.count), 10.0..=10_000.0)?;
+    let rows = conditions().into_iter().map(|condition| row(plan, condition, progress));
+    Ok(Report { congestion: plan.congestion.clone(), rows: rows.collect::<Result<_, _>>()? })
+}
+
+fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row, BenchError> {
+    let names = ["wifi", "wigig", "mptcp", "fbdt"];
+    let mut times = names.map(|name| Times { transport: name.to_owned(), ..Times::default() });
+    for round in 1..=plan.rounds {
+        for times in &mut times {
+            let (scenario, rtt) = (condition.scenario, condition.rtt.label());
+            progress(&format!(
+                "{} KiB, {scenario}, {rtt}, {}, round {round} of {}",
+                condition.size >> 10,
+                times.transport,
+                plan.rounds
+            ));
+            one(plan, condition, u64::from(round), times)?;
+        }
+    }
+    let of = |name: &str| times.iter().find(|t| t.transport == name).expect("all were measured");
+    let base = match condition.mark {
+        Mark::MedianToFaster => of("wifi").median().min(of("wigig").median()),
+        Mark::P99ToWifi => of("wifi").p99(),
+    };
+    let figure = |name| match condition.mark {
+        Mark::MedianToFaster => of(name).median() / base,
+        Mark::P99ToWifi => of(name).p99() / base,
+    };
+    let (ratio, mptcp_ratio) = (figure("fbdt"), figure("mptcp"));
+    Ok(Row { condition, ratio, mptcp_ratio, holds: ratio <= condition.at_most, times: times.into() })
+}
+
+fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
+    let scenario = condition.rtt.apply(Scenario::builtin(condition.scenario)?.with_seed(seed));
+    let contestant = Contestant::find(&times.transport, &scenario).expect("paths of every built-in scenario");
+    // A radio that is blocked half of the time may take a second for each; others far less.
+    let limit = f64::from(plan.count) * 0.5 + 5.0;
+    let workload = Workload::Object { size: condition.size, count: plan.count, pause_ms: PAUSE_MS, limit };
+    let result = measure(&Run::new(&scenario, &contestant, &plan.congestion, &workload))?;
+    times.invalid += u32::from(!result.audit.valid);
+    if let Record::Object(record) = result.record {
+        times.completion_ms.extend(record.completion_ms);
+        times.unfinished += record.unfinished;
+    }
+    Ok(())
+}
+
+impl Report {
+    /// For people: one table for each mark.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let steady = "Objects, steady links: median time of each, ratio to the faster radio alone";
+        let blocked = "Objects under blockage: 99th percentile of the time of each, ratio to WiFi alone";
+        vec![self.table(steady, Mark::MedianToFaster), self.table(blocked, Mark::P99ToWifi)]
+    }
+
+    fn table(&self, title: &str, mark: Mark) -> Table {
+        let mut table = Table::new(&format!("{title}; {}", self.congestion)).columns([
+            Column::left("object"),
+            Column::left("scenario"),
+            Column::left("base RTT"),
+            Column::right("WiFi").unit("ms"),
+            Column::right("WiGig").unit("ms"),
+            Column::right("kernel MPTCP").unit("ms"),
+            Column::right("fbdt").unit("ms"),
+            Column::right("MPTCP ratio"),
+            Column::right("fbdt ratio"),
+            Column::right("wanted"),
+            Column::left(""),
+        ]);
+        for row in self.rows.iter().filter(|row| row.condition.mark == mark) {
+            let condition = &row.condition;
+            let mut cells = vec![
+                Cell::text(&format!("{} KiB", condition.size >> 10)),
+                Cell::text(condition.scenario),
+                Cell::text(&condition.rtt.label()),
+            ];
+            cells.extend(row.times.iter().map(|times| match mark {
+                Mark::MedianToFaster => Cell::number(times.median(), 1),
+                Mark::P99ToWifi => Cell::number(times.p99(), 1),
+            }));
+            let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
+            cells.extend([
+                Cell::number(row.mptcp_ratio, 2),
+                judged(row.ratio, 2, row.holds),
+                Cell::text(&format!("≤ {}", condition.at_most)),
+                if invalid > 0 { Cell::text("audit invalid").bad() } else { verdict(row.holds) },
+            ]);
+            table.push(cells);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_is_a_scenario_with_both_radios() {
+        for condition in conditions() {
+            let scenario = condition.rtt.apply(Scenario::builtin(condition.scenario).unwrap());
+            scenario.check().unwrap();
+            assert!(scenario.path("wifi").is_some() && scenario.path("wigig").is_some());
+        }
+        let far = BaseRtt::FarWigig.apply(Scenario::builtin("los").unwrap());
+        let near = Scenario::builtin("los").unwrap();
+        let delay = |s: &Scenario| s.path("wigig").unwrap().1.down.delay.base;
+        assert_eq!(delay(&far) - delay(&near), Duration::from_micros(7_500));
+    }
+
+    #[test]
+    fn unfinished_objects_have_no_percentile() {
+        let mut times = Times { completion_ms: vec![5.0; 100], ..Times::default() };
+        assert_eq!(times.p99(), 5.0);
+        times.unfinished = 3;
+        assert!(times.p99().is_infinite());
+        assert_eq!(times.median(), 5.0);
+    }
+
+    #[test]
+    fn too_few_objects_are_refused() {
+        let plan = Plan { count: 1, ..Plan::default() };
+        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("`count` is 1"), "{error}");
+    }
+}

@@ -1,0 +1,185 @@
+//! Unshaped throughput: two veth paths, each end on one thread, cubic. Sessions beside kernel MPTCP, one
+//! TCP connection, and one TLS-over-TCP connection of the same library.
+
+use super::end::{Carrier, Until};
+use super::process::{Transfer, prepare_mptcp};
+use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use serde::Serialize;
+use tributary_emu::{Side, VethNetwork};
+use tributary_report::{Cell, Column, Table};
+
+/// Paths between the namespaces.
+const PATHS: usize = 2;
+/// In the order of a round.
+const CARRIERS: [Carrier; 5] =
+    [Carrier::Tcp, Carrier::Mptcp, Carrier::Plaintext, Carrier::Rustls, Carrier::Tls];
+/// A plaintext session must reach this share of kernel MPTCP.
+const PLAINTEXT_MARK: f64 = 1.0;
+/// A session with TLS must reach this share of one TLS-over-TCP connection.
+const TLS_MARK: f64 = 0.9;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds; in each every carrier has its turn.
+    pub rounds: u32,
+    /// Seconds of each transfer.
+    pub seconds: f64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 7, seconds: 4.0 }
+    }
+}
+
+/// One carrier.
+#[derive(Clone, Debug, Serialize)]
+pub struct CarrierReport {
+    /// Which.
+    pub carrier: Carrier,
+    /// Goodput of each round at the sink, Gbit/s.
+    pub gbps: Vec<f64>,
+    /// Processor seconds for each gigabyte, of the source, in each round.
+    pub source_cpu_per_gb: Vec<f64>,
+    /// The same of the sink.
+    pub sink_cpu_per_gb: Vec<f64>,
+    /// Subflows in use.
+    pub subflows: usize,
+}
+
+/// A ratio between two carriers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Ours.
+    pub ours: Carrier,
+    /// Its peer.
+    pub peer: Carrier,
+    /// Median over the rounds of our goodput over the peer's.
+    pub ratio: f64,
+    /// The same of processor seconds for each gigabyte, both ends together.
+    pub cpu_ratio: f64,
+    /// Wanted.
+    pub at_least: f64,
+    /// Whether it is so.
+    pub holds: bool,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Every carrier.
+    pub carriers: Vec<CarrierReport>,
+    /// The comparisons with a mark.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 1.0..=1000.0)?;
+    within("seconds", plan.seconds, 0.5..=600.0)?;
+    let empty = |carrier| CarrierReport {
+        carrier,
+        gbps: Vec::new(),
+        source_cpu_per_gb: Vec::new(),
+        sink_cpu_per_gb: Vec::new(),
+        subflows: 0,
+    };
+    let mut carriers = CARRIERS.map(empty);
+    for round in 1..=plan.rounds {
+        for report in &mut carriers {
+            progress(&format!("{}, round {round} of {}", report.carrier.label(), plan.rounds));
+            one(report, plan.seconds)?;
+        }
+    }
+    let comparisons = vec![
+        compare(&carriers, (Carrier::Plaintext, Carrier::Mptcp), PLAINTEXT_MARK),
+        compare(&carriers, (Carrier::Tls, Carrier::Rustls), TLS_MARK),
+    ];
+    Ok(Report { carriers: carriers.into(), comparisons })
+}
+
+/// One transfer in namespaces of its own.
+fn one(report: &mut CarrierReport, seconds: f64) -> Result<(), BenchError> {
+    let network = VethNetwork::create(PATHS)?;
+    if report.carrier == Carrier::Mptcp {
+        prepare_mptcp(&network)?;
+    }
+    let command = |side: Side, program: &std::path::Path| network.command(side, program);
+    let until = Until::Seconds(seconds);
+    let transfer = Transfer { command: &command, paths: PATHS, carrier: report.carrier, until, window: None };
+    let (source, sink) = transfer.run()?;
+    let gigabytes = sink.bytes as f64 / 1e9;
+    report.gbps.push(gigabytes * 8.0 / sink.seconds);
+    report.source_cpu_per_gb.push(source.cpu_seconds / gigabytes);
+    report.sink_cpu_per_gb.push(sink.cpu_seconds / gigabytes);
+    report.subflows = source.subflows;
+    Ok(())
+}
+
+fn compare(carriers: &[CarrierReport], (ours, peer): (Carrier, Carrier), at_least: f64) -> Comparison {
+    let of = |carrier| carriers.iter().find(|c| c.carrier == carrier).expect("every carrier was measured");
+    let (our, their) = (of(ours), of(peer));
+    let ratio = paired_ratio(&our.gbps, &their.gbps);
+    let cpu_ratio = paired_ratio(&our.cpu_per_gb(), &their.cpu_per_gb());
+    Comparison { ours, peer, ratio, cpu_ratio, at_least, holds: ratio >= at_least }
+}
+
+impl CarrierReport {
+    /// Of both ends, in each round.
+    fn cpu_per_gb(&self) -> Vec<f64> {
+        self.source_cpu_per_gb.iter().zip(&self.sink_cpu_per_gb).map(|(a, b)| a + b).collect()
+    }
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let mut speeds = Table::new("Unshaped, two veth paths, cubic; medians").columns([
+            Column::left("carrier"),
+            Column::right("subflows"),
+            Column::right("goodput").unit("Gbit/s"),
+            Column::right("least"),
+            Column::right("most"),
+            Column::right("CPU source").unit("s/GB"),
+            Column::right("CPU sink").unit("s/GB"),
+            Column::right("both").unit("s/GB"),
+        ]);
+        for c in &self.carriers {
+            let [least, most] = [tributary_report::stats::minimum, tributary_report::stats::maximum];
+            speeds.push([
+                Cell::text(c.carrier.label()),
+                Cell::number(c.subflows as f64, 0),
+                Cell::number(median(&c.gbps), 2).strong(),
+                Cell::optional_number(least(&c.gbps), 2),
+                Cell::optional_number(most(&c.gbps), 2),
+                Cell::number(median(&c.source_cpu_per_gb), 3),
+                Cell::number(median(&c.sink_cpu_per_gb), 3),
+                Cell::number(median(&c.cpu_per_gb()), 3),
+            ]);
+        }
+        let mut ratios = Table::new("Ratios, median of the rounds' own").columns([
+            Column::left("session"),
+            Column::left("peer"),
+            Column::right("goodput ratio"),
+            Column::right("wanted"),
+            Column::right("CPU ratio"),
+            Column::left(""),
+        ]);
+        for c in &self.comparisons {
+            ratios.push([
+                Cell::text(c.ours.label()),
+                Cell::text(c.peer.label()),
+                judged(c.ratio, 2, c.holds),
+                Cell::text(&format!("≥ {:.1}", c.at_least)),
+                Cell::number(c.cpu_ratio, 2),
+                verdict(c.holds),
+            ]);
+        }
+        vec![speeds, ratios]
+    }
+}

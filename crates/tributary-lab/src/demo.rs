@@ -1,0 +1,144 @@
+//! The demo: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and
+//! `fbdt`, through the same emulated trace. Measures and describes; the caller writes the files.
+
+mod outcome;
+mod page;
+mod stills;
+
+use crate::contestant::{Contestant, UnknownContestant};
+use crate::machine;
+use crate::run::{Cell, LabError, run as measure};
+use crate::workload::{Content, Video, Workload};
+use core::time::Duration;
+pub use outcome::{Outcome, Transport};
+use std::path::PathBuf;
+use std::time::Instant;
+use thiserror::Error;
+use tributary_link::Scenario;
+use tributary_stream::LadderError;
+
+/// Distance of the player to the live edge.
+const START_UP: Duration = Duration::from_secs(1);
+/// Seconds of distinct video; it repeats.
+const DISTINCT: u32 = 4;
+/// Width to which the video is scaled.
+const WIDTH: u32 = 2048;
+
+/// What to demonstrate.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The network.
+    pub scenario: Scenario,
+    /// The video; `None` is the rendered scene.
+    pub video: Option<PathBuf>,
+    /// Whether a video that is not equirectangular is accepted.
+    pub any_aspect: bool,
+    /// Seconds a transport is measured: two fifths bulk, the rest live.
+    pub seconds: u32,
+    /// Congestion control of every socket.
+    pub congestion: String,
+    /// Where encoded videos are kept.
+    pub cache: PathBuf,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// Why there is no demo.
+#[derive(Debug, Error)]
+pub enum DemoError {
+    /// No video.
+    #[error(transparent)]
+    Ladder(#[from] LadderError),
+    /// A run failed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A scheduler is missing from the registry.
+    #[error(transparent)]
+    Contestant(#[from] UnknownContestant),
+}
+
+/// How far it is: share of the whole, 0 to 1, and what is being done.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
+
+impl Settings {
+    /// Seconds of bulk and GoPs of live video for each transport.
+    #[must_use]
+    pub fn split(&self) -> (u32, u32) {
+        let bulk = (self.seconds * 2 / 5).max(3);
+        (bulk, self.seconds.saturating_sub(bulk).max(3))
+    }
+
+    fn encoded(&self) -> Video {
+        Video {
+            content: Content::Encoded {
+                file: self.video.clone(),
+                seconds: DISTINCT,
+                width: Some(WIDTH),
+                any_aspect: self.any_aspect,
+                cache: self.cache.clone(),
+            },
+            ..Video::synthetic()
+        }
+    }
+}
+
+/// Runs it all.
+///
+/// # Errors
+/// [`DemoError`]; a transport that performs badly is a result.
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoError> {
+    let began = Instant::now();
+    let video = settings.encoded();
+    let contestants = contestants(&settings.scenario)?;
+    let share = 0.12; // of the time, roughly, goes into a first encoding
+    video.build(&mut |part| progress(part * share, "encoding the video"))?;
+    let (bulk_seconds, gops) = settings.split();
+    let mut transports = Vec::new();
+    let step = (1.0 - share) / contestants.len() as f64;
+    for (index, contestant) in contestants.iter().enumerate() {
+        let before = share + step * index as f64;
+        let label = contestant.label();
+        progress(before, &format!("{label}: bulk, {bulk_seconds} s"));
+        let bulk = Workload::Bulk { seconds: f64::from(bulk_seconds) };
+        let bulk = measure(&Cell::new(&settings.scenario, contestant, &settings.congestion, &bulk))?;
+        progress(before + step * 0.4, &format!("{label}: live video, {gops} s"));
+        let live = Workload::Live { gops, start_up_ms: START_UP.as_millis() as u64 };
+        let mut cell = Cell::new(&settings.scenario, contestant, &settings.congestion, &live);
+        cell.video = Some(video.clone());
+        transports.push(Transport { label, bulk, live: measure(&cell)? });
+    }
+    let mut info = machine::run_info(&settings.command);
+    info.seconds = Some(began.elapsed().as_secs_f64());
+    info.seeds = vec![settings.scenario.seed];
+    info.congestion = format!("{}, asserted on both ends of every transport", settings.congestion);
+    let runs = transports.iter().flat_map(|t| [&t.bulk, &t.live]);
+    info.audit = Some(machine::audit(runs));
+    let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
+    set("scenario", format!("{}: {}", settings.scenario.name, settings.scenario.description));
+    set("base RTT", format!("{} ms", settings.scenario.rtt.as_secs_f64() * 1e3));
+    set("video", settings.video.as_ref().map_or("rendered scene".to_owned(), |v| file_name(v)));
+    set("each transport", format!("{bulk_seconds} s of bulk, then {gops} GoPs of one second, live"));
+    set("ladder", format!("{:?} Mbit/s", Video::LADDER));
+    progress(1.0, "writing the report");
+    Ok(Outcome::new(settings.scenario.clone(), transports, info))
+}
+
+/// Every radio alone, kernel MPTCP, the published mode, the product.
+fn contestants(scenario: &Scenario) -> Result<Vec<Contestant>, UnknownContestant> {
+    let radios = scenario.paths.iter().map(|path| path.name.as_str());
+    radios.chain(["mptcp", "fbdt-paper", "fbdt"]).map(|name| Contestant::find(name, scenario)).collect()
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The report as one HTML file; takes its pictures from the cached video.
+///
+/// # Errors
+/// [`LadderError`] when the pictures cannot be decoded.
+pub fn page(settings: &Settings, outcome: &Outcome) -> Result<String, LadderError> {
+    let ladder = settings.encoded().build(&mut |_| ())?;
+    let stills = stills::worst_second(outcome, &ladder)?;
+    Ok(page::render(outcome, &stills))
+}

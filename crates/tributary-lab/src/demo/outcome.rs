@@ -1,0 +1,158 @@
+//! What a demo measured, and the sentences and tables that follow from it.
+
+use crate::result::RunResult;
+use crate::workload::Record;
+use serde::Serialize;
+use tributary_link::Scenario;
+use tributary_report::{Cell, Column, RunInfo, Table, stats};
+use tributary_stream::LiveRecord;
+
+/// Both measurements of one transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct Transport {
+    /// Name for people.
+    pub label: String,
+    /// Bulk.
+    pub bulk: RunResult,
+    /// Live video.
+    pub live: RunResult,
+}
+
+/// Everything a demo measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// One sentence that follows from the numbers.
+    pub headline: String,
+    /// The transports, the product last.
+    pub transports: Vec<Transport>,
+    /// How it was made.
+    pub run: RunInfo,
+    /// The network.
+    #[serde(skip)]
+    pub scenario: Scenario,
+}
+
+impl Transport {
+    /// The live record; empty if there is none.
+    #[must_use]
+    pub fn record(&self) -> LiveRecord {
+        match &self.live.record {
+            Record::Live(record) => record.clone(),
+            Record::Bulk(_) | Record::Object(_) => LiveRecord::default(),
+        }
+    }
+
+    /// Longest silence of the bulk transfer in milliseconds.
+    #[must_use]
+    pub fn silence(&self) -> f64 {
+        self.bulk.longest_silence_ms.unwrap_or(f64::NAN)
+    }
+
+    /// Worst whole second of the bulk transfer in Mbit/s.
+    #[must_use]
+    pub fn worst(&self) -> f64 {
+        self.bulk.goodput.as_ref().map_or(f64::NAN, |g| g.worst_second_mbps)
+    }
+}
+
+impl Outcome {
+    pub(super) fn new(scenario: Scenario, transports: Vec<Transport>, run: RunInfo) -> Self {
+        let mut outcome = Self { headline: String::new(), transports, run, scenario };
+        outcome.headline = outcome.sentence();
+        outcome
+    }
+
+    /// The transport with this short name.
+    #[must_use]
+    pub fn transport(&self, name: &str) -> Option<&Transport> {
+        self.transports.iter().find(|transport| transport.bulk.transport == name)
+    }
+
+    /// The product and its rival.
+    #[must_use]
+    pub fn rivals(&self) -> Option<(&Transport, &Transport)> {
+        self.transport("fbdt").zip(self.transport("mptcp"))
+    }
+
+    fn sentence(&self) -> String {
+        let Some((ours, theirs)) = self.rivals() else { return String::new() };
+        let mean = ours.bulk.mean() / theirs.bulk.mean().max(1e-9);
+        let (worst, their_worst) = (ours.worst(), theirs.worst());
+        let second = if their_worst < 1.0 {
+            format!("{worst:.0} Mbit/s in the worst second against {their_worst:.1}")
+        } else {
+            format!("{:.1} × as much in the worst second", worst / their_worst)
+        };
+        let (mine, other) = (ours.record(), theirs.record());
+        format!(
+            "fbdt carried {mean:.2} × as much as Linux MPTCP, {second}; {} of {} live GoPs were in time against {}.",
+            mine.in_time,
+            mine.gops.len(),
+            other.in_time,
+        )
+    }
+
+    /// Sum of the single radios' mean goodputs in Mbit/s.
+    #[must_use]
+    pub fn sum_of_radios(&self) -> f64 {
+        let radios = self.scenario.paths.iter().filter_map(|path| self.transport(&path.name));
+        radios.map(|transport| transport.bulk.mean()).sum()
+    }
+
+    /// The table of the demo.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new("").columns([
+            Column::left("transport"),
+            Column::right("mean").unit("Mbit/s"),
+            Column::right("p10").unit("Mbit/s"),
+            Column::right("worst s").unit("Mbit/s"),
+            Column::right("of the sum").unit("%"),
+            Column::right("of capacity").unit("%"),
+            Column::right("longest silence").unit("ms"),
+            Column::right("GoPs in time"),
+            Column::right("stalls"),
+            Column::right("played").unit("Mbit/s"),
+            Column::right("CPU").unit("s/GB"),
+        ]);
+        let sum = self.sum_of_radios();
+        for transport in &self.transports {
+            let (live, goodput) = (transport.record(), transport.bulk.goodput.clone().unwrap_or_default());
+            let in_time = format!("{}/{}", live.in_time, live.gops.len());
+            let stalls = Cell::number(f64::from(live.stalls), 0);
+            let row = [
+                Cell::text(&transport.label),
+                Cell::number(goodput.mean_mbps, 1).strong(),
+                Cell::number(goodput.p10_mbps, 1),
+                Cell::number(goodput.worst_second_mbps, 1),
+                Cell::number(goodput.mean_mbps / sum.max(1e-9) * 100.0, 0),
+                Cell::number(goodput.share_of_capacity * 100.0, 0),
+                Cell::number(transport.silence(), 0),
+                Cell::text(&in_time),
+                if live.stalls == 0 { stalls.good() } else { stalls.bad() },
+                Cell::number(live.played_mbps, 1),
+                Cell::number(transport.bulk.cpu.seconds_per_gb, 1),
+            ];
+            if transport.bulk.transport == "fbdt" { table.push_highlighted(row) } else { table.push(row) }
+        }
+        table
+    }
+
+    /// Quality that arrived in time in each second of the live stream, Mbit/s; zero when it was late.
+    #[must_use]
+    pub fn quality(transport: &Transport) -> Vec<f64> {
+        let of =
+            |gop: &tributary_stream::GopRecord| if gop.in_time { gop.rate_bps as f64 / 1e6 } else { 0.0 };
+        transport.record().gops.iter().map(of).collect()
+    }
+
+    /// The live second in which the rival's viewer got least.
+    #[must_use]
+    pub fn worst_gop(&self) -> usize {
+        let Some((_, theirs)) = self.rivals() else { return 0 };
+        let quality = Self::quality(theirs);
+        let least = stats::minimum(quality.get(1..).unwrap_or_default()).unwrap_or(0.0);
+        // The first GoP is everybody's lowest quality: the player begins there.
+        quality.iter().skip(1).position(|q| *q <= least).map_or(0, |index| index + 1)
+    }
+}

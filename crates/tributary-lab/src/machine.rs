@@ -1,0 +1,84 @@
+//! Where and when an experiment ran, for the foot of every report.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+use tributary_report::{RunInfo, schema};
+
+use crate::result::RunResult;
+
+/// A run's description with machine, kernel, version and time filled in.
+#[must_use]
+pub fn run_info(command: &str) -> RunInfo {
+    RunInfo {
+        command: command.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("TRIBUTARY_COMMIT").map(str::to_owned),
+        started: Some(timestamp(SystemTime::now())),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        machine: machine(),
+        ..RunInfo::default()
+    }
+}
+
+/// What the emulator said of all runs together.
+#[must_use]
+pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema::Audit {
+    let all = results.clone().count();
+    let worst = results.clone().map(|r| r.audit.delay_error_p99_us).fold(0.0, f64::max);
+    let repeated = results.clone().filter(|r| r.audit.attempts > 1).count();
+    let invalid: Vec<String> = results
+        .filter(|r| !r.audit.valid)
+        .map(|r| format!("{} {} {}: {}", r.scenario, r.transport, r.congestion, r.audit.reasons.join(", ")))
+        .collect();
+    let verdict = match invalid.len() {
+        0 => "all valid".to_owned(),
+        n => format!("{n} invalid after three attempts and kept ({})", invalid.join("; ")),
+    };
+    let detail = format!("{all} runs, {verdict}; {repeated} repeated; delay error p99 at most {worst:.0} µs");
+    schema::Audit { valid: invalid.is_empty(), detail }
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let processor = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "processor".to_owned());
+    let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+    let kilobytes: f64 = memory.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
+    format!("{processor}, {cores} cores, {:.0} GiB", kilobytes / 1_048_576.0)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// RFC 3339 in UTC, from the days-to-civil-date rule of the proleptic Gregorian calendar.
+fn timestamp(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468; // days since 1 March of year 0
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest % 3600 / 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[test]
+    fn timestamps_of_known_moments() {
+        let at = |seconds| timestamp(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(at(4_102_444_799), "2099-12-31T23:59:59Z");
+    }
+}

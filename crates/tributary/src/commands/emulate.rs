@@ -1,0 +1,36 @@
+//! `tributary emu`: any command in an emulated network.
+
+use super::output;
+use crate::cli::{EmuListArguments, EmuRunArguments};
+use anyhow::Result;
+use std::process::ExitCode;
+use tributary_emu::run_command;
+use tributary_link::Scenario;
+
+pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
+    let scenario = Scenario::find(&arguments.scenario)?;
+    tributary_emu::isolate()?;
+    let run = run_command(&scenario, &arguments.command, arguments.server.as_deref())?;
+    if arguments.json {
+        eprintln!("{}", serde_json::to_string(&run.audit)?);
+    } else {
+        eprintln!("{}", run.audit);
+    }
+    Ok(ExitCode::from(u8::try_from(run.code).unwrap_or(1)))
+}
+
+pub(crate) fn list(arguments: &EmuListArguments) -> Result<ExitCode> {
+    let mut scenarios = Vec::new();
+    for name in Scenario::builtin_names() {
+        let scenario = Scenario::builtin(name)?;
+        if arguments.json {
+            scenarios.push(serde_json::json!({ "name": name, "description": scenario.description }));
+        } else {
+            output::line(&format!("{name:<14} {}", scenario.description))?;
+        }
+    }
+    if arguments.json {
+        output::line(&serde_json::json!({ "scenarios": scenarios }).to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

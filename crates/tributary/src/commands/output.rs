@@ -1,0 +1,81 @@
+//! Standard output, files and progress.
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// One line on standard output. A reader that has gone away is an error, not a panic.
+pub(crate) fn line(text: &str) -> Result<()> {
+    writeln!(io::stdout().lock(), "{text}").context("standard output")
+}
+
+/// The directory for results, made when it is missing. Tried before the work, not after it.
+pub(crate) fn directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+    let probe = path.join(".writable");
+    std::fs::write(&probe, b"").with_context(|| format!("cannot write into {}", path.display()))?;
+    std::fs::remove_file(&probe).with_context(|| format!("cannot remove {}", probe.display()))
+}
+
+/// Writes one file of a report and returns its path.
+pub(crate) fn file(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    let path = directory.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// The user's cache directory for encoded videos.
+pub(crate) fn cache() -> PathBuf {
+    let home = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let base = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache")));
+    base.unwrap_or_else(std::env::temp_dir).join("tributary")
+}
+
+/// The command line as it was typed.
+pub(crate) fn command_line() -> String {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let name = Path::new(&program).file_name().map_or(program.clone(), |n| n.to_string_lossy().into_owned());
+    let quoted = words.map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    std::iter::once(name).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A bar on a terminal, plain lines elsewhere; on standard error either way.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    terminal: bool,
+    last: String,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let terminal = io::stderr().is_terminal();
+        let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1000), target);
+        let style =
+            ProgressStyle::with_template("{spinner} [{elapsed_precise}] {bar:30} {percent:>3} % {msg}");
+        bar.set_style(style.expect("the template is well-formed"));
+        if terminal {
+            bar.enable_steady_tick(Duration::from_millis(120));
+        }
+        Self { bar, terminal, last: String::new() }
+    }
+
+    /// `share` of everything is done, 0 to 1; `text` comes next.
+    pub(crate) fn at(&mut self, share: f64, text: &str) {
+        self.bar.set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
+        if self.last != text {
+            text.clone_into(&mut self.last);
+            self.bar.set_message(self.last.clone());
+            if !self.terminal {
+                eprintln!("{:3.0} % {text}", share * 100.0);
+            }
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
