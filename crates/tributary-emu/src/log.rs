@@ -68,8 +68,8 @@ impl LinkLog {
         out
     }
 
-    /// Bytes served and bytes that could have been while the link was busy, over all intervals at
-    /// both ends of which it had a queue: the ratio is the link's rate error.
+    /// Bytes served and bytes that could have been while the link was busy, over all intervals in which
+    /// its queue never ran empty: the ratio is the link's rate error.
     pub(crate) fn busy(&self, scenario: &Scenario, lane: usize) -> (u64, u64) {
         let direction = direction_of(lane);
         let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.queued.bytes;
@@ -77,7 +77,7 @@ impl LinkLog {
         for pair in self.samples.windows(2) {
             let (a, b) = (&pair[0].1[lane], &pair[1].1[lane]);
             let held = |s: &LinkStats| s.queued.packets >= 2;
-            if held(a) && held(b) && a.dead == b.dead {
+            if held(a) && held(b) && a.emptied == b.emptied && a.dead == b.dead {
                 sums.0 += served(b) - served(a);
                 sums.1 += scenario.capacity(lane / 2, direction, pair[0].0, pair[1].0).as_bytes();
             }

@@ -287,6 +287,7 @@ impl<P: Clone> Link<P> {
         front.next += 1;
         let finished = front.next == front.admitted;
         self.stats.queued.remove(1, bytes);
+        self.stats.emptied += u64::from(self.stats.queued.packets == 0);
         if dead || lost {
             let count = if dead { &mut self.stats.dead } else { &mut self.stats.lost };
             count.add(1, bytes);

@@ -40,6 +40,8 @@ pub struct LinkStats {
     pub queued: Count,
     /// Transmitted, on their way now.
     pub in_flight: Count,
+    /// Times the queue ran empty.
+    pub emptied: u64,
 }
 
 impl LinkStats {
