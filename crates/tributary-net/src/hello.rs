@@ -68,6 +68,9 @@ pub enum Refusal {
     /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
+    /// The path has a subflow that moves; this attempt was started before that was known.
+    #[error("the path has a subflow that moves")]
+    Superfluous,
     /// A reason this version does not know.
     #[error("refused with code {0}, which this version does not know")]
     Other(u8),
@@ -80,6 +83,7 @@ impl Refusal {
             Self::TooManySubflows => 2,
             Self::SubflowReused => 3,
             Self::SessionEnded => 4,
+            Self::Superfluous => 5,
             Self::Other(code) => code,
         }
     }
@@ -204,6 +208,7 @@ impl<'a> Auth<'a> {
             2 => Answer::Refused(Refusal::TooManySubflows),
             3 => Answer::Refused(Refusal::SubflowReused),
             4 => Answer::Refused(Refusal::SessionEnded),
+            5 => Answer::Refused(Refusal::Superfluous),
             code => Answer::Refused(Refusal::Other(code)),
         };
         let mut session = [0; 16];

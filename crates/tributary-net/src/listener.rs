@@ -339,6 +339,7 @@ fn refusal_of(error: OpenError) -> Refusal {
     match error {
         OpenError::Reused(_) => Refusal::SubflowReused,
         OpenError::TooMany(_) => Refusal::TooManySubflows,
+        OpenError::Superfluous(_) => Refusal::Superfluous,
         OpenError::Closed => Refusal::SessionEnded,
     }
 }
@@ -356,6 +357,7 @@ mod tests {
     fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
         assert_eq!(refusal_of(OpenError::Closed), Refusal::SessionEnded);
         assert_eq!(refusal_of(OpenError::TooMany(1)), Refusal::TooManySubflows);
+        assert_eq!(refusal_of(OpenError::Superfluous(Default::default())), Refusal::Superfluous);
         assert_eq!(refusal_of(OpenError::Reused(Default::default())), Refusal::SubflowReused);
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tributary_types::{Instant, PathId, SubflowId};
 
 /// First and last wait between attempts to connect a path that is down.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(800));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(800));
 /// Probes of a silent path: the wait between two grows by a quarter from the first to the last.
 const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(400));
 /// Attempts outstanding on one path.

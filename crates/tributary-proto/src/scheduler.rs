@@ -41,7 +41,7 @@ pub struct SubflowView {
     pub in_flight: u64,
     /// Payload bytes that have arrived on it.
     pub delivered: u64,
-    /// Delivery rate, once known: of the last tenth of a second while it is busy.
+    /// Delivery rate, once known: of the last moments while it is busy.
     pub rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,

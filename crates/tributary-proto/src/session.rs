@@ -60,6 +60,9 @@ pub enum OpenError {
     /// The session has as many subflows as it may.
     #[error("the session has its {0} subflows; close one first")]
     TooMany(usize),
+    /// The path has a subflow that moves: this one was started before that was known.
+    #[error("the path has {0}, which moves")]
+    Superfluous(SubflowId),
     /// The session is over.
     #[error("the session is closed")]
     Closed,
@@ -282,6 +285,9 @@ impl Session {
             return Err(OpenError::Reused(id));
         }
         self.forget_old_identifiers();
+        if let Some(old) = self.subflows.values().find(|s| s.path == path && s.moves(now)) {
+            return Err(OpenError::Superfluous(old.id));
+        }
         let (replaced, actions) = self.paths.opened(now, path, id);
         actions.into_iter().for_each(|action| self.act(action));
         if let Some(old) = replaced {

@@ -60,6 +60,8 @@ const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
 /// While segments keep arriving, a pause of this length is silence however slow the path.
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
+/// Attempts to connect live this long, so a younger subflow may meet its siblings.
+const YOUNG: Duration = Duration::from_secs(3);
 /// A longer gap says nothing more about the usual one.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
@@ -102,7 +104,7 @@ impl DeliveryDelay {
     }
 }
 
-/// What a subflow has delivered over the last tenth of a second, while it was busy all the time.
+/// What a subflow has delivered lately, while it was busy all the time.
 #[derive(Debug, Default)]
 struct RecentRate {
     /// Moments and bytes delivered until then, oldest first.
@@ -111,12 +113,12 @@ struct RecentRate {
 }
 
 impl RecentRate {
-    /// Time looked back over.
+    /// Time looked back over, unless the round trip is longer: acknowledgements come in its rhythm.
     const SPAN: Duration = Duration::from_millis(100);
-    /// Less than this says nothing.
+    /// Less than this, or than a round trip and a quarter, says nothing.
     const LEAST: Duration = Duration::from_millis(30);
-    /// Time between marks.
-    const STEP: Duration = Duration::from_millis(5);
+    /// Marks in a span.
+    const MARKS: u32 = 20;
 
     /// The subflow becomes busy.
     fn begin(&mut self, now: Instant) {
@@ -124,26 +126,24 @@ impl RecentRate {
         self.marks.push_back((now, self.delivered));
     }
 
-    fn progress(&mut self, now: Instant, delivered: u64) {
+    fn progress(&mut self, now: Instant, delivered: u64, round_trip: Duration) {
         self.delivered = delivered;
-        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
+        let span = Self::SPAN.max(round_trip * 5 / 4);
+        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= span / Self::MARKS) {
             self.marks.push_back((now, delivered));
         }
-        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::SPAN) {
+        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= span) {
             self.marks.pop_front();
         }
     }
 
     /// `None` while too little is known. Never zero: a path that stands still has a rate of a bit.
-    fn rate(&self, now: Instant, delivered: u64) -> Option<Bitrate> {
-        let &(from, before) = self
-            .marks
-            .iter()
-            .rev()
-            .find(|(at, _)| now.saturating_since(*at) >= Self::SPAN)
-            .or(self.marks.front())?;
+    fn rate(&self, now: Instant, delivered: u64, round_trip: Duration) -> Option<Bitrate> {
+        let span = Self::SPAN.max(round_trip * 5 / 4);
+        let old = self.marks.iter().rev().find(|(at, _)| now.saturating_since(*at) >= span);
+        let &(from, before) = old.or(self.marks.front())?;
         let time = now.saturating_since(from);
-        if time < Self::LEAST {
+        if time < Self::LEAST.max(round_trip * 5 / 4) {
             return None;
         }
         let rate = Bitrate::of(DataSize::from_bytes(delivered - before), time)?;
@@ -174,6 +174,7 @@ pub(crate) struct Subflow {
     pub last_refresh: Instant,
     pub silent: bool,
     pub stats: SubflowStats,
+    opened_at: Instant,
     outstanding: VecDeque<Outstanding>,
     in_flight: u64,
     /// Segments of `outstanding` that were ever pushed and acknowledged, to match the peer's count.
@@ -207,6 +208,7 @@ impl Subflow {
             last_ping: now,
             last_refresh: now,
             silent: false,
+            opened_at: now,
             stats: SubflowStats { subflow: id, path, ..SubflowStats::default() },
             outstanding: VecDeque::new(),
             in_flight: 0,
@@ -249,7 +251,7 @@ impl Subflow {
         let sample = now.saturating_since(newest?);
         self.progressed += new;
         self.last_progress = now;
-        self.recent.progress(now, self.delivered());
+        self.recent.progress(now, self.delivered(), self.info.min_rtt);
         self.delay.sample(now, sample);
         if let Some(before) = self.busy_progress.replace(now) {
             let gap = now.saturating_since(before).min(GAP_CEILING);
@@ -259,6 +261,13 @@ impl Subflow {
             self.busy_progress = None;
         }
         Some(sample)
+    }
+
+    /// Whether a fresh connection on its path would be one too many: it is young, so that attempts
+    /// started with it may still come in, or it was heard a moment ago.
+    pub fn moves(&self, now: Instant) -> bool {
+        let young = now.saturating_since(self.opened_at) < YOUNG;
+        !self.silent && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
     }
 
     /// Payload bytes that have arrived on it.
@@ -300,7 +309,7 @@ impl Subflow {
         let srtt = self.delivery_delay();
         let window_rate = || Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt);
         let busy = !self.outstanding.is_empty();
-        let recent = busy.then(|| self.recent.rate(now, self.delivered())).flatten();
+        let recent = busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt)).flatten();
         let rate = recent.or(self.rate).or_else(window_rate);
         SubflowView {
             id: self.id,
