@@ -43,6 +43,8 @@ pub struct SubflowView {
     pub delivered: u64,
     /// Delivery rate, once known: of the last moments while it is busy.
     pub rate: Option<Bitrate>,
+    /// The same over a second.
+    pub long_rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,
     /// Nothing has arrived on it for far longer than it should take.

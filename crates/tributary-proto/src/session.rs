@@ -155,6 +155,8 @@ pub struct Session {
     peer: Settings,
     arrivals: Arrivals,
     receive: BTreeMap<StreamId, RecvStream>,
+    /// Pieces held ahead of order, over all streams.
+    pieces_ahead: usize,
     granted: Granted,
     next_own_stream: u32,
     next_peer_stream: u32,
@@ -196,6 +198,7 @@ impl Session {
             peer: INITIAL,
             arrivals: Arrivals::default(),
             receive: BTreeMap::new(),
+            pieces_ahead: 0,
             granted: Granted { settings, max_data: settings.max_data, used: 0, consumed: 0 },
             next_own_stream: side.parity(),
             next_peer_stream: 1 - side.parity(),

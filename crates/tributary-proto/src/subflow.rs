@@ -117,8 +117,10 @@ impl RecentRate {
     const SPAN: Duration = Duration::from_millis(100);
     /// Less than this, or than a round trip and a quarter, says nothing.
     const LEAST: Duration = Duration::from_millis(30);
-    /// Marks in a span.
-    const MARKS: u32 = 20;
+    /// The long view.
+    const LONG: Duration = Duration::from_secs(1);
+    /// Time between marks.
+    const STEP: Duration = Duration::from_millis(5);
 
     /// The subflow becomes busy.
     fn begin(&mut self, now: Instant) {
@@ -126,20 +128,19 @@ impl RecentRate {
         self.marks.push_back((now, self.delivered));
     }
 
-    fn progress(&mut self, now: Instant, delivered: u64, round_trip: Duration) {
+    fn progress(&mut self, now: Instant, delivered: u64) {
         self.delivered = delivered;
-        let span = Self::SPAN.max(round_trip * 5 / 4);
-        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= span / Self::MARKS) {
+        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
             self.marks.push_back((now, delivered));
         }
-        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= span) {
+        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::LONG) {
             self.marks.pop_front();
         }
     }
 
     /// `None` while too little is known. Never zero: a path that stands still has a rate of a bit.
-    fn rate(&self, now: Instant, delivered: u64, round_trip: Duration) -> Option<Bitrate> {
-        let span = Self::SPAN.max(round_trip * 5 / 4);
+    fn rate(&self, now: Instant, delivered: u64, round_trip: Duration, span: Duration) -> Option<Bitrate> {
+        let span = span.max(round_trip * 5 / 4);
         let old = self.marks.iter().rev().find(|(at, _)| now.saturating_since(*at) >= span);
         let &(from, before) = old.or(self.marks.front())?;
         let time = now.saturating_since(from);
@@ -251,7 +252,7 @@ impl Subflow {
         let sample = now.saturating_since(newest?);
         self.progressed += new;
         self.last_progress = now;
-        self.recent.progress(now, self.delivered(), self.info.min_rtt);
+        self.recent.progress(now, self.delivered());
         self.delay.sample(now, sample);
         if let Some(before) = self.busy_progress.replace(now) {
             let gap = now.saturating_since(before).min(GAP_CEILING);
@@ -309,8 +310,9 @@ impl Subflow {
         let srtt = self.delivery_delay();
         let window_rate = || Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt);
         let busy = !self.outstanding.is_empty();
-        let recent = busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt)).flatten();
-        let rate = recent.or(self.rate).or_else(window_rate);
+        let over =
+            |span| busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt, span)).flatten();
+        let rate = over(RecentRate::SPAN).or(self.rate).or_else(window_rate);
         SubflowView {
             id: self.id,
             path: self.path,
@@ -322,6 +324,7 @@ impl Subflow {
             in_flight: self.in_flight,
             delivered: self.delivered(),
             rate,
+            long_rate: over(RecentRate::LONG).or(rate),
             oldest_sent: self.oldest_sent(),
             silent: self.silent,
             rank: 0,

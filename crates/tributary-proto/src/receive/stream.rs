@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// A slice below this share of the driver's block is copied before it is kept ahead of order.
-const COPY_BELOW: usize = 16 * 1024;
+/// A slice below this is copied before it is kept ahead of order: it may pin a block many times
+/// its size. When many are held already, so is a larger one.
+const COPY_BELOW: usize = 4 * 1024;
+const COPY_BELOW_CROWDED: usize = 64 * 1024;
 
 /// What a piece of payload did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +44,10 @@ impl RecvStream {
         Self { limit, ..Self::default() }
     }
 
-    /// Takes payload that belongs at `offset`. The caller has checked it against the credit.
-    pub fn insert(&mut self, offset: u64, piece: Bytes) -> Incoming {
+    /// Takes payload that belongs at `offset`. The caller has checked it against the credit, and says
+    /// whether many pieces are held ahead of order in the session.
+    pub fn insert(&mut self, offset: u64, piece: Bytes, crowded: bool) -> Incoming {
+        let copy_below = if crowded { COPY_BELOW_CROWDED } else { COPY_BELOW };
         let before = self.next;
         let mut new = 0;
         let mut start = offset;
@@ -72,7 +76,7 @@ impl RecvStream {
                     let gap = held.map_or(rest.len() as u64, |(o, _)| (o - start).min(rest.len() as u64));
                     let part = rest.split_to(gap as usize);
                     new += part.len();
-                    let part = if part.len() < COPY_BELOW { Bytes::copy_from_slice(&part) } else { part };
+                    let part = if part.len() < copy_below { Bytes::copy_from_slice(&part) } else { part };
                     self.ahead.insert(at, (start, part));
                     start += gap;
                 }

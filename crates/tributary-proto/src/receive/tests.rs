@@ -21,7 +21,7 @@ proptest! {
         for (offset, length) in pieces {
             let bytes: Vec<u8> = (offset..offset + length as u64).map(content).collect();
             let new = (offset..offset + length as u64).filter(|o| held.insert(*o)).count();
-            let got = stream.insert(offset, Bytes::from(bytes));
+            let got = stream.insert(offset, Bytes::from(bytes), offset % 2 == 0);
             prop_assert_eq!(got.new, new);
             while let Some(chunk) = stream.read() {
                 read.extend_from_slice(&chunk);

@@ -19,8 +19,10 @@ const LATE_FLOOR: Duration = Duration::from_millis(30);
 const LOOK: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
+/// Above this the others' rates are taken over a second.
+const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 /// Windows with free segments at once.
-const MOST_WINDOWS: usize = 16;
+const MOST_WINDOWS: usize = 24;
 /// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
 /// A small object is cut into about this many segments, of at least 4 KiB.
@@ -98,15 +100,14 @@ impl Fbdt {
     fn window_for(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Option<usize> {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
-        let others: u64 = all
-            .iter()
-            .filter(|s| s.id != of.id && !s.silent)
-            .filter_map(|s| s.rate)
-            .map(Bitrate::as_bps)
-            .sum();
+        let arrival = of.arrival(average);
+        // The others are judged over about the time they will have: a pause of theirs is no reason
+        // to put what is needed soon on a subflow that takes long.
+        let rate = |s: &SubflowView| if arrival > LONG_ARRIVAL { s.long_rate } else { s.rate };
+        let others: u64 =
+            all.iter().filter(|s| s.id != of.id && !s.silent).filter_map(rate).map(Bitrate::as_bps).sum();
         let others = Bitrate::from_bps(others);
         let soonest = all.iter().filter(|s| s.id != of.id && !s.silent).map(|s| s.arrival(average)).min();
-        let arrival = of.arrival(average);
         let free: u64 = self.windows.iter().map(TransmissionWindow::remaining).sum();
         let mut ahead = window.unacknowledged().saturating_sub(free * average);
         for (at, loaded) in self.windows.iter().enumerate() {

@@ -47,6 +47,7 @@ impl Driver {
             in_flight: 0,
             delivered: 0,
             rate: self.rng.chance(0.7).then(|| Bitrate::from_mbps(5 + self.rng.below(300))),
+            long_rate: None,
             oldest_sent: None,
             silent: false,
             rank: 0,

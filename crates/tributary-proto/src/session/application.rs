@@ -167,6 +167,7 @@ impl Session {
         }
         stream.stopped = true;
         let tell = !stream.complete();
+        self.pieces_ahead -= stream.pieces_ahead();
         let held = stream.discard();
         self.consumed(held);
         if tell {
