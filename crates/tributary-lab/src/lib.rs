@@ -12,6 +12,7 @@ pub mod figures;
 mod kernel;
 pub mod machine;
 mod process;
+pub mod reproduce;
 pub mod result;
 pub mod run;
 pub mod summary;

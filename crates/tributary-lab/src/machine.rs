@@ -31,7 +31,7 @@ pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema
         .collect();
     let verdict = match invalid.len() {
         0 => "all valid".to_owned(),
-        n => format!("{n} invalid after three attempts and kept ({})", invalid.join("; ")),
+        n => format!("{n} invalid after repetition and kept ({})", invalid.join("; ")),
     };
     let detail = format!("{all} runs, {verdict}; {repeated} repeated; delay error p99 at most {worst:.0} µs");
     schema::Audit { valid: invalid.is_empty(), detail }

@@ -18,7 +18,7 @@ use tributary_link::Scenario;
 use tributary_net::Key;
 use tributary_types::DataSize;
 
-/// A run with an invalid audit is made this often before it is kept and marked.
+/// A run with an invalid audit is usually made this often.
 const ATTEMPTS: u32 = 3;
 /// Time for an endpoint to start and connect, video from the cache included.
 const START: Duration = Duration::from_secs(60);
@@ -65,6 +65,8 @@ pub struct Cell {
     pub video: Option<Video>,
     /// Threads of each endpoint's runtime.
     pub threads: usize,
+    /// How often a run that the emulator finds invalid is made until it is kept and marked.
+    pub attempts: u32,
 }
 
 impl Cell {
@@ -80,6 +82,7 @@ impl Cell {
             workload: workload.clone(),
             video,
             threads: 1,
+            attempts: ATTEMPTS,
         }
     }
 
@@ -159,7 +162,7 @@ pub enum LabError {
     Key(#[from] tributary_net::KeyError),
 }
 
-/// Makes one run; again when the emulator finds it invalid, up to three times in all.
+/// Makes one run; again when the emulator finds it invalid, up to [`Cell::attempts`] times.
 ///
 /// # Errors
 /// [`LabError`]; a transport that merely performs badly is a result.
@@ -169,7 +172,7 @@ pub fn run(cell: &Cell) -> Result<RunResult, LabError> {
         attempts += 1;
         let mut result = once(cell)?;
         result.audit.attempts = attempts;
-        if result.audit.valid || attempts == ATTEMPTS {
+        if result.audit.valid || attempts >= cell.attempts {
             return Ok(result);
         }
         tracing::info!("repeated, the emulator was not exact: {}", result.audit.reasons.join("; "));

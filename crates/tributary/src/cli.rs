@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Keygen(KeygenArguments),
     #[command(subcommand)]
     Emu(Emu),
+    #[command(subcommand)]
+    Bench(crate::commands::bench::Bench),
     /// One end of an experiment; started by the experiments themselves.
     #[command(hide = true)]
     Endpoint,

@@ -1,5 +1,6 @@
 //! What each command does: configuration in, a library call, its result out.
 
+pub(crate) mod bench;
 mod demo;
 mod emulate;
 mod measure;
@@ -20,6 +21,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Keygen(arguments) => keygen(&arguments),
+        Command::Bench(command) => bench::run(&command),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
         // The failure has already gone to the experiment that started the endpoint.

@@ -105,7 +105,7 @@ pub struct EndResult {
     pub seconds: f64,
     /// Processor seconds in that time.
     pub cpu_seconds: f64,
-    /// Subflows at the end (a session's, or MPTCP's).
+    /// Subflows at the end (a session's; MPTCP's at its source).
     pub subflows: usize,
     /// Resident memory before the connection, kB.
     pub rss_before_kb: u64,

@@ -112,6 +112,10 @@ fn one(report: &mut CarrierReport, seconds: f64) -> Result<(), BenchError> {
     let until = Until::Seconds(seconds);
     let transfer = Transfer { command: &command, paths: PATHS, carrier: report.carrier, until, window: None };
     let (source, sink) = transfer.run()?;
+    if report.carrier == Carrier::Mptcp && source.subflows != PATHS {
+        let reason = format!("{} of {PATHS} subflows came up", source.subflows);
+        return Err(BenchError::End { side: "source", carrier: report.carrier.label(), reason });
+    }
     let gigabytes = sink.bytes as f64 / 1e9;
     report.gbps.push(gigabytes * 8.0 / sink.seconds);
     report.source_cpu_per_gb.push(source.cpu_seconds / gigabytes);

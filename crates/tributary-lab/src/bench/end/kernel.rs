@@ -40,18 +40,16 @@ pub(super) fn connect(carrier: Carrier, paths: &[(Ipv4Addr, SocketAddr)]) -> Out
 }
 
 pub(super) fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
-    let mut stream = listen(plan.carrier, addresses)?.accept()?.0;
+    // Kept to the end: MPTCP's further subflows knock at the listener, too.
+    let listener = listen(plan.carrier, addresses)?;
+    let mut stream = listener.accept()?.0;
     sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
     let mut buffer = vec![0; PIECE];
     let mut meter = Meter::new(plan.until);
-    let mut subflows = 1;
     while let n @ 1.. = stream.read(&mut buffer)? {
         meter.add(n);
-        if plan.carrier == Carrier::Mptcp && subflows == 1 {
-            subflows = subflows_of(&stream)?;
-        }
     }
-    Ok(meter.finish(subflows))
+    Ok(meter.finish(1))
 }
 
 pub(super) fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {

@@ -57,7 +57,10 @@ pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> 
         meter.add(stream.write(&buffer).await?);
     }
     stream.shutdown().await?;
-    Ok(meter.finish(1))
+    let result = meter.finish(1);
+    // The server's session tickets must be read: closing on unread input would reset the connection.
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+    Ok(result)
 }
 
 /// Both ends are this program on one machine; whose certificate it is does not matter here.

@@ -1,0 +1,158 @@
+//! `tributary bench`: the benchmarks, each beside its peer in the same run.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use core::time::Duration;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tributary_lab::bench::{emulator, end, idle, memory, objects, unshaped};
+use tributary_report::Table;
+
+/// Benchmarks: each prints the ratio with its peer, measured in the same run.
+///
+/// Figures of merit that are missed are said to be missed; the exit code is 0 all the same. Run them on a
+/// machine that does nothing else. They need root or user namespaces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    Unshaped(UnshapedArguments),
+    Objects(ObjectsArguments),
+    Idle(IdleArguments),
+    Memory(MemoryArguments),
+    Emulator(EmulatorArguments),
+    /// One end of a transfer; started by the benchmarks themselves.
+    #[command(hide = true)]
+    End {
+        /// What to do, in JSON
+        plan: String,
+    },
+}
+
+/// Throughput over two veth paths: sessions beside kernel MPTCP, one TCP and one TLS-over-TCP connection.
+#[derive(Debug, Args)]
+pub(crate) struct UnshapedArguments {
+    /// Rounds; in each every carrier has its turn
+    #[arg(long, default_value_t = unshaped::Plan::default().rounds)]
+    rounds: u32,
+    /// Seconds of each transfer
+    #[arg(long, default_value_t = unshaped::Plan::default().seconds)]
+    seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// 100 KiB and 1 MiB objects on warm connections through emulated radios.
+#[derive(Debug, Args)]
+pub(crate) struct ObjectsArguments {
+    /// Rounds; in each every transport has its turn
+    #[arg(long, default_value_t = objects::Plan::default().rounds)]
+    rounds: u32,
+    /// Objects of each transport in each round
+    #[arg(long, default_value_t = objects::Plan::default().count)]
+    count: u32,
+    /// Congestion control of every socket of both ends
+    #[arg(long, default_value_t = objects::Plan::default().congestion)]
+    congestion: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Processor time of a session with nothing to do.
+#[derive(Debug, Args)]
+pub(crate) struct IdleArguments {
+    /// Seconds without payload
+    #[arg(long, default_value_t = idle::Plan::default().seconds)]
+    seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Memory of a session: over many windows, and at 2 Gbit/s · 50 ms.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArguments {
+    /// Windows of 64 KiB in the long transfer
+    #[arg(long, default_value_t = memory::Plan::default().windows)]
+    windows: u32,
+    /// Seconds at 2 Gbit/s · 50 ms
+    #[arg(long, default_value_t = memory::Plan::default().seconds)]
+    seconds: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
+#[derive(Debug, Args)]
+pub(crate) struct EmulatorArguments {
+    /// Where rattan is, or is installed by cargo (minutes, the first time); without it there is no peer
+    #[arg(long)]
+    rattan: Option<PathBuf>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = emulator::Plan::default().time.as_secs())]
+    seconds: u64,
+    /// Seeds of the loss equivalence
+    #[arg(long, default_value_t = emulator::Plan::default().seeds)]
+    seeds: u64,
+    /// Rounds of the comparison with rattan
+    #[arg(long, default_value_t = emulator::Plan::default().rounds)]
+    rounds: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
+    let progress = &mut |what: &str| eprintln!("{what}");
+    let (tables, json) = match command {
+        Bench::End { plan } => {
+            return Ok(if end::run(plan) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Bench::Unshaped(a) => {
+            tributary_emu::isolate()?;
+            let plan = unshaped::Plan { rounds: a.rounds, seconds: a.seconds };
+            let report = unshaped::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Objects(a) => {
+            tributary_emu::isolate()?;
+            let plan = objects::Plan { rounds: a.rounds, count: a.count, congestion: a.congestion.clone() };
+            let report = objects::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Idle(a) => {
+            tributary_emu::isolate()?;
+            let report = idle::run(&idle::Plan { seconds: a.seconds }, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Memory(a) => {
+            tributary_emu::isolate()?;
+            let plan = memory::Plan { windows: a.windows, seconds: a.seconds };
+            let report = memory::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Emulator(a) => {
+            // The crate registry is out of reach once isolated.
+            let rattan = a.rattan.as_deref().map(tributary_emu::bench::install_rattan).transpose()?;
+            tributary_emu::isolate()?;
+            let time = Duration::from_secs(a.seconds.clamp(1, 600));
+            let plan = emulator::Plan { time, seeds: a.seeds.max(2), rounds: a.rounds.max(1) };
+            let report = emulator::run(&plan, rattan.as_deref(), progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+    };
+    print(&tables, json);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(wanted: bool, report: &impl serde::Serialize) -> Result<Option<String>> {
+    Ok(wanted.then(|| serde_json::to_string(report)).transpose()?)
+}
+
+fn print(tables: &[Table], json: Option<String>) {
+    match json {
+        Some(json) => println!("{json}"),
+        None => tables.iter().for_each(|table| println!("{}", table.to_text())),
+    }
+}
