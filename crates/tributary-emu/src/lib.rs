@@ -33,6 +33,7 @@ mod run;
 mod sys;
 pub mod traffic;
 mod tun;
+mod veth;
 
 pub use audit::{Audit, LinkAudit, Verdict};
 pub use forward::ForwardOptions;
@@ -41,3 +42,4 @@ pub use isolate::{IsolateError, is_isolated, isolate};
 pub use log::{LinkSample, SAMPLE_EVERY};
 pub use network::{Network, NetworkError, Side};
 pub use run::{CommandRun, RunError, run_command};
+pub use veth::VethNetwork;

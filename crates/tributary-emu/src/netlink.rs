@@ -4,11 +4,17 @@ use crate::sys;
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 // Values of linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/fib_rules.h.
+const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const RTA_OIF: u16 = 4;
@@ -31,13 +37,18 @@ impl Request {
     }
 
     fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
-        let length = (4 + value.len()) as u16;
-        self.0.extend_from_slice(&length.to_ne_bytes());
-        self.0.extend_from_slice(&kind.to_ne_bytes());
-        self.0.extend_from_slice(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        push_attribute(&mut self.0, kind, value);
         self
     }
+}
+
+/// Appends an attribute to a message or to the value of another attribute.
+fn push_attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = (4 + value.len()) as u16;
+    bytes.extend_from_slice(&length.to_ne_bytes());
+    bytes.extend_from_slice(&kind.to_ne_bytes());
+    bytes.extend_from_slice(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
 fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
@@ -116,6 +127,21 @@ impl Netlink {
             request = request.attribute(IFLA_TXQLEN, &queue.to_ne_bytes());
         }
         self.request(request)
+    }
+
+    /// Makes a pair of joined interfaces of the same name: one here, its peer in another namespace.
+    pub(crate) fn add_veth(&mut self, name: &str, peer: BorrowedFd<'_>) -> io::Result<()> {
+        let name = CString::new(name).map_err(io::Error::other)?;
+        let mut far = vec![0_u8; 16]; // struct ifinfomsg
+        push_attribute(&mut far, IFLA_IFNAME, name.as_bytes_with_nul());
+        push_attribute(&mut far, IFLA_NET_NS_FD, &peer.as_raw_fd().to_ne_bytes());
+        let (mut data, mut info) = (Vec::new(), Vec::new());
+        push_attribute(&mut data, VETH_INFO_PEER, &far);
+        push_attribute(&mut info, IFLA_INFO_KIND, b"veth");
+        push_attribute(&mut info, IFLA_INFO_DATA, &data);
+        let request = Request::new(libc::RTM_NEWLINK, CREATE, &[0; 16]);
+        let request = request.attribute(IFLA_IFNAME, name.as_bytes_with_nul());
+        self.request(request.attribute(IFLA_LINKINFO, &info))
     }
 
     /// Gives an interface an address, usable at once.

@@ -91,7 +91,7 @@ pub enum NetworkError {
     Stopped,
 }
 
-fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
+pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
     let doing = doing.into();
     move |source| {
         let denied = matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES | libc::ENOENT));

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// A case by name.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     ("tcp_reaches_the_rate", shaping::tcp_reaches_the_rate),
     ("delay_is_as_asked", shaping::delay_is_as_asked),
     ("loss_is_as_asked", shaping::loss_is_as_asked),
@@ -29,6 +29,7 @@ const CASES: [Case; 15] = [
     ("mptcp_joins_and_uses_both_paths", kernel::mptcp_joins_and_uses_both_paths),
     ("mptcp_with_checksums_is_intact", kernel::mptcp_with_checksums_is_intact),
     ("an_unplugged_interface_comes_back", kernel::an_unplugged_interface_comes_back),
+    ("veth_pairs_join_two_namespaces", kernel::veth_pairs_join_two_namespaces),
     ("commands_find_the_network", kernel::commands_find_the_network),
     ("isolation_refuses_a_second_thread", leftovers::isolation_refuses_a_second_thread),
     ("kill_nine_of_the_parent_leaves_nothing", leftovers::kill_nine_of_the_parent_leaves_nothing),

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use tributary_emu::traffic::TcpFlow;
-use tributary_emu::{Network, Side, run_command};
+use tributary_emu::{Network, Side, VethNetwork, run_command};
 use tributary_link::LossSpec;
 
 fn pattern(i: usize) -> u8 {
@@ -154,6 +154,28 @@ pub fn mptcp_with_checksums_is_intact() {
     assert_intact(&network, &mptcp(), 8_000_000);
     for side in [Side::Client, Side::Server] {
         assert_eq!(mptcp_counter(&network, side, "DataCsumErr"), 0);
+    }
+}
+
+pub fn veth_pairs_join_two_namespaces() {
+    isolated();
+    let network = VethNetwork::create(2).unwrap();
+    for path in 0..network.paths() {
+        let name = VethNetwork::interface(path);
+        // From the client's address of this path the other path's server address is one hop away, too.
+        for server in [Side::Server.address(path), Side::Server.address(1 - path)] {
+            let (from, to) = (Side::Client.address(path).to_string(), server.to_string());
+            let route = ["route", "get", &to, "from", &from];
+            let output = network.command(Side::Client, "ip").args(route).output().unwrap();
+            let route = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(route.contains(&format!("dev {name}")), "{route}");
+        }
+        let listed = network.command(Side::Server, "ip").args(["-brief", "address", "show", &name]).output();
+        let listed = String::from_utf8_lossy(&listed.unwrap().stdout).into_owned();
+        assert!(
+            listed.contains(&Side::Server.address(path).to_string()) && listed.contains("UP"),
+            "{listed}"
+        );
     }
 }
 

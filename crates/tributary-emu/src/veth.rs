@@ -1,0 +1,76 @@
+//! Two namespaces joined by bare veth pairs: the same sides, addresses and rules as an emulated network,
+//! and no link model between them, so that what is measured is the transports alone.
+
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::network::{NetworkError, Side, system};
+use std::ffi::OsStr;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+/// A network without shaping. Dropping it removes it.
+#[derive(Debug)]
+pub struct VethNetwork {
+    client: Namespace,
+    server: Namespace,
+    paths: usize,
+}
+
+impl VethNetwork {
+    /// Joins two new namespaces by so many paths. Call [`crate::isolate`] first.
+    ///
+    /// # Errors
+    /// [`NetworkError`] when the system refuses a namespace or an interface.
+    pub fn create(paths: usize) -> Result<Self, NetworkError> {
+        let namespace = || Namespace::create().map_err(system("creating a network namespace"));
+        let network = Self { client: namespace()?, server: namespace()?, paths };
+        for path in 0..paths {
+            network
+                .join(path)
+                .map_err(system(format!("creating the veth pair {}", Self::interface(path))))?;
+        }
+        Ok(network)
+    }
+
+    fn join(&self, path: usize) -> io::Result<()> {
+        let name = Self::interface(path);
+        self.client.run(|| Netlink::open()?.add_veth(&name, self.server.as_fd()))??;
+        for (side, namespace) in [(Side::Client, &self.client), (Side::Server, &self.server)] {
+            namespace.run(|| {
+                let mut netlink = Netlink::open()?;
+                let address = IpAddr::V4(side.address(path));
+                netlink.set_link(&name, true, None)?;
+                netlink.add_address(&name, address, 24)?;
+                // As in an emulated network, only the client chooses a path by its source address.
+                match side {
+                    Side::Client => netlink.route_by_source(&name, address, 101 + path as u8),
+                    Side::Server => Ok(()),
+                }
+            })??;
+        }
+        Ok(())
+    }
+
+    /// Name of the interfaces of a path (from zero), on both sides.
+    #[must_use]
+    pub fn interface(path: usize) -> String {
+        format!("path{}", path + 1)
+    }
+
+    /// How many paths there are.
+    #[must_use]
+    pub fn paths(&self) -> usize {
+        self.paths
+    }
+
+    /// A command that will run on one side.
+    #[must_use]
+    pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
+        match side {
+            Side::Client => self.client.command(program),
+            Side::Server => self.server.command(program),
+        }
+    }
+}
