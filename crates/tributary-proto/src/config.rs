@@ -14,7 +14,7 @@ pub struct Config {
     /// Transmission window, bytes (FBDT §3.2 fixes 1 MiB). 64 KiB to 16 MiB.
     pub window: usize,
     /// Bytes of received payload this side holds at most before the application reads them.
-    /// A hostile peer can make receive blocks be pinned for 32 MiB more.
+    /// A hostile peer can make receive blocks be pinned for 16 MiB more.
     pub receive_credit: u64,
     /// Bytes the application may have written that the peer has not acknowledged.
     pub send_buffer: usize,
@@ -35,8 +35,8 @@ impl Default for Config {
         Self {
             scheduler: "fbdt".to_owned(),
             window: 1 << 20,
-            receive_credit: 24 << 20,
-            send_buffer: 24 << 20,
+            receive_credit: 40 << 20,
+            send_buffer: 44 << 20,
             max_streams: 1024,
             max_subflows: 16,
             idle_timeout: Duration::from_secs(30),

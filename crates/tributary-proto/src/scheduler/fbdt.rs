@@ -13,7 +13,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
 use super::window::{Role, TransmissionWindow};
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
 
-/// A segment is late after twice its carrier's delivery delay, and never before this.
+/// A segment is late this long after its carrier's delivery delay, or a quarter of that delay.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// Segments behind the first open one that are looked at for late ones.
 const LOOK: u64 = 512;
@@ -22,7 +22,7 @@ const MOST_SENDS: u16 = 4;
 /// Above this the others' rates are taken over a second.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 /// Windows with free segments at once.
-const MOST_WINDOWS: usize = 24;
+const MOST_WINDOWS: usize = 40;
 /// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
 /// A small object is cut into about this many segments, of at least 4 KiB.
@@ -41,7 +41,7 @@ pub(super) struct Fbdt {
 
 /// How old a segment on this subflow must be to count as late.
 fn lateness(subflow: &SubflowView) -> Duration {
-    (subflow.srtt * 2).max(LATE_FLOOR)
+    subflow.srtt + (subflow.srtt / 4).max(LATE_FLOOR)
 }
 
 /// Whether anything on it may be late, so that looking for it pays.

@@ -17,7 +17,7 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 /// A path silent for this long is worth a fresh connection; so often the peer is reminded.
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
 /// Pieces ahead of order that may each pin a receive block; further ones are copied when small.
-const PINNING_PIECES: usize = 128;
+const PINNING_PIECES: usize = 64;
 /// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
 const STREAM_SLACK: u32 = 2;
 
