@@ -68,6 +68,16 @@ impl Settings {
         (bulk, self.seconds.saturating_sub(bulk).max(3))
     }
 
+    /// Looks whether the video can be opened, before anything takes time.
+    ///
+    /// # Errors
+    /// [`LadderError::Unreadable`] names the file.
+    pub fn check(&self) -> Result<(), LadderError> {
+        let Some(path) = &self.video else { return Ok(()) };
+        let opened = std::fs::File::open(path);
+        opened.map(drop).map_err(|source| LadderError::Unreadable { path: path.clone(), source })
+    }
+
     fn encoded(&self) -> Video {
         Video {
             content: Content::Encoded {

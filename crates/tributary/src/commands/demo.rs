@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
         cache: output::cache(),
         command: output::command_line(),
     };
+    settings.check()?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();

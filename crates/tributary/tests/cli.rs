@@ -1,0 +1,205 @@
+//! The command as a user meets it: what it prints, its exit codes, and one clear line for every bad input.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+fn tributary(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(arguments);
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    tributary(arguments).output().expect("the program starts")
+}
+
+/// Asserts an exit code, one line on standard error that holds all of `parts`, and no panic.
+fn refused(output: &Output, code: i32, parts: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+    if code == 1 {
+        let own = text.lines().filter(|line| line.starts_with("tributary: ")).count();
+        assert_eq!(own, 1, "{text}");
+    }
+}
+
+fn key(directory: &TempDir, name: &str) -> PathBuf {
+    let path = directory.path().join(name);
+    std::fs::write(&path, output(&["keygen"]).stdout).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// Whether emulated networks can be made here; a machine where they cannot fails in CI and says why elsewhere.
+fn networks() -> bool {
+    let output = output(&["emu", "run", "los", "--", "true"]);
+    if output.status.success() {
+        return true;
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "no emulated networks in CI: {reason}");
+    println!("left out, no emulated networks here: {reason}");
+    false
+}
+
+/// A child that ends with its owner.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn help_version_and_keys() {
+    for arguments in
+        [&["--help"][..], &["demo", "--help"], &["reproduce", "fbdt", "--help"], &["emu", "--help"]]
+    {
+        assert!(output(arguments).status.success());
+    }
+    let version = String::from_utf8(output(&["--version"]).stdout).unwrap();
+    assert_eq!(version.trim(), format!("tributary {}", env!("CARGO_PKG_VERSION")));
+    let (one, two) = (output(&["keygen"]).stdout, output(&["keygen"]).stdout);
+    assert!(one.starts_with(b"tributary-key-1:") && one != two);
+    let listed = String::from_utf8(output(&["emu", "list"]).stdout).unwrap();
+    assert!(listed.contains("blackout") && listed.contains("mobility"), "{listed}");
+}
+
+#[test]
+fn usage_errors_exit_with_two() {
+    refused(&output(&["dance"]), 2, &["dance"]);
+    refused(&output(&["run", "--seconds", "0"]), 2, &["--seconds"]);
+    refused(&output(&["run", "--workload", "poetry"]), 2, &["poetry", "bulk"]);
+    refused(&output(&["run", "--queue-kb", "1", "--queue-ms", "1"]), 2, &["--queue-ms"]);
+    refused(&output(&["serve", "--listen", "nonsense", "--forward", "a:1", "--key", "k"]), 2, &["nonsense"]);
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    refused(&output(&["run", "--scenario", "mars"]), 1, &["`mars`", "blackout"]);
+    refused(&output(&["run", "--transport", "fdbt"]), 1, &["`fdbt`", "fbdt-paper", "mptcp", "wifi"]);
+    refused(&output(&["emu", "run", "mars", "--", "true"]), 1, &["`mars`"]);
+    refused(&output(&["demo", "--scenario", "mars"]), 1, &["`mars`"]);
+    refused(&output(&["run", "--transport", "mptcp", "--plaintext"]), 1, &["--plaintext", "`mptcp`"]);
+}
+
+#[test]
+fn a_broken_scenario_file_is_named_with_its_line() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("odd.toml");
+    std::fs::write(&file, "name = \"odd\"\ncolour = \"blue\"\n").unwrap();
+    refused(&output(&["run", "--scenario", text(&file)]), 1, &["odd.toml:2", "colour"]);
+}
+
+#[test]
+fn videos_that_are_none() {
+    refused(&output(&["demo", "--video", "/nowhere/film.mp4"]), 1, &["/nowhere/film.mp4"]);
+    if !networks() {
+        return;
+    }
+    let directory = TempDir::new().unwrap();
+    let (file, out) = (directory.path().join("notes.mp4"), directory.path().join("out"));
+    std::fs::write(&file, "no film").unwrap();
+    let arguments = ["demo", "--video", text(&file), "--out", text(&out)];
+    let cache = |command: &mut Command| command.env("XDG_CACHE_HOME", directory.path()).output().unwrap();
+    refused(&cache(&mut tributary(&arguments)), 1, &["notes.mp4", "not a video"]);
+    let without = cache(tributary(&arguments).env("PATH", "/nowhere"));
+    refused(&without, 1, &["ffmpeg", "apt-get install ffmpeg"]);
+}
+
+#[test]
+fn keys_that_cannot_be_used() {
+    let directory = TempDir::new().unwrap();
+    let serve = |key: &Path| {
+        output(&["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--key", text(key)])
+    };
+    refused(&serve(&directory.path().join("none")), 1, &["none"]);
+    let good = key(&directory, "good");
+    std::fs::set_permissions(&good, std::fs::Permissions::from_mode(0o644)).unwrap();
+    refused(&serve(&good), 1, &["chmod 600"]);
+    let odd = directory.path().join("odd");
+    std::fs::write(&odd, "password\n").unwrap();
+    std::fs::set_permissions(&odd, std::fs::Permissions::from_mode(0o600)).unwrap();
+    refused(&serve(&odd), 1, &["odd", "tributary keygen"]);
+}
+
+#[test]
+fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
+    let directory = TempDir::new().unwrap();
+    let key = key(&directory, "key");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let serve = output(&["serve", "--listen", &address, "--forward", "localhost:1", "--key", text(&key)]);
+    refused(&serve, 1, &[&address, "in use"]);
+    let connect = |path: &str, more: &[&str]| {
+        let fixed = ["connect", "--path", path, "--listen", "127.0.0.1:0", "--key", text(&key)];
+        output(&[&fixed, more].concat())
+    };
+    refused(&connect("wlan77=127.0.0.1:9", &[]), 1, &["wlan77"]);
+    refused(&connect("nothing", &[]), 1, &["`nothing`", "LOCAL=SERVER:PORT"]);
+    refused(&connect("127.0.0.1=127.0.0.1:9", &["--scheduler", "fdbt"]), 1, &["`fdbt`", "fbdt-paper"]);
+    refused(&connect("127.0.0.1=127.0.0.1:9", &["--congestion", "magic"]), 1, &["magic", "cubic"]);
+}
+
+#[test]
+fn a_wrong_key_is_reported_at_once() {
+    let directory = TempDir::new().unwrap();
+    let (ours, theirs) = (key(&directory, "ours"), key(&directory, "theirs"));
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--key", text(&ours)];
+    let mut server = Ending(tributary(&arguments).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").expect("it says where it listens");
+    let path = format!("127.0.0.1={address}");
+    let connect = output(&["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&theirs)]);
+    refused(&connect, 1, &["key"]);
+}
+
+#[test]
+fn missing_permission_says_what_to_allow() {
+    let program = env!("CARGO_BIN_EXE_tributary");
+    let script = format!("echo 0 > /proc/sys/user/max_net_namespaces && exec {program} run --seconds 2");
+    let output = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output();
+    match output {
+        Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("unshare") => {
+            refused(&output, 1, &["namespaces"]);
+        }
+        other => {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "no user namespaces in CI: {other:?}");
+            println!("left out, no user namespaces here: {other:?}");
+        }
+    }
+}
+
+#[test]
+fn emulated_commands_keep_their_exit_codes_and_runs_their_promises() {
+    if !networks() {
+        return;
+    }
+    assert_eq!(output(&["emu", "run", "los", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    refused(&output(&["emu", "run", "los", "--", "no-such-program"]), 1, &["`no-such-program`"]);
+    refused(&output(&["run", "--congestion", "magic", "--seconds", "2"]), 1, &["magic", "cubic"]);
+    for transport in ["wifi", "mptcp", "fbdt"] {
+        let run = output(&["run", "--scenario", "los", "--transport", transport, "--seconds", "2", "--json"]);
+        let json = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(json.lines().count(), 1, "{json}");
+        let result: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(result["congestion"], "cubic");
+        assert_eq!(result["record"]["bulk"]["intact"], true);
+        assert!(result["goodput"]["mean_mbps"].as_f64().unwrap() > 1.0, "{json}");
+    }
+}
