@@ -18,6 +18,10 @@ fn main() {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this measures the machine from outside; the machine itself has no clock"
+)]
 fn run(scheduler: &str) {
     let config = Config { scheduler: scheduler.to_owned(), ..Config::default() };
     let mut client = Session::new(Side::Client, config.clone(), 1, Instant::ZERO).expect("valid");

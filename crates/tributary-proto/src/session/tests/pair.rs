@@ -262,10 +262,10 @@ impl Pair {
                     let pipes = [Pipe::default(), Pipe::default()];
                     self.connections.insert(subflow, Connection { path, opens_at, open: false, pipes });
                 }
-                Event::AbandonConnect { subflow } => {
-                    if self.connections.get(&subflow).is_some_and(|c| !c.open) {
-                        self.connections.remove(&subflow);
-                    }
+                Event::AbandonConnect { subflow }
+                    if self.connections.get(&subflow).is_some_and(|c| !c.open) =>
+                {
+                    self.connections.remove(&subflow);
                 }
                 Event::CloseSubflow { subflow, abort } if abort => {
                     self.connections.remove(&subflow);

@@ -189,7 +189,7 @@ fn reset_and_stop_reach_the_other_side() {
     assert_eq!(pair.ends[0].write_slice(id, b"more"), Err(WriteError::Stopped(9)));
     pair.ends[1].reset(id, 4);
     pair.run(Duration::from_millis(50));
-    assert!(pair.events[0].iter().any(|e| *e == Event::StreamStopped(id, 9)));
+    assert!(pair.events[0].contains(&Event::StreamStopped(id, 9)));
     // The reader loop saw the reset; the stream is gone on both sides.
     assert_eq!(pair.ends[0].read(id), Err(ReadError::NotOpen));
     assert_eq!(pair.ends[1].read(id), Err(ReadError::NotOpen));
