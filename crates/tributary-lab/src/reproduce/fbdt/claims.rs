@@ -213,3 +213,6 @@ fn with_cell(text: &str, found: &Option<(&'static str, f64)>) -> String {
         None => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;
