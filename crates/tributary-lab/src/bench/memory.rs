@@ -24,7 +24,7 @@ const BOUND_KB: f64 = 64.0 * 1024.0;
 pub struct Plan {
     /// Windows of 64 KiB in the long transfer.
     pub windows: u32,
-    /// Length of the transfer at 2 Gbit/s · 50 ms, in seconds.
+    /// Length of the transfer at 2 Gbit/s · 50 ms: what the links could carry in so many seconds.
     pub seconds: f64,
 }
 
@@ -128,18 +128,21 @@ fn flat(end: &'static str, result: EndResult) -> Flatness {
     }
 }
 
+/// Both radios of the large product together, bit/s.
+const RATE: u64 = 2_000_000_000;
+
 /// Two radios of 1 Gbit/s each with 50 ms of RTT and 25 ms of queue.
 fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), BenchError> {
-    let radio = |name| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(1000)));
+    let radio = |name| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_bps(RATE / 2)));
     let scenario = Scenario::new("large-product")
         .with_path(radio("first"))
         .with_path(radio("second"))
         .with_rtt(Duration::from_millis(50))
         .with_queue_time(Duration::from_millis(25))
-        .with_duration(Duration::from_secs_f64(seconds + 10.0));
+        .with_duration(Duration::from_secs_f64(seconds * 4.0 + 30.0));
     let network = Network::start(&scenario)?;
     let command = |side: Side, program: &std::path::Path| network.command(side, program);
-    let until = Until::Seconds(seconds);
+    let until = Until::Bytes((seconds * RATE as f64 / 8.0) as u64);
     let transfer = Transfer { command: &command, paths: PATHS, carrier: Carrier::Tls, until, window: None };
     let (source, sink) = transfer.run()?;
     let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;

@@ -83,8 +83,10 @@ pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> 
     let mut meter = Meter::new(plan.until);
     meter.begin();
     while !meter.is_over() {
-        stream.write_chunk(chunk.clone()).await?;
-        meter.add(chunk.len());
+        // Where memory is measured, what the session holds must be memory of its own.
+        let fresh = matches!(plan.until, Until::Bytes(_)).then(|| Bytes::from(vec![1; PIECE]));
+        stream.write_chunk(fresh.unwrap_or_else(|| chunk.clone())).await?;
+        meter.add(PIECE);
         meter.sample(|| held(&session));
     }
     stream.finish()?;
@@ -96,12 +98,13 @@ pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> 
 /// What a session with nothing to do costs.
 async fn idle(session: &Session, seconds: f64) -> EndResult {
     tokio::time::sleep(SETTLE).await;
+    let subflows = session.stats().subflows.len();
     let (at, cpu) = (Instant::now(), cpu_time());
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     EndResult {
         cpu_seconds: cpu_time().saturating_sub(cpu).as_secs_f64(),
         seconds: at.elapsed().as_secs_f64(),
-        subflows: session.stats().subflows.len(),
+        subflows,
         ..EndResult::default()
     }
 }
