@@ -17,8 +17,8 @@ use thiserror::Error;
 use tributary_link::Scenario;
 use tributary_stream::LadderError;
 
-/// Distance of the player to the live edge.
-const START_UP: Duration = Duration::from_secs(1);
+/// Distance of the player to the live edge: a GoP of one second and half a second to ride out a blockage.
+const START_UP: Duration = Duration::from_millis(1500);
 /// Seconds of distinct video; it repeats.
 const DISTINCT: u32 = 4;
 /// Width to which the video is scaled.
@@ -127,7 +127,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     set("scenario", format!("{}: {}", settings.scenario.name, settings.scenario.description));
     set("base RTT", format!("{} ms", settings.scenario.rtt.as_secs_f64() * 1e3));
     set("video", settings.video.as_ref().map_or("rendered scene".to_owned(), |v| file_name(v)));
-    set("each transport", format!("{bulk_seconds} s of bulk, then {gops} GoPs of one second, live"));
+    let each = format!(
+        "{bulk_seconds} s of bulk, then {gops} GoPs of one second, played {START_UP:?} behind the live edge"
+    );
+    set("each transport", each);
     set("ladder", format!("{:?} Mbit/s", Video::LADDER));
     progress(1.0, "writing the report");
     Ok(Outcome::new(settings.scenario.clone(), transports, info))

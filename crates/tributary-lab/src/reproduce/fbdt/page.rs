@@ -59,7 +59,10 @@ fn bars(outcome: &Outcome, experiment: Experiment, title: &str) -> Bars {
                 None => bar,
             }
         };
-        let label = format!("{}, {congestion}", condition.label);
+        let label = match congestion.as_str() {
+            "cubic" => condition.scenario.to_owned(),
+            other => format!("{} {other}", condition.scenario),
+        };
         bars.push(&label, SERIES.iter().map(|(name, _, _)| bar(name)));
     }
     bars

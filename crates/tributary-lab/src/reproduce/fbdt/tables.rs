@@ -12,6 +12,11 @@ fn transports(outcome: &Outcome) -> Vec<&'static str> {
     TRANSPORTS.into_iter().filter(ran).collect()
 }
 
+/// Whether the paper has figures of this transport.
+fn in_paper(name: &str) -> bool {
+    ["wifi", "wigig", "mptcp", "fbdt"].contains(&name)
+}
+
 /// "Paper, this run": mean goodputs, the paper's divided by ten.
 #[must_use]
 pub fn goodput(outcome: &Outcome) -> Table {
@@ -19,15 +24,21 @@ pub fn goodput(outcome: &Outcome) -> Table {
     let mut columns = vec![Column::left("condition"), Column::left("control")];
     for name in &transports {
         let label = if *name == "mptcp" { "MPTCP".to_owned() } else { radio(name) };
-        columns.push(Column::right(&format!("{label}, paper")));
-        columns.push(Column::right("this run"));
+        if in_paper(name) {
+            columns.push(Column::right(&format!("{label}, paper")));
+            columns.push(Column::right("this run"));
+        } else {
+            columns.push(Column::right(&format!("{label}, this run")));
+        }
     }
     let mut table = Table::new("Mean goodput in Mbit/s, the paper's divided by ten").columns(columns);
     for (condition, congestion) in &outcome.planned {
         let mut row = vec![Cell::text(condition.label), Cell::text(congestion)];
         for name in &transports {
             let key = (condition.scenario, *name, congestion.as_str());
-            row.push(Cell::optional_number(condition.paper(name).filter(|_| *name != "fbdt-paper"), 0));
+            if in_paper(name) {
+                row.push(Cell::optional_number(condition.paper(name), 0));
+            }
             let measured = Cell::optional_number(outcome.runs.goodput(key), 1);
             row.push(if *name == "fbdt" { measured.strong() } else { measured });
         }
