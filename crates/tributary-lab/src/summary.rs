@@ -33,23 +33,7 @@ pub fn of(result: &RunResult) -> String {
     if let Some(silence) = result.longest_silence_ms {
         line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));
     }
-    match &result.record {
-        Record::Live(live) => {
-            let (in_time, all) = (live.in_time, live.gops.len());
-            line(
-                "GoPs in time",
-                format!("{in_time} of {all}, {} stalls, {:.0} ms frozen", live.stalls, live.frozen_ms),
-            );
-            line("played", format!("{:.1} Mbit/s", live.played_mbps));
-        }
-        Record::Object(object) => {
-            let at = |p| stats::percentile(&object.completion_ms, p).unwrap_or(f64::NAN);
-            let (median, p99, worst) = (at(50.0), at(99.0), at(100.0));
-            line("object", format!("median {median:.1} ms, p99 {p99:.1} ms, worst {worst:.1} ms"));
-            line("finished", format!("{}, {} not", object.completion_ms.len(), object.unfinished));
-        }
-        Record::Bulk(_) => {}
-    }
+    of_record(&result.record, &mut line);
     line(
         "CPU",
         format!(
@@ -71,6 +55,27 @@ pub fn of(result: &RunResult) -> String {
         format!("{verdict} (attempt {}, delay error p99 {:.0} µs)", audit.attempts, audit.delay_error_p99_us),
     );
     out
+}
+
+/// What only one kind of workload has.
+fn of_record(record: &Record, line: &mut dyn FnMut(&str, String)) {
+    match record {
+        Record::Live(live) => {
+            let (in_time, all) = (live.in_time, live.gops.len());
+            line(
+                "GoPs in time",
+                format!("{in_time} of {all}, {} stalls, {:.0} ms frozen", live.stalls, live.frozen_ms),
+            );
+            line("played", format!("{:.1} Mbit/s", live.played_mbps));
+        }
+        Record::Object(object) => {
+            let at = |p| stats::percentile(&object.completion_ms, p).unwrap_or(f64::NAN);
+            let (median, p99, worst) = (at(50.0), at(99.0), at(100.0));
+            line("object", format!("median {median:.1} ms, p99 {p99:.1} ms, worst {worst:.1} ms"));
+            line("finished", format!("{}, {} not", object.completion_ms.len(), object.unfinished));
+        }
+        Record::Bulk(_) => {}
+    }
 }
 
 fn numbers(values: &[f64]) -> String {
