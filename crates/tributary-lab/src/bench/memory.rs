@@ -14,8 +14,9 @@ use tributary_types::Bitrate;
 const PATHS: usize = 2;
 /// Windows this small make many of them quick.
 const SMALL_WINDOW: usize = 64 << 10;
-/// Growth from the second tenth of a transfer to the last that still is flat: a few blocks of 256 kB.
-const FLAT_KB: f64 = 2048.0;
+/// Growth from the second tenth of a transfer to the last that still is flat: the receive blocks that the
+/// subflows keep for reuse after a burst, 8 MiB in all.
+const FLAT_KB: f64 = 8192.0;
 /// Most a session may take.
 const BOUND_KB: f64 = 64.0 * 1024.0;
 
@@ -30,7 +31,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { windows: 100_000, seconds: 15.0 }
+        Self { windows: 300_000, seconds: 15.0 }
     }
 }
 
@@ -210,12 +211,12 @@ mod tests {
     fn growth_is_found_and_noise_is_not() {
         let end = |grows: u64| EndResult {
             samples: (0..100)
-                .map(|i| MemorySample { bytes: i, rss_kb: 20_000 + i * grows + i % 7 * 100, held: 1 << 20 })
+                .map(|i| MemorySample { bytes: i, rss_kb: 20_000 + i * grows + i % 7 * 300, held: 1 << 20 })
                 .collect(),
             ..EndResult::default()
         };
         assert!(flat("sink", end(0)).holds);
-        let leaking = flat("sink", end(100));
+        let leaking = flat("sink", end(150));
         assert!(!leaking.holds && leaking.late_kb > leaking.early_kb);
         assert_eq!(leaking.early_held_kb, 1024.0);
     }
