@@ -13,7 +13,7 @@ use tributary_types::{Instant, PathId, SubflowId};
 /// First and last wait between attempts to connect a path that is down.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(800));
 /// Probes of a silent path: the wait between two grows by a quarter from the first to the last.
-const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(400));
+const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
 /// Attempts outstanding on one path.
 const MOST_ATTEMPTS: usize = 8;
 /// An attempt is given up after this long.

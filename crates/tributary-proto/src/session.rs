@@ -362,6 +362,10 @@ impl Session {
 
     fn drop_subflow(&mut self, now: Instant, id: SubflowId) {
         let Some(subflow) = self.subflows.remove(&id) else { return };
+        if let Some(sent) = subflow.oldest_sent() {
+            // What never arrived counts against the path for as long as it was waited for.
+            self.paths.delivered(now, subflow.path, now.saturating_since(sent));
+        }
         let mut orphans: Vec<_> = subflow.outstanding().collect();
         orphans.sort_unstable();
         orphans.dedup();
