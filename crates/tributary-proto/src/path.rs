@@ -209,7 +209,8 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
-        let passed = now.saturating_since(self.delay_at).as_secs_f64();
+        // A segment that took long speaks for all that time.
+        let passed = now.saturating_since(self.delay_at).max(sample).as_secs_f64();
         let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
         let weight = passed / (passed + memory).max(1e-9);
         self.delay_at = now;

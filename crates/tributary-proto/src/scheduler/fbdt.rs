@@ -11,10 +11,15 @@ use std::collections::VecDeque;
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
 
 use super::window::{Role, TransmissionWindow};
-use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+use super::{
+    Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView, WindowView,
+};
 
 /// A segment is late this long after its carrier's delivery delay, or a quarter of that delay.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
+/// The same when all is under way, and how many bytes at most that may be.
+const TAIL_FLOOR: Duration = Duration::from_millis(2);
+const TAIL: u64 = 512 << 10;
 /// Segments behind the first open one that are looked at for late ones.
 const LOOK: u64 = 512;
 /// Copies of one segment at most.
@@ -39,18 +44,47 @@ pub(super) struct Fbdt {
     wake: Option<Instant>,
 }
 
+/// How patient reinjection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// There is more to send: a copy costs goodput.
+    Bulk,
+    /// Everything is under way and it is not much: idle room is spent on bringing the end home.
+    Tail,
+}
+
 /// How old a segment on this subflow must be to count as late.
-fn lateness(subflow: &SubflowView) -> Duration {
-    subflow.srtt + (subflow.srtt / 4).max(LATE_FLOOR)
+fn lateness(subflow: &SubflowView, patience: Patience) -> Duration {
+    let margin = if patience == Patience::Bulk { LATE_FLOOR } else { TAIL_FLOOR };
+    subflow.srtt + (subflow.srtt / 4).max(margin)
 }
 
 /// Whether anything on it may be late, so that looking for it pays.
-fn may_be_late(now: Instant, subflow: &SubflowView) -> bool {
-    if subflow.silent {
+fn may_be_late(now: Instant, subflow: &SubflowView, patience: Patience) -> bool {
+    if subflow.silent || patience == Patience::Tail {
         return true;
     }
     let waited = subflow.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
-    waited + subflow.arrival(0) > lateness(subflow)
+    waited + subflow.arrival(0) > lateness(subflow, patience)
+}
+
+/// Whether this copy will be late, and `onto` would bring another sooner.
+fn worth_reinjecting(
+    now: Instant,
+    copy: &SegmentCopy,
+    carrier: &SubflowView,
+    onto: &SubflowView,
+    patience: Patience,
+) -> bool {
+    let age = now.saturating_since(copy.at);
+    if patience == Patience::Tail {
+        // The more reliable subflow does not even wait: with it the end is as early as on it alone.
+        return carrier.silent || onto.rank < carrier.rank || age > lateness(carrier, patience);
+    }
+    let left = carrier.remaining(copy);
+    let overdue = carrier.silent || age + left > lateness(carrier, patience);
+    let sooner = carrier.silent || onto.arrival(SEGMENT.0) < left;
+    overdue && sooner && age > LATE_FLOOR / 2
 }
 
 /// FBDT §3.2, RAT to direction mapping: the most reliable forward, the least reliable backward.
@@ -75,7 +109,8 @@ impl Fbdt {
         onto: &SubflowView,
         all: &[SubflowView],
     ) -> Option<DataSeq> {
-        if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s)) {
+        let patience = self.patience(window);
+        if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, patience)) {
             return None;
         }
         let met_below = self.windows.front().map_or(window.end(), TransmissionWindow::first);
@@ -84,15 +119,16 @@ impl Fbdt {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
             let Some(copy) = segment.last_copy else { return false };
             let Some(carrier) = all.iter().find(|s| s.id == copy.carrier) else { return false };
-            if carrier.id == onto.id || segment.sends >= MOST_SENDS {
-                return false;
-            }
-            let age = now.saturating_since(copy.at);
-            let left = carrier.remaining(&copy);
-            let overdue = carrier.silent || age + left > lateness(carrier);
-            let sooner = carrier.silent || onto.arrival(u64::from(segment.bytes)) < left;
-            overdue && sooner && age > LATE_FLOOR / 2 && !window.is_on(seq, onto.id)
+            carrier.id != onto.id
+                && segment.sends < MOST_SENDS
+                && worth_reinjecting(now, &copy, carrier, onto, patience)
+                && !window.is_on(seq, onto.id)
         })
+    }
+
+    fn patience(&self, window: &WindowView<'_>) -> Patience {
+        let all_under_way = self.windows.is_empty() && window.available() == 0;
+        if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 
     /// The first window that still needs what this subflow takes now by the time it arrives; in an
@@ -157,8 +193,9 @@ impl Scheduler for Fbdt {
         window: &WindowView<'_>,
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
-        self.wake =
-            subflows.iter().filter_map(|s| Some(s.oldest_sent? + lateness(s))).filter(|at| *at > now).min();
+        let patience = self.patience(window);
+        let late_at = |s: &SubflowView| Some(s.oldest_sent? + lateness(s, patience));
+        self.wake = subflows.iter().filter_map(late_at).filter(|at| *at > now).min();
         let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
         for subflow in open() {
             if let Some(segment) = self.late_segment(now, window, subflow, subflows) {
