@@ -1,7 +1,7 @@
 //! `fbdt`, the default: forward and backward transmission, pipelined and late-binding.
 //!
 //! Source: FBDT §3. Beyond the paper: several windows are in flight, a subflow that finds nothing
-//! left in one starts on the next; late segments of a window whose cursors have met are reinjected
+//! left in one starts on the next; late segments below the forward cursor are reinjected
 //! ahead of new data; a silent subflow gets nothing until it moves; towards the end of what there
 //! is to send a subflow declines a segment that another would bring home sooner.
 
@@ -100,8 +100,8 @@ fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
 }
 
 impl Fbdt {
-    /// The lowest segment of a window whose cursors have met that another subflow carries and
-    /// will bring late, while this one would bring it sooner.
+    /// The lowest segment below the forward cursor that another subflow carries and will bring late,
+    /// while this one would bring it sooner: it holds up the head, or soon will.
     fn late_segment(
         &self,
         now: Instant,
@@ -113,8 +113,8 @@ impl Fbdt {
         if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, patience)) {
             return None;
         }
-        let met_below = self.windows.front().map_or(window.end(), TransmissionWindow::first);
-        let end = met_below.min(DataSeq(window.first().0 + LOOK));
+        let under_way = self.windows.front().map_or(window.end(), TransmissionWindow::lowest_free);
+        let end = under_way.min(DataSeq(window.first().0 + LOOK));
         (window.first().0..end.0).map(DataSeq).find(|&seq| {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
             let Some(copy) = segment.last_copy else { return false };

@@ -43,6 +43,11 @@ impl TransmissionWindow {
         Self { first, end, gaps }
     }
 
+    /// The lowest segment nobody has taken; everything below is under way.
+    pub fn lowest_free(&self) -> DataSeq {
+        self.gaps.first().map_or(self.end, |gap| DataSeq(gap.low))
+    }
+
     pub fn first(&self) -> DataSeq {
         self.first
     }
