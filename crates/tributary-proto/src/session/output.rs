@@ -40,8 +40,7 @@ impl Session {
         if let Life::Closing(code) = self.life
             && self.send.is_flushed()
         {
-            let reason = std::mem::take(&mut self.close_reason);
-            self.close_reason.clone_from(&reason);
+            let reason = self.close_reason.clone();
             self.end(code, reason, false);
             return self.closing_frame();
         }
