@@ -10,6 +10,7 @@
 //! owns numbering, reassembly and acknowledgement, and the driver owns the subflows themselves.
 
 mod config;
+pub mod congestion;
 mod event;
 mod path;
 mod receive;
