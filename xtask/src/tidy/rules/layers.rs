@@ -9,6 +9,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-link", 1),
     ("tributary-proto", 2),
     ("tributary-emu", 3),
+    ("tributary-sim", 3),
     ("tributary-net", 3),
     ("tributary-report", 4),
     ("tributary-stream", 4),

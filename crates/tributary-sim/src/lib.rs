@@ -1,0 +1,23 @@
+//! The second world of every scenario: virtual time, one thread, the same seed the same events.
+//!
+//! A [`World`] carries [`Packet`]s over routes of [`tributary_link::Link`]s between [`Host`]s, sans-IO
+//! machines that react to packets and timers and answer with packets. Links, schedulers, congestion
+//! controllers and the session are the crates that run on sockets; what the kernel does there (TCP,
+//! MPTCP) is modelled here. Nothing reads a clock or the operating system's entropy.
+
+mod event_log;
+mod event_queue;
+mod host;
+mod network;
+mod packet;
+mod transport;
+mod world;
+
+pub use event_log::{EventLog, LogRecord, LogSink, What};
+pub use host::{Host, Outbox};
+pub use network::{LinkId, RouteId};
+pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};
+pub use transport::{
+    Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport,
+};
+pub use world::{HostId, World, WorldError};

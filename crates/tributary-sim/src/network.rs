@@ -1,0 +1,160 @@
+//! Links and the routes over them. Carries packets; decides nothing.
+
+use tributary_link::{Link, LinkConfig, LinkStats, Packet as LinkPacket};
+use tributary_types::Instant;
+
+use crate::event_log::{EventLog, LogRecord, What};
+use crate::event_queue::{EventQueue, Target};
+use crate::packet::Packet;
+use crate::world::HostId;
+
+/// A link of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(crate) u32);
+
+/// A route of a world: links in order, then a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub(crate) u32);
+
+impl RouteId {
+    /// Its number, for tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl LinkId {
+    /// Its number, for tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Debug)]
+struct Route {
+    links: Vec<LinkId>,
+    host: HostId,
+}
+
+#[derive(Debug)]
+struct Slot {
+    link: Link<Packet>,
+    /// When the link is to be woken: the earliest event of it in the queue.
+    wake: Instant,
+}
+
+/// All links and routes.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    links: Vec<Slot>,
+    routes: Vec<Route>,
+    sent: u64,
+}
+
+impl Network {
+    pub fn add_link(&mut self, config: LinkConfig) -> LinkId {
+        self.links.push(Slot { link: Link::new(config), wake: Instant::MAX });
+        LinkId(self.links.len() as u32 - 1)
+    }
+
+    pub fn add_route(&mut self, links: &[LinkId], host: HostId) -> RouteId {
+        self.routes.push(Route { links: links.to_vec(), host });
+        RouteId(self.routes.len() as u32 - 1)
+    }
+
+    pub fn link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    pub fn stats(&self, link: LinkId) -> &LinkStats {
+        self.links[link.index()].link.stats()
+    }
+
+    /// Packets that hosts have sent.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Puts a packet on the first link of its route. A route without links delivers at once: returned.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        mut packet: Packet,
+        queue: &mut EventQueue,
+        log: &mut EventLog,
+    ) -> Option<(HostId, Packet)> {
+        self.sent += 1;
+        packet.number = self.sent;
+        packet.hop = 0;
+        log.record(LogRecord { now, what: What::Sent, link: None, route: packet.route, packet: &packet });
+        self.forward(now, packet, queue, log)
+    }
+
+    /// Onto the next link of its route, or to its host.
+    fn forward(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        queue: &mut EventQueue,
+        log: &mut EventLog,
+    ) -> Option<(HostId, Packet)> {
+        let route = &self.routes[packet.route.index()];
+        let Some(&id) = route.links.get(usize::from(packet.hop)) else {
+            return Some((route.host, packet));
+        };
+        let slot = &mut self.links[id.index()];
+        let note = packet.clone();
+        if slot.link.push(now, LinkPacket::whole(packet.size, packet)) > 0 {
+            let (what, route) = (What::Overflowed, note.route);
+            log.record(LogRecord { now, what, link: Some(id), route, packet: &note });
+        }
+        slot.arm(id, queue);
+        None
+    }
+
+    /// The next packet that has reached its host by `now` over `link`; `None` when there are no more.
+    /// Packets with links still ahead are passed on.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        queue: &mut EventQueue,
+        log: &mut EventLog,
+    ) -> Option<(HostId, Packet)> {
+        while let Some(chunk) = self.links[id.index()].link.poll(now) {
+            let mut packet = chunk.handle;
+            packet.hop += 1;
+            let route = packet.route;
+            log.record(LogRecord { now, what: What::Crossed, link: Some(id), route, packet: &packet });
+            if let Some(arrived) = self.forward(now, packet, queue, log) {
+                return Some(arrived);
+            }
+        }
+        None
+    }
+
+    /// A wake-up of `link` was taken from the queue.
+    pub fn woken(&mut self, now: Instant, id: LinkId) {
+        let slot = &mut self.links[id.index()];
+        if slot.wake <= now {
+            slot.wake = Instant::MAX;
+        }
+    }
+
+    pub fn arm(&mut self, id: LinkId, queue: &mut EventQueue) {
+        self.links[id.index()].arm(id, queue);
+    }
+}
+
+impl Slot {
+    fn arm(&mut self, id: LinkId, queue: &mut EventQueue) {
+        if let Some(at) = self.link.poll_timeout()
+            && at < self.wake
+        {
+            self.wake = at;
+            queue.push(at, Target::Link(id.0));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The seam between a transport (TCP, MPTCP, QUIC, a Tributary session) and the workload above it.
+//!
+//! Streams are ordered and reliable and carry numbers of bytes, not contents: a workload decides how
+//! many bytes are written when, and measures when they arrive in order.
+
+use core::any::Any;
+use core::fmt::Debug;
+use core::time::Duration;
+
+use tributary_types::Instant;
+
+use crate::host::{Host, Outbox};
+use crate::packet::Packet;
+
+/// A stream of one transport; the same number at both ends. A TCP or MPTCP connection is stream 0.
+pub type StreamKey = u64;
+
+/// What a transport tells its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The first path is up: streams can be opened and written.
+    Connected,
+    /// The peer opened a stream; for TCP, together with `Connected`.
+    Opened(StreamKey),
+    /// In-order bytes wait to be read, or the end does.
+    Readable(StreamKey),
+    /// A write that was cut short may succeed.
+    Writable(StreamKey),
+    /// The transport is over.
+    Closed,
+}
+
+/// Counters of a transport's end, as far as it has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Payload bytes sent for the first time.
+    pub sent: u64,
+    /// Payload bytes sent again: retransmitted within a path.
+    pub retransmitted: u64,
+    /// Payload bytes sent again on another path.
+    pub reinjected: u64,
+    /// Payload bytes that arrived more than once.
+    pub duplicates: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Smoothed round-trip time, mean over the acknowledgements of all paths.
+    pub mean_srtt: Duration,
+    /// Most bytes held for reassembly and reading.
+    pub receive_held_most: u64,
+}
+
+/// One path of a transport at a moment, for time series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PathSample {
+    /// Index of the path in the scenario.
+    pub path: u8,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// Slow-start threshold, bytes.
+    pub threshold: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+}
+
+/// One end of a transport. As for a [`Host`], every call leaves in `out` what follows from it.
+pub trait Transport: Debug + Any {
+    /// A packet arrived.
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox);
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
+
+    /// When to call `handle_timeout`.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// A path goes down or comes back with a link event.
+    fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
+        let _ = (now, path, up, out);
+    }
+
+    /// Opens a stream; a higher `priority` goes first where the transport knows priorities. Transports
+    /// with a single stream return 0 always. `None` while not connected or when there are too many.
+    fn open(&mut self, now: Instant, priority: u8) -> Option<StreamKey>;
+
+    /// Takes up to `bytes` more and returns how many; `Notice::Writable` follows when fewer.
+    fn write(&mut self, now: Instant, stream: StreamKey, bytes: u64) -> u64;
+
+    /// Ends a stream behind what was written.
+    fn finish(&mut self, now: Instant, stream: StreamKey);
+
+    /// Reads up to `most` in-order bytes; zero when there are none.
+    fn read(&mut self, now: Instant, stream: StreamKey, most: u64) -> u64;
+
+    /// Whether a stream ended and everything of it was read.
+    fn is_finished(&self, stream: StreamKey) -> bool;
+
+    /// Sends what writes and reads have made possible. Called after the application's turn.
+    fn flush(&mut self, now: Instant, out: &mut Outbox);
+
+    /// The next notice, until `None`.
+    fn poll_notice(&mut self) -> Option<Notice>;
+
+    /// Counters.
+    fn counters(&self) -> Counters;
+
+    /// The paths now.
+    fn sample(&self, samples: &mut Vec<PathSample>);
+}
+
+/// What uses a transport: a workload's client or server.
+pub trait Application: Debug + Any {
+    /// Something happened on the transport.
+    fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport);
+
+    /// The moment of [`Application::poll_timeout`] has come.
+    fn handle_timeout(&mut self, now: Instant, transport: &mut dyn Transport);
+
+    /// When to call `handle_timeout`.
+    fn poll_timeout(&self) -> Option<Instant>;
+}
+
+/// A transport with an application on top: a host.
+#[derive(Debug)]
+pub struct Endpoint {
+    transport: Box<dyn Transport>,
+    application: Box<dyn Application>,
+}
+
+impl Endpoint {
+    /// Puts `application` on `transport`.
+    #[must_use]
+    pub fn new(transport: Box<dyn Transport>, application: Box<dyn Application>) -> Self {
+        Self { transport, application }
+    }
+
+    /// The transport.
+    #[must_use]
+    pub fn transport(&self) -> &dyn Transport {
+        self.transport.as_ref()
+    }
+
+    /// The application, if it is of this type.
+    #[must_use]
+    pub fn application<A: Application>(&self) -> Option<&A> {
+        (self.application.as_ref() as &dyn Any).downcast_ref()
+    }
+
+    fn settle(&mut self, now: Instant, out: &mut Outbox) {
+        loop {
+            let mut moved = false;
+            while let Some(notice) = self.transport.poll_notice() {
+                self.application.handle_notice(now, notice, self.transport.as_mut());
+                moved = true;
+            }
+            self.transport.flush(now, out);
+            if !moved {
+                return;
+            }
+        }
+    }
+}
+
+impl Host for Endpoint {
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+        self.transport.handle_packet(now, packet, out);
+        self.settle(now, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        if self.transport.poll_timeout().is_some_and(|at| at <= now) {
+            self.transport.handle_timeout(now, out);
+        }
+        if self.application.poll_timeout().is_some_and(|at| at <= now) {
+            self.application.handle_timeout(now, self.transport.as_mut());
+        }
+        self.settle(now, out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.transport.poll_timeout().into_iter().chain(self.application.poll_timeout()).min()
+    }
+
+    fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
+        self.transport.handle_path(now, path, up, out);
+        self.settle(now, out);
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -1,0 +1,319 @@
+//! The world: time, and who is woken by what. Wires the network, the hosts and the log together.
+
+use thiserror::Error;
+use tributary_link::{LinkConfig, LinkStats};
+use tributary_types::Instant;
+
+use crate::event_log::EventLog;
+use crate::event_queue::{EventQueue, MOST_TARGETS, Target};
+use crate::host::{Host, Outbox};
+use crate::network::{LinkId, Network, RouteId};
+use crate::packet::Packet;
+
+/// A host of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub(crate) u32);
+
+impl HostId {
+    /// Its number, for tables.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Events of one moment beyond which a world is believed to run in circles.
+const SAME_MOMENT: u64 = 10_000_000;
+
+/// Why a run stopped before its end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WorldError {
+    /// More events than allowed.
+    #[error(
+        "the run was stopped after {events} events at {at} of virtual time, {pending} still pending; \
+         busiest: {busiest}; shorten it, lower its rates or raise the event budget"
+    )]
+    Budget {
+        /// Events that happened.
+        events: u64,
+        /// Virtual time reached.
+        at: Instant,
+        /// Events in the queue.
+        pending: usize,
+        /// Who was woken most.
+        busiest: String,
+    },
+    /// Time stands still.
+    #[error("time stands still at {at}: {events} events in one moment; busiest: {busiest}")]
+    Standstill {
+        /// The moment.
+        at: Instant,
+        /// Events in it.
+        events: u64,
+        /// Who was woken most.
+        busiest: String,
+    },
+}
+
+#[derive(Debug)]
+struct Slot {
+    host: Box<dyn Host>,
+    /// The earliest event of it in the queue.
+    wake: Instant,
+    wakes: u64,
+}
+
+/// A network, its hosts and its time.
+#[derive(Debug)]
+pub struct World {
+    now: Instant,
+    queue: EventQueue,
+    network: Network,
+    hosts: Vec<Slot>,
+    log: EventLog,
+    outbox: Outbox,
+    arrived: Vec<(HostId, Packet)>,
+    link_wakes: Vec<u64>,
+    events: u64,
+    budget: u64,
+    moment_events: u64,
+}
+
+impl World {
+    /// An empty world at its origin that stops after `budget` events.
+    #[must_use]
+    pub fn new(budget: u64) -> Self {
+        Self {
+            now: Instant::ZERO,
+            queue: EventQueue::default(),
+            network: Network::default(),
+            hosts: Vec::new(),
+            log: EventLog::new(),
+            outbox: Outbox::default(),
+            arrived: Vec::new(),
+            link_wakes: Vec::new(),
+            events: 0,
+            budget,
+            moment_events: 0,
+        }
+    }
+
+    // ---- building
+
+    /// Adds a link.
+    ///
+    /// # Panics
+    /// When there are more than eight million.
+    pub fn add_link(&mut self, config: LinkConfig) -> LinkId {
+        assert!((self.network.link_count() as u32) < MOST_TARGETS, "a world has fewer links");
+        self.link_wakes.push(0);
+        self.network.add_link(config)
+    }
+
+    /// Reserves the place of a host, so that routes to it can be built before it is.
+    ///
+    /// # Panics
+    /// When there are more than eight million.
+    pub fn reserve_host(&mut self) -> HostId {
+        assert!((self.hosts.len() as u32) < MOST_TARGETS, "a world has fewer hosts");
+        self.hosts.push(Slot { host: Box::new(Nobody), wake: Instant::MAX, wakes: 0 });
+        HostId(self.hosts.len() as u32 - 1)
+    }
+
+    /// A way over `links`, in order, to `host`. Any number of routes may share a link.
+    pub fn add_route(&mut self, links: &[LinkId], host: HostId) -> RouteId {
+        self.network.add_route(links, host)
+    }
+
+    /// Puts a host in its place; its first time-out is asked for at once.
+    pub fn place_host(&mut self, id: HostId, host: Box<dyn Host>) {
+        self.hosts[id.index()] = Slot { host, wake: Instant::MAX, wakes: 0 };
+        self.arm(id);
+    }
+
+    // ---- running
+
+    /// Lets everything up to and including `until` happen.
+    ///
+    /// # Errors
+    /// [`WorldError`] when the event budget ends or time stands still.
+    pub fn run_until(&mut self, until: Instant) -> Result<(), WorldError> {
+        while let Some((at, target)) = self.queue.pop(until) {
+            self.count(at)?;
+            self.now = at;
+            match target {
+                Target::Link(index) => self.wake_link(LinkId(index)),
+                Target::Host(index) => self.wake_host(HostId(index)),
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    /// Acts on a host now, and sends what follows.
+    pub fn act<H: Host, R>(
+        &mut self,
+        id: HostId,
+        act: impl FnOnce(&mut H, Instant, &mut Outbox) -> R,
+    ) -> Option<R> {
+        let now = self.now;
+        let host = self.hosts[id.index()].host.as_any_mut().downcast_mut::<H>()?;
+        let result = act(host, now, &mut self.outbox);
+        self.flush(id);
+        Some(result)
+    }
+
+    /// Tells a host that a path of the scenario went down or came back.
+    pub fn path_changed(&mut self, id: HostId, path: u8, up: bool) {
+        self.hosts[id.index()].host.handle_path(self.now, path, up, &mut self.outbox);
+        self.flush(id);
+    }
+
+    fn count(&mut self, at: Instant) -> Result<(), WorldError> {
+        self.events += 1;
+        self.moment_events = if at > self.now { 0 } else { self.moment_events + 1 };
+        if self.events > self.budget {
+            let (events, pending, busiest) = (self.events - 1, self.queue.len() + 1, self.busiest());
+            return Err(WorldError::Budget { events, at, pending, busiest });
+        }
+        if self.moment_events > SAME_MOMENT {
+            let (events, busiest) = (self.moment_events, self.busiest());
+            return Err(WorldError::Standstill { at, events, busiest });
+        }
+        Ok(())
+    }
+
+    fn busiest(&self) -> String {
+        let host = self.hosts.iter().enumerate().max_by_key(|(_, slot)| slot.wakes);
+        let link = self.link_wakes.iter().enumerate().max_by_key(|(_, wakes)| **wakes);
+        match (host, link) {
+            (Some((host, slot)), Some((link, wakes))) if slot.wakes < *wakes => {
+                format!("link {link} ({wakes} events; host {host} had {})", slot.wakes)
+            }
+            (Some((host, slot)), _) => format!("host {host} ({} events)", slot.wakes),
+            _ => "nobody".to_owned(),
+        }
+    }
+
+    fn wake_link(&mut self, id: LinkId) {
+        self.link_wakes[id.index()] += 1;
+        self.network.woken(self.now, id);
+        while let Some((host, packet)) = self.network.poll(self.now, id, &mut self.queue, &mut self.log) {
+            self.deliver(host, packet);
+        }
+        self.network.arm(id, &mut self.queue);
+    }
+
+    fn wake_host(&mut self, id: HostId) {
+        let slot = &mut self.hosts[id.index()];
+        slot.wakes += 1;
+        if slot.wake <= self.now {
+            slot.wake = Instant::MAX;
+        }
+        if slot.host.poll_timeout().is_some_and(|at| at <= self.now) {
+            slot.host.handle_timeout(self.now, &mut self.outbox);
+        }
+        self.flush(id);
+    }
+
+    fn deliver(&mut self, id: HostId, packet: Packet) {
+        let now = self.now;
+        self.log.record(crate::LogRecord {
+            now,
+            what: crate::What::Arrived,
+            link: None,
+            route: packet.route,
+            packet: &packet,
+        });
+        self.hosts[id.index()].host.handle_packet(now, packet, &mut self.outbox);
+        self.flush(id);
+    }
+
+    /// Sends what a host left in the outbox and sets its timer.
+    fn flush(&mut self, id: HostId) {
+        let mut packets = core::mem::take(&mut self.outbox.packets);
+        for packet in packets.drain(..) {
+            let arrived = self.network.send(self.now, packet, &mut self.queue, &mut self.log);
+            self.arrived.extend(arrived);
+        }
+        self.outbox.packets = packets;
+        self.arm(id);
+        while let Some((host, packet)) = self.arrived.pop() {
+            self.deliver(host, packet); // over a route without links
+        }
+    }
+
+    fn arm(&mut self, id: HostId) {
+        let slot = &mut self.hosts[id.index()];
+        if let Some(at) = slot.host.poll_timeout()
+            && at < slot.wake
+        {
+            slot.wake = at.max(self.now);
+            self.queue.push(slot.wake, Target::Host(id.0));
+        }
+    }
+
+    // ---- reading
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The host, if it is of this type.
+    #[must_use]
+    pub fn host<H: Host>(&self, id: HostId) -> Option<&H> {
+        self.hosts[id.index()].host.as_any().downcast_ref()
+    }
+
+    /// Counters of a link.
+    #[must_use]
+    pub fn link_stats(&self, link: LinkId) -> &LinkStats {
+        self.network.stats(link)
+    }
+
+    /// The event log.
+    #[must_use]
+    pub fn log(&self) -> &EventLog {
+        &self.log
+    }
+
+    /// The event log, to attach a sink.
+    pub fn log_mut(&mut self) -> &mut EventLog {
+        &mut self.log
+    }
+
+    /// Events that happened.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Packets that hosts have sent.
+    #[must_use]
+    pub fn packets_sent(&self) -> u64 {
+        self.network.sent()
+    }
+}
+
+/// Holds a place until a host is put there.
+#[derive(Debug)]
+struct Nobody;
+
+impl Host for Nobody {
+    fn handle_packet(&mut self, _: Instant, _: Packet, _: &mut Outbox) {}
+    fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;
