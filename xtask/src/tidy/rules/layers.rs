@@ -7,6 +7,7 @@ use super::super::project::{Package, Project};
 const LAYERS: &[(&str, u8)] = &[
     ("tributary-types", 0),
     ("tributary-link", 1),
+    ("tributary-video", 1),
     ("tributary-proto", 2),
     ("tributary-emu", 3),
     ("tributary-sim", 3),

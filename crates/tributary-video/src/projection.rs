@@ -1,0 +1,172 @@
+//! Where a direction lies in the picture, and which direction a place in the picture shows.
+//!
+//! Two projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2) and a cubemap of 3 × 2 faces (§5.2.3,
+//! in ffmpeg's default `c3x2` arrangement: right, left, up over down, front, back). Places are shares of
+//! the picture's width and height, (0, 0) the upper left corner, so that one formula serves every size.
+//! Nothing here reads pixels.
+
+use std::f64::consts::{FRAC_PI_2, PI, TAU};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sphere::{Direction, solid_angle};
+
+/// A place in a picture, shares of its width and height in [0, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// From the left edge.
+    pub u: f64,
+    /// From the upper edge.
+    pub v: f64,
+}
+
+/// How the sphere lies in the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Projection {
+    /// Columns are yaw, rows are pitch; straight ahead is the middle.
+    #[default]
+    Equirectangular,
+    /// Six square faces, three beside each other in two rows.
+    Cubemap,
+}
+
+/// One face of the cube: its middle, and the directions in which its columns and rows go.
+struct Face {
+    middle: [f64; 3],
+    columns: [f64; 3],
+    rows: [f64; 3],
+}
+
+/// Row by row as they lie in the picture; x right, y up, z ahead.
+const FACES: [Face; 6] = [
+    // Right, left, up.
+    Face { middle: [1.0, 0.0, 0.0], columns: [0.0, 0.0, -1.0], rows: [0.0, -1.0, 0.0] },
+    Face { middle: [-1.0, 0.0, 0.0], columns: [0.0, 0.0, 1.0], rows: [0.0, -1.0, 0.0] },
+    Face { middle: [0.0, 1.0, 0.0], columns: [1.0, 0.0, 0.0], rows: [0.0, 0.0, 1.0] },
+    // Down, front, back.
+    Face { middle: [0.0, -1.0, 0.0], columns: [1.0, 0.0, 0.0], rows: [0.0, 0.0, -1.0] },
+    Face { middle: [0.0, 0.0, 1.0], columns: [1.0, 0.0, 0.0], rows: [0.0, -1.0, 0.0] },
+    Face { middle: [0.0, 0.0, -1.0], columns: [-1.0, 0.0, 0.0], rows: [0.0, -1.0, 0.0] },
+];
+
+impl Projection {
+    /// Where a direction lies.
+    #[must_use]
+    pub fn place_of(self, direction: Direction) -> Place {
+        match self {
+            Self::Equirectangular => {
+                let (yaw, pitch) = direction.angles();
+                Place { u: yaw / TAU + 0.5, v: 0.5 - pitch / PI }
+            }
+            Self::Cubemap => {
+                let (face, across, down) = on_face(direction);
+                let (column, row) = ((face % 3) as f64, (face / 3) as f64);
+                Place { u: (column + (across + 1.0) / 2.0) / 3.0, v: (row + (down + 1.0) / 2.0) / 2.0 }
+            }
+        }
+    }
+
+    /// The direction, of length 1, that a place shows. Places outside the picture count as on its edge.
+    #[must_use]
+    pub fn direction_at(self, place: Place) -> Direction {
+        let (u, v) = (place.u.clamp(0.0, 1.0), place.v.clamp(0.0, 1.0));
+        match self {
+            Self::Equirectangular => Direction::from_angles((u - 0.5) * TAU, (0.5 - v) * PI),
+            Self::Cubemap => {
+                let (column, row) = ((u * 3.0).min(2.999_999_999_9), (v * 2.0).min(1.999_999_999_9));
+                let face = &FACES[column as usize + 3 * row as usize];
+                let across = 2.0 * (u * 3.0 - libm::floor(column)) - 1.0;
+                let down = 2.0 * (v * 2.0 - libm::floor(row)) - 1.0;
+                let at =
+                    |axis: usize| face.middle[axis] + across * face.columns[axis] + down * face.rows[axis];
+                Direction { x: at(0), y: at(1), z: at(2) }.normalised()
+            }
+        }
+    }
+
+    /// The solid angle of the pixel in `column` and `row` of a picture of `width` × `height`, steradians.
+    /// For an equirectangular picture it is exact; for a cubemap that of the pixel's middle times its area.
+    #[must_use]
+    pub fn pixel_solid_angle(self, (column, row): (usize, usize), (width, height): (usize, usize)) -> f64 {
+        match self {
+            Self::Equirectangular => {
+                let step = PI / height as f64;
+                let top = FRAC_PI_2 - row as f64 * step;
+                solid_angle(top - step, top, TAU / width as f64)
+            }
+            Self::Cubemap => {
+                let u = (column as f64 + 0.5) / width as f64 * 3.0;
+                let v = (row as f64 + 0.5) / height as f64 * 2.0;
+                let across = 2.0 * (u - libm::floor(u)) - 1.0;
+                let down = 2.0 * (v - libm::floor(v)) - 1.0;
+                let distance = 1.0 + across * across + down * down;
+                24.0 / (width as f64 * height as f64) / (distance * distance.sqrt())
+            }
+        }
+    }
+}
+
+/// The face a direction meets, and where: −1…1 along its columns and rows.
+fn on_face(direction: Direction) -> (usize, f64, f64) {
+    let Direction { x, y, z } = direction;
+    let face = if x.abs() >= y.abs() && x.abs() >= z.abs() {
+        usize::from(x < 0.0)
+    } else if y.abs() >= z.abs() {
+        if y > 0.0 { 2 } else { 3 }
+    } else if z > 0.0 {
+        4
+    } else {
+        5
+    };
+    let Face { middle, columns, rows } = &FACES[face];
+    let along = |axis: &[f64; 3]| axis[0] * x + axis[1] * y + axis[2] * z;
+    let depth = along(middle).max(f64::MIN_POSITIVE);
+    (face, (along(columns) / depth).clamp(-1.0, 1.0), (along(rows) / depth).clamp(-1.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ahead_is_the_middle_of_the_panorama() {
+        let place = Projection::Equirectangular.place_of(Direction::AHEAD);
+        assert_eq!((place.u, place.v), (0.5, 0.5));
+        let right = Projection::Equirectangular.place_of(Direction { x: 1.0, y: 0.0, z: 0.0 });
+        assert_eq!((right.u, right.v), (0.75, 0.5));
+    }
+
+    #[test]
+    fn ahead_is_the_middle_of_the_front_face() {
+        let place = Projection::Cubemap.place_of(Direction::AHEAD);
+        assert_eq!((place.u, place.v), (0.5, 0.75));
+    }
+
+    #[test]
+    fn pixels_make_up_the_sphere() {
+        for (projection, size) in [(Projection::Equirectangular, (64, 32)), (Projection::Cubemap, (96, 64))] {
+            let mut sum = 0.0;
+            for row in 0..size.1 {
+                for column in 0..size.0 {
+                    sum += projection.pixel_solid_angle((column, row), size);
+                }
+            }
+            let error = (sum / (4.0 * PI) - 1.0).abs();
+            assert!(error < 1e-3, "{projection:?}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways(yaw in -3.14f64..3.14, pitch in -1.57f64..1.57) {
+            let direction = Direction::from_angles(yaw, pitch);
+            for projection in [Projection::Equirectangular, Projection::Cubemap] {
+                let again = projection.direction_at(projection.place_of(direction));
+                prop_assert!(direction.angle_to(again) < 1e-7, "{:?}: {:?} {:?}", projection, direction, again);
+            }
+        }
+    }
+}
