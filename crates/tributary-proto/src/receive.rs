@@ -7,7 +7,7 @@ mod ranges;
 mod stream;
 
 pub(crate) use ranges::Arrivals;
-pub(crate) use stream::RecvStream;
+pub(crate) use stream::{Pieces, RecvStream};
 
 #[cfg(test)]
 mod tests;

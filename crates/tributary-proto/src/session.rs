@@ -18,7 +18,7 @@ use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
 use crate::config::{Config, ConfigError};
 use crate::event::Event;
 use crate::path::{PathAction, Paths};
-use crate::receive::{Arrivals, RecvStream};
+use crate::receive::{Arrivals, Pieces, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::SendBuffer;
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
@@ -155,8 +155,8 @@ pub struct Session {
     peer: Settings,
     arrivals: Arrivals,
     receive: BTreeMap<StreamId, RecvStream>,
-    /// Pieces held ahead of order, over all streams.
-    pieces_ahead: usize,
+    /// Pieces held, over all streams.
+    pieces: Pieces,
     granted: Granted,
     next_own_stream: u32,
     next_peer_stream: u32,
@@ -198,7 +198,7 @@ impl Session {
             peer: INITIAL,
             arrivals: Arrivals::default(),
             receive: BTreeMap::new(),
-            pieces_ahead: 0,
+            pieces: Pieces::default(),
             granted: Granted { settings, max_data: settings.max_data, used: 0, consumed: 0 },
             next_own_stream: side.parity(),
             next_peer_stream: 1 - side.parity(),

@@ -2,12 +2,35 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 /// A slice below this is copied before it is kept ahead of order: it may pin a block many times
-/// its size. When many are held already, so is a larger one.
+/// its size. When many are held already, so is every other.
 const COPY_BELOW: usize = 4 * 1024;
-const COPY_BELOW_CROWDED: usize = 64 * 1024;
+/// Copies of in-order pieces are gathered in chunks of about this size.
+const GATHERED: usize = 64 * 1024;
+
+/// Slices of receive blocks that a stream holds: each may pin a whole block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    /// Ahead of order.
+    pub ahead: usize,
+    /// In order, not yet read.
+    pub ready: usize,
+}
+
+impl Pieces {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.ahead + self.ready
+    }
+
+    /// Of the session, after one stream went from `before` to `after`.
+    pub fn replace(&mut self, before: Self, after: Self) {
+        self.ahead = self.ahead + after.ahead - before.ahead;
+        self.ready = self.ready + after.ready - before.ready;
+    }
+}
 
 /// What a piece of payload did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +45,8 @@ pub(crate) struct Incoming {
 #[derive(Debug, Default)]
 pub(crate) struct RecvStream {
     ready: VecDeque<Bytes>,
+    /// In-order bytes behind `ready`, copied together.
+    gathered: BytesMut,
     /// Pieces ahead of `next`: ascending, apart.
     ahead: VecDeque<(u64, Bytes)>,
     /// First byte offset not yet in order.
@@ -45,9 +70,9 @@ impl RecvStream {
     }
 
     /// Takes payload that belongs at `offset`. The caller has checked it against the credit, and says
-    /// whether many pieces are held ahead of order in the session.
+    /// whether many pieces are held in the session.
     pub fn insert(&mut self, offset: u64, piece: Bytes, crowded: bool) -> Incoming {
-        let copy_below = if crowded { COPY_BELOW_CROWDED } else { COPY_BELOW };
+        let copy_below = if crowded { usize::MAX } else { COPY_BELOW };
         let before = self.next;
         let mut new = 0;
         let mut start = offset;
@@ -61,8 +86,7 @@ impl RecvStream {
         while !rest.is_empty() {
             if start == self.next && self.ahead.front().is_none_or(|&(o, _)| o >= start + rest.len() as u64) {
                 new += rest.len();
-                self.next += rest.len() as u64;
-                self.ready.push_back(rest);
+                self.put_in_order(rest, crowded);
                 break;
             }
             let at = self.ahead.partition_point(|(o, p)| o + p.len() as u64 <= start);
@@ -86,14 +110,38 @@ impl RecvStream {
             && *o == self.next
         {
             let (_, piece) = self.ahead.pop_front().expect("front was just seen");
-            self.next += piece.len() as u64;
-            self.ready.push_back(piece);
+            self.put_in_order(piece, crowded);
         }
         Incoming { new, readable: self.next > before }
     }
 
+    /// Puts the piece at `next`. While many are held it is copied behind others: neither a block nor an
+    /// allocation of its own for each crumb.
+    fn put_in_order(&mut self, piece: Bytes, crowded: bool) {
+        self.next += piece.len() as u64;
+        if crowded {
+            self.gathered.extend_from_slice(&piece);
+            if self.gathered.len() >= GATHERED {
+                self.settle();
+            }
+        } else {
+            self.settle();
+            self.ready.push_back(piece);
+        }
+    }
+
+    /// Moves what was gathered to `ready`.
+    fn settle(&mut self) {
+        if !self.gathered.is_empty() {
+            self.ready.push_back(core::mem::take(&mut self.gathered).freeze());
+        }
+    }
+
     /// Next chunk in order.
     pub fn read(&mut self) -> Option<Bytes> {
+        if self.ready.is_empty() {
+            self.settle();
+        }
         let chunk = self.ready.pop_front()?;
         self.consumed += chunk.len() as u64;
         Some(chunk)
@@ -101,7 +149,7 @@ impl RecvStream {
 
     /// Everything up to the end has been read.
     pub fn at_end(&self) -> bool {
-        self.end == Some(self.next) && self.ready.is_empty()
+        self.end == Some(self.next) && self.ready.is_empty() && self.gathered.is_empty()
     }
 
     /// All bytes are here, read or not.
@@ -112,14 +160,16 @@ impl RecvStream {
     /// Throws away what is held and returns how many bytes that was.
     pub fn discard(&mut self) -> u64 {
         let held: usize = self.ready.iter().map(Bytes::len).sum::<usize>()
+            + self.gathered.len()
             + self.ahead.iter().map(|(_, p)| p.len()).sum::<usize>();
         self.ready.clear();
+        self.gathered = BytesMut::new();
         self.ahead.clear();
         held as u64
     }
 
-    /// Pieces held ahead of order.
-    pub fn pieces_ahead(&self) -> usize {
-        self.ahead.len()
+    /// Slices held.
+    pub fn pieces(&self) -> Pieces {
+        Pieces { ahead: self.ahead.len(), ready: self.ready.len() }
     }
 }

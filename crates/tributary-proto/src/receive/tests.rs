@@ -30,7 +30,7 @@ proptest! {
         let in_order = (0..).take_while(|o| held.contains(o)).count();
         let expected: Vec<u8> = (0..in_order as u64).map(content).collect();
         prop_assert_eq!(read, expected);
-        prop_assert!(stream.pieces_ahead() <= 80);
+        prop_assert!(stream.pieces().ahead <= 80);
         prop_assert_eq!(stream.discard() as usize, held.len() - in_order);
     }
 

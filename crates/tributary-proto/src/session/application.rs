@@ -167,8 +167,9 @@ impl Session {
         }
         stream.stopped = true;
         let tell = !stream.complete();
-        self.pieces_ahead -= stream.pieces_ahead();
+        let before = stream.pieces();
         let held = stream.discard();
+        self.pieces.replace(before, stream.pieces());
         self.consumed(held);
         if tell {
             self.send.number_control(id, SegmentKind::Stop { code });
@@ -188,7 +189,9 @@ impl Session {
             self.collect(id);
             return Err(ReadError::Reset(code));
         }
+        let before = stream.pieces();
         if let Some(chunk) = stream.read() {
+            self.pieces.replace(before, stream.pieces());
             self.consumed(chunk.len() as u64);
             self.grant_stream(id);
             return Ok(Some(chunk));

@@ -16,8 +16,8 @@ use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Setti
 const ACK_DELAY: Duration = Duration::from_millis(1);
 /// A path silent for this long is worth a fresh connection; so often the peer is reminded.
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
-/// Pieces ahead of order that may each pin a receive block; further ones are copied when small.
-const PINNING_PIECES: usize = 64;
+/// Pieces that may each pin a receive block of the driver's; further ones are copied.
+const PINNING_PIECES: usize = 32;
 /// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
 const STREAM_SLACK: u32 = 2;
 
@@ -202,8 +202,9 @@ impl Session {
                     && !stream.complete()
                 {
                     stream.reset = Some(code);
-                    self.pieces_ahead -= stream.pieces_ahead();
+                    let before = stream.pieces();
                     let held = stream.discard();
+                    self.pieces.replace(before, stream.pieces());
                     self.consumed(held);
                     self.notify_readable(id);
                 }
@@ -244,13 +245,13 @@ impl Session {
             self.collect(id);
             return Ok(());
         }
-        let before = stream.pieces_ahead();
-        let crowded = self.pieces_ahead > PINNING_PIECES;
+        let before = stream.pieces();
+        let crowded = self.pieces.all() >= PINNING_PIECES;
         let incoming = stream.insert(offset + u64::from(at), piece.clone(), crowded);
-        self.pieces_ahead = (self.pieces_ahead + stream.pieces_ahead()).saturating_sub(before);
+        self.pieces.replace(before, stream.pieces());
         let ended = stream.at_end();
         // An honest sender numbers a stream in order, so what waits here is under way elsewhere.
-        if self.pieces_ahead as u64 > MAX_AHEAD * 2 {
+        if self.pieces.ahead as u64 > MAX_AHEAD * 2 {
             return Err(ProtocolError::TooFarAhead);
         }
         self.granted.used += incoming.new as u64;

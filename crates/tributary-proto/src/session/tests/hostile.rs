@@ -1,5 +1,8 @@
 //! A peer that breaks the rules: a typed error, the session over, memory bounded, no panic.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use tributary_types::{DataSeq, Instant, PathId, StreamId, SubflowId};
@@ -96,6 +99,43 @@ fn crumbs_with_gaps_between_them_are_refused_before_they_add_up() {
     session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
     let outcome = (0..200_000).map(|seq| session.handle_input(NOW, ON, data(seq, 0, 1 + seq * 2, 1)));
     assert_eq!(outcome.filter_map(Result::err).next(), Some(ProtocolError::TooFarAhead));
+}
+
+/// A receive block that says when it is let go.
+struct Block(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Sends `crumbs` single bytes, each in a block of its own filled up with pings; returns the blocks still alive.
+fn blocks_pinned(crumbs: u64, offset: impl Fn(u64) -> u64) -> usize {
+    let mut session = server();
+    let alive = Arc::new(AtomicUsize::new(0));
+    for seq in 0..crumbs {
+        let mut bytes = BytesMut::from(data(seq, 0, offset(seq), 1).as_ref());
+        while bytes.len() < 4096 {
+            encode_control(&Control::Ping(0), &mut bytes);
+        }
+        alive.fetch_add(1, Ordering::Relaxed);
+        let block = Bytes::from_owner(Block(bytes.to_vec(), alive.clone()));
+        session.handle_input(NOW, ON, block).unwrap();
+    }
+    alive.load(Ordering::Relaxed)
+}
+
+#[test]
+fn crumbs_cannot_pin_the_blocks_they_came_in() {
+    let (ahead, in_order) = (blocks_pinned(2000, |seq| 1 + seq * 2), blocks_pinned(2000, |seq| seq));
+    assert!(ahead <= 33 && in_order <= 33, "{ahead} blocks ahead of order, {in_order} in order");
 }
 
 #[test]
