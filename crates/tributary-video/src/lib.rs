@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod head;
 pub mod projection;
 pub mod sphere;
 pub mod tiles;

@@ -1,0 +1,177 @@
+//! A viewer's head movement: where the head was turned at which playback time.
+//!
+//! A trace is checked when it is made (times rise, numbers are numbers), so whoever holds one need not
+//! doubt it. Reading files is [`read`]'s; guessing what comes next is `prediction`'s.
+
+mod format;
+mod read;
+
+use thiserror::Error;
+
+use crate::sphere::{Orientation, wrapped};
+
+pub use format::{Format, UnknownFormat};
+pub use read::{ReadError, read};
+
+/// One sample of a trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeadSample {
+    /// Playback time, seconds from the trace's start.
+    pub time_s: f64,
+    /// How the head was turned.
+    pub orientation: Orientation,
+}
+
+/// The movement of one head: at least two samples, the first at 0 s, times strictly rising, all finite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeadTrace {
+    samples: Vec<HeadSample>,
+}
+
+/// Why samples make no trace, or a trace does not serve.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum TraceError {
+    /// Nothing moves in fewer than two samples.
+    #[error("a trace of {samples} samples; at least two are needed")]
+    Few {
+        /// Samples given.
+        samples: usize,
+    },
+    /// A time or an angle is infinite or no number.
+    #[error("sample {index} has a time or an angle that is not a finite number")]
+    NotFinite {
+        /// Counted from 0.
+        index: usize,
+    },
+    /// Times must rise.
+    #[error(
+        "sample {index} at {time_s} s does not come after the one before, at {before_s} s; sort the trace"
+    )]
+    Unsorted {
+        /// Counted from 0.
+        index: usize,
+        /// Its time.
+        time_s: f64,
+        /// The time before it.
+        before_s: f64,
+    },
+    /// The video goes on after the trace has ended.
+    #[error(
+        "the trace ends at {trace_s:.3} s and the video at {video_s:.3} s; choose a longer trace or play less"
+    )]
+    Short {
+        /// The trace's length.
+        trace_s: f64,
+        /// The length asked for.
+        video_s: f64,
+    },
+    /// A sampling rate that makes no sense.
+    #[error("cannot resample to {rate_hz} Hz; choose a rate over 0 and up to {MOST_HERTZ} Hz")]
+    Rate {
+        /// The rate asked for.
+        rate_hz: f64,
+    },
+}
+
+/// The highest rate [`HeadTrace::resampled`] accepts.
+const MOST_HERTZ: f64 = 1000.0;
+
+impl HeadTrace {
+    /// A trace of samples; the first one's time becomes 0.
+    ///
+    /// # Errors
+    /// Fewer than two samples, a number that is none, or times that do not rise.
+    pub fn from_samples(mut samples: Vec<HeadSample>) -> Result<Self, TraceError> {
+        for (index, sample) in samples.iter().enumerate() {
+            let Orientation { yaw, pitch, roll } = sample.orientation;
+            if ![sample.time_s, yaw, pitch, roll].iter().all(|number| number.is_finite()) {
+                return Err(TraceError::NotFinite { index });
+            }
+        }
+        for (index, pair) in samples.windows(2).enumerate() {
+            let (before_s, time_s) = (pair[0].time_s, pair[1].time_s);
+            if time_s <= before_s {
+                return Err(TraceError::Unsorted { index: index + 1, time_s, before_s });
+            }
+        }
+        if samples.len() < 2 {
+            return Err(TraceError::Few { samples: samples.len() });
+        }
+        let start_s = samples[0].time_s;
+        samples.iter_mut().for_each(|sample| sample.time_s -= start_s);
+        Ok(Self { samples })
+    }
+
+    /// The samples, the first at 0 s.
+    #[must_use]
+    pub fn samples(&self) -> &[HeadSample] {
+        &self.samples
+    }
+
+    /// The last sample's time, seconds.
+    #[must_use]
+    pub fn duration_s(&self) -> f64 {
+        self.samples[self.samples.len() - 1].time_s
+    }
+
+    /// The longest time between two samples, seconds.
+    #[must_use]
+    pub fn largest_gap_s(&self) -> f64 {
+        self.samples.windows(2).map(|pair| pair[1].time_s - pair[0].time_s).fold(0.0, f64::max)
+    }
+
+    /// Refuses a trace that ends before `video_s`. Half a second is forgiven: the last sample of a
+    /// recording comes a little before the video's end.
+    ///
+    /// # Errors
+    /// The trace is shorter.
+    pub fn require_duration(&self, video_s: f64) -> Result<(), TraceError> {
+        let trace_s = self.duration_s();
+        if trace_s + 0.5 < video_s { Err(TraceError::Short { trace_s, video_s }) } else { Ok(()) }
+    }
+
+    /// The orientation at a time, between samples along the short way; the first before the start and
+    /// the last after the end.
+    #[must_use]
+    pub fn at(&self, time_s: f64) -> Orientation {
+        let after = self.samples.partition_point(|sample| sample.time_s <= time_s);
+        if after == 0 {
+            return self.samples[0].orientation;
+        }
+        let before = &self.samples[after - 1];
+        let Some(next) = self.samples.get(after) else { return before.orientation };
+        let share = (time_s - before.time_s) / (next.time_s - before.time_s);
+        before.orientation.towards(next.orientation, share)
+    }
+
+    /// The same movement with a sample every 1 / `rate_hz` seconds from 0 to the end.
+    ///
+    /// # Errors
+    /// A rate that is not over 0 and at most 1000 Hz, or so low that fewer than two samples remain.
+    pub fn resampled(&self, rate_hz: f64) -> Result<Self, TraceError> {
+        if !(rate_hz > 0.0 && rate_hz <= MOST_HERTZ) {
+            return Err(TraceError::Rate { rate_hz });
+        }
+        let count = (self.duration_s() * rate_hz + 1e-9) as usize + 1;
+        let sample = |index: usize| {
+            let time_s = index as f64 / rate_hz;
+            HeadSample { time_s, orientation: self.at(time_s) }
+        };
+        Self::from_samples((0..count).map(sample).collect())
+    }
+
+    /// The yaw of each sample without jumps at ±π: a head that has turned round twice is at 4π.
+    #[must_use]
+    pub fn unwrapped_yaw(&self) -> Vec<f64> {
+        let mut yaw = self.samples[0].orientation.yaw;
+        let mut unwrapped = Vec::with_capacity(self.samples.len());
+        for sample in &self.samples {
+            yaw += wrapped(sample.orientation.yaw - yaw);
+            unwrapped.push(yaw);
+        }
+        unwrapped
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! The file formats of head-movement traces and what their columns mean.
+//!
+//! Columns become an [`Orientation`] here; lines, numbers and their errors are `read`'s. Sources: the data
+//! sets' own descriptions, named at each format.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::sphere::{Axes, Direction, Orientation};
+
+/// How a trace is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Nasrabadi et al., "A Taxonomy and Dataset for 360° Videos", MMSys 2019: no header,
+    /// `t_s, qx, qy, qz, qw, vx, vy, vz`, a unit quaternion and the gaze it makes.
+    Nasrabadi19,
+    /// Jin et al., "Where Are You Looking?", ACM MM 2022, as resampled by MANSY: no header, `t_s, x, y`, a
+    /// place in the equirectangular picture, x right and y down, shares in [0, 1].
+    Jin22,
+    /// Wu et al., "A Dataset for Exploring User Behaviors in VR Spherical Video Streaming", MMSys 2017, as
+    /// converted by NetLLM: no header, `t_s, roll_deg, pitch_deg, yaw_deg`.
+    Wu17,
+    /// Ours: a header line, then `time_s,yaw_deg,pitch_deg` and perhaps `roll_deg`, in any order.
+    Plain,
+}
+
+/// A name no format has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no head-movement format `{name}`; known are {}", Format::NAMES.join(", "))]
+pub struct UnknownFormat {
+    /// The name.
+    pub name: String,
+}
+
+impl Format {
+    /// Every name, in the order of the formats.
+    pub const NAMES: [&'static str; 4] = ["nasrabadi19", "jin22", "wu17", "plain"];
+    const ALL: [Self; 4] = [Self::Nasrabadi19, Self::Jin22, Self::Wu17, Self::Plain];
+
+    /// The columns of a file without a header; those a header of a plain file may name.
+    pub(super) fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Nasrabadi19 => &["t_s", "qx", "qy", "qz", "qw", "vx", "vy", "vz"],
+            Self::Jin22 => &["t_s", "x", "y"],
+            Self::Wu17 => &["t_s", "roll_deg", "pitch_deg", "yaw_deg"],
+            Self::Plain => &["time_s", "yaw_deg", "pitch_deg", "roll_deg"],
+        }
+    }
+
+    /// The orientation of a row whose values stand in the order of [`Self::columns`].
+    ///
+    /// Fails with the column at fault and what is wrong with it.
+    pub(super) fn orientation(self, row: &[f64]) -> Result<Orientation, (usize, &'static str)> {
+        match self {
+            Self::Nasrabadi19 => quaternion(&row[1..5]),
+            Self::Jin22 => {
+                let place =
+                    within(row, 1, 0.0, 1.0, "not in 0…1").and(within(row, 2, 0.0, 1.0, "not in 0…1"));
+                place?;
+                let yaw = std::f64::consts::TAU * (row[1] - 0.5);
+                let pitch = std::f64::consts::PI * (0.5 - row[2]);
+                Ok(Orientation { yaw, pitch, roll: 0.0 })
+            }
+            Self::Wu17 => degrees(row, [3, 2, 1]),
+            Self::Plain => degrees(row, [1, 2, 3]),
+        }
+    }
+}
+
+/// A quaternion in axes with y down: x right, y down, z ahead. The gaze is its third column with y turned
+/// up, which is what the file's `vx, vy, vz` hold.
+fn quaternion(q: &[f64]) -> Result<Orientation, (usize, &'static str)> {
+    let norm = q.iter().map(|part| part * part).sum::<f64>().sqrt();
+    // Files round to five digits; what is further off is no rotation.
+    if (norm - 1.0).abs() > 0.01 {
+        return Err((1, "the quaternion's length is not 1"));
+    }
+    let [x, y, z, w] = [q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm];
+    let ahead =
+        Direction { x: 2.0 * (x * z + w * y), y: -2.0 * (y * z - w * x), z: 1.0 - 2.0 * (x * x + y * y) };
+    let up =
+        Direction { x: -2.0 * (x * y - w * z), y: 1.0 - 2.0 * (x * x + z * z), z: -2.0 * (y * z + w * x) };
+    Ok(Orientation::from_axes(&Axes { right: ahead, up, ahead }))
+}
+
+fn degrees(row: &[f64], [yaw, pitch, roll]: [usize; 3]) -> Result<Orientation, (usize, &'static str)> {
+    within(row, yaw, -36_000.0, 36_000.0, "more than a hundred turns")?;
+    within(row, pitch, -90.0, 90.0, "not in ±90°")?;
+    within(row, roll, -180.0, 180.0, "not in ±180°")?;
+    Ok(Orientation::from_degrees(row[yaw], row[pitch], row[roll]))
+}
+
+fn within(
+    row: &[f64],
+    column: usize,
+    low: f64,
+    high: f64,
+    wrong: &'static str,
+) -> Result<(), (usize, &'static str)> {
+    if row[column] >= low && row[column] <= high { Ok(()) } else { Err((column, wrong)) }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let at = Self::NAMES.iter().position(|known| *known == name);
+        at.map(|at| Self::ALL[at]).ok_or_else(|| UnknownFormat { name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = Self::ALL.iter().position(|format| format == self).unwrap_or(0);
+        formatter.write_str(Self::NAMES[at])
+    }
+}

@@ -1,0 +1,183 @@
+//! Traces and their readers: written samples, every fault, and the public data sets where they lie beside
+//! the checkout.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn plain(text: &str) -> Result<HeadTrace, ReadError> {
+    read(text.as_bytes(), Format::Plain)
+}
+
+fn fault(text: &str, format: Format) -> String {
+    read(text.as_bytes(), format).expect_err("the text is faulty").to_string()
+}
+
+fn yaw_deg(trace: &HeadTrace, index: usize) -> f64 {
+    trace.samples()[index].orientation.yaw.to_degrees()
+}
+
+#[test]
+fn plain_columns_in_any_order() {
+    let trace = plain("\u{feff}pitch_deg,time_s,yaw_deg\r\n5,10.5,30\r\n\r\n6,10.6,31\r\n").expect("a trace");
+    assert_eq!(trace.samples().len(), 2);
+    assert_eq!(trace.samples()[0].time_s, 0.0, "time starts at 0");
+    assert!((yaw_deg(&trace, 1) - 31.0).abs() < 1e-9);
+    assert!((trace.samples()[0].orientation.pitch.to_degrees() - 5.0).abs() < 1e-9);
+    assert_eq!(trace.samples()[0].orientation.roll, 0.0);
+}
+
+#[test]
+fn faults_name_line_and_field() {
+    let faults = [
+        ("time_s,yaw_deg,pitch_deg\n0,0,0\n0.1,NaN,0\n", "line 3, field yaw_deg: `NaN` is not finite"),
+        ("time_s,yaw_deg,pitch_deg\n0,0,0\n0.1,0,left\n", "line 3, field pitch_deg: `left` is not a number"),
+        ("time_s,yaw_deg,pitch_deg\n0,0,91\n", "line 2, field pitch_deg: `91` is not in ±90°"),
+        ("time_s,yaw_deg,pitch_deg\n1,0,0\n0.5,0,0\n", "line 3, field time_s: 0.5 s does not come after 1 s"),
+        ("time_s,yaw_deg,pitch_deg\n1,0,0\n1,0,0\n", "line 3, field time_s: 1 s does not come after 1 s"),
+        ("time_s,yaw_deg,pitch_deg\n0,0\n", "line 2 has 2 fields; plain has 3: time_s, yaw_deg, pitch_deg"),
+        ("time_s,yaw_deg,pitch_deg,mood\n", "line 1 names a column `mood`"),
+        ("time_s,yaw_deg,yaw_deg\n", "line 1 names column `yaw_deg` twice"),
+        ("time_s,yaw_deg\n", "line 1 does not name column `pitch_deg`"),
+        ("time_s,yaw_deg,pitch_deg\n0,0,0\n", "a trace of 1 samples"),
+        ("time_s,yaw_deg,pitch_deg\n", "a trace of 0 samples"),
+    ];
+    for (text, message) in faults {
+        let found = fault(text, Format::Plain);
+        assert!(found.contains(message), "{found} should say {message}");
+    }
+    assert!(fault("", Format::Plain).contains("column ``"));
+    let long = format!("time_s,yaw_deg,pitch_deg\n{}\n", "1".repeat(5000));
+    assert!(fault(&long, Format::Plain).contains("line 2 makes the file longer"));
+    assert!(matches!(read(&b"\xff\xfe0,0,0"[..], Format::Jin22), Err(ReadError::Read { line: 1, .. })));
+}
+
+#[test]
+fn faults_of_the_data_sets_formats() {
+    assert!(fault("0,0.5,1.5\n", Format::Jin22).contains("line 1, field y: `1.5` is not in 0…1"));
+    assert!(fault("0,0,0,0,2,0,0,1\n", Format::Nasrabadi19).contains("field qx: `0` is the quaternion's"));
+    assert!(fault("0,1,2\n", Format::Wu17).contains("line 1 has 3 fields; wu17 has 4"));
+    assert!(fault("0,181,0,0\n", Format::Wu17).contains("field roll_deg"));
+    let unknown = "vive".parse::<Format>().expect_err("no such format").to_string();
+    assert!(unknown.contains("nasrabadi19, jin22, wu17, plain"), "{unknown}");
+}
+
+#[test]
+fn one_head_in_every_format() {
+    // Turned 90° right: half a turn of the quaternion about the axis that points down.
+    let half = std::f64::consts::FRAC_1_SQRT_2;
+    let turned = [
+        (Format::Nasrabadi19, format!("0,0,{half},0,{half},1,0,0\n0.1,0,{half},0,{half},1,0,0\n")),
+        (Format::Jin22, "7,0.75,0.5\n7.1,0.75,0.5\n".to_owned()),
+        (Format::Wu17, "0,0,0,90\n0.1,0,0,90\n".to_owned()),
+        (Format::Plain, "time_s,yaw_deg,pitch_deg\n0,90,0\n0.1,90,0\n".to_owned()),
+    ];
+    for (format, text) in turned {
+        let trace = read(text.as_bytes(), format).expect("a trace");
+        let Orientation { yaw, pitch, roll } = trace.samples()[1].orientation;
+        assert!((yaw.to_degrees() - 90.0).abs() < 1e-4, "{format}: {yaw}");
+        assert!(pitch.abs() < 1e-4 && roll.abs() < 1e-4, "{format}: {pitch} {roll}");
+    }
+}
+
+#[test]
+fn times_between_samples() {
+    let trace = plain("time_s,yaw_deg,pitch_deg\n0,170,0\n1,-170,0\n3,-170,20\n").expect("a trace");
+    assert!((trace.at(0.5).yaw.to_degrees().abs() - 180.0).abs() < 1e-6, "the short way round");
+    assert!((trace.at(2.0).pitch.to_degrees() - 10.0).abs() < 0.1);
+    assert_eq!(trace.at(-1.0), trace.samples()[0].orientation);
+    assert_eq!(trace.at(99.0), trace.samples()[2].orientation);
+    assert_eq!(trace.largest_gap_s(), 2.0);
+    let yaw: Vec<f64> = trace.unwrapped_yaw().iter().map(|yaw| yaw.to_degrees().round()).collect();
+    assert_eq!(yaw, [170.0, 190.0, 190.0]);
+    let even = trace.resampled(10.0).expect("10 Hz");
+    assert_eq!(even.samples().len(), 31);
+    for rate_hz in [0.0, -1.0, f64::NAN, 1e9, 0.1] {
+        assert!(trace.resampled(rate_hz).is_err(), "{rate_hz}");
+    }
+}
+
+#[test]
+fn short_traces_are_refused() {
+    let trace = plain("time_s,yaw_deg,pitch_deg\n0,0,0\n10,0,0\n").expect("a trace");
+    assert!(trace.require_duration(10.4).is_ok());
+    let short = trace.require_duration(60.0).expect_err("too short").to_string();
+    assert!(short.contains("ends at 10.000 s and the video at 60.000 s"), "{short}");
+}
+
+/// The data sets, where a checkout has them beside it.
+fn data(folder: &str) -> Option<Vec<PathBuf>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "csv"));
+    files.sort();
+    Some(files)
+}
+
+#[test]
+fn the_public_data_sets_are_read() {
+    let sets = [
+        ("head-nasrabadi19/traces_1in4", Format::Nasrabadi19),
+        ("head-nasrabadi19/traces_full", Format::Nasrabadi19),
+        ("head-jin22/viewports_10Hz", Format::Jin22),
+        ("head-wu17", Format::Wu17),
+    ];
+    for (folder, format) in sets {
+        // Without the data the written samples above are what is known of the formats.
+        for path in data(folder).unwrap_or_default() {
+            let file = File::open(&path).expect("a listed file opens");
+            let trace = read(file, format).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(trace.duration_s() > 50.0, "{}: {}", path.display(), trace.duration_s());
+            assert!(trace.largest_gap_s() < 5.0, "{}: {}", path.display(), trace.largest_gap_s());
+        }
+    }
+}
+
+#[test]
+fn a_quaternion_and_its_gaze_agree() {
+    // A row in the data set's form, and the gaze that stands beside the quaternion.
+    let mut rows = vec!["0,0.085074,-0.008879,-0.0098767,0.99629,-0.019373,0.16934,0.98537".to_owned()];
+    for path in data("head-nasrabadi19/traces_full").unwrap_or_default().iter().take(1) {
+        let text = fs::read_to_string(path).expect("a listed file opens");
+        rows.extend(text.lines().map(str::to_owned));
+    }
+    for row in rows {
+        let numbers: Vec<f64> = row.split(',').map(|text| text.trim().parse().expect("a number")).collect();
+        let ahead = Format::Nasrabadi19.orientation(&numbers).expect("a rotation").ahead();
+        let gaze = crate::sphere::Direction { x: numbers[5], y: numbers[6], z: numbers[7] };
+        assert!(ahead.angle_to(gaze) < 1e-3, "{row}: {ahead:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[-0-9,.\nNa∞e]{0,200}") {
+        for format in Format::NAMES {
+            let _ = read(text.as_bytes(), format.parse().expect("a known name"));
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(&bytes[..], Format::Plain);
+    }
+
+    #[test]
+    fn resampling_stays_on_the_way(yaws in proptest::collection::vec(-180.0f64..180.0, 2..20)) {
+        let sample = |(at, yaw): (usize, &f64)| HeadSample {
+            time_s: at as f64 * 0.1,
+            orientation: Orientation::from_degrees(*yaw, 0.0, 0.0),
+        };
+        let trace = HeadTrace::from_samples(yaws.iter().enumerate().map(sample).collect()).expect("a trace");
+        let even = trace.resampled(10.0).expect("10 Hz");
+        for (a, b) in trace.samples().iter().zip(even.samples()) {
+            prop_assert!(a.orientation.ahead().angle_to(b.orientation.ahead()) < 1e-5);
+        }
+        let unwrapped = trace.unwrapped_yaw();
+        prop_assert!(unwrapped.windows(2).all(|pair| (pair[1] - pair[0]).abs() <= std::f64::consts::PI + 1e-9));
+    }
+}
