@@ -7,8 +7,10 @@
 //! Windows are in bytes. Transcendental functions go through `libm`, so that a run has the same bits
 //! on every machine.
 
-mod new_reno;
+mod cubic;
+mod cwnd;
 mod registry;
+mod reno;
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -24,13 +26,22 @@ pub struct Setup {
     pub mss: u64,
     /// First window, bytes (RFC 6928: ten segments).
     pub initial_window: u64,
+    /// Seed of the controllers that draw (BBR's first phase): flows that start together are not to
+    /// probe together.
+    pub seed: u64,
 }
 
 impl Setup {
-    /// Ten segments of `mss` payload bytes to begin with (RFC 6928).
+    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0.
     #[must_use]
     pub fn new(mss: u64) -> Self {
-        Self { mss, initial_window: 10 * mss }
+        Self { mss, initial_window: mss.saturating_mul(10), seed: 0 }
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 }
 
@@ -179,9 +190,10 @@ pub trait CongestionController: Debug + Send {
     fn on_ack(&mut self, ack: &Ack, siblings: Siblings<'_>);
 
     /// A loss: [`LossKind::Fast`] once for each recovery episode, [`LossKind::Timeout`] each time.
+    /// After a timeout the window grows with what arrives, also while [`Ack::in_recovery`] is set.
     fn on_loss(&mut self, loss: &Loss, siblings: Siblings<'_>);
 
-    /// The recovery episode is over.
+    /// The recovery episode is over, whichever kind of loss began it.
     fn on_recovery_end(&mut self, now: Instant) {
         let _ = now;
     }

@@ -1,11 +1,16 @@
 //! Congestion controllers by name: one list for the command line, scenario files and bindings.
 
-use super::new_reno::NewReno;
+use super::cubic::Cubic;
+use super::reno::Reno;
 use super::{CongestionController, Setup};
 
 type Make = fn(Setup) -> Box<dyn CongestionController>;
 
-const KNOWN: &[(&str, Make)] = &[("reno", |setup| Box::new(NewReno::new(setup)))];
+const KNOWN: &[(&str, Make)] = &[
+    ("cubic", |setup| Box::new(Cubic::new(setup))),
+    ("cubic-no-hystart", |setup| Box::new(Cubic::without_hystart(setup))),
+    ("reno", |setup| Box::new(Reno::new(setup))),
+];
 
 /// The controller called `name`; `None` when there is none.
 #[must_use]

@@ -1,0 +1,200 @@
+//! CUBIC (RFC 9438): after a loss the window follows a cubic function of time, flat around the window
+//! at which the loss happened. With HyStart, as Linux's default has it.
+//!
+//! Windows are in segments here, as in the RFC; the window given out is in bytes.
+
+mod hystart;
+
+use core::time::Duration;
+
+use tributary_types::Instant;
+
+use super::cwnd::{Cwnd, MAX_WINDOW};
+use super::{Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Siblings};
+use hystart::HyStart;
+
+/// RFC 9438 §5: segments per second cubed.
+const C: f64 = 0.4;
+/// RFC 9438 §4.6: what is left of the window after a loss.
+const BETA: f64 = 0.7;
+/// RFC 9438 §4.3: segments a round trip that make it as fast as Reno with half left after a loss.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// A congestion-avoidance stage.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// When it began, moved by the time in which the window could not have grown.
+    start: Instant,
+    /// Seconds from the beginning to the flat point (K).
+    to_origin: f64,
+    /// Window at the flat point (W_max), segments.
+    origin: f64,
+    /// Window of a Reno flow in the same place (W_est), segments.
+    reno: f64,
+}
+
+impl Epoch {
+    /// From `window` segments, with the last loss at `w_max`.
+    fn begin(start: Instant, window: f64, w_max: f64) -> Self {
+        let (to_origin, origin) = if window < w_max {
+            (libm::cbrt((w_max - window) / C), w_max) // RFC 9438 §4.2, figure 2
+        } else {
+            (0.0, window)
+        };
+        Self { start, to_origin, origin, reno: window }
+    }
+
+    /// RFC 9438 §4.2, figure 1: segments at `t` seconds.
+    fn at(&self, t: f64) -> f64 {
+        let t = t - self.to_origin;
+        C * t * t * t + self.origin
+    }
+}
+
+/// What an undo restores besides the window (RFC 9438 §4.9.2).
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    epoch: Option<Epoch>,
+    /// Window at the last loss, lowered by fast convergence; zero for none.
+    w_max: f64,
+    /// Window at the last loss (cwnd_prior).
+    prior: f64,
+}
+
+/// State of one subflow.
+#[derive(Clone, Debug)]
+pub(super) struct Cubic {
+    cwnd: Cwnd,
+    hystart: Option<HyStart>,
+    curve: Curve,
+    before: Curve,
+    /// Up to here the time in which the window could not grow has been taken out of the epoch.
+    counted: Instant,
+}
+
+impl Cubic {
+    /// With HyStart.
+    pub fn new(setup: Setup) -> Self {
+        Self { hystart: Some(HyStart::default()), ..Self::without_hystart(setup) }
+    }
+
+    /// Slow start up to the first loss.
+    pub fn without_hystart(setup: Setup) -> Self {
+        Self {
+            cwnd: Cwnd::new(setup),
+            hystart: None,
+            curve: Curve::default(),
+            before: Curve::default(),
+            counted: Instant::ZERO,
+        }
+    }
+
+    /// Takes the time since the last event out of the epoch when the window could not grow in it.
+    fn count(&mut self, now: Instant, could_grow: bool) {
+        if let (false, Some(epoch)) = (could_grow, &mut self.curve.epoch) {
+            epoch.start = (epoch.start + now.saturating_since(self.counted)).min(now);
+        }
+        self.counted = self.counted.max(now);
+    }
+
+    /// Congestion avoidance with `bytes` acknowledged (RFC 9438 §4.2 to §4.5).
+    fn avoid(&mut self, now: Instant, bytes: u64, srtt: Duration) {
+        let window = self.cwnd.segments();
+        let mss = self.cwnd.mss() as f64;
+        let acked = (bytes as f64 / mss).min(window);
+        let curve = &mut self.curve;
+        let epoch = curve.epoch.get_or_insert_with(|| Epoch::begin(now, window, curve.w_max));
+        let t = now.saturating_since(epoch.start).as_secs_f64();
+        // RFC 9438 §4.3, figure 4; as fast as Reno once the window of the last loss is reached.
+        let alpha = if epoch.reno < curve.prior { ALPHA } else { 1.0 };
+        epoch.reno = (epoch.reno + alpha * acked / window).min(MAX_WINDOW as f64);
+        if epoch.at(t) < epoch.reno {
+            let reno = epoch.reno;
+            if reno > window {
+                self.cwnd.grow((reno - window) * mss);
+            }
+        } else {
+            // RFC 9438 §4.4 and §4.5: towards the window a round trip ahead, by half at most.
+            let target = epoch.at(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
+            self.cwnd.grow((target - window) / window * acked * mss);
+        }
+    }
+}
+
+impl CongestionController for Cubic {
+    fn name(&self) -> &'static str {
+        if self.hystart.is_some() { "cubic" } else { "cubic-no-hystart" }
+    }
+
+    fn window(&self) -> u64 {
+        self.cwnd.window()
+    }
+
+    fn slow_start_threshold(&self) -> u64 {
+        self.cwnd.threshold()
+    }
+
+    fn view(&self) -> SiblingView {
+        self.cwnd.view()
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.cwnd.sent(now, bytes, in_flight);
+        if in_flight <= bytes {
+            self.count(now, false); // RFC 9438 §5.8; Linux shifts its epoch here too
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, _: Siblings<'_>) {
+        let may_grow = self.cwnd.acknowledge(ack);
+        self.count(ack.now, ack.cwnd_limited);
+        if let Some(hystart) = &mut self.hystart
+            && self.cwnd.in_slow_start()
+            && hystart.on_ack(ack, self.cwnd.segments())
+        {
+            self.cwnd.end_slow_start();
+        }
+        if may_grow {
+            let rest = self.cwnd.slow_start(ack.bytes);
+            if rest > 0 {
+                self.avoid(ack.now, rest, ack.srtt);
+            }
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss, _: Siblings<'_>) {
+        let window = self.cwnd.segments();
+        let target = self.cwnd.window() * 7 / 10; // RFC 9438 §4.6, β in whole bytes
+        if self.cwnd.reduce(loss, target) {
+            self.before = self.curve;
+            self.curve.prior = window;
+            // RFC 9438 §4.7, fast convergence: who lost ground gives some more.
+            self.curve.w_max = if window < self.curve.w_max { window * (1.0 + BETA) / 2.0 } else { window };
+        }
+        self.curve.epoch = None;
+        if loss.kind == LossKind::Timeout {
+            self.curve.w_max = 0.0; // RFC 9438 §4.8: K is zero in the stage after it
+            if let Some(hystart) = &mut self.hystart {
+                *hystart = HyStart::default();
+            }
+        }
+    }
+
+    fn on_recovery_end(&mut self, _: Instant) {
+        self.cwnd.end_recovery();
+    }
+
+    fn on_spurious_loss(&mut self, _: Instant) {
+        if self.cwnd.undo() {
+            self.curve = self.before; // RFC 9438 §4.9.2
+        }
+    }
+
+    fn on_penalty(&mut self, _: Instant) {
+        self.cwnd.penalise();
+        self.curve.epoch = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

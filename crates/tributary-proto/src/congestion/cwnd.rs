@@ -1,0 +1,242 @@
+//! What every loss-based controller does alike with one subflow's window: slow start, reduction,
+//! undo, penalty and the restart after idle time (RFC 5681, RFC 9438 §4.9, RFC 2861).
+//!
+//! It does not say how the window grows in congestion avoidance or how far it falls; its owner does.
+
+use core::time::Duration;
+
+use tributary_types::Instant;
+
+use super::{Ack, Loss, LossKind, Setup, SiblingView};
+
+/// No window is larger: 1 TiB. Far above any path, and small enough that no sum overflows.
+pub(super) const MAX_WINDOW: u64 = 1 << 40;
+
+/// Linux's least retransmission timeout, nanoseconds (RFC 6298 §2.4 would allow more).
+const MIN_RTO: u64 = 200_000_000;
+
+/// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1), nanoseconds.
+const FIRST_RTO: u64 = 1_000_000_000;
+
+/// A recovery episode.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    kind: LossKind,
+    /// Something has been acknowledged since it began.
+    progressed: bool,
+}
+
+/// Window, threshold and history of one subflow.
+#[derive(Clone, Debug)]
+pub(super) struct Cwnd {
+    mss: u64,
+    restart_window: u64,
+    window: u64,
+    threshold: u64,
+    /// Part of a byte earned or given up and not yet in the window: within (−1, 1).
+    fraction: f64,
+    srtt: Duration,
+    base_rtt: Duration,
+    /// Mean deviation of the round-trip time, nanoseconds (RFC 6298 §2).
+    deviation: u64,
+    last_sent: Option<Instant>,
+    since_loss: u64,
+    between_losses: u64,
+    /// Window and threshold before the last episode.
+    before: Option<(u64, u64)>,
+    episode: Option<Episode>,
+}
+
+impl Cwnd {
+    pub fn new(setup: Setup) -> Self {
+        let mss = segment_size(setup);
+        let initial = setup.initial_window.clamp(mss, MAX_WINDOW);
+        Self {
+            mss,
+            restart_window: initial,
+            window: initial,
+            threshold: u64::MAX,
+            fraction: 0.0,
+            srtt: Duration::ZERO,
+            base_rtt: Duration::ZERO,
+            deviation: 0,
+            last_sent: None,
+            since_loss: 0,
+            between_losses: 0,
+            before: None,
+            episode: None,
+        }
+    }
+
+    pub fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// The window in segments.
+    pub fn segments(&self) -> f64 {
+        (self.window as f64 + self.fraction) / self.mss as f64
+    }
+
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    pub fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    pub fn view(&self) -> SiblingView {
+        SiblingView {
+            window: self.window,
+            mss: self.mss,
+            srtt: self.srtt,
+            base_rtt: self.base_rtt,
+            since_loss: self.since_loss,
+            between_losses: self.between_losses,
+        }
+    }
+
+    /// Takes note of an acknowledgement and says whether the window may grow by it.
+    pub fn acknowledge(&mut self, ack: &Ack) -> bool {
+        if let Some(rtt) = ack.rtt {
+            // RFC 6298 §2.2 and §2.3.
+            self.deviation = if self.srtt.is_zero() {
+                nanos(rtt) / 2
+            } else {
+                self.deviation / 4 * 3 + nanos(rtt.abs_diff(self.srtt)) / 4
+            };
+        }
+        (self.srtt, self.base_rtt) = (ack.srtt, ack.min_rtt);
+        self.since_loss = self.since_loss.saturating_add(ack.bytes);
+        let timed_out = self.episode.is_some_and(|episode| episode.kind == LossKind::Timeout);
+        if ack.bytes > 0 {
+            if let Some(episode) = &mut self.episode {
+                episode.progressed = true;
+            }
+            if !ack.in_recovery {
+                self.episode = None;
+            }
+        }
+        ack.cwnd_limited && ack.bytes > 0 && (!ack.in_recovery || timed_out)
+    }
+
+    /// Slow start with `bytes` acknowledged; what is left over belongs to congestion avoidance.
+    /// Up to the threshold and not beyond (RFC 5681 §3.1). No limit L on what one acknowledgement
+    /// gives (RFC 3465 §2.2 has two segments): as in Linux, pacing and recovery keep bursts small.
+    pub fn slow_start(&mut self, bytes: u64) -> u64 {
+        let grown = bytes.min(self.threshold.saturating_sub(self.window));
+        self.set(self.window.saturating_add(grown));
+        bytes - grown
+    }
+
+    /// Ends slow start here (RFC 9406, wVegas).
+    pub fn end_slow_start(&mut self) {
+        self.threshold = self.window;
+    }
+
+    /// Adds `bytes`, which may be negative and a fraction. Not below two segments, nor below what it is.
+    pub fn grow(&mut self, bytes: f64) {
+        let sum = (self.fraction + bytes).clamp(-(MAX_WINDOW as f64), MAX_WINDOW as f64);
+        let whole = sum as i64;
+        self.fraction = sum - whole as f64;
+        let floor = (2 * self.mss).min(self.window);
+        self.set(self.window.saturating_add_signed(whole).max(floor));
+    }
+
+    /// Sets the window, within one segment and [`MAX_WINDOW`].
+    pub fn set(&mut self, bytes: u64) {
+        self.window = bytes.clamp(self.mss, MAX_WINDOW);
+    }
+
+    /// Reduces to `target` bytes, at least two segments (RFC 5681 §3.1 (4)): the window after a
+    /// fast retransmission, the threshold after a timeout, when the window becomes one segment.
+    ///
+    /// By the window, as Linux does, where RFC 5681 takes the flight size. A timeout within an episode
+    /// leaves the threshold alone until something has been acknowledged (RFC 5681 §3.1, Linux).
+    /// Says whether an episode began.
+    pub fn reduce(&mut self, loss: &Loss, target: u64) -> bool {
+        let again = loss.kind == LossKind::Timeout
+            && self.episode.is_some_and(|at| at.kind == LossKind::Fast || !at.progressed);
+        if !again {
+            // Linux's tcp_current_ssthresh: what an undo should come back to.
+            self.before = Some((self.window, self.threshold.max(self.window / 4 * 3)));
+            self.threshold = target.clamp(2 * self.mss, MAX_WINDOW);
+        }
+        if self.since_loss > 0 {
+            (self.between_losses, self.since_loss) = (self.since_loss, 0);
+        }
+        self.fraction = 0.0;
+        self.episode = Some(Episode { kind: loss.kind, progressed: false });
+        self.set(match loss.kind {
+            LossKind::Fast => self.threshold,
+            LossKind::Timeout => self.mss,
+        });
+        !again
+    }
+
+    pub fn end_recovery(&mut self) {
+        self.episode = None;
+    }
+
+    /// Back to before the last episode (Linux's tcp_undo_cwnd_reduction). Says whether there was one.
+    pub fn undo(&mut self) -> bool {
+        let Some((window, threshold)) = self.before.take() else { return false };
+        self.window = self.window.max(window);
+        self.threshold = self.threshold.max(threshold);
+        self.episode = None;
+        true
+    }
+
+    /// Half the window; half the threshold too when slow start is over (multipath-tcp.org).
+    pub fn penalise(&mut self) {
+        if !self.in_slow_start() {
+            self.threshold = (self.threshold / 2).max(2 * self.mss);
+        }
+        self.set(self.window / 2);
+    }
+
+    /// Bytes leave. After an idle time of more than a retransmission timeout the window decays to the
+    /// initial one, half for each timeout (RFC 2861 §3.2, Linux's tcp_slow_start_after_idle); the
+    /// threshold remembers three quarters. Says whether it did.
+    pub fn sent(&mut self, now: Instant, bytes: u64, in_flight: u64) -> bool {
+        let idle = match self.last_sent.replace(now) {
+            Some(last) if in_flight <= bytes => nanos(now.saturating_since(last)),
+            _ => return false,
+        };
+        let rto = self.retransmission_timeout();
+        if idle <= rto {
+            return false;
+        }
+        let floor = self.restart_window.min(self.window);
+        self.threshold = self.threshold.max(self.window / 4 * 3);
+        let halvings = (idle / rto).min(63) as u32;
+        self.set((self.window >> halvings).max(floor));
+        self.fraction = 0.0;
+        true
+    }
+
+    /// As Linux has it: `srtt + max(200 ms, 4·deviation)`, nanoseconds.
+    fn retransmission_timeout(&self) -> u64 {
+        match nanos(self.srtt) {
+            0 => FIRST_RTO,
+            srtt => srtt.saturating_add(self.deviation.saturating_mul(4).max(MIN_RTO)),
+        }
+    }
+}
+
+/// The segment size a controller counts with: between a byte and a mebibyte.
+pub(super) fn segment_size(setup: Setup) -> u64 {
+    setup.mss.clamp(1, 1 << 20)
+}
+
+/// Nanoseconds, at most `u64::MAX`.
+pub(super) fn nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests;
