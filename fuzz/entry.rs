@@ -123,9 +123,21 @@ pub fn scenario(data: &[u8]) {
         Ok(scenario) => {
             scenario.check().expect("a scenario that was read has been checked");
             let end = Instant::from_nanos(100_000);
+            let _ = (scenario.link_events(), scenario.needs_simulator());
+            for source in 0..scenario.background.len() {
+                let mut source = scenario.background(source);
+                for _ in 0..100 {
+                    let Some((source, at)) = source.as_mut().and_then(|s| s.poll_timeout().map(|at| (s, at)))
+                    else {
+                        break;
+                    };
+                    source.poll(at).expect("a packet is due when its source says so");
+                }
+            }
             for path in 0..scenario.paths.len() {
                 let _ = scenario.capacity(path, Direction::Down, Instant::ZERO, end);
                 let _ = scenario.capacity(path, Direction::Up, Instant::ZERO, end);
+                let _ = scenario.capacity_bound(path, Direction::Down, Instant::ZERO, end);
             }
         }
         Err(error) => assert!(error.to_string().contains("fuzz.toml"), "the error names no file: {error}"),

@@ -237,7 +237,7 @@ impl std::fmt::Display for Audit {
                 link.path,
                 s.delivered.bytes as f64 * 8e-6 / self.seconds.max(1e-9),
                 link.capacity_bytes as f64 * 8e-6 / self.seconds.max(1e-9),
-                s.overflowed.packets,
+                s.overflowed.packets + s.managed.packets,
                 s.lost.packets,
                 s.dead.packets,
             )?;

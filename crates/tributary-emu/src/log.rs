@@ -52,7 +52,9 @@ impl LinkLog {
             let ((from, before), (to, after)) = (&pair[0], &pair[1]);
             for (i, (a, b)) in before.iter().zip(after).enumerate() {
                 let direction = direction_of(i);
-                let gone = |s: &LinkStats| s.overflowed.packets + s.lost.packets + s.dead.packets;
+                let gone = |s: &LinkStats| {
+                    s.overflowed.packets + s.managed.packets + s.lost.packets + s.dead.packets
+                };
                 out.push(LinkSample {
                     path: scenario.paths[i / 2].name.clone(),
                     direction,
@@ -72,7 +74,7 @@ impl LinkLog {
     /// its queue never ran empty: the ratio is the link's rate error.
     pub(crate) fn busy(&self, scenario: &Scenario, lane: usize) -> (u64, u64) {
         let direction = direction_of(lane);
-        let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.queued.bytes;
+        let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.managed.bytes - s.queued.bytes;
         let mut sums = (0, 0);
         for pair in self.samples.windows(2) {
             let (a, b) = (&pair[0].1[lane], &pair[1].1[lane]);

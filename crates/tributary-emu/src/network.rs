@@ -59,6 +59,9 @@ pub enum NetworkError {
     /// The scenario is impossible.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// The scenario has parts that only the simulator can provide.
+    #[error("{0}")]
+    NeedsSimulator(String),
     /// Missing permission.
     #[error(
         "{doing}: {source}. Call `tributary_emu::isolate()` first, or run as root; /dev/net/tun must exist \
@@ -126,6 +129,7 @@ impl Network {
     /// Starts the network with a forwarding thread that works as told.
     pub fn start_with(scenario: &Scenario, options: ForwardOptions) -> Result<Self, NetworkError> {
         scenario.check()?;
+        scenario.needs_simulator().map_or(Ok(()), |why| Err(NetworkError::NeedsSimulator(why)))?;
         let namespace = || Namespace::create().map_err(system("creating a network namespace"));
         let (client, server) = (namespace()?, namespace()?);
         let mut tuns = Vec::new();

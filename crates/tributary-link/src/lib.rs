@@ -6,6 +6,9 @@
 //!
 //! The model and its limits are described in `docs/models/link.md`.
 
+mod background;
+mod codel;
+mod cotag;
 mod delay;
 mod link;
 mod loss;
@@ -16,12 +19,17 @@ mod scenario;
 mod stats;
 mod trace;
 
+pub use background::{Background, BackgroundKind, BackgroundSpec};
+pub use cotag::CotagChannel;
 pub use delay::DelaySpec;
 pub use link::{CHUNK_SPAN, Link, LinkConfig};
 pub use loss::LossSpec;
 pub use packet::{Chunk, Packet};
 pub use queue::QueueSpec;
 pub use rate::{MAX_RATE, RateProcess, RateSpec, Span};
-pub use scenario::{Direction, LinkSpec, MAX_PATHS, Moment, PathSpec, Scenario, ScenarioError};
+pub use scenario::{
+    Direction, HopSpec, LinkEvent, LinkPlace, LinkSpec, MAX_BACKGROUND, MAX_HOPS, MAX_PATHS, Moment, Name,
+    PathSpec, RunSpec, Scenario, ScenarioError, WorkloadSpec, WrittenAt,
+};
 pub use stats::{Count, LinkStats};
 pub use trace::{Trace, TraceError};

@@ -4,9 +4,10 @@
 //! survivors are joined into chunks again, cut at a lost segment and at [`CHUNK_SPAN`] of link time.
 //! What comes out depends on what was pushed and when, never on when or how often `poll` is called.
 
+use crate::codel::Codel;
 use crate::delay::Delay;
 use crate::loss::Loss;
-use crate::{Chunk, LinkSpec, LinkStats, Packet, RateProcess, Span};
+use crate::{Chunk, LinkSpec, LinkStats, Packet, QueueSpec, RateProcess, Span};
 use core::time::Duration;
 use std::collections::VecDeque;
 use tributary_types::{DataSize, Instant, Rng};
@@ -96,6 +97,7 @@ pub struct Link<P> {
     rate: RateProcess,
     loss: Loss,
     delay: Delay,
+    codel: Option<Codel>,
     waiting: VecDeque<Waiting<P>>,
     open: Option<Open<P>>,
     delivering: VecDeque<Chunk<P>>,
@@ -114,6 +116,10 @@ impl<P: Clone> Link<P> {
             rate: RateProcess::new(config.spec.rate.clone(), config.rate_rng.clone()),
             loss: Loss::new(config.spec.loss.clone(), config.rng.child("loss")),
             delay: Delay::new(config.spec.delay.clone(), config.extra_delay, config.rng.child("delay")),
+            codel: match config.spec.queue {
+                QueueSpec::Codel { target, interval, .. } => Some(Codel::new(target, interval)),
+                _ => None,
+            },
             config,
             waiting: VecDeque::new(),
             open: None,
@@ -197,7 +203,7 @@ impl<P: Clone> Link<P> {
     fn room_for(&self, packet: &Packet<P>, total: u32) -> u32 {
         let queued = self.stats.queued;
         let limit = match &self.config.spec.queue {
-            crate::QueueSpec::Packets(limit) => {
+            QueueSpec::Packets(limit) => {
                 let room = limit.saturating_sub(queued.packets);
                 return total.min(u32::try_from(room).unwrap_or(u32::MAX));
             }
@@ -270,9 +276,38 @@ impl<P: Clone> Link<P> {
     /// Starts the front segment; `spare` is work already done on it by the nanosecond that completed
     /// the segment before it, so that rounding up to nanoseconds never adds up.
     fn begin_segment(&mut self, spare: u64) {
+        self.manage_queue();
         if let Some(front) = self.waiting.front() {
             let bytes = front.packet.length_of(front.next, 1);
             self.work_left = bytes.saturating_mul(WORK_PER_BYTE).saturating_sub(spare);
+        }
+    }
+
+    /// Lets CoDel, if there is one, drop segments at the head before one of them is served.
+    fn manage_queue(&mut self) {
+        let Some(codel) = &mut self.codel else { return };
+        let mut dropped = false;
+        loop {
+            let Some(front) = self.waiting.front_mut() else {
+                codel.found_empty();
+                break;
+            };
+            let bytes = front.packet.length_of(front.next, 1);
+            let waited = self.served_until.saturating_since(front.arrived);
+            let behind = self.stats.queued.bytes - bytes;
+            if !codel.drops(self.served_until, waited, bytes, behind) {
+                break;
+            }
+            dropped = true;
+            self.stats.queued.remove(1, bytes);
+            self.stats.managed.add(1, bytes);
+            front.next += 1;
+            if front.next == front.admitted {
+                self.waiting.pop_front();
+            }
+        }
+        if dropped {
+            self.close_chunk();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Drop-tail queue limits: bytes, packets, or time at the link's present rate.
+//! Queue limits: drop-tail in bytes, in packets or in time at the present rate; and CoDel.
 
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
@@ -18,17 +18,34 @@ pub enum QueueSpec {
         /// Least limit, in force when the rate is near zero.
         floor: DataSize,
     },
+    /// At most `limit` bytes, and CoDel drops at the head while packets have waited too long
+    /// (RFC 8289).
+    Codel {
+        /// Waiting time that is acceptable if it stays.
+        target: Duration,
+        /// How long the waiting time may exceed the target: about the longest RTT.
+        interval: Duration,
+        /// Most bytes.
+        limit: DataSize,
+    },
 }
 
 impl QueueSpec {
     /// Floor of a queue that follows the rate, unless another is given: 20 packets.
     pub const DEFAULT_FLOOR: DataSize = DataSize::from_bytes(30_000);
 
+    /// CoDel's target, unless another is given: RFC 8289 §4.4.
+    pub const CODEL_TARGET: Duration = Duration::from_millis(5);
+    /// CoDel's interval, unless another is given: RFC 8289 §4.3.
+    pub const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+    /// CoDel's limit, unless another is given: 1000 packets.
+    pub const CODEL_LIMIT: DataSize = DataSize::from_bytes(1_500_000);
+
     /// The limit in bytes at `rate`; `None` when packets are counted instead.
     #[must_use]
     pub fn byte_limit(&self, rate: Bitrate) -> Option<u64> {
         match self {
-            Self::Bytes(size) => Some(size.as_bytes()),
+            Self::Bytes(size) | Self::Codel { limit: size, .. } => Some(size.as_bytes()),
             Self::Packets(_) => None,
             Self::Time { time, floor } => Some(rate.size_in(*time).max(*floor).as_bytes()),
         }

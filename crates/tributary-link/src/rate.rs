@@ -23,10 +23,16 @@ pub enum RateSpec {
     /// A recorded trace, repeated.
     Trace(Arc<Trace>),
     /// A Markov chain over `rates`, which moves every `every` by the rows of `transitions`.
-    /// Starts in the first state.
+    /// Starts in the first state. See also [`CotagChannel`](crate::CotagChannel).
     Markov {
-        /// The rate of each state.
+        /// The rate of each state: its mean, if there are deviations.
         rates: Vec<Bitrate>,
+        /// The standard deviation of each state's rate, drawn anew at each move, cut off at zero and
+        /// at [`MAX_RATE`]; empty when the rates are exact.
+        deviations: Vec<Bitrate>,
+        /// Which draws the deviations come from: two links that share a radio move through the same
+        /// states, and apart from that alike only if this is the same.
+        noise: u32,
         /// `transitions[i][j]`: probability of moving from state i to state j. Rows sum to one.
         transitions: Vec<Vec<f64>>,
         /// Time between moves.
@@ -64,7 +70,9 @@ impl RateSpec {
             Self::Constant(rate) => *rate,
             Self::Steps(list) | Self::Turns(list) => list.iter().map(|s| s.1).max().unwrap_or(Bitrate::ZERO),
             Self::Trace(trace) => trace.max(),
-            Self::Markov { rates, .. } => rates.iter().copied().max().unwrap_or(Bitrate::ZERO),
+            Self::Markov { rates, deviations, .. } => {
+                rates.iter().chain(deviations).copied().max().unwrap_or(Bitrate::ZERO)
+            }
             Self::Gaussian { mean, deviation, .. } => (*mean).max(*deviation),
             Self::Blockage { clear, blocked, .. } => (*clear).max(*blocked),
         }
@@ -85,6 +93,8 @@ pub struct Span {
 pub struct RateProcess {
     spec: RateSpec,
     rng: Rng,
+    /// Deviations within a Markov state, apart from `rng` so that they do not change its path.
+    noise: Rng,
     span: Span,
     /// Index of the present span within the specification, or the present state.
     index: usize,
@@ -95,7 +105,11 @@ impl RateProcess {
     #[must_use]
     pub fn new(spec: RateSpec, rng: Rng) -> Self {
         let span = Span { until: Instant::ZERO, rate: Bitrate::ZERO };
-        let mut process = Self { spec, rng, span, index: usize::MAX };
+        let noise = match &spec {
+            RateSpec::Markov { noise, .. } => rng.child(&format!("noise {noise}")),
+            _ => rng.clone(),
+        };
+        let mut process = Self { spec, rng, noise, span, index: usize::MAX };
         process.step();
         process
     }
@@ -126,15 +140,14 @@ impl RateProcess {
                 let length = spans[i].0 - i.checked_sub(1).map_or(0, |before| spans[before].0);
                 (i, begin + Duration::from_nanos(length), spans[i].1)
             }
-            RateSpec::Markov { rates, transitions, every } => {
+            RateSpec::Markov { rates, deviations, transitions, every, .. } => {
                 let first = self.index == usize::MAX;
                 let i = if first { 0 } else { draw(&mut self.rng, &transitions[self.index]) };
-                (i, begin + *every, rates[i])
+                let rate = deviations.get(i).map_or(rates[i], |by| normal(&mut self.noise, rates[i], *by));
+                (i, begin + *every, rate)
             }
             RateSpec::Gaussian { mean, deviation, every } => {
-                let drawn = self.rng.normal(mean.as_bps() as f64, deviation.as_bps() as f64);
-                let bps = drawn.clamp(0.0, MAX_RATE.as_bps() as f64) as u64;
-                (0, begin + *every, Bitrate::from_bps(bps))
+                (0, begin + *every, normal(&mut self.rng, *mean, *deviation))
             }
             RateSpec::Blockage { clear, blocked, clear_mean, shortest, longest } => {
                 let i = next % 2;
@@ -172,6 +185,11 @@ impl RateProcess {
         }
         sum
     }
+}
+
+fn normal(rng: &mut Rng, mean: Bitrate, deviation: Bitrate) -> Bitrate {
+    let drawn = rng.normal(mean.as_bps() as f64, deviation.as_bps() as f64);
+    Bitrate::from_bps(drawn.clamp(0.0, MAX_RATE.as_bps() as f64) as u64)
 }
 
 fn draw(rng: &mut Rng, row: &[f64]) -> usize {

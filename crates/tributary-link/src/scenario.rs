@@ -3,22 +3,36 @@
 //! A scenario names its paths and each path's two links. The same one is run by the emulator and by a
 //! simulator. The file format is described in `docs/models/link.md`.
 
-use crate::{DelaySpec, Link, LinkConfig, LossSpec, QueueSpec, RateSpec};
+use crate::{BackgroundSpec, DelaySpec, LossSpec, QueueSpec, RateSpec};
 use core::time::Duration;
-use thiserror::Error;
-use tributary_types::{Bitrate, DataSize, Instant, Rng};
+use tributary_types::{Bitrate, DataSize, Instant};
 
 mod builtin;
 mod check;
+mod error;
+mod link_fields;
+mod name;
 mod quantity;
 mod rate_fields;
 mod read;
+mod run;
+mod run_fields;
 mod table;
 #[cfg(test)]
 mod tests;
+mod topology;
+
+pub use error::ScenarioError;
+pub use name::{Name, WrittenAt};
+pub use run::{RunSpec, WorkloadSpec};
+pub use topology::{HopSpec, LinkEvent, LinkPlace};
 
 /// A session has at most this many paths.
 pub const MAX_PATHS: usize = 8;
+/// A scenario has at most this many shared links.
+pub const MAX_HOPS: usize = 32;
+/// A scenario has at most this many sources of background traffic.
+pub const MAX_BACKGROUND: usize = 64;
 
 /// One of a path's two links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -91,13 +105,37 @@ pub struct PathSpec {
     pub up: LinkSpec,
     /// `[from, to)`: the radio is silently dead in both directions, without a link-down event.
     pub dead: Vec<(Moment, Moment)>,
+    /// `[from, to)`: the radio is gone in both directions, and both ends are told by a link-down
+    /// event. What is sent all the same is dropped as in `dead`. See [`Scenario::link_events`].
+    pub absent: Vec<(Moment, Moment)>,
+    /// Names of the shared links that lie between this path's own link and the server, the client's
+    /// side first.
+    pub via: Vec<String>,
+    /// Which radio's randomness moves the rate; `None` is one of the path's own. Paths with the same
+    /// radio and the same chain of states move together.
+    pub radio: Option<String>,
 }
 
 impl PathSpec {
     /// A path with the same settings in both directions.
     #[must_use]
     pub fn symmetric(name: &str, link: LinkSpec) -> Self {
-        Self { name: name.to_owned(), up: link.clone(), down: link, dead: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            up: link.clone(),
+            down: link,
+            dead: Vec::new(),
+            absent: Vec::new(),
+            via: Vec::new(),
+            radio: None,
+        }
+    }
+
+    /// With these shared links between its own link and the server, the client's side first.
+    #[must_use]
+    pub fn with_via(mut self, hops: &[&str]) -> Self {
+        self.via = hops.iter().map(|&hop| hop.to_owned()).collect();
+        self
     }
 
     /// The settings of one direction.
@@ -129,49 +167,12 @@ pub struct Scenario {
     pub rtt: Duration,
     /// 1 to 8 paths.
     pub paths: Vec<PathSpec>,
-}
-
-/// Why a scenario was refused.
-#[derive(Debug, Error)]
-pub enum ScenarioError {
-    /// The file could not be read.
-    #[error("{file}: {problem}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The reason.
-        problem: String,
-    },
-    /// A field has an impossible value, is missing or is unknown; or the text is no TOML.
-    #[error("{file}:{line}: {field}: {problem}")]
-    Field {
-        /// The file.
-        file: String,
-        /// Line, counted from one.
-        line: usize,
-        /// The field, such as `path.down.rate`.
-        field: String,
-        /// What is wrong and what is expected.
-        problem: String,
-    },
-    /// A scenario built in code has an impossible value.
-    #[error("scenario {scenario}: {field}: {problem}")]
-    Impossible {
-        /// The scenario's name.
-        scenario: String,
-        /// The field.
-        field: String,
-        /// What is wrong and what is expected.
-        problem: String,
-    },
-    /// No shipped scenario has this name.
-    #[error("no scenario is called `{name}`; there are {known}, or give the path of a .toml file")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
+    /// Links that paths share, by name.
+    pub hops: Vec<HopSpec>,
+    /// Traffic of others.
+    pub background: Vec<BackgroundSpec>,
+    /// What to run over the network, if the scenario says so.
+    pub run: RunSpec,
 }
 
 impl Scenario {
@@ -185,6 +186,9 @@ impl Scenario {
             seed: 1,
             rtt: Duration::ZERO,
             paths: Vec::new(),
+            hops: Vec::new(),
+            background: Vec::new(),
+            run: RunSpec::default(),
         }
     }
 
@@ -195,6 +199,20 @@ impl Scenario {
         self
     }
 
+    /// With one more shared link, for paths to cross.
+    #[must_use]
+    pub fn with_hop(mut self, hop: HopSpec) -> Self {
+        self.hops.push(hop);
+        self
+    }
+
+    /// With one more source of background traffic.
+    #[must_use]
+    pub fn with_background(mut self, background: BackgroundSpec) -> Self {
+        self.background.push(background);
+        self
+    }
+
     /// With this base RTT instead.
     #[must_use]
     pub fn with_rtt(mut self, rtt: Duration) -> Self {
@@ -202,7 +220,7 @@ impl Scenario {
         self
     }
 
-    /// With this queue on every link.
+    /// With this queue on every path's own links.
     #[must_use]
     pub fn with_queue(mut self, queue: &QueueSpec) -> Self {
         for link in self.paths.iter_mut().flat_map(PathSpec::links_mut) {
@@ -211,13 +229,13 @@ impl Scenario {
         self
     }
 
-    /// With a queue on every link that follows the rate: `time` at the present rate, 30 kB at least.
+    /// With a queue on every path's own links that follows the rate: `time` at the present rate, 30 kB at least.
     #[must_use]
     pub fn with_queue_time(self, time: Duration) -> Self {
         self.with_queue(&QueueSpec::Time { time, floor: QueueSpec::DEFAULT_FLOOR })
     }
 
-    /// With every queue limited to this many bytes.
+    /// With the queue of every path's own links limited to this many bytes.
     #[must_use]
     pub fn with_queue_bytes(self, size: DataSize) -> Self {
         self.with_queue(&QueueSpec::Bytes(size))
@@ -237,59 +255,21 @@ impl Scenario {
         self
     }
 
-    /// With only the path called `name`: one radio alone under the same conditions.
-    /// `None` when there is no such path.
+    /// With only the path called `name` and the shared links it crosses: one radio alone under the
+    /// same conditions. `None` when there is no such path.
     #[must_use]
     pub fn only(mut self, name: &str) -> Option<Self> {
         self.paths.retain(|path| path.name == name);
-        (!self.paths.is_empty()).then_some(self)
+        let crossed = &self.paths.first()?.via;
+        self.hops.retain(|hop| crossed.contains(&hop.name));
+        let hops = &self.hops;
+        self.background.retain(|source| source.on == name || hops.iter().any(|hop| hop.name == source.on));
+        Some(self)
     }
 
     /// The path called `name`, with its index.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<(usize, &PathSpec)> {
         self.paths.iter().enumerate().find(|(_, path)| path.name == name)
-    }
-
-    /// Everything needed to build one link. The randomness depends on the seed and the path's name,
-    /// not on what other paths there are.
-    ///
-    /// # Panics
-    /// When `path` is not an index of `paths`.
-    #[must_use]
-    pub fn link_config(&self, path: usize, direction: Direction) -> LinkConfig {
-        let spec = &self.paths[path];
-        let radio = Rng::new(self.seed).child(&spec.name);
-        let label = match direction {
-            Direction::Down => "down",
-            Direction::Up => "up",
-        };
-        let dead =
-            spec.dead.iter().map(|(from, to)| (from.resolve(self.duration), to.resolve(self.duration)));
-        LinkConfig {
-            spec: spec.link(direction).clone(),
-            extra_delay: self.rtt / 2,
-            dead: dead.collect(),
-            rate_rng: radio.child("rate"),
-            rng: radio.child(label),
-        }
-    }
-
-    /// One link of this scenario, at its origin.
-    ///
-    /// # Panics
-    /// When `path` is not an index of `paths`.
-    #[must_use]
-    pub fn link<P: Clone>(&self, path: usize, direction: Direction) -> Link<P> {
-        Link::new(self.link_config(path, direction))
-    }
-
-    /// What a link can carry in `[from, to)`, in bytes of IP packets.
-    ///
-    /// # Panics
-    /// When `path` is not an index of `paths`.
-    #[must_use]
-    pub fn capacity(&self, path: usize, direction: Direction, from: Instant, to: Instant) -> DataSize {
-        self.link_config(path, direction).capacity(from, to)
     }
 }

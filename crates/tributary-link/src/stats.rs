@@ -1,4 +1,5 @@
-//! Counters of a link. At every moment: offered = delivered + overflowed + lost + dead + queued + in flight.
+//! Counters of a link. At every moment: offered = delivered + overflowed + managed + lost + dead + queued +
+//! in flight.
 
 use serde::Serialize;
 
@@ -32,6 +33,8 @@ pub struct LinkStats {
     pub delivered: Count,
     /// Dropped because the queue was full.
     pub overflowed: Count,
+    /// Dropped by the queue's own management (CoDel) although there was room.
+    pub managed: Count,
     /// Dropped by the loss process.
     pub lost: Count,
     /// Dropped because the path was dead.
@@ -48,7 +51,9 @@ impl LinkStats {
     /// Whether every packet offered is accounted for exactly once.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
-        let parts = [self.delivered, self.overflowed, self.lost, self.dead, self.queued, self.in_flight];
+        let dropped = [self.overflowed, self.managed, self.lost, self.dead];
+        let parts = dropped.into_iter().chain([self.delivered, self.queued, self.in_flight]);
+        let parts: Vec<Count> = parts.collect();
         self.offered.packets == parts.iter().map(|c| c.packets).sum::<u64>()
             && self.offered.bytes == parts.iter().map(|c| c.bytes).sum::<u64>()
     }

@@ -133,6 +133,35 @@ fn a_queue_that_follows_the_rate_is_short_when_the_rate_is_low() {
 }
 
 #[test]
+fn codel_keeps_the_waiting_time_of_unresponsive_traffic_down_by_dropping_at_the_head() {
+    let codel = QueueSpec::Codel {
+        target: QueueSpec::CODEL_TARGET,
+        interval: QueueSpec::CODEL_INTERVAL,
+        limit: QueueSpec::CODEL_LIMIT,
+    };
+    let run = |queue: QueueSpec| {
+        let spec = LinkSpec { queue, ..LinkSpec::constant(Bitrate::from_mbps(12)) };
+        let mut link = Link::new(LinkConfig::new(spec, 1));
+        let mut waited = Vec::new();
+        for i in 0..30_000_u32 {
+            // 2 % more than the link carries: 12.24 Mbit/s for 29 s.
+            let now = Instant::from_nanos(u64::from(i) * 980_392);
+            while let Some(chunk) = link.poll(now) {
+                waited.push(chunk.due.saturating_since(chunk.arrived));
+            }
+            link.push(now, Packet::whole(1500, i));
+        }
+        (waited[waited.len() - 5_000..].iter().sum::<Duration>() / 5_000, *link.stats())
+    };
+    let (tail, _) = run(QueueSpec::Bytes(QueueSpec::CODEL_LIMIT));
+    let (managed, stats) = run(codel);
+    assert!(tail > ms(500), "a queue of 1000 packets fills up: {tail:?}");
+    assert!(managed < ms(40), "{managed:?}");
+    assert!(stats.managed.packets > 300 && stats.overflowed.packets == 0, "{stats:?}");
+    assert!(stats.is_conserved());
+}
+
+#[test]
 fn only_the_segments_that_fit_are_queued() {
     let queue = QueueSpec::Packets(10);
     let spec = LinkSpec { queue, ..LinkSpec::constant(Bitrate::from_mbps(10)) };
@@ -182,6 +211,11 @@ fn any_spec() -> impl Strategy<Value = LinkSpec> {
         (1_500..500_000_u64).prop_map(|b| QueueSpec::Bytes(DataSize::from_bytes(b))),
         (1..300_u64).prop_map(QueueSpec::Packets),
         (1..50_u64).prop_map(|t| QueueSpec::Time { time: ms(t), floor: QueueSpec::DEFAULT_FLOOR }),
+        (1..5_u64, 5..50_u64).prop_map(|(target, interval)| QueueSpec::Codel {
+            target: ms(target),
+            interval: ms(interval),
+            limit: DataSize::from_bytes(500_000),
+        }),
     ];
     let loss = prop_oneof![Just(LossSpec::None), (0.0..0.3).prop_map(LossSpec::Bernoulli)];
     let delay = (0..30_u64, 0..5_u64).prop_map(|(base, jitter)| DelaySpec {

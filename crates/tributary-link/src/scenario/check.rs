@@ -1,9 +1,12 @@
 //! What no scenario may ask for, whether read from a file or built in code.
 
-use super::{Direction, LinkSpec, MAX_PATHS, PathSpec, Scenario, ScenarioError};
-use crate::{LossSpec, MAX_RATE, QueueSpec, RateSpec};
+use super::{
+    Direction, HopSpec, MAX_BACKGROUND, MAX_HOPS, MAX_PATHS, Moment, PathSpec, Scenario, ScenarioError,
+};
 use core::time::Duration;
-use tributary_types::Bitrate;
+
+mod link;
+mod run;
 
 /// Largest queue.
 pub(super) const MAX_QUEUE_BYTES: u64 = 1 << 30;
@@ -14,9 +17,19 @@ const MIN_STEP: Duration = Duration::from_micros(10);
 
 /// What is wrong, and where.
 pub(super) struct Fault {
-    pub(super) path: Option<usize>,
+    pub(super) place: Place,
     pub(super) field: String,
     pub(super) problem: String,
+}
+
+/// The part of a scenario that a field belongs to.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Whole,
+    Path(usize),
+    Hop(usize),
+    Background(usize),
+    Workload(usize),
 }
 
 type Check = Result<(), (String, String)>;
@@ -29,22 +42,33 @@ impl Scenario {
     /// Refuses impossible values in a scenario built or changed in code.
     pub fn check(&self) -> Result<(), ScenarioError> {
         check(self).map_err(|fault| {
-            let path = fault.path.map_or_else(String::new, |i| format!("path {}: ", self.paths[i].name));
-            let field = format!("{path}{}", fault.field);
+            let place = match fault.place {
+                Place::Whole => String::new(),
+                Place::Path(i) => format!("path {}: ", self.paths[i].name),
+                Place::Hop(i) => format!("hop {}: ", self.hops[i].name),
+                Place::Background(i) => format!("background {} on {}: ", i + 1, self.background[i].on),
+                Place::Workload(i) => format!("workload {}: ", i + 1),
+            };
+            let field = format!("{place}{}", fault.field);
             ScenarioError::Impossible { scenario: self.name.clone(), field, problem: fault.problem }
         })
     }
 }
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Fault> {
-    let whole = |(field, problem)| Fault { path: None, field, problem };
-    general(scenario).map_err(whole)?;
+    let at = |place| move |(field, problem)| Fault { place, field, problem };
+    general(scenario).map_err(at(Place::Whole))?;
     for (i, path) in scenario.paths.iter().enumerate() {
-        let here = |(field, problem)| Fault { path: Some(i), field, problem };
-        if scenario.paths[..i].iter().any(|other| other.name == path.name) {
-            return Err(here(("name".to_owned(), format!("there are two paths called `{}`", path.name))));
-        }
-        check_path(path, scenario).map_err(here)?;
+        check_path(i, path, scenario).map_err(at(Place::Path(i)))?;
+    }
+    for (i, hop) in scenario.hops.iter().enumerate() {
+        check_hop(i, hop, scenario).map_err(at(Place::Hop(i)))?;
+    }
+    for (i, source) in scenario.background.iter().enumerate() {
+        run::check_background(source, scenario).map_err(at(Place::Background(i)))?;
+    }
+    for (i, workload) in scenario.run.workloads.iter().enumerate() {
+        run::check_workload(workload).map_err(at(Place::Workload(i)))?;
     }
     Ok(())
 }
@@ -62,137 +86,94 @@ fn general(scenario: &Scenario) -> Check {
     if scenario.paths.is_empty() || scenario.paths.len() > MAX_PATHS {
         return refuse("path", format!("there must be 1 to {MAX_PATHS} paths, not {}", scenario.paths.len()));
     }
+    let parts = [
+        ("hop", scenario.hops.len(), MAX_HOPS),
+        ("background", scenario.background.len(), MAX_BACKGROUND),
+        ("run.workload", scenario.run.workloads.len(), 16),
+        ("run.metrics", scenario.run.metrics.len(), 64),
+    ];
+    for (field, number, most) in parts {
+        if number > most {
+            return refuse(field, format!("there may be at most {most}, not {number}"));
+        }
+    }
+    for (field, number) in
+        [("run.subflows", scenario.run.subflows), ("run.connections", scenario.run.connections)]
+    {
+        if number.is_some_and(|number| !(1..=10_000).contains(&number)) {
+            return refuse(field, "must be from 1 to 10000");
+        }
+    }
     Ok(())
 }
 
-fn check_path(path: &PathSpec, scenario: &Scenario) -> Check {
+fn check_name(name: &str) -> Check {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let name = &path.name;
     if !(1..=15).contains(&name.len()) || !name.chars().all(allowed) || name == "lo" {
         let problem =
             format!("`{name}` must be 1 to 15 of a-z, 0-9 and -, and not `lo`: it names an interface");
         return refuse("name", problem);
     }
-    for direction in [Direction::Down, Direction::Up] {
-        let prefix = if direction == Direction::Down { "down" } else { "up" };
-        check_link(path.link(direction))
-            .map_err(|(field, problem)| (format!("{prefix}.{field}"), problem))?;
+    Ok(())
+}
+
+fn check_path(index: usize, path: &PathSpec, scenario: &Scenario) -> Check {
+    if scenario.paths[..index].iter().any(|other| other.name == path.name) {
+        return refuse("name", format!("there are two paths called `{}`", path.name));
     }
-    let mut before = None;
-    for (from, to) in &path.dead {
-        let (from, to) = (from.resolve(scenario.duration), to.resolve(scenario.duration));
-        if from >= to || before.is_some_and(|end| from < end) {
-            return refuse(
-                "dead",
-                "each window must end after it begins and begin after the one before ends",
-            );
+    check_name(&path.name)?;
+    check_links(|direction| path.link(direction))?;
+    check_windows("dead", &path.dead, scenario.duration)?;
+    check_windows("absent", &path.absent, scenario.duration)?;
+    if path.radio.as_ref().is_some_and(|radio| !(1..=64).contains(&radio.len())) {
+        return refuse("radio", "must be a name of 1 to 64 characters");
+    }
+    for (i, name) in path.via.iter().enumerate() {
+        if scenario.hop(name).is_none() {
+            let known: Vec<&str> = scenario.hops.iter().map(|hop| hop.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return refuse("via", format!("no hop is called `{name}`; there are {known}"));
         }
-        before = Some(to);
+        if path.via[..i].contains(name) {
+            return refuse("via", format!("`{name}` is crossed twice"));
+        }
     }
     Ok(())
 }
 
-fn check_link(link: &LinkSpec) -> Check {
-    check_rate(&link.rate)?;
-    let delays = link.delay.changes.iter().map(|change| change.1);
-    if delays.chain([link.delay.base, link.delay.jitter]).any(|delay| delay > MAX_DELAY) {
-        return refuse("delay", "must be at most 60 s");
+fn check_hop(index: usize, hop: &HopSpec, scenario: &Scenario) -> Check {
+    let name = &hop.name;
+    if scenario.path(name).is_some() || scenario.hops[..index].iter().any(|other| other.name == *name) {
+        return refuse("name", format!("another path or hop is called `{name}`"));
     }
-    if !ascending(link.delay.changes.iter().map(|change| change.0)) {
-        return refuse("delay.changes", "must be in ascending order of time");
+    check_name(name)?;
+    check_links(|direction| hop.link(direction))?;
+    check_windows("dead", &hop.dead, scenario.duration)?;
+    if !scenario.paths.iter().any(|path| path.via.contains(name)) {
+        return refuse(
+            "name",
+            format!("no path crosses `{name}`: enter it in a path's `via`, or take it out"),
+        );
     }
-    let probabilities = match link.loss {
-        LossSpec::None => vec![],
-        LossSpec::Bernoulli(p) => vec![p],
-        LossSpec::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-            vec![to_bad, to_good, loss_good, loss_bad]
-        }
-    };
-    if let Some(p) = probabilities.iter().find(|p| !(0.0..=1.0).contains(*p)) {
-        return refuse("loss", format!("{p} is not a probability from 0 to 1"));
-    }
-    match link.queue {
-        QueueSpec::Bytes(size) if !(1500..=MAX_QUEUE_BYTES).contains(&size.as_bytes()) => {
-            refuse("queue", "must hold at least one packet of 1500 B and at most 1 GiB")
-        }
-        QueueSpec::Packets(n) if !(1..=1_000_000).contains(&n) => {
-            refuse("queue", "must hold from 1 to 1 000 000 packets")
-        }
-        QueueSpec::Time { time, floor } if time > MAX_DELAY || floor.as_bytes() < 1500 => {
-            refuse("queue", "time must be at most 60 s and floor at least 1500 B")
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-fn ascending(times: impl Iterator<Item = Duration>) -> bool {
-    let times: Vec<_> = times.collect();
-    times.windows(2).all(|pair| pair[0] < pair[1])
+fn check_links<'a>(link: impl Fn(Direction) -> &'a super::LinkSpec) -> Check {
+    for (direction, prefix) in [(Direction::Down, "down"), (Direction::Up, "up")] {
+        link::check_link(link(direction))
+            .map_err(|(field, problem)| (format!("{prefix}.{field}"), problem))?;
+    }
+    Ok(())
 }
 
-fn check_rate(rate: &RateSpec) -> Check {
-    let too_often = format!("rates must not change more often than every {MIN_STEP:?}");
-    match rate {
-        RateSpec::Constant(_) => {}
-        RateSpec::Trace(_) => {}
-        RateSpec::Steps(steps) => {
-            if steps.first().is_none_or(|step| step.0 != Duration::ZERO) {
-                return refuse("rate.steps", "the first step must be at 0 s");
-            }
-            if !ascending(steps.iter().map(|step| step.0)) {
-                return refuse("rate.steps", "must be in ascending order of time");
-            }
+fn check_windows(field: &str, windows: &[(Moment, Moment)], duration: Duration) -> Check {
+    let mut before = None;
+    for (from, to) in windows {
+        let (from, to) = (from.resolve(duration), to.resolve(duration));
+        if from >= to || before.is_some_and(|end| from < end) {
+            return refuse(field, "each window must end after it begins and begin after the one before ends");
         }
-        RateSpec::Turns(turns) => {
-            if turns.is_empty() || turns.iter().any(|turn| turn.0 < MIN_STEP) {
-                return refuse("rate.turns", format!("give at least one turn; {too_often}"));
-            }
-        }
-        RateSpec::Markov { rates, transitions, every } => {
-            check_markov(rates, transitions)?;
-            if *every < MIN_STEP {
-                return refuse("rate.markov.every", too_often);
-            }
-        }
-        RateSpec::Gaussian { mean, every, .. } => {
-            if *mean == Bitrate::ZERO {
-                return refuse("rate.gaussian.mean", "must be above zero");
-            }
-            if *every < MIN_STEP {
-                return refuse("rate.gaussian.every", too_often);
-            }
-        }
-        RateSpec::Blockage { clear_mean, shortest, longest, .. } => {
-            if *shortest < MIN_STEP || *clear_mean < MIN_STEP {
-                return refuse("rate.blockage", too_often);
-            }
-            if longest < shortest {
-                return refuse("rate.blockage.longest", "must not be less than `shortest`");
-            }
-        }
-    }
-    match rate.max() {
-        Bitrate::ZERO => {
-            refuse("rate", "is zero at all times: to take a path away for good, use `dead` instead")
-        }
-        max if max > MAX_RATE => refuse("rate", format!("{max} is above the highest rate, {MAX_RATE}")),
-        _ => Ok(()),
-    }
-}
-
-fn check_markov(rates: &[Bitrate], transitions: &[Vec<f64>]) -> Check {
-    let n = rates.len();
-    if !(1..=64).contains(&n) {
-        return refuse("rate.markov.rates", format!("there must be 1 to 64 states, not {n}"));
-    }
-    if transitions.len() != n || transitions.iter().any(|row| row.len() != n) {
-        return refuse("rate.markov.transitions", format!("must be {n} rows of {n} probabilities"));
-    }
-    let sums_to_one = |row: &Vec<f64>| {
-        row.iter().all(|p| (0.0..=1.0).contains(p)) && (row.iter().sum::<f64>() - 1.0).abs() < 1e-6
-    };
-    if !transitions.iter().all(sums_to_one) {
-        return refuse("rate.markov.transitions", "each row must be probabilities that sum to 1");
+        before = Some(to);
     }
     Ok(())
 }

@@ -53,6 +53,25 @@ pub(crate) fn size(text: &str) -> Result<DataSize, String> {
     Ok(DataSize::from_bytes(bytes.round() as u64))
 }
 
+/// Reads an amount of application data such as `409 MB`: up to 1 TB.
+pub(crate) fn volume(text: &str) -> Result<DataSize, String> {
+    const UNITS: [(&str, f64); 8] = [
+        ("B", 1.0),
+        ("kB", 1e3),
+        ("KiB", 1024.0),
+        ("MB", 1e6),
+        ("MiB", 1024.0 * 1024.0),
+        ("GB", 1e9),
+        ("GiB", 1024.0 * 1024.0 * 1024.0),
+        ("TB", 1e12),
+    ];
+    let bytes = scaled(text, &UNITS, "100 MB")?;
+    if bytes > 1e12 {
+        return Err(format!("`{text}` is more than 1 TB"));
+    }
+    Ok(DataSize::from_bytes(bytes.round() as u64))
+}
+
 /// Reads a share such as `5 %`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let share = scaled(text, &[("%", 0.01)], "5 %")?;

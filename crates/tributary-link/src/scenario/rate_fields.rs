@@ -4,12 +4,12 @@ use super::ScenarioError;
 use super::quantity::{bitrate, duration};
 use super::read::TraceFiles;
 use super::table::{Table, Value};
-use crate::{RateSpec, Trace};
+use crate::{CotagChannel, RateSpec, Trace};
 use core::time::Duration;
 use std::sync::Arc;
 use tributary_types::Bitrate;
 
-const KINDS: [&str; 6] = ["steps", "turns", "trace", "markov", "gaussian", "blockage"];
+const KINDS: [&str; 7] = ["steps", "turns", "trace", "markov", "cotag", "gaussian", "blockage"];
 
 pub(super) fn rate(value: &Value<'_>, files: TraceFiles<'_>) -> Result<RateSpec, ScenarioError> {
     if value.is_text() {
@@ -21,6 +21,7 @@ pub(super) fn rate(value: &Value<'_>, files: TraceFiles<'_>) -> Result<RateSpec,
         "turns" => Ok(RateSpec::Turns(schedule(&value)?)),
         "trace" => Ok(RateSpec::Trace(Arc::new(trace(&value, files)?))),
         "markov" => markov(&value.table()?),
+        "cotag" => cotag(&value.table()?),
         "gaussian" => gaussian(&value.table()?),
         _ => blockage(&value.table()?),
     }
@@ -50,13 +51,35 @@ fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioErro
 }
 
 fn markov(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
-    table.only(&["rates", "transitions", "every"])?;
-    let rates = table.required("rates")?.items()?;
-    let rates = rates.iter().map(|rate| rate.quantity(bitrate)).collect::<Result<Vec<_>, _>>()?;
+    table.only(&["rates", "deviations", "transitions", "every"])?;
+    let list = |value: Value<'_>| value.items()?.iter().map(|rate| rate.quantity(bitrate)).collect();
     let row = |row: Value<'_>| row.items()?.iter().map(Value::probability).collect();
     let transitions = table.required("transitions")?.items()?.into_iter().map(row);
-    let transitions = transitions.collect::<Result<Vec<_>, _>>()?;
-    Ok(RateSpec::Markov { rates, transitions, every: table.required("every")?.quantity(duration)? })
+    Ok(RateSpec::Markov {
+        rates: list(table.required("rates")?)?,
+        deviations: table.optional("deviations").map_or(Ok(Vec::new()), list)?,
+        noise: 0,
+        transitions: transitions.collect::<Result<Vec<_>, _>>()?,
+        every: table.required("every")?.quantity(duration)?,
+    })
+}
+
+/// `{ link = 1, p = 0.1, q = 0.67 }`, and the paper's rates unless others are given.
+fn cotag(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
+    table.only(&["link", "p", "q", "high", "high_deviation", "low", "low_deviation", "every"])?;
+    let paper = CotagChannel::paper(table.required("p")?.probability()?, table.required("q")?.probability()?);
+    let rate = |key, otherwise| table.optional(key).map_or(Ok(otherwise), |value| value.quantity(bitrate));
+    let channel = CotagChannel {
+        high: (rate("high", paper.high.0)?, rate("high_deviation", paper.high.1)?),
+        low: (rate("low", paper.low.0)?, rate("low_deviation", paper.low.1)?),
+        every: table.optional("every").map_or(Ok(paper.every), |value| value.quantity(duration))?,
+        ..paper
+    };
+    let link = table.required("link")?;
+    match link.whole()? {
+        n @ 1..=2 => Ok(channel.rate(n as u32)),
+        n => Err(link.refuse(format!("the channel has links 1 and 2, not {n}"))),
+    }
 }
 
 fn gaussian(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {

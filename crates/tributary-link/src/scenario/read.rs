@@ -1,11 +1,11 @@
 //! From TOML text to a [`Scenario`]; every refusal names file, line and field.
 
-use super::quantity::{duration, share, size};
-use super::rate_fields::rate;
+use super::check::{self, Fault, Place};
+use super::link_fields::{link, windows};
+use super::quantity::duration;
+use super::run_fields::{background, run};
 use super::table::{Source, Table, Value};
-use super::{LinkSpec, Moment, PathSpec, Scenario, ScenarioError, check};
-use crate::{DelaySpec, LossSpec, QueueSpec};
-use core::time::Duration;
+use super::{HopSpec, PathSpec, Scenario, ScenarioError};
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -53,7 +53,7 @@ fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioE
     let document = DeTable::parse(source.text)
         .map_err(|error| source.refuse(error.span().unwrap_or(0..0), "TOML", error.message()))?;
     let root = Table::root(source, document.get_ref());
-    root.only(&["name", "description", "duration", "seed", "rtt", "path"])?;
+    root.only(&["name", "description", "duration", "seed", "rtt", "path", "hop", "background", "run"])?;
     let name = root.required("name")?.text()?;
     let description = root.optional("description").map(|value| value.text()).transpose()?;
     let mut scenario = Scenario {
@@ -71,21 +71,69 @@ fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioE
     for value in &paths {
         scenario.paths.push(path(&value.table()?, files)?);
     }
+    let list = |key| root.optional(key).map_or(Ok(Vec::new()), |value| value.items());
+    let (hops, sources) = (list("hop")?, list("background")?);
+    for value in &hops {
+        scenario.hops.push(hop(&value.table()?, files)?);
+    }
+    for value in &sources {
+        scenario.background.push(background(&value.table()?)?);
+    }
+    let mut workloads = Vec::new();
+    if let Some(value) = root.optional("run") {
+        (scenario.run, workloads) = run(&value.table()?)?;
+    }
     check::check(&scenario).map_err(|fault| {
-        let (place, parent) = match fault.path.and_then(|i| paths.get(i)) {
-            Some(path) => (path.descend(&fault.field), path.field.clone() + "."),
-            None => (root.optional(&fault.field), String::new()),
+        let place = match fault.place {
+            Place::Whole => None,
+            Place::Path(i) => paths.get(i),
+            Place::Hop(i) => hops.get(i),
+            Place::Background(i) => sources.get(i),
+            Place::Workload(i) => workloads.get(i),
         };
-        match place {
-            Some(value) => value.refuse_as(&(parent + &fault.field), fault.problem),
-            None => root.refuse(format!("{}: {}", fault.field, fault.problem)),
-        }
+        put_in_place(&root, place, fault)
     })?;
     Ok(scenario)
 }
 
+/// The refusal of `fault`, which is in the part of the file at `place`, or outside every such part.
+fn put_in_place(root: &Table<'_>, place: Option<&Value<'_>>, fault: Fault) -> ScenarioError {
+    match place {
+        Some(part) => {
+            let field = format!("{}.{}", part.field, fault.field);
+            part.descend(&fault.field).refuse_as(&field, fault.problem)
+        }
+        None => match root.descend(&fault.field) {
+            Some(value) => value.refuse_as(&fault.field, fault.problem),
+            None => root.refuse(format!("{}: {}", fault.field, fault.problem)),
+        },
+    }
+}
+
 fn path(table: &Table<'_>, files: TraceFiles<'_>) -> Result<PathSpec, ScenarioError> {
+    table.only(&["name", "down", "up", "dead", "absent", "via", "radio"])?;
+    let common = common(table, files)?;
+    let mut path =
+        PathSpec { up: common.up, dead: common.dead, ..PathSpec::symmetric(&common.name, common.down) };
+    if let Some(value) = table.optional("absent") {
+        path.absent = windows(&value)?;
+    }
+    if let Some(value) = table.optional("via") {
+        for item in value.items()? {
+            path.via.push(item.text()?.to_owned());
+        }
+    }
+    path.radio = table.optional("radio").map(|value| value.text()).transpose()?.map(str::to_owned);
+    Ok(path)
+}
+
+fn hop(table: &Table<'_>, files: TraceFiles<'_>) -> Result<HopSpec, ScenarioError> {
     table.only(&["name", "down", "up", "dead"])?;
+    common(table, files)
+}
+
+/// What paths and hops have in common.
+fn common(table: &Table<'_>, files: TraceFiles<'_>) -> Result<HopSpec, ScenarioError> {
     let name = table.required("name")?.text()?.to_owned();
     let down = link(&table.required("down")?.table()?, files)?;
     let up = match table.optional("up") {
@@ -93,85 +141,5 @@ fn path(table: &Table<'_>, files: TraceFiles<'_>) -> Result<PathSpec, ScenarioEr
         None => down.clone(),
     };
     let dead = table.optional("dead").map(|value| windows(&value)).transpose()?;
-    Ok(PathSpec { name, down, up, dead: dead.unwrap_or_default() })
-}
-
-fn link(table: &Table<'_>, files: TraceFiles<'_>) -> Result<LinkSpec, ScenarioError> {
-    table.only(&["rate", "delay", "loss", "queue"])?;
-    let mut spec = LinkSpec::with_rate(rate(&table.required("rate")?, files)?);
-    if let Some(value) = table.optional("delay") {
-        spec.delay = delay(&value)?;
-    }
-    if let Some(value) = table.optional("loss") {
-        spec.loss = loss(&value)?;
-    }
-    if let Some(value) = table.optional("queue") {
-        spec.queue = queue(&value)?;
-    }
-    Ok(spec)
-}
-
-fn delay(value: &Value<'_>) -> Result<DelaySpec, ScenarioError> {
-    if value.is_text() {
-        return Ok(DelaySpec::fixed(value.quantity(duration)?));
-    }
-    let table = value.table()?;
-    table.only(&["base", "jitter", "changes"])?;
-    let time = |key| table.optional(key).map(|value| value.quantity(duration)).transpose();
-    let change = |item: Value<'_>| -> Result<(Duration, Duration), ScenarioError> {
-        let [since, base] = item.pair()?;
-        Ok((since.quantity(duration)?, base.quantity(duration)?))
-    };
-    let changes = match table.optional("changes") {
-        Some(value) => value.items()?.into_iter().map(change).collect::<Result<_, _>>()?,
-        None => Vec::new(),
-    };
-    let (base, jitter) = (time("base")?.unwrap_or_default(), time("jitter")?.unwrap_or_default());
-    Ok(DelaySpec { base, jitter, changes })
-}
-
-fn loss(value: &Value<'_>) -> Result<LossSpec, ScenarioError> {
-    let Ok(table) = value.table() else {
-        return Ok(LossSpec::Bernoulli(value.probability()?));
-    };
-    table.only(&["to_bad", "to_good", "loss_good", "loss_bad"])?;
-    Ok(LossSpec::GilbertElliott {
-        to_bad: table.required("to_bad")?.probability()?,
-        to_good: table.required("to_good")?.probability()?,
-        loss_good: table.required("loss_good")?.probability()?,
-        loss_bad: table.required("loss_bad")?.probability()?,
-    })
-}
-
-fn queue(value: &Value<'_>) -> Result<QueueSpec, ScenarioError> {
-    if value.is_text() {
-        return Ok(QueueSpec::Bytes(value.quantity(size)?));
-    }
-    let table = value.table()?;
-    table.only(&["packets", "time", "floor"])?;
-    match (table.optional("packets"), table.optional("time"), table.optional("floor")) {
-        (Some(packets), None, None) => Ok(QueueSpec::Packets(packets.whole()?)),
-        (None, Some(time), floor) => {
-            let floor = floor.map(|value| value.quantity(size)).transpose()?;
-            let floor = floor.unwrap_or(QueueSpec::DEFAULT_FLOOR);
-            Ok(QueueSpec::Time { time: time.quantity(duration)?, floor })
-        }
-        _ => Err(table.refuse("give a size such as \"256 KiB\", { packets = … } or { time = …, floor = … }")),
-    }
-}
-
-fn windows(value: &Value<'_>) -> Result<Vec<(Moment, Moment)>, ScenarioError> {
-    let window = |item: Value<'_>| {
-        let [from, to] = item.pair()?;
-        Ok((moment(&from)?, moment(&to)?))
-    };
-    value.items()?.into_iter().map(window).collect()
-}
-
-fn moment(value: &Value<'_>) -> Result<Moment, ScenarioError> {
-    if value.text()?.trim_end().ends_with('%') {
-        Ok(Moment::Share(value.quantity(share)?))
-    } else {
-        Ok(Moment::At(value.quantity(duration)?))
-    }
+    Ok(HopSpec { name, down, up, dead: dead.unwrap_or_default() })
 }

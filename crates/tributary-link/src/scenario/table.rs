@@ -1,6 +1,6 @@
 //! A TOML tree that knows its file, line and field, so that every refusal can name them.
 
-use super::ScenarioError;
+use super::{Name, ScenarioError, WrittenAt};
 use core::ops::Range;
 use toml::de::{DeTable, DeValue};
 
@@ -18,13 +18,18 @@ impl Source<'_> {
         field: &str,
         problem: impl Into<String>,
     ) -> ScenarioError {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
         ScenarioError::Field {
             file: self.file.to_owned(),
-            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            line: self.line(&span),
             field: field.to_owned(),
             problem: problem.into(),
         }
+    }
+
+    /// The line in which `span` begins, counted from one.
+    fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or(self.text.as_bytes());
+        before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 }
 
@@ -55,7 +60,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value at the dotted `field` inside this one, or the innermost around it that exists.
-    pub(super) fn descend(&self, field: &str) -> Option<Value<'a>> {
+    pub(super) fn descend(&self, field: &str) -> Value<'a> {
         let mut value = Value { field: self.field.clone(), span: self.span.clone(), ..*self };
         for key in field.split('.') {
             match value.table().ok().and_then(|table| table.optional(key)) {
@@ -63,7 +68,43 @@ impl<'a> Value<'a> {
                 None => break,
             }
         }
-        Some(value)
+        value
+    }
+
+    /// A text that somebody else will resolve, with its place.
+    pub(super) fn name(&self) -> Result<Name, ScenarioError> {
+        let text = self.text()?;
+        if text.is_empty() || text.len() > 64 {
+            return Err(self.refuse("must be a name of 1 to 64 characters"));
+        }
+        let (file, line) = (self.source.file.to_owned(), self.source.line(&self.span));
+        Ok(Name::read(text, WrittenAt { file, line, field: self.field.clone() }))
+    }
+
+    /// A text that must be one of `known`.
+    pub(super) fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, ScenarioError> {
+        let text = self.text()?;
+        known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            self.refuse(format!("`{text}` is not known here; known are {}", names.join(", ")))
+        })
+    }
+
+    /// A number that is finite and above zero.
+    pub(super) fn positive(&self) -> Result<f64, ScenarioError> {
+        let digits = self.digits().ok_or_else(|| self.expected("a number"))?;
+        match digits.parse::<f64>() {
+            Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+            _ => Err(self.refuse(format!("{digits} is not a number above zero"))),
+        }
+    }
+
+    fn digits(&self) -> Option<String> {
+        match self.value {
+            DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+            DeValue::Integer(number) => Some(number.as_str().replace('_', "")),
+            _ => None,
+        }
     }
 
     fn expected(&self, what: &str) -> ScenarioError {
@@ -89,16 +130,26 @@ impl<'a> Value<'a> {
             .map_err(|_| self.refuse(format!("{} is not a whole number from 0 to 2⁶⁴ − 1", number.as_str())))
     }
 
+    /// A whole number from 1 to 10 000.
+    pub(super) fn count(&self) -> Result<u32, ScenarioError> {
+        match self.whole()? {
+            n @ 1..=10_000 => Ok(n as u32),
+            n => Err(self.refuse(format!("{n} is not from 1 to 10000"))),
+        }
+    }
+
+    /// A whole number from 0 to 255.
+    pub(super) fn small(&self) -> Result<u8, ScenarioError> {
+        u8::try_from(self.whole()?).map_err(|_| self.refuse("must be a whole number from 0 to 255"))
+    }
+
     /// A probability: a number from 0 to 1, or text such as `5 %`.
     pub(super) fn probability(&self) -> Result<f64, ScenarioError> {
         if self.is_text() {
             return self.quantity(super::quantity::share);
         }
-        let digits = match self.value {
-            DeValue::Float(number) => number.as_str().replace('_', ""),
-            DeValue::Integer(number) => number.as_str().replace('_', ""),
-            _ => return Err(self.expected("a probability such as 0.05 or \"5 %\"")),
-        };
+        let expected = || self.expected("a probability such as 0.05 or \"5 %\"");
+        let digits = self.digits().ok_or_else(expected)?;
         match digits.parse::<f64>() {
             Ok(p) if (0.0..=1.0).contains(&p) => Ok(p),
             _ => Err(self.refuse(format!("{digits} is not a probability from 0 to 1"))),
@@ -136,6 +187,13 @@ impl<'a> Table<'a> {
     pub(super) fn refuse(&self, problem: impl Into<String>) -> ScenarioError {
         let field = if self.field.is_empty() { "scenario" } else { &self.field };
         self.source.refuse(self.span.clone(), field, problem)
+    }
+
+    /// The value at the dotted `field`, or the innermost around it that exists; `None` when there is
+    /// not even the first part of it.
+    pub(super) fn descend(&self, field: &str) -> Option<Value<'a>> {
+        let (first, rest) = field.split_once('.').unwrap_or((field, ""));
+        self.optional(first).map(|value| if rest.is_empty() { value } else { value.descend(rest) })
     }
 
     fn field_of(&self, key: &str) -> String {

@@ -1,0 +1,154 @@
+//! Background traffic: packets of others on a link. Describes it, and generates what needs no endpoint.
+//!
+//! A generator is sans-IO: it says when the next packet is due and how large it is. TCP flows are only
+//! described here; whoever has TCP endpoints runs them.
+
+use crate::{Direction, Moment, Name};
+use core::time::Duration;
+use tributary_types::{Bitrate, DataSize, Instant, Rng};
+
+#[cfg(test)]
+mod tests;
+
+/// One source of background traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackgroundSpec {
+    /// Name of the path or shared link that carries it.
+    pub on: String,
+    /// Which way.
+    pub direction: Direction,
+    /// First moment.
+    pub from: Moment,
+    /// First moment without it.
+    pub to: Moment,
+    /// What it sends.
+    pub kind: BackgroundKind,
+}
+
+/// What a source of background traffic sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BackgroundKind {
+    /// Packets at equal distances.
+    Constant {
+        /// Rate, headers included.
+        rate: Bitrate,
+        /// Size of a packet, headers included.
+        packet: DataSize,
+    },
+    /// Packets at equal distances while on; on and off for exponential times. Begins on.
+    OnOff {
+        /// Rate while on, headers included.
+        rate: Bitrate,
+        /// Size of a packet, headers included.
+        packet: DataSize,
+        /// Mean time on.
+        on_mean: Duration,
+        /// Mean time off.
+        off_mean: Duration,
+    },
+    /// Packets at independent exponential distances.
+    Poisson {
+        /// Mean rate, headers included.
+        rate: Bitrate,
+        /// Size of a packet, headers included.
+        packet: DataSize,
+    },
+    /// Long TCP transfers.
+    Tcp {
+        /// How many.
+        flows: u32,
+        /// Their congestion control.
+        congestion: Name,
+        /// Round-trip time apart from the link; `None` is the scenario's base RTT.
+        rtt: Option<Duration>,
+    },
+}
+
+/// A running source of packets.
+#[derive(Clone, Debug)]
+pub struct Background {
+    rate: Bitrate,
+    packet: DataSize,
+    pattern: Pattern,
+    rng: Rng,
+    /// When the next packet is due; `to` or later when there is none.
+    next: Instant,
+    to: Instant,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    /// Packet `sent` of the burst that began at `since` and ends at `until` is next.
+    Paced { since: Instant, until: Instant, sent: u64, means: Option<(Duration, Duration)> },
+    /// The next distance is drawn.
+    Poisson,
+}
+
+impl Background {
+    /// The source, active in `[from, to)`; `None` for TCP flows. The description must have passed the
+    /// scenario's checks.
+    #[must_use]
+    pub fn new(kind: &BackgroundKind, from: Instant, to: Instant, rng: Rng) -> Option<Self> {
+        let (rate, packet, pattern) = match *kind {
+            BackgroundKind::Constant { rate, packet } => {
+                (rate, packet, Pattern::Paced { since: from, until: to, sent: 0, means: None })
+            }
+            BackgroundKind::OnOff { rate, packet, on_mean, off_mean } => {
+                let means = Some((on_mean, off_mean));
+                (rate, packet, Pattern::Paced { since: from, until: from, sent: 0, means })
+            }
+            BackgroundKind::Poisson { rate, packet } => (rate, packet, Pattern::Poisson),
+            BackgroundKind::Tcp { .. } => return None,
+        };
+        let mut source = Self { rate, packet, pattern, rng, next: from, to };
+        match &mut source.pattern {
+            Pattern::Paced { until, means: Some((on, _)), .. } => *until = from + draw(&mut source.rng, *on),
+            Pattern::Paced { .. } => {}
+            Pattern::Poisson => source.step(),
+        }
+        Some(source)
+    }
+
+    /// When the next packet is to be sent; `None` when there are no more.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        (self.next < self.to).then_some(self.next)
+    }
+
+    /// The size in bytes of the next packet that is to be sent by `now`. Call until `None`.
+    pub fn poll(&mut self, now: Instant) -> Option<u32> {
+        if self.next > now || self.next >= self.to {
+            return None;
+        }
+        self.step();
+        Some(u32::try_from(self.packet.as_bytes()).unwrap_or(u32::MAX))
+    }
+
+    /// Finds the moment of the next packet.
+    fn step(&mut self) {
+        let (rate, packet) = (self.rate, self.packet);
+        match &mut self.pattern {
+            Pattern::Poisson => {
+                let mean = rate.time_for(packet).unwrap_or(Duration::MAX);
+                self.next += draw(&mut self.rng, mean);
+            }
+            Pattern::Paced { since, until, sent, means } => {
+                *sent += 1;
+                // From the burst's first packet, so that rounding never adds up.
+                let after = rate.time_for(DataSize::from_bytes(packet.as_bytes().saturating_mul(*sent)));
+                self.next = *since + after.unwrap_or(Duration::MAX);
+                if let (Some((on, off)), true) = (means, self.next >= *until) {
+                    *since = *until + draw(&mut self.rng, *off);
+                    *until = *since + draw(&mut self.rng, *on);
+                    *sent = 0;
+                    self.next = *since;
+                }
+            }
+        }
+    }
+}
+
+fn draw(rng: &mut Rng, mean: Duration) -> Duration {
+    let nanos = rng.exponential(mean.as_nanos() as f64);
+    Duration::from_nanos((nanos.round() as u64).max(1)) // time always moves
+}

@@ -1,0 +1,110 @@
+//! CoDel's decisions: whether a packet at the head of the queue is dropped instead of sent.
+//!
+//! The machine of RFC 8289 §5, asked packet by packet. Holds no packet; the link does. Square roots
+//! are exact to the last bit by IEEE 754, so a run repeats on every machine.
+
+use core::time::Duration;
+use tributary_types::Instant;
+
+#[cfg(test)]
+mod tests;
+
+/// The state of one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Codel {
+    target: Duration,
+    interval: Duration,
+    /// When the waiting time will have been above the target for an interval; `None` while below.
+    first_above: Option<Instant>,
+    /// When to drop next, while dropping.
+    drop_next: Instant,
+    /// Packets dropped since the dropping state was entered.
+    count: u32,
+    /// `count` when the dropping state was entered.
+    last_count: u32,
+    dropping: bool,
+    /// A packet was dropped, and `drop_next` moves on if the next one may be dropped, too.
+    just_dropped: bool,
+    /// Largest packet seen: the RFC's MAXPACKET.
+    largest: u64,
+}
+
+impl Codel {
+    pub(crate) fn new(target: Duration, interval: Duration) -> Self {
+        Self {
+            target,
+            interval,
+            first_above: None,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            just_dropped: false,
+            largest: 0,
+        }
+    }
+
+    /// Whether to drop the packet of `bytes` that has just been taken from the head at `now`, after
+    /// having `waited`, with `behind` bytes left in the queue. Ask again for the next one if so.
+    pub(crate) fn drops(&mut self, now: Instant, waited: Duration, bytes: u64, behind: u64) -> bool {
+        self.largest = self.largest.max(bytes);
+        let may_drop = self.may_drop(now, waited, behind);
+        if self.dropping {
+            // RFC 8289 §5.5: the first half of deque().
+            if !may_drop {
+                self.leave();
+                return false;
+            }
+            if core::mem::take(&mut self.just_dropped) {
+                self.drop_next = self.control_law(self.drop_next);
+            }
+            if now < self.drop_next {
+                return false;
+            }
+            self.count = self.count.saturating_add(1);
+            self.just_dropped = true;
+            return true;
+        }
+        if may_drop {
+            self.enter(now);
+        }
+        may_drop
+    }
+
+    /// The server wanted a packet and the queue was empty.
+    pub(crate) fn found_empty(&mut self) {
+        self.first_above = None;
+        self.leave();
+    }
+
+    fn leave(&mut self) {
+        self.dropping = false;
+        self.just_dropped = false;
+    }
+
+    /// RFC 8289 §5.5: entering the dropping state resumes near the rate that worked last time.
+    fn enter(&mut self, now: Instant) {
+        self.dropping = true;
+        let delta = self.count.saturating_sub(self.last_count);
+        let recent = now.saturating_since(self.drop_next) < self.interval * 16;
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = self.control_law(now);
+        self.last_count = self.count;
+    }
+
+    /// RFC 8289 §5.6, dodequeue(): the waiting time has been above the target for an interval.
+    fn may_drop(&mut self, now: Instant, waited: Duration, behind: u64) -> bool {
+        if waited < self.target || behind <= self.largest {
+            self.first_above = None;
+            return false;
+        }
+        let first_above = *self.first_above.get_or_insert(now + self.interval);
+        now >= first_above
+    }
+
+    /// RFC 8289 §5.3: drops come closer with the square root of their number.
+    fn control_law(&self, at: Instant) -> Instant {
+        let nanos = self.interval.as_nanos() as f64 / f64::from(self.count.max(1)).sqrt();
+        at + Duration::from_nanos(nanos as u64)
+    }
+}
