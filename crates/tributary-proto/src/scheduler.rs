@@ -6,6 +6,7 @@
 
 mod fbdt;
 mod fbdt_paper;
+mod numbered_stream;
 mod one_at_a_time;
 mod redundant;
 mod registry;
@@ -18,6 +19,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
+pub use numbered_stream::NumberedStream;
 pub use registry::{create, names};
 
 /// What a scheduler knows of a subflow.
@@ -229,6 +231,12 @@ pub trait Scheduler: Debug + Send {
 
     /// When to ask again although nothing happened.
     fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The next subflow whose congestion window is to be halved for holding up the others. For owners of
+    /// congestion windows, after each `assign`; where nobody asks, a scheduler keeps a cap of its own.
+    fn take_penalty(&mut self) -> Option<SubflowId> {
         None
     }
 }

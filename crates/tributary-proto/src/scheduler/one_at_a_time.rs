@@ -41,6 +41,11 @@ pub(super) trait Pick: Debug + Send {
         None
     }
 
+    /// As [`Scheduler::take_penalty`].
+    fn take_penalty(&mut self) -> Option<SubflowId> {
+        None
+    }
+
     /// The picked segment of `bytes` was assigned.
     fn assigned(&mut self, _subflow: SubflowId, _bytes: u64) {}
 
@@ -96,6 +101,10 @@ impl<P: Pick> Scheduler for OneAtATime<P> {
         }
         let (subflow, segment) = self.pick.reinject(now, window, subflows)?;
         Some(Assignment { subflow, segment, kind: AssignmentKind::Reinjection })
+    }
+
+    fn take_penalty(&mut self) -> Option<SubflowId> {
+        self.pick.take_penalty()
     }
 
     fn on_event(&mut self, _now: Instant, event: SchedulerEvent) {

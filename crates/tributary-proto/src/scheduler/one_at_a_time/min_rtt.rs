@@ -1,8 +1,9 @@
 //! `min-rtt`: the least smoothed RTT first, with opportunistic retransmission and penalisation.
 //!
-//! Source: the default scheduler of multipath-tcp.org. Deviates: the congestion window belongs to
-//! the subflow's own transport, so a penalty is kept here as a cap on what is in flight, doubled
-//! back once a round trip; the subflow's slow-start threshold stays as it is.
+//! Source: the default scheduler of multipath-tcp.org. Deviates: where the congestion window belongs
+//! to the subflow's own transport, a penalty is kept here as a cap on what is in flight, doubled
+//! back once a round trip; the subflow's slow-start threshold stays as it is. An owner of the windows
+//! takes the penalty and applies it as published.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -25,11 +26,14 @@ struct Penalty {
     cap: u64,
     at: Instant,
     relaxed_at: Instant,
+    /// The owner of the window has applied it.
+    taken: bool,
 }
 
 impl MinRtt {
     fn best(&self, subflows: &[SubflowView]) -> Option<SubflowView> {
-        let allowed = |s: &&SubflowView| self.penalties.get(&s.id).is_none_or(|p| s.in_flight < p.cap);
+        let allowed =
+            |s: &&SubflowView| self.penalties.get(&s.id).is_none_or(|p| p.taken || s.in_flight < p.cap);
         open(subflows).filter(allowed).min_by_key(|s| (s.srtt, s.id)).copied()
     }
 
@@ -41,7 +45,7 @@ impl MinRtt {
         let known = self.penalties.get(&carrier.id).copied();
         if known.is_none_or(|p| now.saturating_since(p.at) >= fast) {
             let cap = (known.map_or(carrier.cwnd, |p| p.cap).min(carrier.cwnd) / 2).max(MSS);
-            self.penalties.insert(carrier.id, Penalty { cap, at: now, relaxed_at: now });
+            self.penalties.insert(carrier.id, Penalty { cap, at: now, relaxed_at: now, taken: false });
         }
     }
 
@@ -90,6 +94,12 @@ impl Pick for MinRtt {
         self.penalise(now, carrier, best.srtt);
         let slow = carrier.cwnd <= SMALL_CWND || best.srtt * 4 < carrier.srtt;
         slow.then_some((best.id, head))
+    }
+
+    fn take_penalty(&mut self) -> Option<SubflowId> {
+        let (id, penalty) = self.penalties.iter_mut().find(|(_, p)| !p.taken)?;
+        penalty.taken = true;
+        Some(*id)
     }
 
     fn down(&mut self, subflow: SubflowId) {
