@@ -11,6 +11,7 @@ mod host;
 mod network;
 mod packet;
 mod transport;
+pub mod workload;
 mod world;
 
 pub use event_log::{EventLog, LogRecord, LogSink, What};
