@@ -3,14 +3,22 @@
 //! A controller is told of every acknowledgement and loss of *its* subflow and reads, but never
 //! touches, a [`SiblingView`] of the others: coupled control (RFC 6356 and its successors) does not fit
 //! a one-path trait. It neither detects losses nor retransmits; the transport does. In the simulator
-//! these drive the TCP model; on sockets the kernel's own controllers run.
+//! these drive the TCP model; on sockets the kernel's own controllers run. What each does and where it
+//! comes from: docs/models/congestion.md.
 //! Windows are in bytes. Transcendental functions go through `libm`, so that a run has the same bits
 //! on every machine.
 
+mod balia;
+mod bbr;
+mod compound;
+mod coupled;
 mod cubic;
 mod cwnd;
+mod lia;
+mod olia;
 mod registry;
 mod reno;
+mod wvegas;
 
 use core::fmt::Debug;
 use core::time::Duration;

@@ -37,6 +37,8 @@ enum Probing {
     Own,
     /// The peer says so; until then.
     Peer(Instant),
+    /// The path's connection moves but is stuck far below what the path can do; until then.
+    Replacing(Instant),
 }
 
 #[derive(Debug)]
@@ -123,17 +125,28 @@ impl Paths {
             path.wait = PROBE.0;
         }
         path.probing = match path.probing {
-            Some(Probing::Own) => Some(Probing::Own),
+            Some(other @ (Probing::Own | Probing::Replacing(_))) => Some(other),
             _ if seen_by_peer => Some(Probing::Peer(now + WISH_TIME)),
             _ => Some(Probing::Own),
         };
     }
 
+    /// The path's subflow moves, but a fresh connection is to take its place.
+    pub fn replace(&mut self, now: Instant, id: PathId) {
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.next_attempt = now;
+            path.wait = PROBE.1;
+            path.probing = Some(Probing::Replacing(now + WISH_TIME));
+        }
+    }
+
     /// The path's subflow moves: data arrived on it, or (`own`) what this side sent was acknowledged.
     pub fn moving(&mut self, id: PathId, own: bool) -> Vec<PathAction> {
         let Some(path) = self.paths.get_mut(&id) else { return Vec::new() };
-        if path.probing.is_none() || (path.probing == Some(Probing::Own)) != own {
-            return Vec::new();
+        match path.probing {
+            Some(Probing::Own) if own => {}
+            Some(Probing::Peer(_)) if !own => {}
+            _ => return Vec::new(),
         }
         path.probing = None;
         path.attempts.drain(..).map(|(id, _)| PathAction::Abandon(id)).collect()
@@ -145,7 +158,9 @@ impl Paths {
             if let Some(at) = path.attempts.iter().position(|(_, since)| now >= *since + ATTEMPT_TIME) {
                 return Some(PathAction::Abandon(path.attempts.remove(at).0));
             }
-            if path.probing.is_some_and(|p| matches!(p, Probing::Peer(until) if now >= until)) {
+            if path.probing.is_some_and(
+                |p| matches!(p, Probing::Peer(until) | Probing::Replacing(until) if now >= until),
+            ) {
                 path.probing = None;
             }
             if !path.due(now) {

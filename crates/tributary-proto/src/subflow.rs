@@ -1,5 +1,9 @@
 //! One subflow as the session knows it: what is outstanding on it, how it progresses, what it may take.
 
+mod delay;
+mod rate;
+mod speed;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 
@@ -7,6 +11,9 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use crate::scheduler::SubflowView;
 use crate::wire::Decoder;
+use delay::DeliveryDelay;
+use rate::RecentRate;
+use speed::Speed;
 
 /// The transport's own view of a subflow, refreshed by the driver.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,93 +72,6 @@ const YOUNG: Duration = Duration::from_secs(3);
 /// A longer gap says nothing more about the usual one.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
-/// Smoothed delivery delay, by time and not by sample, and slow to believe in a collapse: a sample
-/// counts as at most half as much again as the mean, so a path that sinks into its queue soon
-/// counts as late. While the subflow is young its queue is still growing, and it is believed.
-#[derive(Debug)]
-struct DeliveryDelay {
-    mean: Option<Duration>,
-    since: Instant,
-    at: Instant,
-}
-
-impl DeliveryDelay {
-    /// Time constant of the mean, and how long a subflow is young.
-    const MEMORY: Duration = Duration::from_secs(1);
-
-    fn new(now: Instant) -> Self {
-        Self { mean: None, since: now, at: now }
-    }
-
-    fn sample(&mut self, now: Instant, sample: Duration) {
-        let passed = now.saturating_since(self.at);
-        let life = now.saturating_since(self.since);
-        self.at = now;
-        self.mean = Some(match self.mean {
-            None => sample,
-            Some(mean) => {
-                let young = life < Self::MEMORY;
-                let sample = if young { sample } else { sample.min(mean * 3 / 2) };
-                let memory = if young { life / 8 } else { Self::MEMORY };
-                let weight = passed.as_secs_f64() / (passed + memory).as_secs_f64().max(1e-9);
-                if sample >= mean {
-                    mean + (sample - mean).mul_f64(weight)
-                } else {
-                    mean - (mean - sample).mul_f64(weight)
-                }
-            }
-        });
-    }
-}
-
-/// What a subflow has delivered lately, while it was busy all the time.
-#[derive(Debug, Default)]
-struct RecentRate {
-    /// Moments and bytes delivered until then, oldest first.
-    marks: VecDeque<(Instant, u64)>,
-    delivered: u64,
-}
-
-impl RecentRate {
-    /// Time looked back over, unless the round trip is longer: acknowledgements come in its rhythm.
-    const SPAN: Duration = Duration::from_millis(100);
-    /// Less than this, or than a round trip and a quarter, says nothing.
-    const LEAST: Duration = Duration::from_millis(30);
-    /// The long view.
-    const LONG: Duration = Duration::from_secs(1);
-    /// Time between marks.
-    const STEP: Duration = Duration::from_millis(5);
-
-    /// The subflow becomes busy.
-    fn begin(&mut self, now: Instant) {
-        self.marks.clear();
-        self.marks.push_back((now, self.delivered));
-    }
-
-    fn progress(&mut self, now: Instant, delivered: u64) {
-        self.delivered = delivered;
-        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
-            self.marks.push_back((now, delivered));
-        }
-        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::LONG) {
-            self.marks.pop_front();
-        }
-    }
-
-    /// `None` while too little is known. Never zero: a path that stands still has a rate of a bit.
-    fn rate(&self, now: Instant, delivered: u64, round_trip: Duration, span: Duration) -> Option<Bitrate> {
-        let span = span.max(round_trip * 5 / 4);
-        let old = self.marks.iter().rev().find(|(at, _)| now.saturating_since(*at) >= span);
-        let &(from, before) = old.or(self.marks.front())?;
-        let time = now.saturating_since(from);
-        if time < Self::LEAST.max(round_trip * 5 / 4) {
-            return None;
-        }
-        let rate = Bitrate::of(DataSize::from_bytes(delivered - before), time)?;
-        Some(rate.max(Bitrate::from_bps(1)))
-    }
-}
-
 /// State of one open subflow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
@@ -167,6 +87,9 @@ pub(crate) struct Subflow {
     pub ack_due: bool,
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
+    pub replace_due: Option<PathId>,
+    /// Until then a fresh connection may take its place although it moves.
+    pub replaceable_until: Option<Instant>,
     pub pong_due: Option<u64>,
     pub ping_due: bool,
     pub close_sent: bool,
@@ -186,6 +109,8 @@ pub(crate) struct Subflow {
     /// Smoothed time between two progresses while busy.
     gap: Duration,
     recent: RecentRate,
+    speed: Speed,
+    before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
     rate: Option<Bitrate>,
 }
@@ -202,6 +127,8 @@ impl Subflow {
             ack_due: false,
             settings_due: true,
             refresh_due: None,
+            replace_due: None,
+            replaceable_until: None,
             pong_due: None,
             ping_due: false,
             close_sent: false,
@@ -218,6 +145,8 @@ impl Subflow {
             busy_progress: None,
             gap: Duration::ZERO,
             recent: RecentRate::default(),
+            speed: Speed::default(),
+            before_silence: None,
             delay: DeliveryDelay::new(now),
             rate: None,
         }
@@ -231,12 +160,28 @@ impl Subflow {
     /// Records a segment handed over; returns its position among all bytes handed to this subflow.
     pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32) -> u64 {
         if self.outstanding.is_empty() {
-            self.recent.begin(now);
+            self.recent.begin(now, None);
         }
         self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now });
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
         self.stats.sent
+    }
+
+    /// Nothing has moved for too long. What it did before is remembered for the time it moves again.
+    pub fn fall_silent(&mut self, now: Instant) {
+        self.silent = true;
+        let delivered = self.delivered();
+        self.before_silence = self.recent.rate(now, delivered, self.info.min_rtt, RecentRate::LONG);
+    }
+
+    /// It moves; whether it was silent.
+    pub fn wake(&mut self, now: Instant) -> bool {
+        let woke = std::mem::take(&mut self.silent);
+        if woke {
+            self.recent.begin(now, self.before_silence.take());
+        }
+        woke
     }
 
     /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so
@@ -264,9 +209,18 @@ impl Subflow {
         Some(sample)
     }
 
+    /// Whether it is stuck far below what it has done; called when something was acknowledged.
+    pub fn watch_speed(&mut self, now: Instant) -> bool {
+        let rate = self.recent.rate(now, self.delivered(), self.info.min_rtt, RecentRate::SPAN);
+        rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
+    }
+
     /// Whether a fresh connection on its path would be one too many: it is young, so that attempts
     /// started with it may still come in, or it was heard a moment ago.
     pub fn moves(&self, now: Instant) -> bool {
+        if self.replaceable_until.is_some_and(|until| now < until) {
+            return false;
+        }
         let young = now.saturating_since(self.opened_at) < YOUNG;
         !self.silent && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
     }

@@ -85,6 +85,9 @@ pub enum Control {
     Pong(u64),
     /// The sender of data sees this path silent and asks the client for a fresh connection on it.
     Refresh(PathId),
+    /// The sender of data finds this path's connection far slower than its radio: the client replaces it,
+    /// although it moves.
+    Replace(PathId),
     /// The session is over: everything before it was acknowledged, unless `code` is not zero.
     Close {
         /// Zero is an orderly end.

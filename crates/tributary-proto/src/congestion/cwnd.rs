@@ -133,9 +133,9 @@ impl Cwnd {
         bytes - grown
     }
 
-    /// Ends slow start here (RFC 9406, wVegas).
+    /// Whatever slow start is left ends here (HyStart, wVegas).
     pub fn end_slow_start(&mut self) {
-        self.threshold = self.window;
+        self.threshold = self.threshold.min(self.window);
     }
 
     /// Adds `bytes`, which may be negative and a fraction. Not below two segments, nor below what it is.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use tributary_types::{Instant, StreamId, SubflowId};
+use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use super::{CODE_PROTOCOL, Life, ProtocolError, Session, Side};
 use crate::event::Event;
@@ -16,6 +16,8 @@ use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Setti
 const ACK_DELAY: Duration = Duration::from_millis(1);
 /// A path silent for this long is worth a fresh connection; so often the peer is reminded.
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
+/// How long a fresh connection may take the place of one that moves.
+const REPLACEABLE: Duration = Duration::from_secs(1);
 /// Pieces that may each pin a receive block of the driver's; further ones are copied.
 const PINNING_PIECES: usize = 32;
 /// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
@@ -87,6 +89,11 @@ impl Session {
                     self.drive_paths(now);
                 }
             }
+            Control::Replace(path) => {
+                if self.side == Side::Client {
+                    self.replace_subflow(now, path);
+                }
+            }
             Control::Close { code, reason } => {
                 self.end(code, String::from_utf8_lossy(&reason).into_owned(), true);
             }
@@ -140,11 +147,32 @@ impl Session {
         let Some(delay) = subflow.progress(now, total) else { return };
         let path = subflow.path;
         self.paths.delivered(now, path, delay);
-        if std::mem::take(&mut subflow.silent) {
+        let slow = subflow.watch_speed(now);
+        if subflow.wake(now) {
             self.tell(Event::PathBack { path });
+        }
+        if slow {
+            self.replace_subflow(now, path);
         }
         let actions = self.paths.moving(path, true);
         actions.into_iter().for_each(|action: PathAction| self.act(action));
+    }
+
+    /// The path's connection is stuck: lets a fresh one take its place although it moves. A controller that
+    /// took a blockage for the path's capacity may need seconds to find out (BBR's long-term estimate does).
+    fn replace_subflow(&mut self, now: Instant, path: PathId) {
+        for subflow in self.subflows.values_mut() {
+            if subflow.path == path {
+                subflow.replaceable_until = Some(now + REPLACEABLE);
+            }
+            if self.side == Side::Server {
+                subflow.replace_due = Some(path);
+            }
+        }
+        if self.side == Side::Client {
+            self.paths.replace(now, path);
+            self.drive_paths(now);
+        }
     }
 
     // ---- segments
@@ -332,7 +360,7 @@ impl Session {
             let Some(since) = subflow.waiting_since() else { continue };
             let silence = now.saturating_since(since);
             if !subflow.silent && silence >= subflow.silence_threshold() {
-                subflow.silent = true;
+                subflow.fall_silent(now);
                 fell_silent.push((subflow.path, silence));
             }
             let due = silence >= FRESH_AFTER && now >= subflow.last_refresh + FRESH_AFTER;

@@ -92,7 +92,12 @@ impl Session {
 
     fn control_frames(&mut self) -> Option<Transmit> {
         let due = |s: &Subflow| {
-            s.settings_due || s.ack_due || s.ping_due || s.pong_due.is_some() || s.refresh_due.is_some()
+            s.settings_due
+                || s.ack_due
+                || s.ping_due
+                || s.pong_due.is_some()
+                || s.refresh_due.is_some()
+                || s.replace_due.is_some()
         };
         let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
         let ack = self.current_ack();
@@ -114,6 +119,9 @@ impl Session {
         }
         if let Some(path) = subflow.refresh_due.take() {
             encode_control(&Control::Refresh(path), out);
+        }
+        if let Some(path) = subflow.replace_due.take() {
+            encode_control(&Control::Replace(path), out);
         }
         let payload = out.split().freeze();
         Some(self.take_room(id, Head::default(), payload))

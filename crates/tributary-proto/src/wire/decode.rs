@@ -7,7 +7,9 @@ use bytes::{Buf, Bytes};
 use thiserror::Error;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
-use super::encode::{ACK, CLOSE, CREDIT, DATA, DATA_FIN, PING, PONG, REFRESH, RESET, SETTINGS, STOP};
+use super::encode::{
+    ACK, CLOSE, CREDIT, DATA, DATA_FIN, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP,
+};
 use super::{
     Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT, SegmentHead,
     SegmentKind, Settings, varint,
@@ -140,13 +142,8 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
         SETTINGS => parse_settings(&mut rest)?.map(|s| Parsed::Control(Control::Settings(s))),
         PING => varint::read(&mut rest).map(|n| Parsed::Control(Control::Ping(n))),
         PONG => varint::read(&mut rest).map(|n| Parsed::Control(Control::Pong(n))),
-        REFRESH => match varint::read(&mut rest) {
-            Some(path) => {
-                let path = limited("path", path, u64::from(u8::MAX))?;
-                Some(Parsed::Control(Control::Refresh(PathId(path as u8))))
-            }
-            None => None,
-        },
+        REFRESH => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Refresh(path))),
+        REPLACE => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Replace(path))),
         CLOSE => parse_close(&mut rest)?.map(Parsed::Control),
         other => return Err(DecodeError::UnknownType(other)),
     };
@@ -154,6 +151,12 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
         *input = rest;
     }
     Ok(parsed)
+}
+
+fn parse_path(input: &mut &[u8]) -> Result<Option<PathId>, DecodeError> {
+    let Some(path) = varint::read(input) else { return Ok(None) };
+    let path = limited("path", path, u64::from(u8::MAX))?;
+    Ok(Some(PathId(path as u8)))
 }
 
 fn limited(field: &'static str, value: u64, limit: u64) -> Result<u64, DecodeError> {

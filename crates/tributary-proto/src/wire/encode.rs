@@ -15,6 +15,7 @@ pub(super) const PING: u8 = 0x22;
 pub(super) const PONG: u8 = 0x23;
 pub(super) const REFRESH: u8 = 0x24;
 pub(super) const CLOSE: u8 = 0x25;
+pub(super) const REPLACE: u8 = 0x26;
 
 /// The bytes of a segment in front of its payload, held inline so that sending allocates nothing.
 #[derive(Clone, Copy)]
@@ -86,6 +87,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Ping(_) => PING,
         Control::Pong(_) => PONG,
         Control::Refresh(_) => REFRESH,
+        Control::Replace(_) => REPLACE,
         Control::Close { .. } => CLOSE,
     });
     let mut put = |value: u64| varint::write(value, |slice| out.put_slice(slice));
@@ -97,7 +99,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
             put(u64::from(settings.max_streams));
         }
         Control::Ping(number) | Control::Pong(number) => put(*number),
-        Control::Refresh(path) => put(u64::from(path.0)),
+        Control::Refresh(path) | Control::Replace(path) => put(u64::from(path.0)),
         Control::Close { code, reason } => {
             let reason = &reason[..reason.len().min(MAX_REASON)];
             put(u64::from(*code));

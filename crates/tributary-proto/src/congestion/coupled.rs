@@ -1,0 +1,160 @@
+//! What the coupled controllers have in common: Reno whose increase, and sometimes decrease, depends on
+//! the other subflows of the connection. One rule a file: LIA, OLIA, BALIA.
+//!
+//! Only congestion avoidance is coupled; slow start is each subflow's own (RFC 6356 §3). Without a
+//! sibling that has a round-trip time, every rule is Reno.
+
+use core::fmt::Debug;
+
+use tributary_types::Instant;
+
+use super::cwnd::Cwnd;
+use super::{Ack, CongestionController, Loss, Setup, SiblingView, Siblings};
+
+/// One subflow as a rule sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Path {
+    /// Window, segments.
+    pub window: f64,
+    /// Maximum segment size, bytes.
+    pub mss: f64,
+    /// Smoothed round-trip time, seconds; above zero.
+    pub rtt: f64,
+    /// OLIA's ℓ: bytes acknowledged since the last loss or between the last two, whichever is more.
+    pub transit: f64,
+}
+
+impl Path {
+    fn of(view: &SiblingView) -> Option<Self> {
+        (view.window > 0 && view.mss > 0 && !view.srtt.is_zero()).then(|| Self {
+            window: view.window as f64 / view.mss as f64,
+            mss: view.mss as f64,
+            rtt: view.srtt.as_secs_f64(),
+            transit: view.since_loss.max(view.between_losses) as f64,
+        })
+    }
+
+    /// Segments a second.
+    pub fn rate(&self) -> f64 {
+        self.window / self.rtt
+    }
+}
+
+/// The subflows that have a round-trip time, one's own among them as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paths<'a> {
+    siblings: Siblings<'a>,
+    own: Path,
+}
+
+impl<'a> Paths<'a> {
+    /// `None` before one's own first round-trip sample.
+    pub fn new(siblings: Siblings<'a>, own: &SiblingView) -> Option<Self> {
+        Path::of(own).map(|own| Self { siblings, own })
+    }
+
+    pub fn own(&self) -> Path {
+        self.own
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Path> {
+        let own = self.siblings.own();
+        self.siblings
+            .iter()
+            .enumerate()
+            .filter_map(move |(at, view)| if at == own { Some(self.own) } else { Path::of(view) })
+    }
+
+    /// Greatest of `of` over all subflows.
+    pub fn max(&self, of: impl Fn(Path) -> f64) -> f64 {
+        self.iter().map(of).fold(0.0, f64::max)
+    }
+
+    /// Sum of `of` over all subflows.
+    pub fn sum(&self, of: impl Fn(Path) -> f64) -> f64 {
+        self.iter().map(of).sum()
+    }
+}
+
+/// How one subflow depends on the others.
+pub(super) trait Rule: Debug + Default + Send {
+    const NAME: &'static str;
+
+    /// Bytes of window for each byte acknowledged in congestion avoidance. May be negative.
+    fn increase(paths: &Paths<'_>) -> f64;
+
+    /// Part of the window given up after a loss.
+    fn decrease(_: &Paths<'_>) -> f64 {
+        0.5
+    }
+}
+
+/// State of one subflow under rule `R`.
+#[derive(Clone, Debug)]
+pub(super) struct Coupled<R> {
+    cwnd: Cwnd,
+    rule: core::marker::PhantomData<R>,
+}
+
+impl<R: Rule> Coupled<R> {
+    pub fn new(setup: Setup) -> Self {
+        Self { cwnd: Cwnd::new(setup), rule: core::marker::PhantomData }
+    }
+}
+
+impl<R: Rule> CongestionController for Coupled<R> {
+    fn name(&self) -> &'static str {
+        R::NAME
+    }
+
+    fn window(&self) -> u64 {
+        self.cwnd.window()
+    }
+
+    fn slow_start_threshold(&self) -> u64 {
+        self.cwnd.threshold()
+    }
+
+    fn view(&self) -> SiblingView {
+        self.cwnd.view()
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.cwnd.sent(now, bytes, in_flight);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, siblings: Siblings<'_>) {
+        if !self.cwnd.acknowledge(ack) {
+            return;
+        }
+        let rest = self.cwnd.slow_start(ack.bytes).min(self.cwnd.window());
+        if rest > 0 {
+            let view = self.cwnd.view();
+            let reno = 1.0 / self.cwnd.segments();
+            let increase = Paths::new(siblings, &view).map_or(reno, |paths| R::increase(&paths));
+            self.cwnd.grow(if increase.is_finite() { increase } else { reno } * rest as f64);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss, siblings: Siblings<'_>) {
+        let view = self.cwnd.view();
+        let part = Paths::new(siblings, &view).map_or(0.5, |paths| R::decrease(&paths));
+        let window = self.cwnd.window();
+        self.cwnd.reduce(loss, window - (window as f64 * part) as u64);
+    }
+
+    fn on_recovery_end(&mut self, _: Instant) {
+        self.cwnd.end_recovery();
+    }
+
+    fn on_spurious_loss(&mut self, _: Instant) {
+        self.cwnd.undo();
+    }
+
+    fn on_penalty(&mut self, _: Instant) {
+        self.cwnd.penalise();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! LIA, linked increases (RFC 6356): together the subflows take no more than one Reno flow on the best
+//! path would.
+
+use super::coupled::{Paths, Rule};
+
+/// The rule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lia;
+
+impl Rule for Lia {
+    const NAME: &'static str = "lia";
+
+    fn increase(paths: &Paths<'_>) -> f64 {
+        let own = paths.own();
+        // RFC 6356 §3: α·bytes·mss/total, with α = total · max(w/rtt²) / (Σ w/rtt)²; the total cancels.
+        // Windows in bytes, as there: subflows may differ in segment size.
+        let best = paths.max(|path| path.window * path.mss / (path.rtt * path.rtt));
+        let rates = paths.sum(|path| path.rate() * path.mss);
+        (own.mss * best / (rates * rates)).min(1.0 / own.window)
+    }
+}

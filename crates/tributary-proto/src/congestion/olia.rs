@@ -1,0 +1,41 @@
+//! OLIA, opportunistic linked increases (Khalili et al., "MPTCP is not Pareto-optimal"): increases as the
+//! subflows' rates say, and moves window from the largest subflows to the best ones while these differ.
+
+use super::coupled::{Path, Paths, Rule};
+
+/// The rule.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Olia;
+
+impl Rule for Olia {
+    const NAME: &'static str = "olia";
+
+    fn increase(paths: &Paths<'_>) -> f64 {
+        let own = paths.own();
+        let rates = paths.sum(|path| path.rate());
+        own.window / (own.rtt * own.rtt) / (rates * rates) + shift(paths) / own.window
+    }
+}
+
+/// α of one's own subflow: above zero on the best subflows while others have the largest windows, below
+/// zero on those, else zero.
+fn shift(paths: &Paths<'_>) -> f64 {
+    // ℓ/rtt²: the square of the rate TCP would have at a loss for every ℓ bytes.
+    let quality = |path: Path| path.transit / (path.rtt * path.rtt);
+    let (best, largest) = (paths.max(quality), paths.max(|path| path.window));
+    let is_largest = |path: Path| path.window >= largest;
+    let collected = |path: Path| quality(path) >= best && !is_largest(path);
+    let count = |of: &dyn Fn(Path) -> bool| paths.iter().filter(|path| of(*path)).count() as f64;
+    let better = count(&collected);
+    if better == 0.0 {
+        return 0.0;
+    }
+    let all = paths.iter().count() as f64;
+    if collected(paths.own()) {
+        1.0 / (all * better)
+    } else if is_largest(paths.own()) {
+        -1.0 / (all * count(&is_largest))
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a connection is stuck: far slower than its path has been, although no queue explains it.
+//!
+//! A congestion controller may take a blockage for the path's capacity and keep to it long after the
+//! radio is back (BBR's long-term estimate for 48 round trips and more). The path then moves and is
+//! not silent, so only its speed tells. A fresh connection starts without that memory.
+
+use core::time::Duration;
+
+use tributary_types::{Bitrate, Instant};
+
+use super::SubflowInfo;
+
+/// Slower than the best by this factor.
+const FACTOR: u64 = 4;
+/// For this long.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// How long the best is remembered.
+const MEMORY: Duration = Duration::from_secs(10);
+/// A round trip above the least by less than this, or by half, has met no queue worth the name.
+const NO_QUEUE: Duration = Duration::from_millis(10);
+
+/// The best a connection has done, and since when it does far worse for no visible reason.
+#[derive(Debug, Default)]
+pub(super) struct Speed {
+    best: Option<(Bitrate, Instant)>,
+    stuck_since: Option<Instant>,
+}
+
+impl Speed {
+    /// Hears the rate over the last moments, during which the connection was busy. Whether it is stuck; said
+    /// once, then the best is learned anew.
+    pub fn observe(&mut self, now: Instant, rate: Bitrate, info: &SubflowInfo) -> bool {
+        let best = match self.best {
+            Some((best, at)) if rate < best && now < at + MEMORY => best,
+            _ => {
+                self.best = Some((rate, now));
+                rate
+            }
+        };
+        let far_slower = rate.as_bps().saturating_mul(FACTOR) < best.as_bps();
+        let no_queue = info.srtt < info.min_rtt + (info.min_rtt / 2).max(NO_QUEUE);
+        // With nothing waiting in the transport it is the application that is slow.
+        if !far_slower || !no_queue || info.unsent == 0 {
+            self.stuck_since = None;
+            return false;
+        }
+        let stuck = now.saturating_since(*self.stuck_since.get_or_insert(now)) >= PATIENCE;
+        if stuck {
+            *self = Self::default();
+        }
+        stuck
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(srtt: u64, unsent: u64) -> SubflowInfo {
+        let ms = Duration::from_millis;
+        SubflowInfo { srtt: ms(srtt), min_rtt: ms(5), unsent, ..SubflowInfo::default() }
+    }
+
+    /// Feeds a second of samples; when it was found stuck, in milliseconds.
+    fn second(speed: &mut Speed, from: u64, mbps: u64, info: &SubflowInfo) -> Option<u64> {
+        let rate = Bitrate::from_mbps(mbps);
+        (from..from + 1000).step_by(10).find(|ms| speed.observe(Instant::from_millis(*ms), rate, info))
+    }
+
+    #[test]
+    fn slow_without_a_queue_is_stuck_and_said_once() {
+        let mut speed = Speed::default();
+        assert_eq!(second(&mut speed, 0, 140, &info(8, 1)), None);
+        assert_eq!(second(&mut speed, 1000, 3, &info(8, 1)), Some(1250));
+        assert_eq!(second(&mut speed, 2000, 3, &info(8, 1)), None);
+    }
+
+    #[test]
+    fn a_queue_or_an_idle_application_explains_it() {
+        let mut speed = Speed::default();
+        assert_eq!(second(&mut speed, 0, 140, &info(8, 1)), None);
+        assert_eq!(second(&mut speed, 1000, 3, &info(80, 1)), None);
+        assert_eq!(second(&mut speed, 2000, 3, &info(8, 0)), None);
+        assert_eq!(second(&mut speed, 3000, 50, &info(8, 1)), None);
+    }
+}
