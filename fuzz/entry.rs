@@ -3,7 +3,7 @@
 //! Each function panics when the code under test breaks a promise; refusing the bytes is not a fault.
 
 use bytes::{Bytes, BytesMut};
-use tributary_link::{Direction, Scenario, Trace};
+use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
 use tributary_proto::wire::{Control, DecodeError, Decoder, Item, encode_control, encode_segment_head};
 use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
@@ -107,12 +107,26 @@ fn answer(session: &mut Session, stream: StreamId) {
     let _ = session.finish(stream);
 }
 
-/// Both trace formats refuse or read any text; a trace that was read has a period.
+/// Every trace format refuses or reads any text; what was read has a period, and can be written.
 pub fn trace(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
-    for trace in [Trace::parse_mahimahi(text), Trace::parse_csv(text)].into_iter().flatten() {
+    let mut read = vec![Trace::parse_mahimahi(text), Trace::parse_csv(text)];
+    for layout in [TableLayout::Comma, TableLayout::Blank, TableLayout::Json] {
+        let numbered = TraceTable::new(Column::Numbered(1), Column::Numbered(2));
+        let named = TraceTable::new(Column::Named("t".to_owned()), Column::Named("r".to_owned()));
+        let dated = TraceTime::At(Column::Numbered(1), TimeUnit::Date);
+        let hold = Some(core::time::Duration::from_millis(1));
+        for table in [numbered.clone(), TraceTable { hold, ..named }, TraceTable { time: dated, ..numbered }]
+        {
+            read.push(Trace::parse_table(text, &TraceTable { layout, sort: data.len() % 2 == 0, ..table }));
+        }
+    }
+    for trace in read.into_iter().flatten() {
         assert!(!trace.period().is_zero(), "a trace without a period would repeat without end");
-        let _ = trace.max();
+        assert!(trace.mean() <= trace.max());
+        let again = Trace::parse_csv(&trace.to_csv()).expect("it was written to be read");
+        // The end of the last rate is not written: it lasts as long as the one before.
+        assert!(again.iter().zip(trace.iter()).all(|(a, b)| a.1 == b.1));
     }
 }
 

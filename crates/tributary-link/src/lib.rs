@@ -32,4 +32,4 @@ pub use scenario::{
     PathSpec, RunSpec, Scenario, ScenarioError, WorkloadSpec, WrittenAt,
 };
 pub use stats::{Count, LinkStats};
-pub use trace::{Trace, TraceError};
+pub use trace::{Column, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime, TraceValue};

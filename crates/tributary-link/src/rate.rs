@@ -203,10 +203,10 @@ fn draw(rng: &mut Rng, row: &[f64]) -> usize {
     row.len() - 1 // the row sums to one but for rounding
 }
 
-/// At least a microsecond, so that time always moves.
+/// At least as long as a trace's shortest span, so that time always moves and traces can be made of it.
 fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
     let nanos = rng.exponential(mean.as_nanos() as f64);
-    Duration::from_nanos((nanos as u64).max(1_000))
+    Duration::from_nanos((nanos as u64).max(10_000))
 }
 
 fn between(rng: &mut Rng, shortest: Duration, longest: Duration) -> Duration {

@@ -21,6 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod trace_fields;
 
 pub use error::ScenarioError;
 pub use name::{Name, WrittenAt};

@@ -1,6 +1,6 @@
-//! Rate traces: Mahimahi's packet-delivery format, and CSV of rate over time.
+//! Rate traces: Mahimahi's packet-delivery format, CSV of rate over time, and tables of measurements.
 //!
-//! Both become spans of constant rate that repeat for ever. Reads text alone; never a file.
+//! All become spans of constant rate that repeat for ever. Reads text alone; never a file.
 //!
 //! Deviates: Mahimahi hands out delivery opportunities of 1500 bytes at whole milliseconds; here the
 //! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (its own clock's resolution).
@@ -10,9 +10,19 @@ use core::time::Duration;
 use thiserror::Error;
 use tributary_types::Bitrate;
 
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use table::{Column, TableLayout, TimeUnit, TraceTable, TraceTime, TraceValue};
+
 const MILLI: u64 = 1_000_000;
 /// A trace may not be longer than this.
 const MAX_SPAN_S: u64 = 7 * 24 * 3600;
+/// Rates may not change more often: a trace that repeats within a moment would stop the clock.
+const MIN_SPAN: u64 = 10_000;
 /// Bytes of one Mahimahi delivery opportunity.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
 
@@ -116,6 +126,23 @@ impl Trace {
         self.spans.iter().map(|s| s.1).max().unwrap_or(Bitrate::ZERO)
     }
 
+    /// The mean rate.
+    #[must_use]
+    pub fn mean(&self) -> Bitrate {
+        let mut from = 0;
+        let mut sum = 0_u128;
+        for &(to, rate) in &self.spans {
+            sum += u128::from(to - from) * u128::from(rate.as_bps());
+            from = to;
+        }
+        Bitrate::from_bps(u64::try_from(sum / u128::from(from.max(1))).unwrap_or(u64::MAX))
+    }
+
+    /// `(end from the trace's start, rate)` of each span, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (Duration, Bitrate)> {
+        self.spans.iter().map(|&(end, rate)| (Duration::from_nanos(end), rate))
+    }
+
     pub(crate) fn spans(&self) -> &[(u64, Bitrate)] {
         &self.spans
     }
@@ -156,6 +183,9 @@ fn csv_row(line: usize, time: f64, rate: f64, before: Option<u64>) -> Result<(u6
         None if nanos != 0 => refuse(line, format!("the first line must be at 0 s, not {time} s")),
         Some(previous) if nanos <= previous => {
             refuse(line, format!("{time} s does not come after the line before: sort the trace"))
+        }
+        Some(previous) if nanos - previous < MIN_SPAN => {
+            refuse(line, format!("{time} s is less than 10 µs after the line before"))
         }
         _ => Ok((nanos, Bitrate::from_bps((rate * 1e6).round() as u64))),
     }

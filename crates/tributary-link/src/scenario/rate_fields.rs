@@ -4,7 +4,8 @@ use super::ScenarioError;
 use super::quantity::{bitrate, duration};
 use super::read::TraceFiles;
 use super::table::{Table, Value};
-use crate::{CotagChannel, RateSpec, Trace};
+use super::trace_fields::trace;
+use crate::{CotagChannel, RateSpec};
 use core::time::Duration;
 use std::sync::Arc;
 use tributary_types::Bitrate;
@@ -34,20 +35,6 @@ fn schedule(value: &Value<'_>) -> Result<Vec<(Duration, Bitrate)>, ScenarioError
         Ok((time.quantity(duration)?, rate.quantity(bitrate)?))
     };
     value.items()?.into_iter().map(row).collect()
-}
-
-/// A file name, `{ mahimahi = "…" }` or `{ csv = "…" }`.
-fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioError> {
-    let (text, csv) = if value.is_text() {
-        let name = value.text()?;
-        let text = files(name).map_err(|problem| value.refuse(format!("{name}: {problem}")))?;
-        (text, name.ends_with(".csv"))
-    } else {
-        let (kind, text) = value.table()?.choice(&["mahimahi", "csv"])?;
-        (text.text()?.to_owned(), kind == "csv")
-    };
-    let trace = if csv { Trace::parse_csv(&text) } else { Trace::parse_mahimahi(&text) };
-    trace.map_err(|error| value.refuse(error.to_string()))
 }
 
 fn markov(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {

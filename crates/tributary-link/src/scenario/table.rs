@@ -130,6 +130,10 @@ impl<'a> Value<'a> {
             .map_err(|_| self.refuse(format!("{} is not a whole number from 0 to 2⁶⁴ − 1", number.as_str())))
     }
 
+    pub(super) fn truth(&self) -> Result<bool, ScenarioError> {
+        self.value.as_bool().ok_or_else(|| self.expected("true or false"))
+    }
+
     /// A whole number from 1 to 10 000.
     pub(super) fn count(&self) -> Result<u32, ScenarioError> {
         match self.whole()? {
@@ -208,6 +212,12 @@ impl<'a> Table<'a> {
             span: value.span(),
             value: value.get_ref(),
         })
+    }
+
+    /// Every key with its value, in order of the keys.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let value = |key: &'a str| self.optional(key).map(|value| (key, value));
+        self.table.keys().filter_map(move |key| value(key.get_ref().as_ref()))
     }
 
     pub(super) fn required(&self, key: &str) -> Result<Value<'a>, ScenarioError> {

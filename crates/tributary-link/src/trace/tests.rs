@@ -1,0 +1,157 @@
+//! Tables of every layout, their refusals, and traces written and read again.
+
+use super::*;
+use crate::{CotagChannel, RateSpec};
+use proptest::prelude::*;
+
+fn named(name: &str) -> Column {
+    Column::Named(name.to_owned())
+}
+
+fn spans(text: &str, table: &TraceTable) -> Vec<(u64, u64)> {
+    let trace = Trace::parse_table(text, table).unwrap_or_else(|error| panic!("{error}"));
+    trace.iter().map(|(end, rate)| (end.as_millis() as u64, rate.as_bps())).collect()
+}
+
+#[test]
+fn columns_are_chosen_by_heading() {
+    let text = "when,who,\"down, kbit/s\"\n100.5,a,10\n101,b,7\n101.5,a,20\n101.5,a,40\n102,a,\n102,a,-\n103.5,a,5\n";
+    let mut table = TraceTable::new(named("when"), named("down, kbit/s"));
+    table.value = TraceValue::Rate(named("down, kbit/s"), Bitrate::from_bps(1000));
+    table.only = vec![(named("who"), "a".to_owned())];
+    assert_eq!(spans(text, &table), [(1000, 10_000), (3000, 30_000), (5000, 5_000)]);
+    table.hold = Some(Duration::from_secs(1));
+    assert_eq!(spans(text, &table)[1..], [(2000, 30_000), (3000, 0), (4000, 5_000), (5000, 0)]);
+}
+
+#[test]
+fn columns_are_chosen_by_number_in_blank_separated_text() {
+    let table = TraceTable {
+        layout: TableLayout::Blank,
+        ..TraceTable::new(Column::Numbered(1), Column::Numbered(2))
+    };
+    assert_eq!(spans("# t r\n0.0\t20.8\n1.01\t 4.88\n", &table), [(1010, 20_800_000), (2020, 4_880_000)]);
+    let error = Trace::parse_table("0.0\t1\n1.0\n", &table).unwrap_err();
+    assert_eq!((error.line, error.problem.contains("no column 2")), (2, true));
+}
+
+#[test]
+fn a_json_list_is_a_table() {
+    let text = "[\n {\"duration_ms\": 110, \"kbps\": 0},\n {\"duration_ms\": 890, \"kbps\": 33766}\n]";
+    let mut table = TraceTable::new(named("x"), named("kbps"));
+    table.layout = TableLayout::Json;
+    table.time = TraceTime::Lasting(named("duration_ms"), TimeUnit::Millis);
+    table.value = TraceValue::Rate(named("kbps"), Bitrate::from_bps(1000));
+    assert_eq!(spans(text, &table), [(110, 0), (1000, 33_766_000)]);
+    for (bad, line) in [
+        ("", 1),
+        ("[1]", 1),
+        ("[\n{\"duration_ms\": -1, \"kbps\": 1}]", 2),
+        ("[{\"kbps\": 1}]", 1),
+        ("[\n{\"duration_ms\": 1,\n\"kbps\": \"x\"}]", 2),
+        ("[\n{\"duration_ms\": 1", 2),
+    ] {
+        assert_eq!(Trace::parse_table(bad, &table).unwrap_err().line, line, "{bad}");
+    }
+}
+
+#[test]
+fn dates_steps_and_bytes_are_times_and_rates() {
+    let mut table = TraceTable::new(named("t"), named("v"));
+    table.time = TraceTime::At(named("t"), TimeUnit::Date);
+    let text = "t,v\n2020.02.28_23.59.59,1\n2020.02.29_00.00.00,2\n2020-03-01 00:00:01.5,3\n";
+    assert_eq!(spans(text, &table)[..2], [(1000, 1_000_000), (86_402_500, 2_000_000)]);
+    assert!(Trace::parse_table("t,v\n2020.13.01_00.00.00,1\n", &table).is_err());
+
+    table.time = TraceTime::Every(Duration::from_millis(250));
+    assert_eq!(spans("v\n1\n1\n2\n", &table), [(500, 1_000_000), (750, 2_000_000)]);
+
+    table.time = TraceTime::At(named("t"), TimeUnit::Millis);
+    table.value = TraceValue::Bytes(named("v"), Duration::from_millis(100));
+    table.sort = true;
+    let text = "t,v\n1000,1250\n1350,2500\n1050,1250\n";
+    assert_eq!(spans(text, &table), [(100, 200_000), (300, 0), (400, 200_000)]);
+}
+
+#[test]
+fn bad_tables_are_refused_with_their_line() {
+    let table = TraceTable::new(named("t"), named("r"));
+    for (bad, line, word) in [
+        ("", 1, "heading"),
+        ("a,r\n", 1, "`t`"),
+        ("t,r\n", 1, "no such row"),
+        ("t,r\n0,1\n2,1\n1,1\n", 4, "backwards"),
+        ("t,r\n0,-1\n", 2, "not between"),
+        ("t,r\n0,1e99\n", 2, "not between"),
+        ("t,r\n0,fast\n", 2, "not a number"),
+        ("t,r\nsoon,1\n", 2, "not a number"),
+        ("t,r\n0,1\n1e9,1\n", 3, "week"),
+        ("t,r\n0\n", 2, "no column"),
+    ] {
+        let error = Trace::parse_table(bad, &table).expect_err(bad);
+        assert!(error.line == line && error.problem.contains(word), "{bad:?}: {error}");
+    }
+    assert_eq!(Trace::parse_csv("0,1\n0.000001,2\n").unwrap_err().line, 2, "a microsecond is too short");
+}
+
+#[test]
+fn generated_traces_repeat_and_survive_being_written() {
+    let spec = CotagChannel::paper(0.2, 0.67).rate(1);
+    let minute = Duration::from_secs(60);
+    let trace = Trace::generate(&spec, 7, minute).expect("a minute is not too long");
+    assert_eq!(Some(&trace), Trace::generate(&spec, 7, minute).as_ref());
+    assert_ne!(Some(&trace), Trace::generate(&spec, 8, minute).as_ref());
+    assert_eq!(trace.period(), minute);
+    let again = Trace::parse_csv(&trace.to_csv()).expect("it was written for this");
+    assert_eq!(again, trace);
+    assert_eq!(Trace::generate(&spec, 7, Duration::ZERO), None);
+}
+
+#[test]
+fn mahimahi_text_keeps_the_mean_and_the_outages() {
+    let mbps = Bitrate::from_mbps;
+    let turns = vec![(Duration::from_millis(100), mbps(24)), (Duration::from_millis(50), mbps(0))];
+    let trace = Trace::generate(&RateSpec::Turns(turns), 1, Duration::from_millis(1_500)).expect("short");
+    let text = trace.to_mahimahi();
+    assert!(text.starts_with("1\n1\n2\n2\n3\n"), "{text}");
+    let again = Trace::parse_mahimahi(&text).expect("it was written for this");
+    // It ends with the last packet, so the same bytes pass in less time.
+    let (short, long) = (again.mean().as_bps() * 1_450, trace.mean().as_bps() * 1_500);
+    assert!(short.abs_diff(long) < 1_500, "{short} and {long}");
+    assert!(text.lines().all(|line| {
+        let ms: u64 = line.parse().unwrap();
+        (ms - 1) % 150 < 100
+    }));
+}
+
+proptest! {
+    #[test]
+    fn no_table_panics(text in "([a-z]{1,2}|[0-9.,e\" \t\n{}:\\[\\]-]){0,80}", layout in 0..3_usize, bin in 0..3_u64) {
+        let layout = [TableLayout::Comma, TableLayout::Blank, TableLayout::Json][layout];
+        for column in [Column::Numbered(1), named("t")] {
+            let mut table = TraceTable { layout, sort: true, ..TraceTable::new(column.clone(), Column::Numbered(2)) };
+            let _ = Trace::parse_table(&text, &table);
+            table.value = TraceValue::Bytes(Column::Numbered(2), Duration::from_micros(bin * 10));
+            table.hold = Some(Duration::from_micros(bin));
+            let _ = Trace::parse_table(&text, &table);
+            table.time = TraceTime::Lasting(column, TimeUnit::Date);
+            let _ = Trace::parse_table(&text, &table);
+        }
+    }
+
+    #[test]
+    fn spans_of_a_table_ascend_and_are_not_too_short(
+        rows in prop::collection::vec((0.0..20.0, 0.0..5_000.0), 1..60), hold in 1..4_000_000_u64
+    ) {
+        let text = rows.iter().map(|(at, rate): &(f64, f64)| format!("{at},{rate}\n")).collect::<String>();
+        let hold = Some(Duration::from_nanos(hold * 10 + 10_000));
+        let table = TraceTable {
+            sort: true,
+            hold,
+            ..TraceTable::new(Column::Numbered(1), Column::Numbered(2))
+        };
+        let trace = Trace::parse_table(&text, &table).unwrap();
+        let ends: Vec<u64> = core::iter::once(0).chain(trace.spans().iter().map(|span| span.0)).collect();
+        prop_assert!(ends.windows(2).all(|pair| pair[1] - pair[0] >= MIN_SPAN), "{ends:?}");
+    }
+}

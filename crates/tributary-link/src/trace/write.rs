@@ -1,0 +1,74 @@
+//! Traces made from rate processes, and traces as text.
+
+use super::{OPPORTUNITY_BITS, Trace};
+use crate::{RateProcess, RateSpec};
+use core::fmt::Write;
+use core::time::Duration;
+use tributary_types::{Bitrate, Instant, Rng};
+
+impl Trace {
+    /// What a rate process does in the first `duration` with this seed: always the same for the same
+    /// arguments. `None` when the duration is less than 10 µs or more than a week.
+    #[must_use]
+    pub fn generate(spec: &RateSpec, seed: u64, duration: Duration) -> Option<Self> {
+        let end = u64::try_from(duration.as_nanos()).ok()?;
+        if !(super::MIN_SPAN..=super::MAX_SPAN_S * 1_000_000_000).contains(&end) {
+            return None;
+        }
+        let mut process = RateProcess::new(spec.clone(), Rng::new(seed).child("rate"));
+        let mut spans: Vec<(u64, Bitrate)> = Vec::new();
+        loop {
+            let span = process.span();
+            let until = span.until.min(Instant::from_nanos(end)).as_nanos();
+            match spans.last_mut() {
+                Some(last) if last.1 == span.rate => last.0 = until,
+                _ => spans.push((until, span.rate)),
+            }
+            if until == end {
+                return Some(Self { spans });
+            }
+            process.step();
+        }
+    }
+
+    /// The trace in the form that [`Trace::parse_csv`] reads: exact to the nanosecond and the bit.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut text = "seconds,mbit/s\n".to_owned();
+        let mut from = 0;
+        for &(until, rate) in &self.spans {
+            let (bps, nanos) = (rate.as_bps(), 1_000_000_000);
+            let _ = writeln!(
+                text,
+                "{}.{:09},{}.{:06}",
+                from / nanos,
+                from % nanos,
+                bps / 1_000_000,
+                bps % 1_000_000
+            );
+            from = until;
+        }
+        text
+    }
+
+    /// The trace in Mahimahi's form: each 1500 bytes at the end of the millisecond in which they have
+    /// been carried. What is left over at the end of the trace is lost, as in every such trace.
+    #[must_use]
+    pub fn to_mahimahi(&self) -> String {
+        const WORK: u128 = OPPORTUNITY_BITS as u128 * 1_000_000_000;
+        let mut text = String::new();
+        let (mut from, mut carried, mut given) = (0_u64, 0_u128, 0_u128);
+        for &(until, rate) in &self.spans {
+            let bps = u128::from(rate.as_bps());
+            carried += bps * u128::from(until - from);
+            while (given + 1) * WORK <= carried {
+                given += 1;
+                let left = (carried - given * WORK).checked_div(bps).unwrap_or(0);
+                let at = u128::from(until) - left;
+                let _ = writeln!(text, "{}", at.div_ceil(1_000_000));
+            }
+            from = until;
+        }
+        text
+    }
+}
