@@ -235,7 +235,7 @@ impl Bbr {
     }
 
     fn leave_probe_rtt(&mut self, now: Instant) {
-        if !self.probe_rtt_until.is_some_and(|until| now > until) {
+        if self.probe_rtt_until.is_none_or(|until| now <= until) {
             return;
         }
         if let Some((_, at)) = &mut self.min_rtt {
