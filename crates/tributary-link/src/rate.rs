@@ -8,6 +8,9 @@ use core::time::Duration;
 use std::sync::Arc;
 use tributary_types::{Bitrate, Instant, Rng};
 
+#[cfg(test)]
+mod tests;
+
 /// The highest rate a link may have; above it a single byte takes less than a nanosecond's bits.
 pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
 

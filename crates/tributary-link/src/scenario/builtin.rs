@@ -3,22 +3,28 @@
 use super::{Scenario, ScenarioError};
 
 macro_rules! shipped {
-    ($($name:literal)*) => {
-        [$(($name, include_str!(concat!("../../../../scenarios/fbdt/", $name, ".toml")))),*]
+    ($($folder:literal: $($name:literal)*;)*) => {
+        &[$($((
+            $name,
+            concat!("scenarios/", $folder, "/", $name, ".toml"),
+            include_str!(concat!("../../../../scenarios/", $folder, "/", $name, ".toml")),
+        )),*),*]
     };
 }
 
-/// `(name, text)`; the order in which they are listed and run.
-const SHIPPED: [(&str, &str); 12] = shipped!(
-    "los" "nlos" "mobility" "blackout" "onoff" "onoff-long" "dead-wigig"
-    "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig"
+/// `(name, file, text)`; the order in which they are listed and run.
+const SHIPPED: &[(&str, &str, &str)] = shipped!(
+    "fbdt": "los" "nlos" "mobility" "blackout" "onoff" "onoff-long" "dead-wigig"
+        "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
+    "channel": "markov" "blockage-short" "blockage-long";
+    "topology": "shared-bottleneck" "multi-hop";
 );
 
 impl Scenario {
     /// A shipped scenario.
     pub fn builtin(name: &str) -> Result<Self, ScenarioError> {
-        match SHIPPED.iter().find(|(known, _)| *known == name) {
-            Some((known, text)) => Self::parse(text, &format!("scenarios/fbdt/{known}.toml")),
+        match SHIPPED.iter().find(|(known, ..)| *known == name) {
+            Some((_, file, text)) => Self::parse(text, file),
             None => {
                 let known = Self::builtin_names().collect::<Vec<_>>().join(", ");
                 Err(ScenarioError::Unknown { name: name.to_owned(), known })
@@ -28,6 +34,6 @@ impl Scenario {
 
     /// The names of all shipped scenarios.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        SHIPPED.iter().map(|(name, _)| *name)
+        SHIPPED.iter().map(|(name, ..)| *name)
     }
 }

@@ -166,6 +166,62 @@ fn what_the_emulator_cannot_do_is_said() {
 }
 
 #[test]
+fn the_shipped_topologies_and_channels_are_what_their_names_say() {
+    let shared = Scenario::builtin("shared-bottleneck").unwrap();
+    assert!((0..2).all(|path| shared.chain(path, Direction::Up).contains(&LinkPlace::Hop(0))));
+    let hops = Scenario::builtin("multi-hop").unwrap();
+    assert_eq!((hops.chain(0, Direction::Down).len(), hops.background.len()), (3, 3));
+    for name in ["markov", "blockage-short", "blockage-long"] {
+        let scenario = Scenario::builtin(name).unwrap();
+        assert_eq!(scenario.needs_simulator(), None, "{name} runs in both worlds");
+        let worst = (0..20).map(|i| {
+            let (from, to) = (Instant::from_millis(1_000 * i), Instant::from_millis(1_000 * (i + 1)));
+            scenario.capacity(1, Direction::Down, from, to).as_bytes()
+        });
+        let best = scenario.capacity(1, Direction::Down, seconds(0), seconds(20)).as_bytes() / 20;
+        assert!(worst.min().unwrap() < best, "{name} varies");
+    }
+}
+
+#[test]
+fn the_papers_conditions_can_be_said() {
+    let say = |text: &str| {
+        let text = format!("name = 'x'\nduration = '1200 s'\n{text}");
+        Scenario::parse(&text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
+    };
+    // Handoff: the primary path is cut during play and does not come back.
+    let cut = say("[[path]]\nname = 'wifi'\ndown.rate = '433 Mbit/s'\nabsent = [['300 s', '100 %']]\n\
+                   [[path]]\nname = 'lte'\ndown.rate = '24 Mbit/s'\n\
+                   [run]\ntransport = 'mptcp'\nscheduler = 'greedy-sticky'\ncongestion = 'olia'\n\
+                   workload = { kind = 'bulk', size = '409 MB' }\n");
+    assert_eq!(cut.link_events().len(), 1, "it goes, and does not come back");
+    // Decision engine: 2.6 Mbit/s, 1.3 from 120 s to 240 s, halved over two paths, with loss.
+    let halves = ["a", "b"].map(|name| {
+        format!(
+            "[[path]]\nname = '{name}'\ndown.loss = '3 %'\ndown.rate = {{ steps = [['0 s', '1.3 Mbit/s'], \
+             ['120 s', '650 kbit/s'], ['240 s', '1.3 Mbit/s']] }}\n"
+        )
+    });
+    let engine = say(&format!("rtt = '120 ms'\n{}", halves.concat()));
+    assert_eq!(engine.capacity(0, Direction::Down, seconds(100), seconds(140)).as_bytes() * 8, 39_000_000);
+    // AVIRA: five nodes, two pathways of 1 Mbit/s and 2 ms links, 8 subflows, one packet in 500 urgent.
+    let link =
+        |name: &str| format!("[[hop]]\nname = '{name}'\ndown.rate = '1 Mbit/s'\ndown.delay = '2 ms'\n");
+    let path = |name: &str, hop: &str| {
+        format!("[[path]]\nname = '{name}'\ndown.rate = '1 Mbit/s'\ndown.delay = '2 ms'\nvia = ['{hop}']\n")
+    };
+    let avira = say(&format!(
+        "{}{}{}{}[run]\nscheduler = 'avira'\nsubflows = 4\n[[run.workload]]\nkind = 'bulk'\n\
+         [[run.workload]]\nkind = 'messages'\nrate = 0.33\nsize = '1400 B'\npriority = 1\n",
+        path("upper", "relay-a"),
+        path("lower", "relay-b"),
+        link("relay-a"),
+        link("relay-b"),
+    ));
+    assert_eq!((avira.run.workloads.len(), avira.chain(1, Direction::Up).len()), (2, 2));
+}
+
+#[test]
 fn a_shared_radio_moves_both_links_through_the_same_states() {
     let path = |name, link| {
         format!(
