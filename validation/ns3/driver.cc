@@ -15,6 +15,7 @@
 #include "ns3/traffic-control-module.h"
 
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -204,6 +205,15 @@ ResidentKb()
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/// Seconds of processor time that this process has used.
+double
+ProcessorSeconds()
+{
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
 /// The two hosts, the link between them, the flows over it.
 class Bottleneck
 {
@@ -365,7 +375,7 @@ class Report
     {
     }
 
-    void Print(const Bottleneck& net, double wallS, long baseKb) const
+    void Print(const Bottleneck& net, double wallS, double cpuS, long baseKb) const
     {
         rusage usage{};
         getrusage(RUSAGE_SELF, &usage);
@@ -390,8 +400,10 @@ class Report
                     received / SEGMENT,
                     net.OfferedPackets(),
                     net.DroppedPackets());
-        std::printf(",\"wall_s\":%.6f,\"data_packets_per_wall_s\":%.0f,\"base_rss_kb\":%ld,\"peak_rss_kb\":%ld",
+        std::printf(",\"wall_s\":%.6f,\"cpu_s\":%.6f,\"data_packets_per_wall_s\":%.0f,\"base_rss_kb\":%ld,"
+                    "\"peak_rss_kb\":%ld",
                     wallS,
+                    cpuS,
                     received / SEGMENT / wallS,
                     baseKb,
                     usage.ru_maxrss);
@@ -452,9 +464,11 @@ main(int argc, char** argv)
     // A nanosecond later than the last sample, so that the last second is complete.
     Simulator::Stop(Seconds(options.durationS) + NanoSeconds(1));
     const auto start = std::chrono::steady_clock::now();
+    const double cpuStart = ProcessorSeconds();
     Simulator::Run();
+    const double cpu = ProcessorSeconds() - cpuStart;
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    Report(options, net.Result()).Print(net, wall.count(), baseKb);
+    Report(options, net.Result()).Print(net, wall.count(), cpu, baseKb);
     Simulator::Destroy();
     return 0;
 }
