@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use tributary_types::Instant;
 
-use super::cwnd::{Cwnd, MAX_WINDOW};
+use super::cwnd::{Cwnd, MAX_WINDOW, nanos, seconds};
 use super::{Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Siblings};
 use hystart::HyStart;
 
@@ -101,13 +101,14 @@ impl Cubic {
     fn avoid(&mut self, now: Instant, bytes: u64, srtt: Duration) {
         let window = self.cwnd.segments();
         let mss = self.cwnd.mss() as f64;
-        let acked = (bytes as f64 / mss).min(window);
+        // Windows acknowledged: one at most.
+        let part = (self.cwnd.in_segments(bytes as f64) / window).min(1.0);
         let curve = &mut self.curve;
         let epoch = curve.epoch.get_or_insert_with(|| Epoch::begin(now, window, curve.w_max));
-        let t = now.saturating_since(epoch.start).as_secs_f64();
+        let t = seconds(now.as_nanos().saturating_sub(epoch.start.as_nanos()));
         // RFC 9438 §4.3, figure 4; as fast as Reno once the window of the last loss is reached.
         let alpha = if epoch.reno < curve.prior { ALPHA } else { 1.0 };
-        epoch.reno = (epoch.reno + alpha * acked / window).min(MAX_WINDOW as f64);
+        epoch.reno = (epoch.reno + alpha * part).min(MAX_WINDOW as f64);
         if epoch.at(t) < epoch.reno {
             let reno = epoch.reno;
             if reno > window {
@@ -115,8 +116,8 @@ impl Cubic {
             }
         } else {
             // RFC 9438 §4.4 and §4.5: towards the window a round trip ahead, by half at most.
-            let target = epoch.at(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
-            self.cwnd.grow((target - window) / window * acked * mss);
+            let target = epoch.at(t + seconds(nanos(srtt))).clamp(window, 1.5 * window);
+            self.cwnd.grow((target - window) * part * mss);
         }
     }
 }

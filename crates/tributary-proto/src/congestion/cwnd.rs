@@ -30,6 +30,7 @@ struct Episode {
 #[derive(Clone, Debug)]
 pub(super) struct Cwnd {
     mss: u64,
+    segments_per_byte: f64,
     restart_window: u64,
     window: u64,
     threshold: u64,
@@ -53,6 +54,7 @@ impl Cwnd {
         let initial = setup.initial_window.clamp(mss, MAX_WINDOW);
         Self {
             mss,
+            segments_per_byte: 1.0 / mss as f64,
             restart_window: initial,
             window: initial,
             threshold: u64::MAX,
@@ -78,7 +80,12 @@ impl Cwnd {
 
     /// The window in segments.
     pub fn segments(&self) -> f64 {
-        (self.window as f64 + self.fraction) / self.mss as f64
+        self.in_segments(self.window as f64 + self.fraction)
+    }
+
+    /// `bytes` in segments.
+    pub fn in_segments(&self, bytes: f64) -> f64 {
+        bytes * self.segments_per_byte
     }
 
     pub fn threshold(&self) -> u64 {
@@ -102,12 +109,11 @@ impl Cwnd {
 
     /// Takes note of an acknowledgement and says whether the window may grow by it.
     pub fn acknowledge(&mut self, ack: &Ack) -> bool {
-        if let Some(rtt) = ack.rtt {
+        if let Some(rtt) = ack.rtt.map(nanos) {
             // RFC 6298 §2.2 and §2.3.
-            self.deviation = if self.srtt.is_zero() {
-                nanos(rtt) / 2
-            } else {
-                self.deviation / 4 * 3 + nanos(rtt.abs_diff(self.srtt)) / 4
+            self.deviation = match nanos(self.srtt) {
+                0 => rtt / 2,
+                srtt => self.deviation / 4 * 3 + rtt.abs_diff(srtt) / 4,
             };
         }
         (self.srtt, self.base_rtt) = (ack.srtt, ack.min_rtt);
@@ -136,6 +142,12 @@ impl Cwnd {
     /// Whatever slow start is left ends here (HyStart, wVegas).
     pub fn end_slow_start(&mut self) {
         self.threshold = self.threshold.min(self.window);
+    }
+
+    /// The threshold is at least three quarters of the window: what slow start may come back to at once
+    /// when the window shrinks for another reason than loss (Linux's tcp_current_ssthresh).
+    pub fn remember(&mut self) {
+        self.threshold = self.threshold.max(self.window / 4 * 3);
     }
 
     /// Adds `bytes`, which may be negative and a fraction. Not below two segments, nor below what it is.
@@ -212,7 +224,7 @@ impl Cwnd {
             return false;
         }
         let floor = self.restart_window.min(self.window);
-        self.threshold = self.threshold.max(self.window / 4 * 3);
+        self.remember();
         let halvings = (idle / rto).min(63) as u32;
         self.set((self.window >> halvings).max(floor));
         self.fraction = 0.0;
@@ -236,6 +248,11 @@ pub(super) fn segment_size(setup: Setup) -> u64 {
 /// Nanoseconds, at most `u64::MAX`.
 pub(super) fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+}
+
+/// `nanos` nanoseconds in seconds.
+pub(super) fn seconds(nanos: u64) -> f64 {
+    nanos as f64 * 1e-9
 }
 
 #[cfg(test)]

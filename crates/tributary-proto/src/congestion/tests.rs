@@ -1,4 +1,9 @@
-//! What every controller must do, by one driver.
+//! What every controller must do, by one driver of random operations; and a few closed loops over a
+//! model of shared bottlenecks.
+
+mod bottleneck;
+mod fluid;
+mod operations;
 
 use super::*;
 
@@ -34,4 +39,16 @@ fn reno_doubles_then_adds_a_segment_a_round_trip_and_halves() {
     assert_eq!(reno.window(), 10_000);
     assert_eq!(step(&mut reno), 11_000);
     assert_eq!(step(&mut reno), 12_000);
+}
+
+#[test]
+fn names_are_in_order_and_every_controller_knows_its_own() {
+    assert!(names().is_sorted());
+    for name in names() {
+        let controller = create(name, Setup::new(1460)).unwrap();
+        assert_eq!(controller.name(), name);
+        assert_eq!((controller.window(), controller.slow_start_threshold()), (14_600, u64::MAX));
+        assert_eq!(controller.owns_recovery(), name == "bbr");
+    }
+    assert!(create("vegas", Setup::new(1460)).is_none());
 }

@@ -66,6 +66,13 @@ impl WVegas {
             self.cwnd.grow(mss);
         }
         self.drain(rtt - base, base / (2.0 * rtt));
+        self.cwnd.remember();
+    }
+
+    /// Nothing is known of the queues: after recovery or idle time.
+    fn forget(&mut self) {
+        (self.alpha, self.least_delay) = (LEAST_ALPHA, None);
+        (self.samples, self.round_ended) = ((0, 0), false);
     }
 
     /// This subflow's part of the connection's segments in queues, by its rate.
@@ -110,7 +117,9 @@ impl CongestionController for WVegas {
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        self.cwnd.sent(now, bytes, in_flight);
+        if self.cwnd.sent(now, bytes, in_flight) {
+            self.forget();
+        }
     }
 
     fn on_ack(&mut self, ack: &Ack, siblings: Siblings<'_>) {
@@ -145,12 +154,12 @@ impl CongestionController for WVegas {
 
     fn on_loss(&mut self, loss: &Loss, _: Siblings<'_>) {
         self.cwnd.reduce(loss, self.cwnd.window() / 2);
-        self.samples = (0, 0);
-        self.round_ended = false;
+        self.forget();
     }
 
     fn on_recovery_end(&mut self, _: Instant) {
         self.cwnd.end_recovery();
+        self.forget();
     }
 
     fn on_spurious_loss(&mut self, _: Instant) {
