@@ -45,10 +45,22 @@ impl Delay {
 
     /// When a chunk that finished transmission at `departed` arrives: never before an earlier one.
     pub(crate) fn due(&mut self, departed: Instant) -> Instant {
-        let jitter = u64::try_from(self.spec.jitter.as_nanos()).unwrap_or(u64::MAX);
-        let drawn = if jitter == 0 { 0 } else { self.rng.below(jitter.saturating_add(1).max(1)) };
-        let due = departed + self.spec.base_at(departed) + self.extra + Duration::from_nanos(drawn);
-        self.last_due = self.last_due.max(due);
+        let extra = self.extra + draw_jitter(self.spec.jitter, &mut self.rng);
+        self.last_due = self.last_due.max(departed + self.spec.base_at(departed) + extra);
         self.last_due
     }
+
+    /// What `due` will return for the next chunk if that departs at `departed`.
+    pub(crate) fn peek_due(&self, departed: Instant) -> Instant {
+        let extra = self.extra + draw_jitter(self.spec.jitter, &mut self.rng.clone());
+        self.last_due.max(departed + self.spec.base_at(departed) + extra)
+    }
+}
+
+fn draw_jitter(most: Duration, rng: &mut Rng) -> Duration {
+    if most.is_zero() {
+        return Duration::ZERO;
+    }
+    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(rng.below(nanos.saturating_add(1)))
 }

@@ -1,4 +1,4 @@
-//! The link itself: a drop-tail queue, a server of varying rate, loss and a delay line.
+//! The link itself: a queue (drop-tail, or managed by CoDel), a server of varying rate, loss and a delay line.
 //!
 //! Super-frames are queued whole but served, lost and counted segment by segment; neighbouring
 //! survivors are joined into chunks again, cut at a lost segment and at [`CHUNK_SPAN`] of link time.
@@ -105,6 +105,8 @@ pub struct Link<P> {
     served_until: Instant,
     /// Work left of the segment in service at `served_until`, in bit · ns / s.
     work_left: u64,
+    /// When the segment in service departs if the present rate lasts.
+    finish: Instant,
     stats: LinkStats,
 }
 
@@ -126,6 +128,7 @@ impl<P: Clone> Link<P> {
             delivering: VecDeque::new(),
             served_until: Instant::ZERO,
             work_left: 0,
+            finish: Instant::MAX,
             stats: LinkStats::default(),
         }
     }
@@ -168,12 +171,18 @@ impl<P: Clone> Link<P> {
         Some(chunk)
     }
 
-    /// When to call `poll` next; `None` when nothing can happen before the next `push`.
+    /// When to call `poll` next; `None` when nothing can happen before the next `push`. Nothing arrives
+    /// before; and usually something does then, so that a driver wakes up once for each arrival.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let arrival = self.delivering.front().map_or(Instant::MAX, |chunk| chunk.due);
-        let step = self.next_step().map_or(Instant::MAX, |(at, _)| at);
-        let at = arrival.min(step);
+        if let Some(chunk) = self.delivering.front() {
+            return Some(chunk.due); // whatever is still to come arrives later: nothing overtakes
+        }
+        let (at, step) = self.next_step()?;
+        let at = match step {
+            Step::Depart => self.next_arrival().unwrap_or(at),
+            _ => at,
+        };
         (at < Instant::MAX).then_some(at)
     }
 
@@ -233,6 +242,7 @@ impl<P: Clone> Link<P> {
                     self.work_left -= self.work_until(at).min(self.work_left);
                     self.served_until = at;
                     self.rate.advance_to(at);
+                    self.finish = self.finish_estimate();
                 }
                 Step::Depart => {
                     let spare = self.work_until(at) - self.work_left;
@@ -248,11 +258,11 @@ impl<P: Clone> Link<P> {
     /// The next thing to happen while the queue is not empty. At equal times a chunk closes after the
     /// segment that may still join it, and the rate changes after the segment that it completes.
     fn next_step(&self) -> Option<(Instant, Step)> {
-        self.waiting.front()?;
-        let span = self.rate.span();
-        let finish = self.finish_estimate();
-        let (at, step) =
-            if finish <= span.until { (finish, Step::Depart) } else { (span.until, Step::SpanEnds) };
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let (finish, until) = (self.finish, self.rate.span().until);
+        let (at, step) = if finish <= until { (finish, Step::Depart) } else { (until, Step::SpanEnds) };
         match &self.open {
             Some(open) if open.limit < at => Some((open.limit + Duration::from_nanos(1), Step::CloseChunk)),
             _ => Some((at, step)),
@@ -280,6 +290,7 @@ impl<P: Clone> Link<P> {
         if let Some(front) = self.waiting.front() {
             let bytes = front.packet.length_of(front.next, 1);
             self.work_left = bytes.saturating_mul(WORK_PER_BYTE).saturating_sub(spare);
+            self.finish = self.finish_estimate();
         }
     }
 
@@ -311,6 +322,15 @@ impl<P: Clone> Link<P> {
         }
     }
 
+    /// When the segment in service will arrive, if it alone will be a chunk and is not lost. The draws
+    /// are looked at, not made.
+    fn next_arrival(&self) -> Option<Instant> {
+        let front = self.waiting.front()?;
+        let alone = self.open.is_none() && front.next + 1 == front.admitted;
+        let arrives = alone && !self.is_dead(self.finish) && !self.loss.clone().draw();
+        arrives.then(|| self.delay.peek_due(self.finish))
+    }
+
     /// The segment in service has left the server at `served_until`.
     fn depart(&mut self, spare: u64) {
         let at = self.served_until;
@@ -329,6 +349,11 @@ impl<P: Clone> Link<P> {
             self.close_chunk();
         } else {
             self.stats.in_flight.add(1, bytes);
+            if finished && self.open.is_none() {
+                self.deliver_alone(index, bytes);
+                self.begin_segment(spare);
+                return;
+            }
             self.join_chunk(index, bytes);
         }
         if finished {
@@ -336,9 +361,18 @@ impl<P: Clone> Link<P> {
             self.waiting.pop_front();
         }
         self.begin_segment(spare);
-        if self.open.as_ref().is_some_and(|open| self.finish_estimate() > open.limit) {
+        if self.open.as_ref().is_some_and(|open| self.waiting.is_empty() || self.finish > open.limit) {
             self.close_chunk();
         }
+    }
+
+    /// The front packet's last segment is a chunk of its own: the common case of whole packets, whose
+    /// handle need not be cloned.
+    fn deliver_alone(&mut self, index: u32, bytes: u64) {
+        let front = self.waiting.pop_front().expect("the departing packet is still in front");
+        let due = self.delay.due(self.served_until);
+        let (handle, arrived) = (front.packet.handle, front.arrived);
+        self.delivering.push_back(Chunk { handle, first: index, count: 1, length: bytes, arrived, due });
     }
 
     /// Adds the front packet's segment `index` to the open chunk, or opens one with it.

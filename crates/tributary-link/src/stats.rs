@@ -51,9 +51,15 @@ impl LinkStats {
     /// Whether every packet offered is accounted for exactly once.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
-        let dropped = [self.overflowed, self.managed, self.lost, self.dead];
-        let parts = dropped.into_iter().chain([self.delivered, self.queued, self.in_flight]);
-        let parts: Vec<Count> = parts.collect();
+        let parts = [
+            self.delivered,
+            self.overflowed,
+            self.managed,
+            self.lost,
+            self.dead,
+            self.queued,
+            self.in_flight,
+        ];
         self.offered.packets == parts.iter().map(|c| c.packets).sum::<u64>()
             && self.offered.bytes == parts.iter().map(|c| c.bytes).sum::<u64>()
     }

@@ -162,6 +162,32 @@ fn codel_keeps_the_waiting_time_of_unresponsive_traffic_down_by_dropping_at_the_
 }
 
 #[test]
+fn a_driver_wakes_up_once_for_each_packet() {
+    let wake_ups = |delay: DelaySpec, loss: LossSpec, gap: u64| {
+        let spec = LinkSpec { delay, loss, ..roomy(RateSpec::Constant(Bitrate::from_mbps(12))) };
+        let mut link = Link::new(LinkConfig::new(spec, 1));
+        let mut count = 0;
+        for i in 0..500_u32 {
+            let now = Instant::from_millis(gap * u64::from(i));
+            while let Some(at) = link.poll_timeout().filter(|at| *at <= now) {
+                while link.poll(at).is_some() {}
+                count += 1;
+            }
+            link.push(now, Packet::whole(1500, i));
+        }
+        count
+    };
+    // A packet takes a millisecond: queued behind one another, or alone on the link.
+    for gap in [1, 5] {
+        assert!((490..=500).contains(&wake_ups(DelaySpec::fixed(ms(7)), LossSpec::None, gap)));
+        assert!((490..=500).contains(&wake_ups(DelaySpec::default(), LossSpec::None, gap)));
+        let jitter = DelaySpec { base: ms(3), jitter: ms(2), changes: vec![] };
+        assert!(wake_ups(jitter.clone(), LossSpec::None, gap) <= 500);
+        assert!(wake_ups(jitter, LossSpec::Bernoulli(0.1), gap) <= 500);
+    }
+}
+
+#[test]
 fn only_the_segments_that_fit_are_queued() {
     let queue = QueueSpec::Packets(10);
     let spec = LinkSpec { queue, ..LinkSpec::constant(Bitrate::from_mbps(10)) };
@@ -241,10 +267,13 @@ fn any_traffic() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
 
 type Seen = (u32, u32, u32, Instant);
 
+/// Polls at every timeout up to `end`; on time each time, but for what was due before the first.
 fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
     let mut out = Vec::new();
+    let start = link.poll_timeout().unwrap_or_default();
     while let Some(at) = link.poll_timeout().filter(|at| *at <= end) {
         while let Some(c) = link.poll(at) {
+            assert!(c.due == at || at == start, "polled at the timeout, {at}, this was due at {}", c.due);
             out.push((c.handle, c.first, c.count, c.due));
         }
     }
