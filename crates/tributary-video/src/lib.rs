@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod head;
 pub mod projection;
 pub mod sphere;

@@ -1,0 +1,165 @@
+//! `ows`, the default: the least expected *displayed* distortion,
+//! E[D] = Σ w·[(1 − ε)·D(q) + ε·D_concealed], over qualities, order, left-out tiles and guard copies.
+//!
+//! For each of a few quantiles of capacity a knapsack gives the qualities; messages go by gain per byte;
+//! the quantile with the least E[D] is refined by single changes (one quality up or down, left out or
+//! taken in, a coarse guard copy added or removed) while they help. What `fix-q` would do is among the
+//! candidates, so its E[D] is never beaten by it. `ows-every-tile` may leave no tile out.
+//!
+//! Deviates: the paper's loss ε·P·D(R) counts a late tile with its *coded* distortion and an arrived one
+//! with nothing; here both count with what the viewer then sees. Source: the OWS paper §4.1.
+
+mod queue;
+
+use super::{
+    Allocation, Allocator, GopProblem, Item, Knapsack, Outcome, Plan, PlanReport, Settings, TileMenu, fix,
+    report, search_budgets,
+};
+use queue::{Pick, Queue};
+
+/// Passes over all tiles while changes help; a third finds next to nothing.
+const MOST_PASSES: usize = 2;
+
+/// Observation Weighted Sorting over expected displayed distortion.
+pub(super) struct Ows {
+    pub settings: Settings,
+    /// Whether a tile may be left to concealment.
+    pub skipping: bool,
+}
+
+impl Allocator for Ows {
+    fn name(&self) -> &'static str {
+        if self.skipping { "ows" } else { "ows-every-tile" }
+    }
+
+    fn allocate(&self, problem: &GopProblem) -> Allocation {
+        let mut search = Search::new(problem, self.settings);
+        self.search_quantiles(&mut search);
+        search.refine(self.skipping);
+        let (fixed, plan, cost) = fix::search(problem, self.settings);
+        if cost < search.cost { report(problem, &fixed, plan) } else { search.report() }
+    }
+}
+
+impl Ows {
+    fn search_quantiles(&self, search: &mut Search<'_>) {
+        let problem = search.problem;
+        let knapsack = knapsack(problem, self.skipping);
+        search_budgets(&knapsack, problem.capacity(), self.settings, |plan, budget| {
+            let offer = |guard| search.offer(plan, guard, budget);
+            [false, true].map(offer).into_iter().fold(f64::INFINITY, f64::min)
+        });
+    }
+}
+
+/// Weighted by the expected share of the viewport; with the choice to leave a tile out as its last item.
+fn knapsack(problem: &GopProblem, skipping: bool) -> Knapsack {
+    Knapsack::new(problem.tiles().iter().map(|tile| {
+        let mut items: Vec<Item> = tile.choices.iter().map(|choice| Item::new(choice, tile.weight)).collect();
+        if skipping {
+            items.push(Item { bytes: 0, value: tile.weight * tile.concealed_mse });
+        }
+        items
+    }))
+}
+
+/// The best picks found so far.
+struct Search<'a> {
+    problem: &'a GopProblem,
+    outcome: Outcome<'a>,
+    queue: Queue<'a>,
+    picks: Vec<Pick>,
+    plan: PlanReport,
+    cost: f64,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &'a GopProblem, settings: Settings) -> Self {
+        let plan = PlanReport { budget: 0.0, value: 0.0, bound: 0.0, optimal: false };
+        Self {
+            problem,
+            outcome: Outcome::new(problem, settings.objective),
+            queue: Queue::new(problem),
+            picks: Vec::new(),
+            plan,
+            cost: f64::INFINITY,
+        }
+    }
+
+    /// The cost of a plan, with or without guard copies of all it sends; keeps it if it is better.
+    fn offer(&mut self, plan: &Plan, guard: bool, budget: f64) -> f64 {
+        let pick = |(item, tile): (&usize, &TileMenu)| Pick {
+            choice: (*item < tile.choices.len()).then_some(*item),
+            guard: guard && item + 1 < tile.choices.len(),
+        };
+        let picks: Vec<Pick> = plan.picks.iter().zip(self.problem.tiles()).map(pick).collect();
+        self.queue.fill(&picks);
+        let cost = self.queued_cost();
+        if cost < self.cost || (cost == self.cost && plan.optimal) {
+            (self.picks, self.plan, self.cost) = (picks, plan.report(budget), cost);
+        }
+        cost
+    }
+
+    fn queued_cost(&mut self) -> f64 {
+        let order = self.queue.order();
+        self.outcome.cost(order)
+    }
+
+    /// Single changes, tile by tile, while they help.
+    fn refine(&mut self, skipping: bool) {
+        self.queue.fill(&self.picks);
+        for _ in 0..MOST_PASSES {
+            let before = self.cost;
+            for tile in 0..self.problem.tiles().len() {
+                for change in self.changes(tile, skipping).into_iter().flatten() {
+                    self.try_change(tile, change);
+                }
+            }
+            // Less than 0.004 dB is not worth another pass.
+            if self.cost >= before - 1e-3 * before.abs() {
+                return;
+            }
+        }
+    }
+
+    fn try_change(&mut self, tile: usize, change: Pick) {
+        let known = self.picks[tile];
+        if change == known {
+            return;
+        }
+        self.queue.replace(tile, known, change);
+        let cost = self.queued_cost();
+        if cost < self.cost {
+            self.picks[tile] = change;
+            self.cost = cost;
+        } else {
+            self.queue.replace(tile, change, known);
+        }
+    }
+
+    /// What one tile could do instead: a quality up or down, and either with the guard copy turned round.
+    fn changes(&self, tile: usize, skipping: bool) -> [Option<Pick>; 4] {
+        let coarsest = self.problem.tiles()[tile].choices.len() - 1;
+        let pick = self.picks[tile];
+        // A guard is a coarser copy, so there is none beside the coarsest.
+        let with = |choice: usize, guard: bool| {
+            Some(Pick { choice: Some(choice), guard: guard && choice < coarsest })
+        };
+        let Some(choice) = pick.choice else {
+            return [with(coarsest, false), with(coarsest / 2, false), None, None];
+        };
+        let finer = choice.saturating_sub(1);
+        let coarser = if choice < coarsest {
+            with(choice + 1, pick.guard)
+        } else {
+            Some(Pick { choice: None, guard: false }).filter(|_| skipping)
+        };
+        [with(finer, pick.guard), coarser, with(choice, !pick.guard), with(finer, !pick.guard)]
+    }
+
+    fn report(mut self) -> Allocation {
+        self.queue.fill(&self.picks);
+        report(self.problem, self.queue.order(), self.plan)
+    }
+}

@@ -1,0 +1,70 @@
+//! `ows-paper`: Algorithm 1 as printed, and the same with the order turned round.
+//!
+//! Its rate step has no ε, so every iteration finds the same rates and only the order changes: the loop
+//! ends as soon as an order comes again. Its ascending sort sends the most harmful tile last. It is kept as
+//! printed to be compared with, and mended nowhere. Source: the OWS paper §4.2, Algorithm 1.
+
+use super::{
+    Allocation, Allocator, GopProblem, Message, Sent, Settings, default_order, every_tile, outcome, report,
+    solve,
+};
+
+/// M of Algorithm 1. The paper names no number; orders repeat long before.
+const MOST_ITERATIONS: usize = 32;
+
+/// Observation Weighted Sorting as printed.
+pub(super) struct OwsPaper {
+    pub settings: Settings,
+    pub descending: bool,
+}
+
+impl Allocator for OwsPaper {
+    fn name(&self) -> &'static str {
+        if self.descending { "ows-paper-descending" } else { "ows-paper" }
+    }
+
+    fn allocate(&self, problem: &GopProblem) -> Allocation {
+        // Line 5: minimise Σ P·D subject to Σ B ≤ C_agg, the same in every iteration.
+        let budget = problem.capacity().mean();
+        let plan = solve(&every_tile(problem, |tile| tile.seen), budget, self.settings);
+        // Line 3: the default order.
+        let mut order = default_order(problem, &plan.picks);
+        let mut best = order.clone();
+        let mut least = f64::INFINITY;
+        let mut tried: Vec<Vec<Message>> = Vec::new();
+        for _ in 0..MOST_ITERATIONS {
+            let messages: Vec<Message> = order.iter().map(|sent| sent.message).collect();
+            if tried.contains(&messages) {
+                break;
+            }
+            tried.push(messages);
+            // Line 6: losses ε·P·D under this order.
+            let losses = losses(problem, &order);
+            let objective: f64 = losses.iter().sum();
+            if objective < least {
+                least = objective;
+                best.clone_from(&order);
+            }
+            order = self.sorted(order, &losses);
+        }
+        report(problem, &best, plan.report(budget))
+    }
+}
+
+impl OwsPaper {
+    /// Line 7: sorted by loss; equal losses keep the default order.
+    fn sorted(&self, order: Vec<Sent>, losses: &[f64]) -> Vec<Sent> {
+        let mut with: Vec<(f64, Sent)> = losses.iter().copied().zip(order).collect();
+        with.sort_by(|(a, sent), (b, other)| {
+            let by_loss = if self.descending { b.total_cmp(a) } else { a.total_cmp(b) };
+            by_loss.then(sent.message.tile.cmp(&other.message.tile))
+        });
+        with.into_iter().map(|(_, sent)| sent).collect()
+    }
+}
+
+fn losses(problem: &GopProblem, order: &[Sent]) -> Vec<f64> {
+    let misses = outcome::misses(problem, order);
+    let loss = |(miss, sent): (f64, &Sent)| miss * problem.tiles()[sent.message.tile].seen * sent.mse;
+    misses.into_iter().zip(order).map(loss).collect()
+}
