@@ -1,0 +1,33 @@
+//! TCP as Linux 6.x speaks it, as a sans-IO machine over numbered segments.
+//!
+//! What it is: handshake, SACK, RACK-TLP or duplicate-acknowledgement recovery, proportional rate
+//! reduction, time-outs with back-off and undo, delayed acknowledgements, receive-window auto-tuning,
+//! pacing, delivery-rate samples. What it is not: bytes (a [`Segment`](crate::Segment) carries
+//! numbers), path MTU discovery, ECN, urgent data, Fast Open. Model and limits: `docs/models/tcp.md`.
+
+mod config;
+mod content;
+mod dup_ack;
+mod info;
+mod pacing;
+mod rack;
+mod ranges;
+mod rate_sample;
+mod receive;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod send;
+mod socket;
+mod timer;
+mod transport;
+mod validation;
+
+pub use config::{LossDetection, TcpConfig};
+pub use content::Pipe;
+pub use info::{TcpError, TcpInfo, TcpState};
+pub use socket::TcpSocket;
+pub use transport::TcpTransport;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Delivery-rate samples: bytes delivered over the longer of the sending and the acknowledging
+//! interval (draft-cheng-iccrg-delivery-rate-estimation, Linux's `tcp_rate.c`).
+
+use tributary_proto::congestion::RateSample;
+use tributary_types::{Bitrate, Instant};
+
+use super::scoreboard::{APP_LIMITED, Sent};
+
+/// What was known when a segment left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    /// When the first segment of the flight had left.
+    first_sent: Instant,
+    /// When `delivered` was reached.
+    delivered_at: Instant,
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// Bytes lost.
+    lost: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    at: Instant,
+    end: u64,
+    stamp: Stamp,
+    app_limited: bool,
+}
+
+/// The estimator.
+#[derive(Debug)]
+pub(super) struct RateEstimator {
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent: Instant,
+    /// The application limits the sender until so much is delivered.
+    app_limited_until: u64,
+    newest: Option<Newest>,
+    shown: Bitrate,
+    shown_app_limited: bool,
+}
+
+impl Default for RateEstimator {
+    fn default() -> Self {
+        Self {
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent: Instant::ZERO,
+            app_limited_until: 0,
+            newest: None,
+            shown: Bitrate::from_bps(0),
+            shown_app_limited: true,
+        }
+    }
+}
+
+impl RateEstimator {
+    /// A segment leaves; `idle` when nothing was out before it.
+    pub fn stamp(&mut self, now: Instant, idle: bool, lost: u64) -> Stamp {
+        if idle {
+            (self.first_sent, self.delivered_at) = (now, now);
+        }
+        let Self { first_sent, delivered_at, delivered, .. } = *self;
+        Stamp { first_sent, delivered_at, delivered, lost }
+    }
+
+    /// Whether segments that leave now are marked.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
+    /// The application left nothing to send with `in_flight` bytes under way.
+    pub fn on_app_limited(&mut self, in_flight: u64) {
+        self.app_limited_until = (self.delivered + in_flight).max(1);
+    }
+
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// A segment has arrived, for the first time it is heard of.
+    pub fn on_delivered(&mut self, sent: &Sent) {
+        self.delivered += u64::from(sent.span);
+        let (at, end) = (sent.at, sent.end());
+        if self.newest.is_none_or(|newest| (at, end) > (newest.at, newest.end)) {
+            self.newest = Some(Newest { at, end, stamp: sent.stamp, app_limited: sent.has(APP_LIMITED) });
+            self.first_sent = at;
+        }
+    }
+
+    /// Bytes delivered when the newest segment of this acknowledgement left.
+    pub fn prior_delivered(&self) -> Option<u64> {
+        self.newest.map(|newest| newest.stamp.delivered)
+    }
+
+    /// Ends an acknowledgement: its sample, if it is one.
+    pub fn finish(&mut self, now: Instant, min_rtt: u64, lost: u64) -> Option<RateSample> {
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let Newest { at, stamp, app_limited, .. } = self.newest.take()?;
+        self.delivered_at = now;
+        let sending = at.saturating_since(stamp.first_sent);
+        let acknowledging = now.saturating_since(stamp.delivered_at);
+        let interval = sending.max(acknowledging).as_nanos() as u64;
+        if interval == 0 || interval < min_rtt {
+            return None; // shorter than any round trip: an acknowledgement of retransmitted data
+        }
+        let bytes = self.delivered - stamp.delivered;
+        let bps = u128::from(bytes) * 8_000_000_000 / u128::from(interval);
+        let rate = Bitrate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX));
+        if !app_limited || rate.as_bps() >= self.shown.as_bps() || self.shown_app_limited {
+            (self.shown, self.shown_app_limited) = (rate, app_limited);
+        }
+        Some(RateSample {
+            rate,
+            app_limited,
+            delivered: self.delivered,
+            prior_delivered: stamp.delivered,
+            lost: lost - stamp.lost,
+        })
+    }
+
+    /// For display.
+    pub fn shown(&self) -> Bitrate {
+        self.shown
+    }
+}

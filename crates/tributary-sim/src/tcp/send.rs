@@ -1,0 +1,453 @@
+//! The sending half: what leaves when. Wires the scoreboard, loss detection, recovery, round-trip and
+//! rate estimates, pacing and the congestion controller; owns none of their rules. Linux's `tcp_output.c`.
+//!
+//! Payload byte *k* has sequence number *k* + 1: SYN takes zero.
+
+mod ack;
+mod timeout;
+
+use tributary_proto::congestion::{CongestionController, Siblings};
+use tributary_types::{Bitrate, Instant};
+
+use super::config::{LossDetection, TcpConfig};
+use super::dup_ack::DupAck;
+use super::info::TcpInfo;
+use super::pacing::Pacer;
+use super::rack::{Rack, RackView};
+use super::rate_sample::RateEstimator;
+use super::recovery::{Phase, Recovery};
+use super::rtt::RttEstimator;
+use super::scoreboard::{APP_LIMITED, FIN, Scoreboard};
+use super::timer::{Timer, TimerKind};
+use super::validation::{Usage, Validation};
+
+/// A segment to be sent, without what the receiving half adds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub seq: u64,
+    pub length: u32,
+    pub is_fin: bool,
+}
+
+/// What leaves next regardless of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forced {
+    /// The oldest segment, after a time-out.
+    Oldest,
+    /// A tail-loss probe.
+    TailProbe,
+    /// What a window too small for a segment allows, or an empty segment below it.
+    WindowProbe,
+}
+
+/// The sending half of a connection, from the moment it is established.
+#[derive(Debug)]
+pub(super) struct Sender {
+    config: TcpConfig,
+    controller: Box<dyn CongestionController>,
+    board: Scoreboard,
+    rtt: RttEstimator,
+    rack: Rack,
+    dup_ack: DupAck,
+    recovery: Recovery,
+    rate: RateEstimator,
+    pacer: Pacer,
+    validation: Validation,
+    timer: Timer,
+    /// First unacknowledged number.
+    una: u64,
+    /// Next number to be sent.
+    next: u64,
+    /// One past the last payload byte written.
+    end: u64,
+    finishing: bool,
+    fin_sent: bool,
+    /// The peer's window, from `una` on.
+    peer_window: u64,
+    peer_window_most: u64,
+    peer_window_seq: u64,
+    /// Most bytes that may be written and unacknowledged; grows with the window.
+    buffer: u64,
+    forced: Option<Forced>,
+    /// F-RTO: new data instead of retransmissions until the next acknowledgement.
+    prefer_new: bool,
+    /// End of the last small segment sent (Minshall).
+    small_end: u64,
+    last_sent: Instant,
+    sent_since_drained: bool,
+    /// Bytes delivered when the present round trip ends.
+    round_end: u64,
+    window_probes: u32,
+    timeouts_in_a_row: u32,
+    counts: SendCounts,
+}
+
+/// Totals.
+#[derive(Clone, Copy, Debug, Default)]
+struct SendCounts {
+    sent: u64,
+    retransmitted: u64,
+    timeouts: u64,
+    spurious: u64,
+}
+
+impl Sender {
+    pub fn new(config: TcpConfig, controller: Box<dyn CongestionController>) -> Self {
+        // Linux begins with room for two initial windows (`tcp_sndbuf_expand`).
+        let first = 2 * config.initial_window_segments * config.mss;
+        let buffer = if config.auto_tune { first.min(config.send_buffer) } else { config.send_buffer };
+        Self {
+            board: Scoreboard::new(config.mss),
+            rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
+            rack: Rack::default(),
+            dup_ack: DupAck::default(),
+            recovery: Recovery::default(),
+            rate: RateEstimator::default(),
+            pacer: Pacer::default(),
+            validation: Validation::default(),
+            timer: Timer::default(),
+            una: 1,
+            next: 1,
+            end: 1,
+            finishing: false,
+            fin_sent: false,
+            peer_window: 0,
+            peer_window_most: 0,
+            peer_window_seq: 0,
+            buffer,
+            forced: None,
+            prefer_new: false,
+            small_end: 0,
+            last_sent: Instant::ZERO,
+            sent_since_drained: false,
+            round_end: 0,
+            window_probes: 0,
+            timeouts_in_a_row: 0,
+            counts: SendCounts::default(),
+            config,
+            controller,
+        }
+    }
+
+    /// The handshake is done. `rtt` is its round-trip time unless SYN was repeated.
+    pub fn start(&mut self, now: Instant, rtt: Option<u64>, window: u64) {
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt, self.una, self.next);
+            self.rtt.sample_min(now, rtt);
+        }
+        self.last_sent = now;
+        self.update_window(0, window);
+    }
+
+    // ---- application
+
+    pub fn write(&mut self, bytes: u64) -> u64 {
+        if self.finishing {
+            return 0;
+        }
+        let taken = bytes.min(self.buffer.saturating_sub(self.end - self.una.min(self.end)));
+        if taken > 0 {
+            let idle = self.unsent() < self.config.mss
+                && self.board.in_flight() < self.window()
+                && self.board.lost_bytes() <= self.board.retransmitted_bytes();
+            if idle {
+                self.rate.on_app_limited(self.board.in_flight()); // `tcp_rate_check_app_limited`
+            }
+            self.end += taken;
+        }
+        taken
+    }
+
+    pub fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    // ---- reading
+
+    pub fn unsent(&self) -> u64 {
+        self.end.saturating_sub(self.next)
+    }
+
+    pub fn unacknowledged(&self) -> u64 {
+        self.end.min(self.next).saturating_sub(self.una)
+    }
+
+    /// A third of the buffer is free (`sk_stream_is_writeable`).
+    pub fn is_writable(&self) -> bool {
+        !self.finishing && 3 * self.end.saturating_sub(self.una) <= 2 * self.buffer
+    }
+
+    /// FIN and everything before it was acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.fin_sent && self.una == self.next
+    }
+
+    pub fn srtt(&self) -> u64 {
+        self.rtt.srtt()
+    }
+
+    /// The present time-out in nanoseconds.
+    pub fn rto(&self) -> u64 {
+        self.rtt.rto()
+    }
+
+    /// Next number to be sent.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    pub fn controller(&self) -> &dyn CongestionController {
+        self.controller.as_ref()
+    }
+
+    pub fn controller_mut(&mut self) -> &mut dyn CongestionController {
+        self.controller.as_mut()
+    }
+
+    /// What may be in flight now.
+    fn window(&self) -> u64 {
+        if self.recovery.phase == Phase::Recovery && !self.controller.owns_recovery() {
+            return self.recovery.window();
+        }
+        self.validation.capped(self.controller.window())
+    }
+
+    fn window_end(&self) -> u64 {
+        self.una + self.peer_window
+    }
+
+    pub fn can_send(&self) -> u64 {
+        let room = self.window().saturating_sub(self.board.in_flight());
+        room.min(self.window_end().saturating_sub(self.next))
+    }
+
+    pub fn fill_info(&self, info: &mut TcpInfo) {
+        let nanos = core::time::Duration::from_nanos;
+        info.srtt = nanos(self.rtt.srtt());
+        info.rttvar = nanos(self.rtt.variance());
+        info.min_rtt = nanos(self.rtt.min_rtt());
+        info.rto = nanos(self.rtt.rto());
+        info.cwnd = self.window();
+        info.ssthresh = self.controller.slow_start_threshold();
+        info.in_flight = self.board.in_flight();
+        info.unsent = self.unsent();
+        info.delivery_rate = self.rate.shown();
+        info.sent = self.counts.sent;
+        info.retransmitted = self.counts.retransmitted;
+        info.lost = self.board.lost_total();
+        info.timeouts = self.counts.timeouts;
+        info.timeouts_in_a_row = self.timeouts_in_a_row;
+        info.spurious = self.counts.spurious;
+        info.in_recovery = self.recovery.phase != Phase::Open;
+        info.peer_window = self.peer_window;
+    }
+
+    // ---- sending
+
+    /// The next segment that may leave now.
+    pub fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        if let Some(forced) = self.forced.take()
+            && let Some(outgoing) = self.send_forced(now, forced)
+        {
+            return Some(outgoing);
+        }
+        if self.has_work() && !self.may_leave(now) {
+            return None;
+        }
+        let outgoing = if self.prefer_new {
+            let outgoing = self.send_new(now, self.window());
+            if outgoing.is_none() {
+                // RFC 5682 §3.1 step 2b needs new data; without any, recover as usual.
+                self.prefer_new = false;
+                if self.next <= self.recovery.high {
+                    self.recovery.frto = false;
+                }
+            }
+            outgoing.or_else(|| self.send_lost(now))
+        } else {
+            self.send_lost(now).or_else(|| self.send_new(now, self.window()))
+        };
+        if outgoing.is_none() {
+            self.drained(now);
+        }
+        outgoing
+    }
+
+    fn has_work(&self) -> bool {
+        self.end > self.next || self.board.lost_bytes() > 0
+    }
+
+    /// Whether pacing lets a segment leave.
+    fn may_leave(&mut self, now: Instant) -> bool {
+        self.pace().is_none() || self.pacer.may_send(now)
+    }
+
+    fn pace(&self) -> Option<Bitrate> {
+        let own = self.controller.pacing_rate();
+        if own.is_some() || !self.config.pacing || !self.rtt.has_sample() {
+            return own;
+        }
+        // `tcp_update_pacing_rate`: 200 % in the first half of slow start, 120 % after.
+        let window = self.window().max(self.board.out());
+        let slow = self.window() < self.controller.slow_start_threshold() / 2;
+        let factor: u128 = if slow { 16_000_000_000 } else { 9_600_000_000 };
+        let bps = factor * u128::from(window) / u128::from(self.rtt.srtt().max(1));
+        Some(Bitrate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)))
+    }
+
+    /// Retransmits the lowest lost segment, if the window has room.
+    fn send_lost(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.board.lost_bytes() == 0 || self.prefer_new {
+            return None;
+        }
+        let id = self.board.next_lost()?;
+        let span = u64::from(self.board.entry(id).span);
+        if self.board.in_flight() + span > self.window() {
+            return None;
+        }
+        Some(self.retransmit(now, id))
+    }
+
+    fn retransmit(&mut self, now: Instant, id: u64) -> Outgoing {
+        let stamp = self.rate.stamp(now, false, self.board.lost_total());
+        self.board.retransmit(now, id, stamp);
+        let sent = *self.board.entry(id);
+        let is_fin = sent.has(FIN);
+        let length = sent.span - u32::from(is_fin);
+        self.counts.retransmitted += u64::from(length);
+        self.recovery.on_retransmission(now, u64::from(sent.span));
+        self.after_sending(now, u64::from(sent.span));
+        Outgoing { seq: sent.seq, length, is_fin }
+    }
+
+    /// Sends the next new segment if `window`, the peer's window and Nagle's rule allow.
+    fn send_new(&mut self, now: Instant, window: u64) -> Option<Outgoing> {
+        let unsent = self.unsent();
+        let ends = self.finishing && !self.fin_sent;
+        if unsent == 0 && !ends {
+            return None;
+        }
+        let mss = self.segment_size();
+        let length = unsent.min(mss);
+        let is_fin = ends && length == unsent;
+        if length > 0 && self.next + length > self.window_end() {
+            return None;
+        }
+        self.restart_if_idle(now);
+        let in_flight = self.board.in_flight();
+        if in_flight > 0 && in_flight + length > window.min(self.window()) {
+            return None;
+        }
+        if length < mss && !is_fin && self.config.nagle && self.small_end > self.una {
+            return None;
+        }
+        Some(self.emit(now, length, is_fin))
+    }
+
+    /// A full segment, or half the peer's largest window when that is less (RFC 9293 §3.8.6.2.1).
+    fn segment_size(&self) -> u64 {
+        if self.peer_window_most > 536 {
+            self.config.mss.min(self.peer_window_most / 2)
+        } else {
+            self.config.mss.min(self.peer_window_most.max(1))
+        }
+    }
+
+    /// After a pause longer than the time-out the window decays (RFC 2861).
+    fn restart_if_idle(&mut self, now: Instant) {
+        if !self.config.slow_start_after_idle || !self.board.is_empty() || self.controller.owns_recovery() {
+            return;
+        }
+        let idle = now.saturating_since(self.last_sent).as_nanos() as u64;
+        let (rto, initial) = (self.rtt.rto(), self.config.initial_window_segments * self.config.mss);
+        if idle > rto {
+            self.validation.on_idle(idle, self.window(), rto, initial);
+        }
+    }
+
+    fn emit(&mut self, now: Instant, length: u64, is_fin: bool) -> Outgoing {
+        let idle = self.board.is_empty();
+        let stamp = self.rate.stamp(now, idle, self.board.lost_total());
+        let fin = if is_fin { FIN } else { 0 };
+        let limited = if self.rate.is_app_limited() { APP_LIMITED } else { 0 };
+        let span = length as u32 + u32::from(is_fin);
+        let seq = self.next;
+        self.board.push(now, seq, span, fin | limited, stamp);
+        self.next += u64::from(span);
+        self.fin_sent |= is_fin;
+        if length < self.config.mss {
+            self.small_end = self.next;
+        }
+        self.counts.sent += length;
+        self.recovery.on_sent(u64::from(span));
+        self.after_sending(now, u64::from(span));
+        if idle || self.timer.is(TimerKind::Probe) {
+            self.arm_timeout(now);
+        }
+        Outgoing { seq, length: length as u32, is_fin }
+    }
+
+    fn after_sending(&mut self, now: Instant, bytes: u64) {
+        if let Some(rate) = self.pace() {
+            self.pacer.on_sent(now, bytes, rate, self.config.mss);
+        }
+        self.controller.on_sent(now, bytes, self.board.in_flight());
+        self.last_sent = now;
+        self.sent_since_drained = true;
+    }
+
+    /// Everything that may leave now has.
+    fn drained(&mut self, now: Instant) {
+        self.pacer.pause();
+        let (window, mss) = (self.window(), self.config.mss);
+        let limited = self.board.in_flight() + mss > window;
+        if self.sent_since_drained || limited {
+            let slow_start = window < self.controller.slow_start_threshold();
+            self.validation.on_drained(Usage {
+                now,
+                unacknowledged: self.una,
+                next: self.next,
+                out: self.board.out(),
+                window,
+                limited,
+                slow_start,
+            });
+            self.decay_if_app_limited(now, window);
+        }
+        if core::mem::take(&mut self.sent_since_drained) {
+            self.arm_tail_probe(now);
+        }
+        if self.board.is_empty() && self.unsent() > 0 && self.timer.at().is_none() && self.is_shut() {
+            self.arm_window_probe(now);
+        }
+    }
+
+    /// A window that the application does not use shrinks (RFC 2861).
+    fn decay_if_app_limited(&mut self, now: Instant, window: u64) {
+        let applies = self.config.slow_start_after_idle
+            && self.unsent() == 0
+            && self.recovery.phase == Phase::Open
+            && !self.controller.owns_recovery();
+        if applies {
+            let (rto, initial) = (self.rtt.rto(), self.config.initial_window_segments * self.config.mss);
+            self.validation.on_app_limited(now, window, rto, initial);
+        }
+    }
+
+    /// The peer's window is too small for the next segment.
+    fn is_shut(&self) -> bool {
+        self.next + self.unsent().min(self.segment_size()) > self.window_end()
+    }
+
+    fn rack_view(&self) -> RackView {
+        RackView {
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            recovering: self.recovery.phase != Phase::Open,
+        }
+    }
+
+    fn is_rack(&self) -> bool {
+        self.config.loss_detection == LossDetection::Rack
+    }
+}

@@ -1,0 +1,405 @@
+//! One TCP connection's end: handshake, end, reset; wires the sending and the receiving half (RFC 9293).
+
+use tributary_proto::congestion::{CongestionController, SiblingView, Siblings};
+use tributary_types::Instant;
+
+use super::config::TcpConfig;
+use super::info::{TcpError, TcpInfo, TcpState};
+use super::receive::Receiver;
+use super::send::{Outgoing, Sender};
+use crate::packet::Segment;
+
+/// Numbers and windows beyond this are nobody's: no run sends so much.
+const LIMIT: u64 = 1 << 62;
+const WINDOW_LIMIT: u64 = 1 << 40;
+
+/// A connection's end. Mutate, then drain [`TcpSocket::poll_transmit`], then read
+/// [`TcpSocket::poll_timeout`].
+#[derive(Debug)]
+pub struct TcpSocket {
+    config: TcpConfig,
+    connection: u32,
+    state: TcpState,
+    sender: Sender,
+    receiver: Receiver,
+    handshake: Handshake,
+    error: Option<TcpError>,
+    /// A reset is to be sent.
+    resets: bool,
+    data_ack: u64,
+}
+
+/// SYN and SYN-ACK.
+#[derive(Debug, Default)]
+struct Handshake {
+    /// Is to be sent now.
+    due: bool,
+    tries: u32,
+    sent: Instant,
+    deadline: Option<Instant>,
+}
+
+impl TcpSocket {
+    /// Opens a connection: SYN is the first thing to be sent.
+    #[must_use]
+    pub fn connect(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
+        let mut socket = Self::new(config, controller, connection);
+        socket.handshake.due = true;
+        socket
+    }
+
+    /// Waits for a connection.
+    #[must_use]
+    pub fn listen(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
+        Self { state: TcpState::Listening, ..Self::new(config, controller, connection) }
+    }
+
+    fn new(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
+        Self {
+            connection,
+            state: TcpState::Connecting,
+            sender: Sender::new(config.clone(), controller),
+            receiver: Receiver::new(&config),
+            handshake: Handshake::default(),
+            error: None,
+            resets: false,
+            data_ack: 0,
+            config,
+        }
+    }
+
+    // ---- the network's side
+
+    /// A segment arrived.
+    pub fn handle_segment(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+        let mut segment = *segment;
+        segment.window = segment.window.min(WINDOW_LIMIT);
+        if segment.seq > LIMIT || segment.ack > LIMIT {
+            return;
+        }
+        if segment.is_reset {
+            return self.handle_reset(&segment);
+        }
+        match self.state {
+            TcpState::Listening | TcpState::Connecting | TcpState::Accepting => {
+                self.handle_handshake(now, &segment, siblings);
+            }
+            TcpState::Established => self.handle_established(now, &segment, siblings),
+            TcpState::Closed => {
+                if self.error.is_none() && segment.span() > 0 {
+                    self.receiver.acknowledge_now(); // our last acknowledgement was lost
+                }
+            }
+        }
+    }
+
+    fn handle_reset(&mut self, segment: &Segment) {
+        let believable = match self.state {
+            TcpState::Listening | TcpState::Closed => false,
+            TcpState::Connecting => segment.is_ack,
+            _ => segment.seq == self.receiver.expected(),
+        };
+        if believable {
+            self.close_with(TcpError::Reset);
+        }
+    }
+
+    fn handle_handshake(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+        match self.state {
+            TcpState::Listening if segment.is_syn && !segment.is_ack => self.accept(now, segment),
+            TcpState::Connecting if segment.is_syn && segment.is_ack && segment.ack == 1 => {
+                self.receiver.start(now, segment);
+                self.receiver.acknowledge_now();
+                self.establish(now, segment.window);
+            }
+            TcpState::Connecting if segment.is_syn && !segment.is_ack => self.accept(now, segment),
+            TcpState::Accepting if segment.is_syn => {
+                if segment.is_ack && segment.ack == 1 {
+                    self.establish(now, segment.window);
+                } else {
+                    self.handshake.due = true;
+                }
+            }
+            TcpState::Accepting if segment.is_ack && segment.ack >= 1 => {
+                self.establish(now, segment.window);
+                self.handle_established(now, segment, siblings);
+            }
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, now: Instant, segment: &Segment) {
+        self.receiver.start(now, segment);
+        self.handshake = Handshake { due: true, ..Handshake::default() };
+        self.state = TcpState::Accepting;
+    }
+
+    fn establish(&mut self, now: Instant, window: u64) {
+        let once = self.handshake.tries == 1;
+        let rtt = now.saturating_since(self.handshake.sent).as_nanos() as u64;
+        self.sender.start(now, once.then_some(rtt), window);
+        self.handshake.due = false;
+        self.handshake.deadline = None;
+        self.state = TcpState::Established;
+    }
+
+    fn handle_established(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+        if segment.is_syn {
+            return self.receiver.acknowledge_now(); // the acknowledgement of SYN was lost
+        }
+        if segment.is_ack {
+            self.sender.handle_ack(now, segment, siblings);
+        }
+        self.receiver.handle(now, segment, self.sender.rto());
+        if self.sender.is_finished() && self.receiver.is_finished() {
+            self.state = TcpState::Closed;
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant, siblings: Siblings<'_>) {
+        match self.state {
+            TcpState::Listening => {}
+            TcpState::Connecting | TcpState::Accepting => {
+                if self.handshake.deadline.is_some_and(|at| at <= now) {
+                    self.handshake.deadline = None;
+                    if self.handshake.tries > self.config.syn_retries {
+                        self.close_with(TcpError::TimedOut(self.handshake.tries));
+                    } else {
+                        self.handshake.due = true;
+                    }
+                }
+            }
+            TcpState::Established | TcpState::Closed => {
+                self.receiver.handle_timeout(now);
+                if self.state == TcpState::Established
+                    && let Err(error) = self.sender.handle_timeout(now, siblings)
+                {
+                    self.close_with(error);
+                }
+            }
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`], or to ask for the first SYN.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.state {
+            TcpState::Listening => None,
+            TcpState::Connecting | TcpState::Accepting => {
+                if self.handshake.due {
+                    Some(Instant::ZERO)
+                } else {
+                    self.handshake.deadline
+                }
+            }
+            TcpState::Established => {
+                self.sender.poll_timeout().into_iter().chain(self.receiver.poll_timeout()).min()
+            }
+            TcpState::Closed => None,
+        }
+    }
+
+    /// The next segment to be sent now, until `None`.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        if core::mem::take(&mut self.resets) {
+            let seq = self.sender.next_number();
+            return Some(Segment { is_reset: true, ..self.blank(now, seq) });
+        }
+        match self.state {
+            TcpState::Listening => None,
+            TcpState::Connecting | TcpState::Accepting => self.poll_handshake(now),
+            TcpState::Established => {
+                let outgoing = self.sender.poll(now).or_else(|| self.bare_acknowledgement())?;
+                Some(self.dress(now, outgoing))
+            }
+            TcpState::Closed if self.error.is_some() => None,
+            TcpState::Closed => {
+                let outgoing = self.bare_acknowledgement()?;
+                Some(self.dress(now, outgoing))
+            }
+        }
+    }
+
+    fn bare_acknowledgement(&self) -> Option<Outgoing> {
+        let seq = self.sender.next_number();
+        self.receiver.wants_to_acknowledge().then_some(Outgoing { seq, ..Outgoing::default() })
+    }
+
+    fn blank(&self, now: Instant, seq: u64) -> Segment {
+        let (connection, data_ack) = (self.connection, self.data_ack);
+        Segment { connection, data_ack, seq, timestamp: now, ..Segment::default() }
+    }
+
+    fn dress(&mut self, now: Instant, outgoing: Outgoing) -> Segment {
+        let mut segment = self.blank(now, outgoing.seq);
+        segment.length = outgoing.length;
+        segment.is_fin = outgoing.is_fin;
+        self.receiver.acknowledge(now, &mut segment);
+        segment
+    }
+
+    fn poll_handshake(&mut self, now: Instant) -> Option<Segment> {
+        if !core::mem::take(&mut self.handshake.due) {
+            return None;
+        }
+        let mut segment = self.blank(now, 0);
+        if self.state == TcpState::Accepting {
+            self.receiver.acknowledge(now, &mut segment);
+        } else {
+            self.receiver.announce(&mut segment);
+        }
+        segment.is_syn = true;
+        let wait = self.config.initial_rto.saturating_mul(1 << self.handshake.tries.min(30));
+        self.handshake.tries += 1;
+        self.handshake.sent = now;
+        self.handshake.deadline = Some(now + wait.min(self.config.max_rto));
+        Some(segment)
+    }
+
+    // ---- the application's side
+
+    /// Takes up to `bytes` more to be sent; returns how many.
+    pub fn write(&mut self, bytes: u64) -> u64 {
+        if self.state == TcpState::Closed { 0 } else { self.sender.write(bytes) }
+    }
+
+    /// Ends the sending direction behind what was written.
+    pub fn finish(&mut self) {
+        self.sender.finish();
+    }
+
+    /// Ends the connection at once and tells the peer.
+    pub fn abort(&mut self) {
+        if self.state != TcpState::Closed {
+            self.resets = matches!(self.state, TcpState::Accepting | TcpState::Established);
+            self.close_with(TcpError::Aborted);
+        }
+    }
+
+    fn close_with(&mut self, error: TcpError) {
+        self.error = Some(error);
+        self.handshake.due = false;
+        self.state = TcpState::Closed;
+    }
+
+    /// In-order bytes that can be read.
+    #[must_use]
+    pub fn readable(&self) -> u64 {
+        self.receiver.readable()
+    }
+
+    /// Consumes `bytes` of them, which opens the window.
+    pub fn read(&mut self, now: Instant, bytes: u64) {
+        self.receiver.read(now, bytes);
+    }
+
+    /// Whether a write would be taken that is worth a wake-up: a third of the buffer is free.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.state != TcpState::Closed && self.sender.is_writable()
+    }
+
+    /// The handshake is done and the connection not over.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.state == TcpState::Established
+    }
+
+    /// The peer ended its direction and everything was read.
+    #[must_use]
+    pub fn is_finished_reading(&self) -> bool {
+        self.receiver.is_finished_reading()
+    }
+
+    /// Everything written, and the end, was acknowledged.
+    #[must_use]
+    pub fn is_finished_writing(&self) -> bool {
+        self.sender.is_finished()
+    }
+
+    /// The connection is over, orderly or not.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state == TcpState::Closed
+    }
+
+    /// Why it ended early.
+    #[must_use]
+    pub fn error(&self) -> Option<TcpError> {
+        self.error
+    }
+
+    /// Bytes written and not sent.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
+    /// Bytes sent and not acknowledged.
+    #[must_use]
+    pub fn unacknowledged(&self) -> u64 {
+        self.sender.unacknowledged()
+    }
+
+    /// Bytes that the windows would let leave now: cwnd less in flight, within the peer's window.
+    #[must_use]
+    pub fn can_send(&self) -> u64 {
+        if self.is_established() { self.sender.can_send() } else { 0 }
+    }
+
+    /// The connection's numbers.
+    #[must_use]
+    pub fn info(&self) -> TcpInfo {
+        let mut info = TcpInfo {
+            state: self.state,
+            receive_held: self.receiver.held(),
+            duplicates: self.receiver.duplicates(),
+            ..TcpInfo::default()
+        };
+        self.sender.fill_info(&mut info);
+        info
+    }
+
+    /// Smoothed round-trip time in nanoseconds; zero before the first sample.
+    #[must_use]
+    pub fn srtt_nanos(&self) -> u64 {
+        self.sender.srtt()
+    }
+
+    /// Most bytes ever held for reassembly and reading.
+    #[must_use]
+    pub fn receive_held_most(&self) -> u64 {
+        self.receiver.held_most()
+    }
+
+    // ---- MPTCP's side
+
+    /// What siblings may know of this subflow.
+    #[must_use]
+    pub fn controller_view(&self) -> SiblingView {
+        self.sender.controller().view()
+    }
+
+    /// The scheduler penalises this subflow.
+    pub fn penalise(&mut self, now: Instant) {
+        self.sender.controller_mut().on_penalty(now);
+    }
+
+    /// The window to advertise instead of this socket's own; `None` for its own again.
+    pub fn set_window_override(&mut self, window: Option<u64>) {
+        self.receiver.override_window(window);
+    }
+
+    /// The data acknowledgement that segments carry from now on.
+    pub fn set_data_ack(&mut self, number: u64) {
+        self.data_ack = number;
+    }
+
+    /// An acknowledgement leaves with the next [`Self::poll_transmit`], whatever arrived.
+    pub fn acknowledge_now(&mut self) {
+        if matches!(self.state, TcpState::Established | TcpState::Closed) {
+            self.receiver.acknowledge_now();
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Pairs of connections in virtual time: what is written is read, whatever the path does.
+
+mod faults;
+mod pair;
+mod transfer;

@@ -1,0 +1,1 @@
+//! Paths that lose, reorder and die.
