@@ -358,3 +358,16 @@ fn ring_drops() -> u64 {
     };
     table.lines().filter_map(interface).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_the_simulator_can_do_is_refused_before_anything_is_made() {
+        let scenario = Scenario::builtin("multi-hop").expect("it is shipped");
+        let refused = Network::start(&scenario).map(|_| ()).unwrap_err();
+        assert!(matches!(&refused, NetworkError::NeedsSimulator(_)), "{refused}");
+        assert!(refused.to_string().contains("the shared link `street`"), "{refused}");
+    }
+}

@@ -82,6 +82,26 @@ impl RateSpec {
     }
 }
 
+impl RateSpec {
+    /// How long a rate holds on average; [`Duration::MAX`] when it does not keep changing.
+    pub(crate) fn mean_span(&self) -> Duration {
+        match self {
+            Self::Constant(_) | Self::Steps(_) => Duration::MAX,
+            Self::Turns(turns) => {
+                let sum = turns.iter().fold(Duration::ZERO, |sum, turn| sum.saturating_add(turn.0));
+                sum / u32::try_from(turns.len()).unwrap_or(u32::MAX).max(1)
+            }
+            Self::Trace(trace) => {
+                trace.period() / u32::try_from(trace.spans().len()).unwrap_or(u32::MAX).max(1)
+            }
+            Self::Markov { every, .. } | Self::Gaussian { every, .. } => *every,
+            Self::Blockage { clear_mean, shortest, longest, .. } => {
+                clear_mean.saturating_add(*shortest / 2 + *longest / 2) / 2
+            }
+        }
+    }
+}
+
 /// A stretch of time with one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {

@@ -14,6 +14,8 @@ pub(super) const MAX_QUEUE_BYTES: u64 = 1 << 30;
 const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Shortest time between two changes of rate.
 const MIN_STEP: Duration = Duration::from_micros(10);
+/// Most changes of rate in a scenario: walking through them must not take longer than the scenario.
+const MAX_STEPS: u128 = 100_000_000;
 
 /// What is wrong, and where.
 pub(super) struct Fault {
@@ -122,7 +124,7 @@ fn check_path(index: usize, path: &PathSpec, scenario: &Scenario) -> Check {
         return refuse("name", format!("there are two paths called `{}`", path.name));
     }
     check_name(&path.name)?;
-    check_links(|direction| path.link(direction))?;
+    check_links(|direction| path.link(direction), scenario.duration)?;
     check_windows("dead", &path.dead, scenario.duration)?;
     check_windows("absent", &path.absent, scenario.duration)?;
     if path.radio.as_ref().is_some_and(|radio| !(1..=64).contains(&radio.len())) {
@@ -147,7 +149,7 @@ fn check_hop(index: usize, hop: &HopSpec, scenario: &Scenario) -> Check {
         return refuse("name", format!("another path or hop is called `{name}`"));
     }
     check_name(name)?;
-    check_links(|direction| hop.link(direction))?;
+    check_links(|direction| hop.link(direction), scenario.duration)?;
     check_windows("dead", &hop.dead, scenario.duration)?;
     if !scenario.paths.iter().any(|path| path.via.contains(name)) {
         return refuse(
@@ -158,10 +160,15 @@ fn check_hop(index: usize, hop: &HopSpec, scenario: &Scenario) -> Check {
     Ok(())
 }
 
-fn check_links<'a>(link: impl Fn(Direction) -> &'a super::LinkSpec) -> Check {
+fn check_links<'a>(link: impl Fn(Direction) -> &'a super::LinkSpec, duration: Duration) -> Check {
     for (direction, prefix) in [(Direction::Down, "down"), (Direction::Up, "up")] {
         link::check_link(link(direction))
             .map_err(|(field, problem)| (format!("{prefix}.{field}"), problem))?;
+        let steps = duration.as_nanos() / link(direction).rate.mean_span().as_nanos().max(1);
+        if steps > MAX_STEPS {
+            let problem = format!("changes {steps} times in {duration:?}; at most {MAX_STEPS} are allowed");
+            return refuse(&format!("{prefix}.rate"), problem);
+        }
     }
     Ok(())
 }

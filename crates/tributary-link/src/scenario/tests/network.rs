@@ -271,6 +271,10 @@ fn impossible_networks_are_refused_with_file_line_and_field() {
     refused("limit = \"300 kB\"", "limit = \"3 B\"", 26, &["codel.limit", "1500"]);
     refused("\"4 s\", \"50 %\"", "\"3 s\", \"50 %\"", 14, &["absent", "begin after"]);
     refused("\"20 s\"", "\"200 h\"", 3, &["duration", "week"]);
+    let hasty = "name = 'x'\nduration = '1 h'\n[[path]]\nname = 'a'\n\
+                 down.rate = { gaussian = { mean = '1 Mbit/s', deviation = '1 bit/s', every = '10 us' } }";
+    let error = Scenario::parse(hasty, "x.toml").unwrap_err().to_string();
+    assert!(error.starts_with("x.toml:5: path[0].down.rate: changes 360000000 times"), "{error}");
 }
 
 #[test]
