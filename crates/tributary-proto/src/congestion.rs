@@ -37,19 +37,28 @@ pub struct Setup {
     /// Seed of the controllers that draw (BBR's first phase): flows that start together are not to
     /// probe together.
     pub seed: u64,
+    /// Whether the window decays while the subflow is idle (RFC 2861, Linux's
+    /// `tcp_slow_start_after_idle`).
+    pub idle_restart: bool,
 }
 
 impl Setup {
-    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0.
+    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0, decaying when idle.
     #[must_use]
     pub fn new(mss: u64) -> Self {
-        Self { mss, initial_window: mss.saturating_mul(10), seed: 0 }
+        Self { mss, initial_window: mss.saturating_mul(10), seed: 0, idle_restart: true }
     }
 
     /// The same with another seed.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// The same with a window that stays when the subflow is idle, for a transport that sees to it itself.
+    #[must_use]
+    pub fn without_idle_restart(self) -> Self {
+        Self { idle_restart: false, ..self }
     }
 }
 
@@ -89,7 +98,8 @@ pub struct Ack {
     pub rate: Option<RateSample>,
     /// The window, not the application or the receiver, limited the sender (RFC 9438 §5.8).
     pub cwnd_limited: bool,
-    /// A loss is being recovered from: window growth rests (RFC 5681 §3.2).
+    /// A loss is being recovered from: window growth rests (RFC 5681 §3.2). Not so after a timeout, when
+    /// slow start goes on: set then only for a controller that owns its recovery.
     pub in_recovery: bool,
     /// The first acknowledgement of data sent after the last round ended: a round trip has passed.
     pub round_ended: bool,
@@ -198,7 +208,6 @@ pub trait CongestionController: Debug + Send {
     fn on_ack(&mut self, ack: &Ack, siblings: Siblings<'_>);
 
     /// A loss: [`LossKind::Fast`] once for each recovery episode, [`LossKind::Timeout`] each time.
-    /// After a timeout the window grows with what arrives, also while [`Ack::in_recovery`] is set.
     fn on_loss(&mut self, loss: &Loss, siblings: Siblings<'_>);
 
     /// The recovery episode is over, whichever kind of loss began it.

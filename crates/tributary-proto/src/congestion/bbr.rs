@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use tributary_types::{Bitrate, Instant, Rng};
 
-use super::cwnd::{MAX_WINDOW, segment_size};
+use super::cwnd::{MAX_WINDOW, nanos, seconds, segment_size};
 use super::{Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Siblings};
 use aggregation::{Aggregation, Limits};
 use bandwidth::{Bandwidth, Update};
@@ -47,6 +47,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub(super) struct Bbr {
     mss: u64,
+    pairs_per_byte: f64,
     initial_window: u64,
     rng: Rng,
     mode: Mode,
@@ -81,6 +82,7 @@ impl Bbr {
         let initial_window = setup.initial_window.clamp(mss, MAX_WINDOW);
         Self {
             mss,
+            pairs_per_byte: 0.5 / mss as f64,
             initial_window,
             rng: Rng::new(setup.seed),
             mode: Mode::Startup,
@@ -135,7 +137,7 @@ impl Bbr {
         } else if bits < 24e6 {
             2 * self.mss
         } else {
-            ((self.pacing / 1e3) as u64).min(64 << 10).max(2 * self.mss)
+            ((self.pacing * 1e-3) as u64).min(64 << 10).max(2 * self.mss)
         }
     }
 
@@ -143,13 +145,13 @@ impl Bbr {
     /// (draft §4.2.3.2), in whole pairs of segments.
     fn in_flight_target(&self, gain: f64) -> u64 {
         let product = match self.min_rtt {
-            Some((rtt, _)) => gain * self.bandwidth.max() * rtt.as_secs_f64(),
+            Some((rtt, _)) => gain * self.bandwidth.max() * seconds(nanos(rtt)),
             None => self.initial_window as f64,
         };
-        let bytes = (product as u64).min(MAX_WINDOW) + 3 * self.send_quantum();
-        let pairs = bytes.div_ceil(2 * self.mss);
+        let bytes = product.min(MAX_WINDOW as f64) + (3 * self.send_quantum()) as f64;
+        let pairs = bytes * self.pairs_per_byte;
         let probing = self.mode == Mode::ProbeBandwidth && self.phase == 0;
-        (pairs + u64::from(probing)) * 2 * self.mss
+        (round_up(pairs) + u64::from(probing)) * 2 * self.mss
     }
 
     fn aggregate(&mut self, ack: &Ack, update: Update) {
@@ -306,6 +308,12 @@ impl Bbr {
             self.bound_window();
         }
     }
+}
+
+/// The next whole number; a quarter of a millionth over one is rounding.
+fn round_up(value: f64) -> u64 {
+    let whole = value as u64;
+    whole + u64::from(value - whole as f64 > 2.5e-7)
 }
 
 impl CongestionController for Bbr {

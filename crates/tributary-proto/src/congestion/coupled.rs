@@ -8,7 +8,7 @@ use core::fmt::Debug;
 
 use tributary_types::Instant;
 
-use super::cwnd::Cwnd;
+use super::cwnd::{Cwnd, nanos, seconds};
 use super::{Ack, CongestionController, Loss, Setup, SiblingView, Siblings};
 
 /// One subflow as a rule sees it.
@@ -29,7 +29,7 @@ impl Path {
         (view.window > 0 && view.mss > 0 && !view.srtt.is_zero()).then(|| Self {
             window: view.window as f64 / view.mss as f64,
             mss: view.mss as f64,
-            rtt: view.srtt.as_secs_f64(),
+            rtt: seconds(nanos(view.srtt)),
             transit: view.since_loss.max(view.between_losses) as f64,
         })
     }
@@ -130,9 +130,11 @@ impl<R: Rule> CongestionController for Coupled<R> {
         let rest = self.cwnd.slow_start(ack.bytes).min(self.cwnd.window());
         if rest > 0 {
             let view = self.cwnd.view();
-            let reno = 1.0 / self.cwnd.segments();
-            let increase = Paths::new(siblings, &view).map_or(reno, |paths| R::increase(&paths));
-            self.cwnd.grow(if increase.is_finite() { increase } else { reno } * rest as f64);
+            let increase = Paths::new(siblings, &view)
+                .map(|paths| R::increase(&paths))
+                .filter(|increase| increase.is_finite())
+                .unwrap_or_else(|| 1.0 / self.cwnd.segments());
+            self.cwnd.grow(increase * rest as f64);
         }
     }
 

@@ -31,7 +31,8 @@ struct Episode {
 pub(super) struct Cwnd {
     mss: u64,
     segments_per_byte: f64,
-    restart_window: u64,
+    /// What is left after idle time; `None` when the window stays.
+    restart_window: Option<u64>,
     window: u64,
     threshold: u64,
     /// Part of a byte earned or given up and not yet in the window: within (−1, 1).
@@ -55,7 +56,7 @@ impl Cwnd {
         Self {
             mss,
             segments_per_byte: 1.0 / mss as f64,
-            restart_window: initial,
+            restart_window: setup.idle_restart.then_some(initial),
             window: initial,
             threshold: u64::MAX,
             fraction: 0.0,
@@ -118,7 +119,6 @@ impl Cwnd {
         }
         (self.srtt, self.base_rtt) = (ack.srtt, ack.min_rtt);
         self.since_loss = self.since_loss.saturating_add(ack.bytes);
-        let timed_out = self.episode.is_some_and(|episode| episode.kind == LossKind::Timeout);
         if ack.bytes > 0 {
             if let Some(episode) = &mut self.episode {
                 episode.progressed = true;
@@ -127,7 +127,7 @@ impl Cwnd {
                 self.episode = None;
             }
         }
-        ack.cwnd_limited && ack.bytes > 0 && (!ack.in_recovery || timed_out)
+        ack.cwnd_limited && ack.bytes > 0 && !ack.in_recovery
     }
 
     /// Slow start with `bytes` acknowledged; what is left over belongs to congestion avoidance.
@@ -220,10 +220,8 @@ impl Cwnd {
             _ => return false,
         };
         let rto = self.retransmission_timeout();
-        if idle <= rto {
-            return false;
-        }
-        let floor = self.restart_window.min(self.window);
+        let Some(restart) = self.restart_window.filter(|_| idle > rto) else { return false };
+        let floor = restart.min(self.window);
         self.remember();
         let halvings = (idle / rto).min(63) as u32;
         self.set((self.window >> halvings).max(floor));

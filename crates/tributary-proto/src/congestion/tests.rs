@@ -4,6 +4,7 @@
 mod bottleneck;
 mod fluid;
 mod operations;
+mod response;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 
 use tributary_types::Instant;
 
-use super::super::cwnd::nanos;
+use super::super::cwnd::seconds;
 
 /// Rounds that each of the two windows of the maximum lasts.
 const WINDOW: u32 = 5;
@@ -39,7 +39,7 @@ impl Aggregation {
 
     /// `bytes` acknowledged, with `bandwidth` bytes a second and `window` bytes of window.
     pub fn on_ack(&mut self, now: Instant, bytes: u64, bandwidth: f64, limits: Limits) {
-        let mut expected = bandwidth * nanos(now.saturating_since(self.since)) as f64 / 1e9;
+        let mut expected = bandwidth * seconds(now.as_nanos().saturating_sub(self.since.as_nanos()));
         let reset = RESET.saturating_mul(limits.mss);
         if self.acknowledged as f64 <= expected || self.acknowledged.saturating_add(bytes) >= reset {
             self.restart(now);

@@ -42,10 +42,9 @@ fn slow_start_stops_at_the_threshold_and_hands_the_rest_on() {
 }
 
 #[test]
-fn a_window_rests_in_fast_recovery_and_grows_after_a_timeout() {
-    let recovering = Ack { in_recovery: true, ..ack(MSS) };
-    assert!(!reduced(LossKind::Fast).acknowledge(&recovering));
-    assert!(reduced(LossKind::Timeout).acknowledge(&recovering));
+fn a_window_rests_in_recovery_and_while_the_application_limits() {
+    assert!(Cwnd::new(Setup::new(MSS)).acknowledge(&ack(MSS)));
+    assert!(!reduced(LossKind::Fast).acknowledge(&Ack { in_recovery: true, ..ack(MSS) }));
     assert!(!Cwnd::new(Setup::new(MSS)).acknowledge(&Ack { cwnd_limited: false, ..ack(MSS) }));
 }
 
@@ -119,13 +118,14 @@ fn fractions_of_a_byte_add_up() {
 #[test]
 fn an_idle_window_halves_for_each_retransmission_timeout_down_to_the_first_window() {
     let at = Instant::from_millis;
-    let busy = || {
-        let mut cwnd = Cwnd::new(Setup::new(MSS));
+    let grown = |setup| {
+        let mut cwnd = Cwnd::new(setup);
         cwnd.acknowledge(&ack(70_000));
         cwnd.slow_start(70_000);
         cwnd.sent(at(0), MSS, 5 * MSS);
         cwnd
     };
+    let busy = || grown(Setup::new(MSS));
     // srtt 10 ms and a deviation of 5 ms: 10 + max(200, 20) = 210 ms.
     let mut cwnd = busy();
     assert!(!cwnd.sent(at(210), MSS, MSS));
@@ -139,4 +139,7 @@ fn an_idle_window_halves_for_each_retransmission_timeout_down_to_the_first_windo
     assert_eq!((cwnd.window(), cwnd.threshold()), (10_000, 80_000));
     let mut cwnd = busy();
     assert!(!cwnd.sent(at(5000), MSS, 2 * MSS), "something was in flight");
+    let mut cwnd = grown(Setup::new(MSS).without_idle_restart());
+    assert!(!cwnd.sent(at(5000), MSS, MSS));
+    assert_eq!(cwnd.window(), 80_000);
 }

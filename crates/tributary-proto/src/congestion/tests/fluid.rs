@@ -14,6 +14,7 @@ fn share_against_reno(name: &str) -> f64 {
         total[0] += rates[0] + rates[1];
         total[1] += rates[2];
     }
+    println!("{name:<5} two subflows, {:.2} times a Reno flow beside them", total[0] / total[1]);
     total[0] / total[1]
 }
 
@@ -63,7 +64,9 @@ fn balia_takes_about_what_one_reno_flow_does() {
 fn olia_leaves_the_congested_path_further_than_lia_and_lia_further_than_reno() {
     let part = |name| {
         let (open, congested) = split(name);
-        congested / (open + congested)
+        let part = congested / (open + congested);
+        println!("{name:<5} {:.1} % over the path with eight others", 100.0 * part);
+        part
     };
     let (reno, lia, olia) = (part("reno"), part("lia"), part("olia"));
     assert!(olia < 0.8 * lia && lia < 0.8 * reno, "{olia:.3} {lia:.3} {reno:.3}");
@@ -75,6 +78,8 @@ fn wvegas_keeps_the_queue_short_and_most_of_the_path_busy() {
     let mut world = World::new(vec![Bottleneck::new(5000.0, 300_000.0)], 1);
     world.connect("wvegas", &[0, 0], 40.0);
     let total: f64 = world.rates(60).iter().sum();
+    let most = world.largest_queue(0);
+    println!("wvegas {:.1} % of the rate, at most {most:.0} bytes waiting", total / 50.0);
     assert!(total > 0.8 * 5000.0, "{total:.0}");
-    assert!(world.largest_queue(0) < 20_000.0, "{} bytes waited", world.largest_queue(0));
+    assert!(most < 20_000.0, "{most} bytes waited");
 }
