@@ -10,6 +10,7 @@ mod event_queue;
 mod host;
 mod network;
 mod packet;
+mod quic;
 mod tcp;
 mod transport;
 pub mod workload;
@@ -19,6 +20,10 @@ pub use event_log::{EventLog, LogRecord, LogSink, What};
 pub use host::{Host, Outbox};
 pub use network::{LinkId, RouteId};
 pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};
+pub use quic::{
+    MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
+    quic_controllers,
+};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
 pub use transport::{
     Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport,

@@ -1,0 +1,42 @@
+//! Virtual time as the QUIC crates want it: `std::time::Instant`s at fixed distances from one base.
+//!
+//! They compare and subtract instants but never ask for the time. The base is the only clock reading
+//! of the simulator: there is no other way to make an `Instant`. Nothing depends on its value.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant as Opaque};
+
+use tributary_types::Instant;
+
+/// A day ahead of the reading, so that `instant - duration` inside the crates stays representable on
+/// machines that count from their start.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the opaque base of virtual time; only distances to it are used"
+)]
+static BASE: LazyLock<Opaque> = LazyLock::new(|| Opaque::now() + Duration::from_secs(86_400));
+
+/// The moment `at` of virtual time.
+pub(super) fn opaque(at: Instant) -> Opaque {
+    *BASE + Duration::from_nanos(at.as_nanos())
+}
+
+/// Back again; moments before the origin become the origin.
+pub(super) fn virtual_time(at: Opaque) -> Instant {
+    let since = at.saturating_duration_since(*BASE);
+    Instant::ZERO + since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back_without_loss() {
+        for nanos in [0, 1, 999_999_999, 1_000_000_001, 86_400_000_000_123] {
+            let at = Instant::from_nanos(nanos);
+            assert_eq!(virtual_time(opaque(at)), at);
+        }
+        assert_eq!(opaque(Instant::from_nanos(5)) - opaque(Instant::from_nanos(2)), Duration::from_nanos(3));
+    }
+}

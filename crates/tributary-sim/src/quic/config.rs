@@ -1,0 +1,129 @@
+//! What a simulated QUIC connection is told. Not the QUIC crates' own configuration: that is made
+//! from it, with everything the operating system would choose chosen by the seed.
+
+use core::time::Duration;
+
+use thiserror::Error;
+
+use super::control::{OWN_CUBIC, quic_controllers};
+use super::crypto::Protection;
+use crate::network::RouteId;
+
+/// Bytes of IPv4 and UDP headers.
+pub(super) const HEADERS: u32 = 28;
+
+/// Least UDP payload of a QUIC path (RFC 9000 §14).
+const LEAST_DATAGRAM: u16 = 1200;
+
+/// Most windows may be: QUIC's integers have 62 bits (RFC 9000 §16).
+const MOST_WINDOW: u64 = (1 << 62) - 1;
+
+/// A path of the scenario, as one end sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuicPath {
+    /// Its index in the scenario.
+    pub path: u8,
+    /// The route that this end sends on.
+    pub out: RouteId,
+    /// The route that this end receives from.
+    pub back: RouteId,
+}
+
+/// A connection's settings; both ends get the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuicConfig {
+    /// Congestion controller: one of [`quic_controllers`]. Default `quic-cubic`, the QUIC crates' own.
+    pub controller: String,
+    /// What protects the packets. Default [`Protection::Null`].
+    pub protection: Protection,
+    /// Seed of identifiers, packet-number gaps and TLS. Default 1.
+    pub seed: u64,
+    /// UDP payload bytes of a full datagram, 1200 to 65527. Default 1472: a packet of 1500. There is
+    /// no discovery: every path carries this much.
+    pub datagram: u16,
+    /// Bytes the peer may send ahead of reading, over all streams. Default 6 MiB, as for TCP.
+    pub receive_window: u64,
+    /// Bytes the peer may send ahead of reading on one stream. Default 6 MiB.
+    pub stream_receive_window: u64,
+    /// Bytes written and not yet acknowledged, over all streams. Default 10 MiB.
+    pub send_window: u64,
+    /// Streams that each end may have opened and not finished. Default 1000.
+    pub streams: u32,
+    /// Silence after which the connection is over; `None`, the default, for never: the simulator's
+    /// other transports keep idle connections too.
+    pub idle_timeout: Option<Duration>,
+    /// Silence after which a path of a multipath connection is given up, what it holds goes to the
+    /// others and a fresh path is tried in its place; at least three PTOs. Default 1 s. (noq-proto's
+    /// own default is never: a dead path would then hold its packets for ever.)
+    pub path_idle_timeout: Duration,
+    /// Idle paths of a multipath connection say something this often. Default 300 ms.
+    pub path_keep_alive: Duration,
+}
+
+impl Default for QuicConfig {
+    fn default() -> Self {
+        Self {
+            controller: OWN_CUBIC.to_owned(),
+            protection: Protection::default(),
+            seed: 1,
+            datagram: 1472,
+            receive_window: 6 << 20,
+            stream_receive_window: 6 << 20,
+            send_window: 10 << 20,
+            streams: 1000,
+            idle_timeout: None,
+            path_idle_timeout: Duration::from_secs(1),
+            path_keep_alive: Duration::from_millis(300),
+        }
+    }
+}
+
+/// Why a connection cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum QuicError {
+    /// No such controller.
+    #[error("unknown QUIC congestion controller `{name}`; known: {}", quic_controllers().join(", "))]
+    UnknownController {
+        /// What was asked for.
+        name: String,
+    },
+    /// A size out of bounds.
+    #[error("`{field}` is {value}, but must be between {least} and {most}")]
+    OutOfBounds {
+        /// The field of [`QuicConfig`].
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least allowed.
+        least: u64,
+        /// The most allowed.
+        most: u64,
+    },
+}
+
+impl QuicConfig {
+    /// Checks what does not depend on the QUIC crate.
+    pub(super) fn check(&self, paths: usize) -> Result<(), QuicError> {
+        let bounds = [
+            ("datagram", u64::from(self.datagram), u64::from(LEAST_DATAGRAM), 65_527),
+            ("receive_window", self.receive_window, 1, MOST_WINDOW),
+            ("stream_receive_window", self.stream_receive_window, 1, MOST_WINDOW),
+            ("send_window", self.send_window, 1, MOST_WINDOW),
+            ("streams", u64::from(self.streams), 1, 100_000),
+            ("idle_timeout", self.idle_timeout.map_or(1, millis), 1, MOST_WINDOW),
+            ("path_idle_timeout", millis(self.path_idle_timeout), 1, MOST_WINDOW),
+            ("path_keep_alive", millis(self.path_keep_alive), 1, MOST_WINDOW),
+            ("paths", paths as u64, 1, 255),
+        ];
+        for (field, value, least, most) in bounds {
+            if !(least..=most).contains(&value) {
+                return Err(QuicError::OutOfBounds { field, value, least, most });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,130 @@
+//! Connections over simulated links: loss, blackouts, dead paths, priorities, and the same seed twice.
+
+mod apps;
+mod multipath;
+mod single;
+
+use core::time::Duration;
+
+use tributary_link::{LinkConfig, LinkSpec, LossSpec};
+use tributary_types::{Bitrate, Instant};
+
+use self::apps::{Sink, Source, Write};
+use super::*;
+use crate::network::{LinkId, RouteId};
+use crate::transport::{Endpoint, Transport};
+use crate::world::{HostId, World};
+
+/// A path: rate both ways, delay each way, loss on the way to the client, dead times in ms.
+#[derive(Clone, Copy)]
+struct Way {
+    mbps: u64,
+    delay: u64,
+    loss: f64,
+    dead: Option<(u64, u64)>,
+}
+
+const fn way(mbps: u64, delay: u64) -> Way {
+    Way { mbps, delay, loss: 0.0, dead: None }
+}
+
+fn link(way: Way, loss: f64, seed: u64) -> LinkConfig {
+    let mut spec = LinkSpec::constant(Bitrate::from_mbps(way.mbps));
+    if loss > 0.0 {
+        spec.loss = LossSpec::Bernoulli(loss);
+    }
+    let mut config = LinkConfig::new(spec, seed);
+    config.extra_delay = Duration::from_millis(way.delay);
+    config.dead.extend(way.dead.map(|(from, to)| (Instant::from_millis(from), Instant::from_millis(to))));
+    config
+}
+
+/// A server that sends to a client.
+struct Rig {
+    world: World,
+    client: HostId,
+    server: HostId,
+    /// To the client, by path.
+    links: Vec<LinkId>,
+}
+
+impl Rig {
+    /// One path by quinn-proto.
+    fn single(config: &QuicConfig, way: Way, writes: &[Write]) -> Self {
+        let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
+            let made = if is_client { QuicTransport::client } else { QuicTransport::server };
+            Box::new(made(config, paths[0]).unwrap())
+        };
+        Self::build(config, &[way], writes, make)
+    }
+
+    /// All paths by noq-proto.
+    fn multi(config: &QuicConfig, ways: &[Way], writes: &[Write]) -> Self {
+        let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
+            let made =
+                if is_client { MultipathQuicTransport::client } else { MultipathQuicTransport::server };
+            Box::new(made(config, paths).unwrap())
+        };
+        Self::build(config, ways, writes, make)
+    }
+
+    fn build(
+        config: &QuicConfig,
+        ways: &[Way],
+        writes: &[Write],
+        make: impl Fn(&QuicConfig, &[QuicPath], bool) -> Box<dyn Transport>,
+    ) -> Self {
+        let mut world = World::new(20_000_000);
+        let (client, server) = (world.reserve_host(), world.reserve_host());
+        let mut links = Vec::new();
+        let routes: Vec<(RouteId, RouteId)> = ways
+            .iter()
+            .enumerate()
+            .map(|(index, way)| {
+                let down = world.add_link(link(*way, way.loss, config.seed + index as u64));
+                let up = world.add_link(link(*way, 0.0, config.seed + index as u64));
+                links.push(down);
+                (world.add_route(&[up], server), world.add_route(&[down], client))
+            })
+            .collect();
+        let paths = |is_client: bool| -> Vec<QuicPath> {
+            let path = |(index, (up, down)): (usize, &(RouteId, RouteId))| {
+                let (out, back) = if is_client { (*up, *down) } else { (*down, *up) };
+                QuicPath { path: index as u8, out, back }
+            };
+            routes.iter().enumerate().map(path).collect()
+        };
+        let client_end = make(config, &paths(true), true);
+        let server_end = make(config, &paths(false), false);
+        world.place_host(server, Box::new(Endpoint::new(server_end, Box::new(Source::new(writes)))));
+        world.place_host(client, Box::new(Endpoint::new(client_end, Box::new(Sink::default()))));
+        Self { world, client, server, links }
+    }
+
+    fn run(&mut self, millis: u64) -> &mut Self {
+        self.world.run_until(Instant::from_millis(millis)).unwrap();
+        self
+    }
+
+    fn sink(&self) -> &Sink {
+        self.world.host::<Endpoint>(self.client).unwrap().application().unwrap()
+    }
+
+    fn sender(&self) -> &dyn Transport {
+        self.world.host::<Endpoint>(self.server).unwrap().transport()
+    }
+
+    /// Megabits per second that the client has read in `millis`.
+    fn goodput(&self, millis: u64) -> f64 {
+        self.sink().total as f64 * 8.0 / 1e3 / millis as f64
+    }
+}
+
+/// One stream of so many bytes.
+fn bulk(bytes: u64) -> [Write; 1] {
+    [Write { priority: 0, bytes }]
+}
+
+fn config(controller: &str) -> QuicConfig {
+    QuicConfig { controller: controller.to_owned(), ..QuicConfig::default() }
+}
