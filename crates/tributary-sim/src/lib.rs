@@ -8,6 +8,8 @@
 mod event_log;
 mod event_queue;
 mod host;
+mod mptcp;
+mod multipath;
 mod network;
 mod packet;
 mod quic;
@@ -18,12 +20,15 @@ mod world;
 
 pub use event_log::{EventLog, LogRecord, LogSink, What};
 pub use host::{Host, Outbox};
+pub use mptcp::{MptcpConfig, MptcpTransport};
+pub use multipath::{MOST_SUBFLOW_PATHS, MultipathError, SubflowPath};
 pub use network::{LinkId, RouteId};
 pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};
 pub use quic::{
     MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
     quic_controllers,
 };
+pub use session::{SessionConfig, SessionTransport};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
 pub use transport::{
     Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport,

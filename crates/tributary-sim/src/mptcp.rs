@@ -1,0 +1,525 @@
+//! Multipath TCP at connection level over simulated TCP subflows (RFC 8684).
+//!
+//! One data sequence space and one receive buffer for all subflows, mappings, data acknowledgements,
+//! reinjection, joins and paths that go and come. The schedulers are `tributary-proto`'s, by name. With
+//! `linux-default` the rules around it are the kernel's, with any other those of multipath-tcp.org. Not
+//! here: the options' bytes, keys, fallback to plain TCP, backup subflows. Model: `docs/models/mptcp.md`.
+
+mod mapping;
+mod receive;
+mod retransmit;
+mod send;
+mod subflow;
+
+use core::time::Duration;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use tributary_proto::Side;
+use tributary_proto::congestion::{SiblingView, Siblings};
+use tributary_proto::scheduler::{self, NumberedStream, Scheduler, SchedulerEvent, SubflowView};
+use tributary_types::{Instant, Rng};
+
+use crate::host::Outbox;
+use crate::multipath::{self, MultipathError, SubflowPath, Way};
+use crate::packet::{Body, Packet, Segment};
+use crate::tcp::{TcpConfig, TcpSocket};
+use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
+use mapping::Mappings;
+use receive::Receive;
+use subflow::Subflow;
+
+/// The only stream.
+const STREAM: StreamKey = 0;
+/// A refused writer is woken when this much fits.
+const WAKE_ROOM: u64 = 64 * 1024;
+/// The kernel's scheduler, which brings the kernel's rules.
+const KERNEL: &str = "linux-default";
+
+/// Settings of both ends.
+#[derive(Clone, Debug)]
+pub struct MptcpConfig {
+    /// Name of the scheduler.
+    pub scheduler: String,
+    /// TCP of every subflow. `receive_buffer`, `initial_receive_window`, `auto_tune` and `send_buffer` are
+    /// those of the whole connection.
+    pub tcp: TcpConfig,
+    /// Name of the congestion control of every subflow, at both ends.
+    pub congestion: String,
+    /// For schedulers that draw.
+    pub seed: u64,
+}
+
+impl Default for MptcpConfig {
+    fn default() -> Self {
+        Self {
+            scheduler: KERNEL.to_owned(),
+            tcp: TcpConfig::default(),
+            congestion: "cubic".to_owned(),
+            seed: 1,
+        }
+    }
+}
+
+/// What both ends hold: pipes of dialled subflows until the SYN takes them, and where streams end.
+#[derive(Debug, Default)]
+struct Shared {
+    dialled: RefCell<BTreeMap<u32, [Mappings; 2]>>,
+    /// Bytes in all that client and server send, once they have finished: the place of their DATA_FIN.
+    ends: [Cell<Option<u64>>; 2],
+}
+
+/// One end of an MPTCP connection.
+#[derive(Debug)]
+pub struct MptcpTransport {
+    side: Side,
+    config: Rc<MptcpConfig>,
+    ways: Vec<Way>,
+    /// Which paths are there.
+    present: Vec<bool>,
+    shared: Rc<Shared>,
+    next_incarnation: u32,
+    started: bool,
+    connected: bool,
+    closed: bool,
+    subflows: Vec<Subflow>,
+    scheduler: Box<dyn Scheduler>,
+    stream: NumberedStream,
+    /// Bytes written, and whether the end was asked for, and numbered as one more byte.
+    written: u64,
+    fin_wanted: bool,
+    fin_written: bool,
+    blocked: bool,
+    /// First byte not acknowledged at the connection level, and first that may not be sent.
+    acknowledged: u64,
+    edge: u64,
+    receive: Receive,
+    /// First byte that the peer knows it may not send.
+    told_edge: u64,
+    join_at: Option<Instant>,
+    /// When the scheduler wants to be asked again.
+    ask_at: Option<Instant>,
+    retransmit_at: Option<Instant>,
+    probe_at: Option<Instant>,
+    notices: VecDeque<Notice>,
+    /// Something happened that sending may follow from.
+    dirty: bool,
+    wake: Instant,
+    /// Reused.
+    siblings: Vec<SiblingView>,
+    views: Vec<SubflowView>,
+    counters: Counters,
+    srtt_sum: Duration,
+    srtt_count: u32,
+}
+
+impl MptcpTransport {
+    /// A client and a server with these paths between them. The client connects the first path, and joins
+    /// the others a round trip after that is up.
+    ///
+    /// # Errors
+    /// [`MultipathError`] names what is unknown or out of range.
+    pub fn pair(config: &MptcpConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
+        if !scheduler::names().contains(&config.scheduler.as_str()) {
+            return Err(MultipathError::UnknownScheduler { name: config.scheduler.clone() });
+        }
+        let [up, down] = multipath::ways(&config.congestion, paths)?;
+        let shared = Rc::new(Shared::default());
+        let client = Self::new(Side::Client, config, up, shared.clone());
+        Ok((client, Self::new(Side::Server, config, down, shared)))
+    }
+
+    fn new(side: Side, config: &MptcpConfig, ways: Vec<Way>, shared: Rc<Shared>) -> Self {
+        let tcp = &config.tcp;
+        let rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
+        let first = if tcp.auto_tune { tcp.initial_receive_window } else { tcp.receive_buffer };
+        Self {
+            side,
+            present: vec![true; ways.len()],
+            ways,
+            shared,
+            next_incarnation: 0,
+            started: false,
+            connected: false,
+            closed: false,
+            subflows: Vec::new(),
+            scheduler: scheduler::create(&config.scheduler, rng).expect("the name was checked by the caller"),
+            stream: NumberedStream::new(tcp.send_buffer as usize),
+            written: 0,
+            fin_wanted: false,
+            fin_written: false,
+            blocked: false,
+            acknowledged: 0,
+            edge: 0,
+            receive: Receive::new(first, tcp.receive_buffer, tcp.mss),
+            told_edge: 0,
+            join_at: None,
+            ask_at: None,
+            retransmit_at: None,
+            probe_at: None,
+            notices: VecDeque::new(),
+            dirty: false,
+            wake: Instant::ZERO,
+            siblings: Vec::new(),
+            views: Vec::new(),
+            counters: Counters::default(),
+            srtt_sum: Duration::ZERO,
+            srtt_count: 0,
+            config: Rc::new(config.clone()),
+        }
+    }
+
+    /// Subflows that are up.
+    #[must_use]
+    pub fn subflows(&self) -> usize {
+        self.subflows.iter().filter(|s| s.established).count()
+    }
+
+    /// Whether the kernel's rules hold rather than those of multipath-tcp.org.
+    fn is_kernel(&self) -> bool {
+        self.config.scheduler == KERNEL
+    }
+
+    // ---- subflows
+
+    fn socket(&self, number: u32) -> TcpSocket {
+        // A subflow is bounded by the connection's buffers, not by ones of its own.
+        let tcp = TcpConfig { send_buffer: u64::MAX / 4, auto_tune: false, ..self.config.tcp.clone() };
+        let tcp_window = tcp.receive_buffer;
+        let controller =
+            multipath::controller(&self.config.congestion, &tcp, self.config.seed ^ u64::from(number));
+        let mut socket = match self.side {
+            Side::Client => TcpSocket::connect(tcp, controller, number),
+            Side::Server => TcpSocket::listen(tcp, controller, number),
+        };
+        // It takes whatever comes; what may come is said for the connection, in `send`.
+        socket.set_window_override(Some(tcp_window));
+        socket
+    }
+
+    /// Client: connects a way.
+    fn dial(&mut self, at: usize) {
+        let number = multipath::connection_number(self.next_incarnation, at);
+        self.next_incarnation += 1;
+        let [up, down] = <[Mappings; 2]>::default();
+        self.shared.dialled.borrow_mut().insert(number, [up.clone(), down.clone()]);
+        let way = (at, self.ways[at].route);
+        self.subflows.push(Subflow::new(number, way, self.socket(number), [down, up]));
+    }
+
+    /// Client: connects every path that is there and has no subflow; only one while none is up.
+    fn dial_missing(&mut self) {
+        for at in 0..self.ways.len() {
+            if !self.connected && !self.subflows.is_empty() {
+                return;
+            }
+            if self.present[at] && self.subflows.iter().all(|s| s.way != at) {
+                self.dial(at);
+            }
+        }
+    }
+
+    /// Server: a segment of no known subflow. A SYN begins one; its index.
+    fn accept(&mut self, segment: &Segment) -> Option<usize> {
+        if self.side == Side::Client || !segment.is_syn || segment.is_ack || self.closed {
+            return None;
+        }
+        let [up, down] = self.shared.dialled.borrow_mut().remove(&segment.connection)?;
+        let (_, at) = multipath::incarnation_and_way(segment.connection);
+        let way = (at, self.ways.get(at)?.route);
+        let socket = self.socket(segment.connection);
+        self.subflows.push(Subflow::new(segment.connection, way, socket, [up, down]));
+        Some(self.subflows.len() - 1)
+    }
+
+    /// A subflow is gone; what it carried goes out again on others.
+    fn lose(&mut self, now: Instant, at: usize, out: &mut Outbox) {
+        let mut subflow = self.subflows.remove(at);
+        subflow.socket.abort();
+        while let Some(segment) = subflow.socket.poll_transmit(now) {
+            out.send(Packet::segment(subflow.route, segment));
+        }
+        let info = subflow.socket.info();
+        self.counters.retransmitted += info.retransmitted;
+        self.counters.timeouts += info.timeouts;
+        if self.side == Side::Client {
+            self.shared.dialled.borrow_mut().remove(&subflow.number);
+        }
+        self.scheduler.on_event(now, SchedulerEvent::SubflowDown(subflow.id));
+        let lost: Vec<_> = subflow.outstanding().collect();
+        for seq in lost {
+            self.stream.lose(seq, subflow.id);
+        }
+        self.dirty = true;
+    }
+
+    /// Lets a subflow send. Its segments carry the connection's window and data acknowledgement.
+    fn send(&mut self, now: Instant, at: usize, out: &mut Outbox) {
+        let subflow = &mut self.subflows[at];
+        while let Some(mut segment) = subflow.socket.poll_transmit(now) {
+            segment.data_ack = self.receive.next();
+            segment.window = self.receive.window();
+            self.told_edge = segment.data_ack + segment.window;
+            out.send(Packet::segment(subflow.route, segment));
+        }
+    }
+
+    fn see_siblings(&mut self) {
+        self.siblings.clear();
+        self.siblings.extend(self.subflows.iter().map(|s| s.socket.controller_view()));
+    }
+
+    // ---- from the network
+
+    fn handle_segment(&mut self, now: Instant, segment: &Segment, out: &mut Outbox) {
+        let known = self.subflows.iter().position(|s| s.number == segment.connection);
+        let Some(at) = known.or_else(|| self.accept(segment)) else {
+            let (_, way) = multipath::incarnation_and_way(segment.connection);
+            if let (Some(way), Some(reset)) = (self.ways.get(way), multipath::refusal(segment)) {
+                out.send(Packet::segment(way.route, reset));
+            }
+            return;
+        };
+        self.see_siblings();
+        let siblings = Siblings::new(&self.siblings, at);
+        let receive = &mut self.receive;
+        let mut moved = false;
+        self.subflows[at]
+            .handle_segment(now, segment, siblings, |from, to| moved |= receive.insert(from, to));
+        if moved {
+            self.notices.push_back(Notice::Readable(STREAM));
+        }
+        if segment.is_ack {
+            self.acknowledge(segment);
+            if self.siblings[at].srtt > Duration::ZERO {
+                self.srtt_sum += self.siblings[at].srtt;
+                self.srtt_count += 1;
+            }
+        }
+        if self.subflows[at].came_up() {
+            self.came_up(now, at);
+        }
+        if self.subflows[at].socket.is_closed() {
+            self.lose(now, at, out);
+        } else if self.subflows[at].socket.is_finished_reading() {
+            self.subflows[at].finishing = true;
+            self.subflows[at].socket.finish();
+        }
+    }
+
+    fn came_up(&mut self, now: Instant, at: usize) {
+        let id = self.subflows[at].id;
+        self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));
+        self.dirty = true;
+        if !std::mem::replace(&mut self.connected, true) {
+            self.notices.push_back(Notice::Connected);
+            if self.side == Side::Client {
+                // The first acknowledgement at connection level takes a round trip; joins follow it.
+                self.join_at = Some(now + self.subflows[at].socket.info().srtt);
+            }
+        }
+    }
+
+    /// The data acknowledgement and the window that come with every acknowledgement (RFC 8684 §3.3).
+    fn acknowledge(&mut self, segment: &Segment) {
+        self.dirty = true;
+        self.edge = self.edge.max(segment.data_ack + segment.window);
+        if segment.data_ack <= self.acknowledged {
+            return;
+        }
+        self.acknowledged = segment.data_ack;
+        self.stream.acknowledge(segment.data_ack);
+        self.retransmit_at = None; // set anew while anything is outstanding
+        self.probe_at = None;
+        if self.blocked && self.stream.room() >= WAKE_ROOM.min(self.config.tcp.send_buffer / 2) {
+            self.blocked = false;
+            self.notices.push_back(Notice::Writable(STREAM));
+        }
+    }
+
+    // ---- the stream
+
+    fn own(&self) -> usize {
+        usize::from(self.side == Side::Server)
+    }
+
+    /// Where the peer's bytes end, once it has said so and everything has arrived.
+    fn peer_end(&self) -> Option<u64> {
+        self.shared.ends[1 - self.own()].get().filter(|end| self.receive.next() > *end)
+    }
+
+    fn write_fin(&mut self) {
+        if self.fin_wanted && !self.fin_written && self.stream.write(1) == 1 {
+            self.fin_written = true;
+            self.shared.ends[self.own()].set(Some(self.written));
+            self.dirty = true;
+        }
+    }
+
+    /// Both directions have ended and are acknowledged: the subflows end.
+    fn close_when_done(&mut self) {
+        let sent = self.fin_written && self.acknowledged > self.written;
+        if !sent || self.peer_end().is_none() || self.closed {
+            return;
+        }
+        self.closed = true;
+        self.notices.push_back(Notice::Closed);
+        for subflow in &mut self.subflows {
+            subflow.finishing = true;
+            subflow.socket.finish();
+        }
+    }
+
+    fn start(&mut self) {
+        if !std::mem::replace(&mut self.started, true) && self.side == Side::Client {
+            self.dial_missing();
+        }
+    }
+
+    fn arm(&mut self) {
+        let sockets = self.subflows.iter().filter_map(|s| s.socket.poll_timeout());
+        let own = [self.join_at, self.retransmit_at, self.probe_at, self.ask_at];
+        self.wake = sockets.chain(own.into_iter().flatten()).min().unwrap_or(Instant::MAX);
+    }
+}
+
+impl Transport for MptcpTransport {
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+        if let Body::Segment(segment) = packet.body {
+            self.handle_segment(now, &segment, out);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        for at in (0..self.subflows.len()).rev() {
+            if self.subflows[at].socket.poll_timeout().is_some_and(|due| due <= now) {
+                self.see_siblings();
+                self.subflows[at].socket.handle_timeout(now, Siblings::new(&self.siblings, at));
+                self.timed_out(at);
+            }
+            if self.subflows[at].socket.is_closed() {
+                self.lose(now, at, out);
+            }
+        }
+        if self.join_at.take_if(|at| *at <= now).is_some() {
+            self.dial_missing();
+        }
+        if self.retransmit_at.take_if(|at| *at <= now).is_some() {
+            self.retransmit(now);
+        }
+        if self.probe_at.take_if(|at| *at <= now).is_some() {
+            self.probe(now);
+        }
+        self.dirty |= self.ask_at.take_if(|at| *at <= now).is_some();
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.wake < Instant::MAX).then_some(self.wake)
+    }
+
+    fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
+        for at in 0..self.ways.len() {
+            if self.ways[at].path == path {
+                self.present[at] = up;
+            }
+        }
+        for at in (0..self.subflows.len()).rev() {
+            if !up && self.ways[self.subflows[at].way].path == path {
+                self.lose(now, at, out);
+            }
+        }
+        if self.side == Side::Client && !self.closed {
+            self.started = true;
+            self.dial_missing();
+        }
+    }
+
+    fn open(&mut self, _: Instant, _: u8) -> Option<StreamKey> {
+        self.connected.then_some(STREAM)
+    }
+
+    fn write(&mut self, _: Instant, _: StreamKey, bytes: u64) -> u64 {
+        if self.fin_wanted || !self.connected {
+            return 0;
+        }
+        let taken = self.stream.write(bytes);
+        self.written += taken;
+        self.blocked |= taken < bytes;
+        self.dirty |= taken > 0;
+        taken
+    }
+
+    fn finish(&mut self, _: Instant, _: StreamKey) {
+        self.fin_wanted = true;
+        self.write_fin();
+    }
+
+    fn read(&mut self, now: Instant, _: StreamKey, most: u64) -> u64 {
+        let fin = u64::from(self.peer_end().is_some());
+        let bytes = self.receive.readable().saturating_sub(fin).min(most);
+        if bytes > 0 {
+            let round_trip = self.subflows.iter().map(|s| s.receiver_rtt).max().unwrap_or_default();
+            self.receive.read(now, bytes, round_trip);
+            // A window update where the window has doubled (`mptcp_cleanup_rbuf`), on every subflow.
+            if self.receive.window() >= 2 * self.told_edge.saturating_sub(self.receive.next()) {
+                self.told_edge = self.receive.next() + self.receive.window();
+                self.subflows.iter_mut().for_each(|s| s.socket.acknowledge_now());
+            }
+        }
+        bytes
+    }
+
+    fn is_finished(&self, _: StreamKey) -> bool {
+        self.peer_end().is_some() && self.receive.readable() == 1
+    }
+
+    fn flush(&mut self, now: Instant, out: &mut Outbox) {
+        self.start();
+        self.write_fin();
+        if std::mem::take(&mut self.dirty) {
+            self.push(now);
+        }
+        self.close_when_done();
+        for at in (0..self.subflows.len()).rev() {
+            self.send(now, at, out);
+            if self.subflows[at].socket.is_closed() {
+                self.lose(now, at, out);
+            }
+        }
+        self.arm();
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        for subflow in &self.subflows {
+            let info = subflow.socket.info();
+            counters.retransmitted += info.retransmitted;
+            counters.timeouts += info.timeouts;
+        }
+        counters.duplicates = self.receive.duplicates;
+        counters.receive_held_most = self.receive.held_most;
+        counters.mean_srtt = self.srtt_sum / self.srtt_count.max(1);
+        counters
+    }
+
+    fn sample(&self, samples: &mut Vec<PathSample>) {
+        for subflow in self.subflows.iter().filter(|s| s.established) {
+            let info = subflow.socket.info();
+            samples.push(PathSample {
+                path: self.ways[subflow.way].path,
+                window: info.cwnd,
+                threshold: info.ssthresh,
+                in_flight: info.in_flight,
+                srtt: info.srtt,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

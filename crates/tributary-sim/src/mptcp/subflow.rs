@@ -1,0 +1,188 @@
+//! One subflow of an MPTCP connection: its TCP, its mappings, what is outstanding on it.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_proto::congestion::Siblings;
+use tributary_proto::scheduler::SubflowView;
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
+
+use super::mapping::Mappings;
+use crate::network::RouteId;
+use crate::packet::Segment;
+use crate::tcp::{TcpInfo, TcpSocket, TcpState};
+
+/// Payload that fits the kernel's send buffer of a subflow, as a multiple of its congestion window:
+/// `tcp_sndbuf_expand` gives two segments' memory for each in the window, 4352 bytes for one of 1448,
+/// and full-sized buffers waste little of it.
+const SEND_BUFFER_WINDOWS: u64 = 6;
+/// The send buffer at the start, payload bytes (`tcp_wmem`).
+const SEND_BUFFER_FIRST: u64 = 87_040;
+
+/// A copy under way.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    seq: DataSeq,
+    /// Bytes handed to the subflow up to and with it.
+    position: u64,
+    at: Instant,
+}
+
+/// A subflow.
+#[derive(Debug)]
+pub(super) struct Subflow {
+    pub number: u32,
+    pub id: SubflowId,
+    pub way: usize,
+    pub route: RouteId,
+    pub socket: TcpSocket,
+    pub established: bool,
+    /// Linux: it stood still while others moved.
+    pub stale: bool,
+    pub stale_count: u8,
+    /// When it was last heard when its staleness was looked at.
+    pub stale_heard: Instant,
+    pub heard: Instant,
+    /// Time-outs that were reacted to.
+    pub timeouts: u64,
+    /// The connection closes it.
+    pub finishing: bool,
+    /// Round-trip time as the receiver of data sees it.
+    pub receiver_rtt: Duration,
+    input: Mappings,
+    output: Mappings,
+    handed: u64,
+    outstanding: VecDeque<Outstanding>,
+    send_buffer: u64,
+}
+
+impl Subflow {
+    pub fn new(
+        number: u32,
+        way: (usize, RouteId),
+        socket: TcpSocket,
+        [input, output]: [Mappings; 2],
+    ) -> Self {
+        Self {
+            number,
+            id: SubflowId(number),
+            way: way.0,
+            route: way.1,
+            socket,
+            established: false,
+            stale: false,
+            stale_count: 0,
+            stale_heard: Instant::ZERO,
+            heard: Instant::ZERO,
+            timeouts: 0,
+            finishing: false,
+            receiver_rtt: Duration::ZERO,
+            input,
+            output,
+            handed: 0,
+            outstanding: VecDeque::new(),
+            send_buffer: SEND_BUFFER_FIRST,
+        }
+    }
+
+    /// Hands a segment to TCP; `each` hears of the connection's bytes that have arrived in order.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        siblings: Siblings<'_>,
+        each: impl FnMut(u64, u64),
+    ) {
+        self.heard = now;
+        self.stale = false; // `mptcp_subflow_active`
+        if segment.length > 0 && segment.echo > Instant::ZERO {
+            // Linux's `tcp_rcv_rtt_measure_ts`: an eighth of each sample.
+            let sample = now.saturating_since(segment.echo);
+            self.receiver_rtt =
+                if self.receiver_rtt.is_zero() { sample } else { (self.receiver_rtt * 7 + sample) / 8 };
+        }
+        self.socket.handle_segment(now, segment, siblings);
+        let bytes = self.socket.readable();
+        if bytes > 0 {
+            self.socket.read(now, bytes);
+            self.input.advance(bytes, each);
+        }
+        self.forget_delivered();
+    }
+
+    fn delivered(&self) -> u64 {
+        self.handed - self.socket.unsent() - self.socket.unacknowledged()
+    }
+
+    fn forget_delivered(&mut self) {
+        let delivered = self.delivered();
+        while self.outstanding.front().is_some_and(|o| o.position <= delivered) {
+            self.outstanding.pop_front();
+        }
+    }
+
+    /// Hands a copy of a segment, `bytes` of the connection from `offset` on, to TCP. Returns its position.
+    pub fn carry(&mut self, now: Instant, seq: DataSeq, (offset, bytes): (u64, u32)) -> u64 {
+        let bytes = u64::from(bytes);
+        self.output.push(offset, bytes);
+        self.handed += bytes;
+        let taken = self.socket.write(bytes);
+        debug_assert_eq!(taken, bytes, "subflows are bounded by room, not by their socket");
+        let position = self.handed;
+        self.outstanding.push_back(Outstanding { seq, position, at: now });
+        position
+    }
+
+    /// Segments that TCP has not delivered.
+    pub fn outstanding(&self) -> impl Iterator<Item = DataSeq> + '_ {
+        self.outstanding.iter().map(|o| o.seq)
+    }
+
+    /// Nothing waits or is under way.
+    pub fn is_idle(&self) -> bool {
+        self.socket.unsent() + self.socket.unacknowledged() == 0
+    }
+
+    /// Whether TCP has just shaken hands.
+    pub fn came_up(&mut self) -> bool {
+        let up = !self.established && self.socket.info().state == TcpState::Established;
+        self.established |= up;
+        up
+    }
+
+    /// What a scheduler sees. `buffered`: room is what fits the send buffer, as in Linux; otherwise what
+    /// the congestion window lets leave at once, as at multipath-tcp.org.
+    pub fn view(&mut self, buffered: bool) -> SubflowView {
+        let info = self.socket.info();
+        let queued = self.socket.unsent() + self.socket.unacknowledged();
+        let room = if buffered {
+            // Send buffers grow and do not shrink.
+            self.send_buffer = self.send_buffer.max(info.cwnd * SEND_BUFFER_WINDOWS);
+            self.send_buffer.saturating_sub(queued)
+        } else {
+            self.socket.can_send().saturating_sub(self.socket.unsent())
+        };
+        let rate = self.rate(&info);
+        SubflowView {
+            id: self.id,
+            path: PathId(self.way as u8),
+            room: if self.finishing { 0 } else { room as usize },
+            srtt: info.srtt,
+            rttvar: info.rttvar,
+            min_rtt: info.min_rtt,
+            cwnd: info.cwnd,
+            in_flight: queued,
+            delivered: self.delivered(),
+            rate,
+            long_rate: rate,
+            oldest_sent: self.outstanding.front().map(|o| o.at),
+            silent: if buffered { self.stale } else { info.timeouts_in_a_row > 0 },
+            rank: 0,
+        }
+    }
+
+    /// A window a round trip: Linux's pacing rate but for its factor.
+    fn rate(&self, info: &TcpInfo) -> Option<Bitrate> {
+        Bitrate::of(DataSize::from_bytes(info.cwnd), info.srtt)
+    }
+}

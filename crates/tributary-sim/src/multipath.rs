@@ -1,0 +1,104 @@
+//! What transports over several paths have in common: where their subflows run and why they are refused.
+
+use thiserror::Error;
+use tributary_proto::congestion::{self, CongestionController, Setup};
+use tributary_proto::{ConfigError, scheduler};
+
+use crate::network::RouteId;
+use crate::packet::Segment;
+use crate::tcp::TcpConfig;
+
+/// Paths, or subflows over them, at most.
+pub const MOST_SUBFLOW_PATHS: usize = 128;
+/// Bits of a connection's number that name its way.
+const WAY_BITS: u32 = 7;
+
+/// Where one subflow runs. Several may share a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubflowPath {
+    /// Index of the path in the scenario.
+    pub path: u8,
+    /// From the client to the server.
+    pub up: RouteId,
+    /// From the server to the client.
+    pub down: RouteId,
+}
+
+/// Why a transport over several paths cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MultipathError {
+    /// The session's settings.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No congestion control has this name.
+    #[error("unknown congestion control `{name}`; known: {}", congestion::names().join(", "))]
+    UnknownCongestion {
+        /// What was asked for.
+        name: String,
+    },
+    /// No scheduler has this name.
+    #[error("unknown scheduler `{name}`; known: {}", scheduler::names().join(", "))]
+    UnknownScheduler {
+        /// What was asked for.
+        name: String,
+    },
+    /// No paths, or too many.
+    #[error("{0} subflow paths; there must be 1 to {MOST_SUBFLOW_PATHS}")]
+    Paths(usize),
+}
+
+/// A subflow path as seen from one end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// Index of the path in the scenario.
+    pub path: u8,
+    /// Away from this end.
+    pub route: RouteId,
+}
+
+/// Checks what both transports are given; the ways of client and server.
+pub(crate) fn ways(congestion: &str, paths: &[SubflowPath]) -> Result<[Vec<Way>; 2], MultipathError> {
+    if !congestion::names().contains(&congestion) {
+        return Err(MultipathError::UnknownCongestion { name: congestion.to_owned() });
+    }
+    if paths.is_empty() || paths.len() > MOST_SUBFLOW_PATHS {
+        return Err(MultipathError::Paths(paths.len()));
+    }
+    let seen = |route: fn(&SubflowPath) -> RouteId| -> Vec<Way> {
+        paths.iter().map(|p| Way { path: p.path, route: route(p) }).collect()
+    };
+    Ok([seen(|p| p.up), seen(|p| p.down)])
+}
+
+/// The controller of a subflow. The name has been checked.
+pub(crate) fn controller(name: &str, tcp: &TcpConfig, seed: u64) -> Box<dyn CongestionController> {
+    let initial_window = tcp.mss * tcp.initial_window_segments;
+    let idle_restart = tcp.slow_start_after_idle;
+    let setup = Setup { initial_window, seed, idle_restart, ..Setup::new(tcp.mss) };
+    congestion::create(name, setup).expect("the name was checked when the pair was made")
+}
+
+/// Number of the connection of this incarnation on a way.
+pub(crate) fn connection_number(incarnation: u32, way: usize) -> u32 {
+    incarnation << WAY_BITS | way as u32
+}
+
+/// The incarnation and the way of a connection.
+pub(crate) fn incarnation_and_way(number: u32) -> (u32, usize) {
+    (number >> WAY_BITS, (number & ((1 << WAY_BITS) - 1)) as usize)
+}
+
+/// The answer to a segment of no connection: a reset (RFC 9293 §3.5.2), but never to a reset.
+pub(crate) fn refusal(segment: &Segment) -> Option<Segment> {
+    (!segment.is_reset).then(|| Segment {
+        connection: segment.connection,
+        seq: segment.ack,
+        ack: segment.seq + segment.span(),
+        is_ack: true,
+        is_reset: true,
+        ..Segment::default()
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod rig;

@@ -1,0 +1,193 @@
+//! Test rig: a client that asks for bytes and a server that sends them over a scenario's paths.
+
+use core::time::Duration;
+
+use tributary_link::{Direction, LinkEvent, Scenario};
+use tributary_types::Instant;
+
+use super::SubflowPath;
+use crate::transport::{Application, Endpoint, Notice, StreamKey, Transport};
+use crate::world::{HostId, World};
+
+/// Client and server ends.
+pub(crate) type Ends = (Box<dyn Transport>, Box<dyn Transport>);
+
+const REQUEST: u64 = 100;
+
+/// Asks once and reads everything.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    stream: Option<StreamKey>,
+    pub received: u64,
+    /// When in-order bytes arrived, and how many there were then.
+    pub arrivals: Vec<(Instant, u64)>,
+    pub finished_at: Option<Instant>,
+    /// Reads at most this many bytes, at these intervals.
+    pace: Option<(u64, Duration)>,
+    next: Option<Instant>,
+}
+
+/// Sends so many bytes as fast as they are taken.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    left: u64,
+    stream: Option<StreamKey>,
+}
+
+impl Reader {
+    fn read(&mut self, now: Instant, transport: &mut dyn Transport) {
+        let Some(stream) = self.stream else { return };
+        let most = self.pace.map_or(u64::MAX, |(bytes, _)| bytes);
+        let bytes = transport.read(now, stream, most);
+        if bytes > 0 {
+            self.received += bytes;
+            self.arrivals.push((now, self.received));
+        }
+        if transport.read(now, stream, 0) == 0 && transport.is_finished(stream) && self.finished_at.is_none()
+        {
+            self.finished_at = Some(now);
+            transport.finish(now, stream);
+        }
+        self.next = self.pace.map(|(_, every)| now + every).filter(|_| self.finished_at.is_none());
+    }
+}
+
+impl Application for Reader {
+    fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport) {
+        match notice {
+            Notice::Connected => {
+                self.stream = transport.open(now, 0);
+                let stream = self.stream.expect("a connected transport opens streams");
+                assert_eq!(transport.write(now, stream, REQUEST), REQUEST);
+                self.next = self.pace.map(|(_, every)| now + every);
+            }
+            Notice::Readable(_) if self.pace.is_none() => self.read(now, transport),
+            _ => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, transport: &mut dyn Transport) {
+        self.read(now, transport);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+impl Application for Writer {
+    fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport) {
+        if let Notice::Readable(stream) = notice
+            && transport.read(now, stream, u64::MAX) > 0
+        {
+            self.stream = Some(stream);
+        }
+        let Some(stream) = self.stream.filter(|_| self.left > 0) else { return };
+        self.left -= transport.write(now, stream, self.left);
+        if self.left == 0 {
+            transport.finish(now, stream);
+        }
+    }
+
+    fn handle_timeout(&mut self, _: Instant, _: &mut dyn Transport) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A world with one connection.
+pub(crate) struct Rig {
+    pub world: World,
+    pub client: HostId,
+    pub server: HostId,
+    events: Vec<LinkEvent>,
+}
+
+impl Rig {
+    /// `bytes` from server to client over `scenario`'s paths.
+    pub fn new(scenario: &Scenario, bytes: u64, make: impl FnOnce(&[SubflowPath]) -> Ends) -> Self {
+        Self::paced(scenario, bytes, None, make)
+    }
+
+    /// The same with a client that reads so many bytes at these intervals.
+    pub fn paced(
+        scenario: &Scenario,
+        bytes: u64,
+        pace: Option<(u64, Duration)>,
+        make: impl FnOnce(&[SubflowPath]) -> Ends,
+    ) -> Self {
+        let mut world = World::new(200_000_000);
+        let (client, server) = (world.reserve_host(), world.reserve_host());
+        let paths: Vec<_> = (0..scenario.paths.len())
+            .map(|path| {
+                let up = world.add_link(scenario.link_config(path, Direction::Up));
+                let down = world.add_link(scenario.link_config(path, Direction::Down));
+                SubflowPath {
+                    path: path as u8,
+                    up: world.add_route(&[up], server),
+                    down: world.add_route(&[down], client),
+                }
+            })
+            .collect();
+        let ends = make(&paths);
+        let reader = Reader { pace, ..Reader::default() };
+        world.place_host(
+            server,
+            Box::new(Endpoint::new(ends.1, Box::new(Writer { left: bytes, stream: None }))),
+        );
+        world.place_host(client, Box::new(Endpoint::new(ends.0, Box::new(reader))));
+        Self { world, client, server, events: scenario.link_events() }
+    }
+
+    /// Runs to this moment, link events included.
+    pub fn run(&mut self, until: Duration) {
+        let until = Instant::ZERO + until;
+        let (now, later): (Vec<_>, Vec<_>) = self.events.drain(..).partition(|event| event.at <= until);
+        self.events = later;
+        for event in now {
+            self.world.run_until(event.at).expect("the world does not run in circles");
+            for host in [self.client, self.server] {
+                self.world.path_changed(host, event.path as u8, event.up);
+            }
+        }
+        self.world.run_until(until).expect("the world does not run in circles");
+    }
+
+    pub fn reader(&self) -> &Reader {
+        self.endpoint(self.client).application().expect("the client reads")
+    }
+
+    fn endpoint(&self, host: HostId) -> &Endpoint {
+        self.world.host(host).expect("hosts are endpoints")
+    }
+
+    /// One end's transport.
+    pub fn transport<T: Transport>(&self, host: HostId) -> &T {
+        let transport: &dyn core::any::Any = self.endpoint(host).transport();
+        transport.downcast_ref().expect("the rig was made with this transport")
+    }
+
+    /// Mbit/s delivered between two moments.
+    pub fn rate(&self, from: Duration, to: Duration) -> f64 {
+        let (from, to) = (Instant::ZERO + from, Instant::ZERO + to);
+        let until = |at: Instant| {
+            let arrivals = &self.reader().arrivals;
+            let passed = arrivals.partition_point(|(when, _)| *when <= at);
+            passed.checked_sub(1).map_or(0, |i| arrivals[i].1)
+        };
+        (until(to) - until(from)) as f64 * 8.0 / 1e6 / to.saturating_since(from).as_secs_f64()
+    }
+
+    /// The slowest whole second between two moments, Mbit/s.
+    pub fn worst_second(&self, from: u64, to: u64) -> f64 {
+        let second = Duration::from_secs;
+        (from..to).map(|s| self.rate(second(s), second(s + 1))).fold(f64::MAX, f64::min)
+    }
+
+    /// The longest time without in-order bytes, from the first on.
+    pub fn longest_silence(&self) -> Duration {
+        let arrivals = &self.reader().arrivals;
+        arrivals.windows(2).map(|pair| pair[1].0.saturating_since(pair[0].0)).max().unwrap_or_default()
+    }
+}

@@ -1,0 +1,291 @@
+//! A Tributary session in virtual time: the product's own [`Session`] over simulated TCP subflows.
+//!
+//! Drives the session as the runtime does on kernel sockets: the same rules for room, the same refreshing
+//! of what TCP knows, the same handshake, connection attempts, endings and timer resolution. Frames are
+//! real bytes beside the packets; payload is slices of one block of zeros. Not here: encryption (records
+//! have their length only) and anything the session decides. Model: `docs/models/session-in-simulator.md`.
+
+mod connection;
+mod content;
+mod driver;
+mod handshake;
+mod wire;
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tributary_proto::congestion::SiblingView;
+use tributary_proto::{Config, ReadError, Session, Side, WriteError};
+use tributary_types::{Instant, StreamId, SubflowId};
+
+use crate::host::Outbox;
+use crate::multipath::{self, MultipathError, SubflowPath, Way};
+use crate::packet::{Body, Packet};
+use crate::tcp::TcpConfig;
+use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
+use connection::{Connection, Phase};
+use wire::{Delivery, Wire};
+
+/// Settings of both ends.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// The session: scheduler, credit, buffers.
+    pub session: Config,
+    /// TCP of every subflow. The runtime sets `TCP_NODELAY`, so `nagle` is off by default.
+    pub tcp: TcpConfig,
+    /// Name of the congestion control of every subflow, at both ends.
+    pub congestion: String,
+    /// Records of TLS 1.3 and its round trip; without, the challenge of the plaintext mode.
+    pub tls: bool,
+    /// Every byte has a content that the reader checks. Costs time and memory.
+    pub check_content: bool,
+    /// For schedulers that draw.
+    pub seed: u64,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            session: Config::default(),
+            tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
+            congestion: "cubic".to_owned(),
+            tls: true,
+            check_content: false,
+            seed: 1,
+        }
+    }
+}
+
+/// The pipes of connections that the client dialled: up and down. A server takes them with the SYN.
+type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
+
+/// Client: who opens the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credentials {
+    None,
+    /// This attempt's hello is under way.
+    Opening(SubflowId),
+    Known,
+}
+
+/// One end of a session.
+#[derive(Debug)]
+pub struct SessionTransport {
+    side: Side,
+    config: Rc<SessionConfig>,
+    ways: Vec<Way>,
+    dialled: Dialled,
+    started: bool,
+    /// A server has none before the first hello.
+    session: Option<Session>,
+    credentials: Credentials,
+    connections: Vec<Connection>,
+    /// The application was told of the connection.
+    connected: bool,
+    closed: bool,
+    notices: VecDeque<Notice>,
+    /// What was read of a chunk only in part.
+    leftover: BTreeMap<StreamKey, Bytes>,
+    finished: BTreeSet<StreamKey>,
+    content: content::Content,
+    /// Something happened that the session may react to.
+    dirty: bool,
+    session_due: Option<Instant>,
+    wake: Instant,
+    /// Reused: views of siblings, and what a segment completed.
+    views: Vec<SiblingView>,
+    arrived: VecDeque<Delivery>,
+    past: Counters,
+    srtt_sum: Duration,
+    srtt_count: u32,
+}
+
+impl SessionTransport {
+    /// A client and a server with these paths between them. The client connects them all at once.
+    ///
+    /// # Errors
+    /// [`MultipathError`] names what is unknown or out of range.
+    pub fn pair(config: &SessionConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
+        config.session.check()?;
+        let [up, down] = multipath::ways(&config.congestion, paths)?;
+        let config = Rc::new(config.clone());
+        let dialled = Dialled::default();
+        let client = Self::new(Side::Client, config.clone(), up, dialled.clone());
+        Ok((client, Self::new(Side::Server, config, down, dialled)))
+    }
+
+    fn new(side: Side, config: Rc<SessionConfig>, ways: Vec<Way>, dialled: Dialled) -> Self {
+        Self {
+            side,
+            content: content::Content::new(config.check_content),
+            config,
+            ways,
+            dialled,
+            started: false,
+            session: None,
+            credentials: Credentials::None,
+            connections: Vec::new(),
+            connected: false,
+            closed: false,
+            notices: VecDeque::new(),
+            leftover: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            dirty: true,
+            session_due: None,
+            wake: Instant::ZERO,
+            views: Vec::new(),
+            arrived: VecDeque::new(),
+            past: Counters::default(),
+            srtt_sum: Duration::ZERO,
+            srtt_count: 0,
+        }
+    }
+
+    /// The session; a server has none before the first hello.
+    #[must_use]
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Subflows that are up.
+    #[must_use]
+    pub fn subflows(&self) -> usize {
+        self.connections.iter().filter(|c| c.phase == Phase::Open).count()
+    }
+}
+
+fn stream(key: StreamKey) -> StreamId {
+    StreamId(u32::try_from(key).unwrap_or(u32::MAX))
+}
+
+impl Transport for SessionTransport {
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+        if let Body::Segment(segment) = packet.body {
+            self.handle_segment(now, &segment, out);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, _: &mut Outbox) {
+        self.pass_time(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.wake < Instant::MAX).then_some(self.wake)
+    }
+
+    fn handle_path(&mut self, now: Instant, path: u8, up: bool, _: &mut Outbox) {
+        self.start(now);
+        self.path_changed(now, path, up);
+    }
+
+    fn open(&mut self, _: Instant, priority: u8) -> Option<StreamKey> {
+        let session = self.session.as_mut().filter(|_| self.connected)?;
+        session.open_stream(priority).ok().map(|id| u64::from(id.0))
+    }
+
+    fn write(&mut self, _: Instant, key: StreamKey, bytes: u64) -> u64 {
+        let Some(session) = self.session.as_mut() else { return 0 };
+        let mut written = 0;
+        while written < bytes {
+            let mut chunk = self.content.next(key, bytes - written);
+            match session.write(stream(key), &mut chunk) {
+                Ok(taken) => {
+                    self.content.written(key, taken as u64);
+                    written += taken as u64;
+                }
+                Err(WriteError::Blocked | WriteError::Stopped(_)) => break,
+                Err(WriteError::NotOpen | WriteError::Closed) => break,
+            }
+        }
+        self.dirty |= written > 0;
+        written
+    }
+
+    fn finish(&mut self, _: Instant, key: StreamKey) {
+        if let Some(session) = self.session.as_mut() {
+            // Refused only when the stream or the session is over already.
+            let _ = session.finish(stream(key));
+            self.dirty = true;
+        }
+    }
+
+    fn read(&mut self, _: Instant, key: StreamKey, most: u64) -> u64 {
+        let Some(session) = self.session.as_mut() else { return 0 };
+        let mut total = 0;
+        while total < most {
+            let mut chunk = match self.leftover.remove(&key) {
+                Some(chunk) => chunk,
+                None => match session.read(stream(key)) {
+                    Ok(Some(chunk)) => chunk,
+                    Ok(None) | Err(ReadError::Reset(_)) => {
+                        self.finished.insert(key);
+                        break;
+                    }
+                    Err(ReadError::Blocked | ReadError::NotOpen | ReadError::Closed) => break,
+                },
+            };
+            let taken = chunk.split_to(chunk.len().min((most - total) as usize));
+            self.content.read(key, &taken);
+            total += taken.len() as u64;
+            if !chunk.is_empty() {
+                self.leftover.insert(key, chunk);
+            }
+        }
+        self.dirty |= total > 0;
+        total
+    }
+
+    fn is_finished(&self, key: StreamKey) -> bool {
+        self.finished.contains(&key)
+    }
+
+    fn flush(&mut self, now: Instant, out: &mut Outbox) {
+        self.start(now);
+        self.turn(now, out);
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.past;
+        for connection in &self.connections {
+            add_tcp(&mut counters, connection);
+        }
+        if let Some(session) = &self.session {
+            let stats = session.stats();
+            counters.sent = stats.sent;
+            counters.reinjected = stats.sent_again;
+            counters.duplicates = stats.duplicates;
+            counters.receive_held_most = stats.receive_held_most;
+        }
+        counters.mean_srtt = self.srtt_sum / self.srtt_count.max(1);
+        counters
+    }
+
+    fn sample(&self, samples: &mut Vec<PathSample>) {
+        for connection in self.connections.iter().filter(|c| c.phase == Phase::Open) {
+            let info = connection.socket.info();
+            samples.push(PathSample {
+                path: self.ways[connection.path].path,
+                window: info.cwnd,
+                threshold: info.ssthresh,
+                in_flight: info.in_flight,
+                srtt: info.srtt,
+            });
+        }
+    }
+}
+
+fn add_tcp(counters: &mut Counters, connection: &Connection) {
+    let info = connection.socket.info();
+    counters.retransmitted += info.retransmitted;
+    counters.timeouts += info.timeouts;
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

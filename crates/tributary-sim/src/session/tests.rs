@@ -1,0 +1,188 @@
+//! Sessions over simulated TCP: stories of radios, and one driver for every scheduler.
+
+use core::time::Duration;
+
+use tributary_link::{LinkSpec, Moment, PathSpec, RateSpec, Scenario};
+use tributary_proto::{congestion, scheduler};
+use tributary_types::{Bitrate, Rng};
+
+use super::*;
+use crate::multipath::rig::{Ends, Rig};
+
+fn ends(config: &SessionConfig) -> impl FnOnce(&[SubflowPath]) -> Ends {
+    let config = config.clone();
+    move |paths| {
+        let (client, server) = SessionTransport::pair(&config, paths).unwrap();
+        (Box::new(client), Box::new(server))
+    }
+}
+
+fn with_scheduler(name: &str) -> SessionConfig {
+    let session = Config { scheduler: name.to_owned(), ..Config::default() };
+    SessionConfig { session, ..SessionConfig::default() }
+}
+
+fn download(scenario: &Scenario, config: &SessionConfig, bytes: u64, seconds: u64) -> Rig {
+    let mut rig = Rig::new(scenario, bytes, ends(config));
+    rig.run(Duration::from_secs(seconds));
+    rig
+}
+
+const ENDLESS: u64 = 1 << 40;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_session_opens_after_tcp_tls_and_hello_and_its_first_byte_takes_one_more_round_trip() {
+    let path = PathSpec::symmetric("wifi", LinkSpec::constant(Bitrate::from_mbps(1000)));
+    let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(100));
+    // Without TLS the server's challenge takes the place of its round trip.
+    for tls in [true, false] {
+        let rig = download(&scenario, &SessionConfig { tls, ..SessionConfig::default() }, 1000, 1);
+        let first = rig.reader().arrivals[0].0.as_nanos() / 1_000_000;
+        assert!((400..405).contains(&first), "tls {tls}: first byte after {first} ms");
+    }
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let scenario = Scenario::builtin("mobility").unwrap();
+    for tls in [true, false] {
+        let config = SessionConfig { tls, check_content: true, ..SessionConfig::default() };
+        let rig = download(&scenario, &config, 20_000_000, 10);
+        assert_eq!(rig.reader().received, 20_000_000);
+        assert!(rig.reader().finished_at.is_some());
+    }
+}
+
+#[test]
+fn fbdt_fills_both_radios_in_every_condition() {
+    // Mbit/s of payload over capacity, and the slowest whole second.
+    for (name, capacity, worst) in [("los", 187.0, 160.0), ("nlos", 122.0, 100.0), ("mobility", 132.2, 35.0)]
+    {
+        let scenario = Scenario::builtin(name).unwrap();
+        let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 11);
+        let rate = rig.rate(SECOND, 11 * SECOND);
+        assert!(rate > 0.90 * capacity, "{name}: {rate:.1} of {capacity}");
+        assert!(rate < 0.965 * capacity, "{name}: {rate:.1} of {capacity} leaves no room for headers");
+        assert!(rig.worst_second(1, 11) > worst, "{name}: {:.1}", rig.worst_second(1, 11));
+    }
+}
+
+#[test]
+fn a_radio_that_dies_without_a_word_is_left_out_and_used_again_when_it_returns() {
+    let mut scenario = Scenario::builtin("los").unwrap();
+    let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
+    wigig.dead = vec![(Moment::At(3 * SECOND), Moment::At(6 * SECOND))];
+    let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 10);
+    let silence = rig.longest_silence();
+    assert!(silence < Duration::from_millis(150), "{silence:?}");
+    let alone = rig.rate(4 * SECOND, 6 * SECOND);
+    assert!((43.0..46.0).contains(&alone), "{alone:.1}");
+    let again = rig.rate(Duration::from_millis(7500), 10 * SECOND);
+    assert!(again > 165.0, "{again:.1}");
+}
+
+#[test]
+fn an_absence_that_both_ends_are_told_of_costs_next_to_nothing() {
+    let mut scenario = Scenario::builtin("los").unwrap();
+    let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
+    wigig.absent = vec![(Moment::At(3 * SECOND), Moment::At(6 * SECOND))];
+    let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 10);
+    let silence = rig.longest_silence();
+    assert!(silence < Duration::from_millis(100), "{silence:?}");
+    assert!(rig.rate(Duration::from_millis(6500), 10 * SECOND) > 165.0);
+    assert_eq!(rig.transport::<SessionTransport>(rig.client).subflows(), 2);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
+    let run = |seed| {
+        let scenario = Scenario::builtin("loss-wigig").unwrap().with_seed(seed);
+        download(&scenario, &SessionConfig::default(), ENDLESS, 3).world.log().hash()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn every_congestion_control_carries_a_session() {
+    let scenario = Scenario::builtin("mobility").unwrap();
+    for name in congestion::names() {
+        let config = SessionConfig { congestion: name.to_owned(), ..SessionConfig::default() };
+        let rig = download(&scenario, &config, ENDLESS, 6);
+        let rate = rig.rate(SECOND, 6 * SECOND);
+        assert!(rate > 40.0, "{name}: {rate:.1} Mbit/s");
+    }
+}
+
+/// One to four paths of any kind; the first lives all the time, the others may die and come back.
+pub(crate) fn random_scenario(rng: &mut Rng) -> Scenario {
+    let mut scenario = Scenario::new("random").with_rtt(Duration::from_millis(1 + rng.below(60)));
+    for path in 0..1 + rng.below(4) {
+        let rate = Bitrate::from_mbps(3 + rng.below(40));
+        let slow = Bitrate::from_mbps(rng.below(3));
+        let time = |rng: &mut Rng| Duration::from_millis(100 + rng.below(1500));
+        let spec = if rng.chance(0.5) {
+            RateSpec::Turns(vec![(time(rng), rate), (time(rng), slow)])
+        } else {
+            RateSpec::Constant(rate)
+        };
+        let mut link = LinkSpec::with_rate(if path == 0 { RateSpec::Constant(rate) } else { spec });
+        if rng.chance(0.3) {
+            link.loss = tributary_link::LossSpec::Bernoulli(0.02);
+        }
+        let mut path = PathSpec::symmetric(&format!("p{path}"), link);
+        let from = Duration::from_millis(rng.below(3000));
+        let until = from + Duration::from_millis(200 + rng.below(3000));
+        if path.name != "p0" && rng.chance(0.5) {
+            let span = vec![(Moment::At(from), Moment::At(until))];
+            if rng.chance(0.5) { path.dead = span } else { path.absent = span }
+        }
+        scenario = scenario.with_path(path);
+    }
+    scenario.with_seed(rng.next_u64())
+}
+
+#[test]
+fn every_scheduler_delivers_everything_in_any_network() {
+    for name in scheduler::names() {
+        let mut rng = Rng::new(11).child(name);
+        for round in 0..4 {
+            let scenario = random_scenario(&mut rng);
+            let config = SessionConfig { check_content: true, ..with_scheduler(name) };
+            let bytes = 200_000 + rng.below(1_500_000);
+            let rig = download(&scenario, &config, bytes, 40);
+            let reader = rig.reader();
+            assert_eq!(reader.received, bytes, "{name} round {round} of {scenario:?}");
+            assert!(reader.finished_at.is_some(), "{name} round {round} does not end");
+            let counters = rig.transport::<SessionTransport>(rig.client).counters();
+            assert!(counters.receive_held_most <= Config::default().receive_credit);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_pauses_is_never_sent_more_than_its_credit() {
+    let scenario = Scenario::builtin("los").unwrap();
+    let mut config = SessionConfig::default();
+    config.session.receive_credit = 1 << 20;
+    let pace = Some((300_000, Duration::from_millis(100)));
+    let mut rig = Rig::paced(&scenario, 10_000_000, pace, ends(&config));
+    rig.run(Duration::from_secs(8));
+    assert_eq!(rig.reader().received, 10_000_000);
+    let held = rig.transport::<SessionTransport>(rig.client).counters().receive_held_most;
+    assert!(held <= 1 << 20, "{held}");
+    assert!(held > 1 << 19, "{held}: the credit is used");
+}
+
+#[test]
+fn impossible_settings_are_refused() {
+    let path = SubflowPath { path: 0, up: crate::RouteId(0), down: crate::RouteId(1) };
+    let error = |config: &SessionConfig, paths: &[SubflowPath]| {
+        SessionTransport::pair(config, paths).unwrap_err().to_string()
+    };
+    let config = SessionConfig { congestion: "none".to_owned(), ..SessionConfig::default() };
+    assert!(error(&config, &[path]).contains("known: "));
+    assert!(error(&with_scheduler("none"), &[path]).contains("fbdt"));
+    assert!(error(&SessionConfig::default(), &[]).contains("0 subflow paths"));
+}
