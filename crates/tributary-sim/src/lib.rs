@@ -13,6 +13,7 @@ mod multipath;
 mod network;
 mod packet;
 mod quic;
+mod session;
 mod tcp;
 mod transport;
 pub mod workload;
