@@ -41,7 +41,8 @@ pub struct TcpConfig {
     /// Spaces segments of controllers without a rate of their own, at 2 cwnd/srtt in slow start and
     /// 1.2 cwnd/srtt after, as the `fq` queue discipline does. Controllers with a rate are paced always.
     pub pacing: bool,
-    /// The window decays while the application rests (RFC 2861).
+    /// A window that the application does not use decays (RFC 2861). Restarting after idle time is the
+    /// controllers' own, by `Setup::idle_restart`.
     pub slow_start_after_idle: bool,
     /// A small segment waits while another is unacknowledged (RFC 896, Minshall's variant).
     pub nagle: bool,

@@ -333,7 +333,6 @@ impl Sender {
         if length > 0 && self.next + length > self.window_end() {
             return None;
         }
-        self.restart_if_idle(now);
         let in_flight = self.board.in_flight();
         if in_flight > 0 && in_flight + length > window.min(self.window()) {
             return None;
@@ -350,18 +349,6 @@ impl Sender {
             self.config.mss.min(self.peer_window_most / 2)
         } else {
             self.config.mss.min(self.peer_window_most.max(1))
-        }
-    }
-
-    /// After a pause longer than the time-out the window decays (RFC 2861).
-    fn restart_if_idle(&mut self, now: Instant) {
-        if !self.config.slow_start_after_idle || !self.board.is_empty() || self.controller.owns_recovery() {
-            return;
-        }
-        let idle = now.saturating_since(self.last_sent).as_nanos() as u64;
-        let (rto, initial) = (self.rtt.rto(), self.config.initial_window_segments * self.config.mss);
-        if idle > rto {
-            self.validation.on_idle(idle, self.window(), rto, initial);
         }
     }
 

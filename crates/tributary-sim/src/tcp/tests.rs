@@ -1,5 +1,8 @@
 //! Pairs of connections in virtual time: what is written is read, whatever the path does.
 
 mod faults;
+mod hostile;
 mod pair;
+mod random;
 mod transfer;
+mod wire;

@@ -1,9 +1,9 @@
 //! Whether the window is what limits the sender, and what becomes of it while it does not: Linux's
-//! `tcp_cwnd_validate`, `tcp_is_cwnd_limited` and `tcp_cwnd_restart` (RFC 2861).
+//! `tcp_cwnd_validate`, `tcp_is_cwnd_limited` and `tcp_cwnd_application_limited` (RFC 2861). The restart
+//! after idle time is the controllers' own.
 //!
-//! A controller does not shrink by itself when the application rests, so the transport holds a *cap*
-//! over its window that grows as in slow start until it no longer matters. The same cap restarts a
-//! flow from one segment when it times out within a window that was reduced already.
+//! A controller does not see that its window is little used, so the transport holds a *cap* over it
+//! that grows as in slow start until it no longer matters.
 
 use tributary_types::Instant;
 
@@ -38,10 +38,6 @@ impl Validation {
 
     pub fn is_capped(&self) -> bool {
         self.cap.is_some()
-    }
-
-    pub fn cap(&mut self, bytes: u64) {
-        self.cap = Some(bytes);
     }
 
     pub fn uncap(&mut self) {
@@ -91,20 +87,6 @@ impl Validation {
         self.used = 0;
         self.used_since = now;
     }
-
-    /// The sender was idle for `idle` nanoseconds: half for each time-out, down to the first window.
-    pub fn on_idle(&mut self, idle: u64, window: u64, rto: u64, initial: u64) {
-        let least = initial.min(window);
-        let mut left = idle;
-        let mut cap = window;
-        while left > rto && cap > least {
-            left -= rto;
-            cap /= 2;
-        }
-        if cap < window {
-            self.cap = Some(cap.max(least));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -112,15 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_halves_the_window_and_acknowledgements_lift_the_cap() {
+    fn an_unused_window_sinks_halfway_and_acknowledgements_lift_the_cap() {
         let mut validation = Validation::default();
-        validation.on_idle(350, 80_000, 100, 14_480);
-        assert_eq!(validation.capped(80_000), 14_480);
-        validation.on_idle(150, 80_000, 100, 14_480);
-        assert_eq!(validation.capped(80_000), 40_000);
-        validation.on_ack(30_000, 80_000);
+        validation.on_app_limited(Instant::from_millis(1), 80_000, 2_000_000, 14_480);
+        assert_eq!(validation.capped(80_000), 80_000);
+        validation.on_app_limited(Instant::from_millis(2), 80_000, 2_000_000, 20_000);
+        assert_eq!(validation.capped(80_000), 50_000);
+        validation.on_ack(20_000, 80_000);
         assert_eq!(validation.capped(80_000), 70_000);
-        validation.on_ack(30_000, 80_000);
+        validation.on_ack(20_000, 80_000);
         assert!(!validation.is_capped());
     }
 

@@ -359,15 +359,15 @@ impl Sender {
         let may_raise = advanced || (self.rack.reordering() > DUPLICATE_THRESHOLD && shown.any_sacked);
         let (window, threshold) = (self.window(), self.controller.slow_start_threshold());
         let capped = self.validation.is_capped();
+        let cwnd_limited = self.validation.is_limited(window, window < threshold);
         if reducing && !owner {
             let clean = advanced && self.board.lost_total() == lost;
             self.recovery.reduce(bytes, in_flight, clean, self.config.mss);
-        } else if may_raise {
+        } else if may_raise && cwnd_limited {
             self.validation.on_ack(bytes, self.controller.window());
         }
         let resting = reducing || !may_raise || capped;
         let in_recovery = if owner { self.recovery.phase != Phase::Open } else { resting };
-        let cwnd_limited = self.validation.is_limited(window, window < threshold);
         self.controller.on_ack(
             &Ack {
                 now,

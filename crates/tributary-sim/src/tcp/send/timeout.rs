@@ -97,16 +97,13 @@ impl Sender {
             self.dup_ack.mark_on_timeout(&mut self.board);
         }
         // Once a window: not again for what was sent before the last reduction (`tcp_enter_loss`).
+        // Controllers judge by the same rule whether the threshold falls.
         let reduces = before == Phase::Open
             || self.una >= self.recovery.high
             || (before == Phase::Loss && self.timeouts_in_a_row == 0);
-        if reduces || self.controller.owns_recovery() {
-            let bytes = self.board.lost_bytes();
-            self.validation.uncap();
-            self.controller.on_loss(&Loss { now, kind: LossKind::Timeout, bytes, in_flight }, siblings);
-        } else {
-            self.validation.cap(self.config.mss);
-        }
+        let bytes = self.board.lost_bytes();
+        self.validation.uncap();
+        self.controller.on_loss(&Loss { now, kind: LossKind::Timeout, bytes, in_flight }, siblings);
         self.recovery.enter_loss(self.una, self.next, self.board.retransmitted_bytes(), reduces);
         self.recovery.frto = before == Phase::Open || self.timeouts_in_a_row > 0;
         self.prefer_new = false;
