@@ -4,6 +4,7 @@
 //! without them there is nothing to read, and the test says so.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tributary_link::{Direction, RateSpec, Scenario, Trace};
@@ -183,12 +184,15 @@ fn read(data: &Path, reading: &Reading) -> (usize, f64) {
 #[test]
 fn every_measured_set_loads_with_the_mean_its_description_states() {
     let Some(data) = data() else { return };
+    let mut all = BTreeSet::new();
     for reading in READINGS.iter().chain(&WIGIG) {
+        all.extend(files(&data, reading));
         let (files, mean) = read(&data, reading);
         println!("{:<42} {:<26} {files:>3} files, mean {mean:>8.2} Mbit/s", reading.folder, reading.files);
         let (least, most) = reading.mean;
         assert!((least..=most).contains(&mean), "{} {}: mean {mean}", reading.folder, reading.files);
     }
+    println!("{} files in {} readings", all.len(), READINGS.len() + WIGIG.len());
     let sets = fs::read_dir(&data)
         .expect("it is a folder")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
