@@ -1,0 +1,261 @@
+//! One run: a scenario, a transport, a congestion control, workloads and a seed become an [`Outcome`].
+//!
+//! Builds the world, lets its time pass, reads what came out. Knows no wall clock: how long a run took
+//! is measured by its caller. Handshakes take place within the run, at its beginning.
+
+mod assembly;
+mod background;
+mod budget;
+mod choice;
+mod outcome;
+mod topology;
+mod trace;
+
+pub use budget::{expected_packets, least_budget};
+pub use choice::{Choice, UnknownName, check_congestion, check_scheduler, transports};
+pub use outcome::{ConnectionRecord, LinkReport, Outcome};
+pub use topology::{RouteMap, RouteUse};
+pub use trace::{LinkLosses, Trace, TraceSample};
+
+use core::time::Duration;
+use thiserror::Error;
+use tributary_link::{LinkEvent, Scenario, ScenarioError, WorkloadSpec};
+use tributary_types::{Instant, Rng};
+
+use crate::event_log::LogSink;
+use crate::host::Host;
+use crate::multipath::MultipathError;
+use crate::quic::QuicError;
+use crate::transport::Endpoint;
+use crate::workload::{self, Terms};
+use crate::world::{HostId, World, WorldError};
+use assembly::{Assembly, Blueprint};
+use topology::Topology;
+use trace::Recorder;
+
+/// Links are looked at this often.
+pub const LINK_SAMPLE: Duration = Duration::from_millis(100);
+/// With [`Options::trace`], transports are looked at this often.
+pub const TRACE_SAMPLE: Duration = Duration::from_millis(10);
+/// Connections side by side at most.
+pub const MOST_CONNECTIONS: u32 = 10_000;
+/// Subflows on each path at most.
+pub const MOST_SUBFLOWS: u32 = 16;
+
+/// Everything that decides one run.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The network, with its duration, seed and base RTT.
+    pub scenario: Scenario,
+    /// What carries the bytes.
+    pub transport: Choice,
+    /// Name of the congestion control of every subflow of both ends.
+    pub congestion: String,
+    /// What each connection carries, all at once.
+    pub workloads: Vec<WorkloadSpec>,
+    /// Everything else.
+    pub options: Options,
+}
+
+/// What is usually left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Connections side by side, each with the whole workload.
+    pub connections: u32,
+    /// Subflows on each path.
+    pub subflows: u32,
+    /// Events after which the run is stopped; `None` derives it from rates and time.
+    pub budget: Option<u64>,
+    /// Windows and round-trip times over time.
+    pub trace: bool,
+    /// Largest transmission window of a session in bytes.
+    pub window: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { connections: 1, subflows: 1, budget: None, trace: false, window: None }
+    }
+}
+
+/// Why there is no outcome.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The scenario is impossible.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A name that is not known.
+    #[error(transparent)]
+    Name(#[from] UnknownName),
+    /// Settings that a transport over several paths cannot have.
+    #[error(transparent)]
+    Multipath(#[from] MultipathError),
+    /// Settings that QUIC cannot have.
+    #[error(transparent)]
+    Quic(#[from] QuicError),
+    /// An option is out of range.
+    #[error("{field}: {problem}")]
+    Option {
+        /// The option.
+        field: &'static str,
+        /// What is wrong and what is expected.
+        problem: String,
+    },
+    /// The run was stopped.
+    #[error(transparent)]
+    World(#[from] WorldError),
+}
+
+/// The two hosts of one connection.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    client: HostId,
+    server: HostId,
+}
+
+impl Cell {
+    /// A run of one connection with the customary options.
+    #[must_use]
+    pub fn new(scenario: &Scenario, transport: &Choice, congestion: &str, workload: &WorkloadSpec) -> Self {
+        Self {
+            scenario: scenario.clone(),
+            transport: transport.clone(),
+            congestion: congestion.to_owned(),
+            workloads: vec![workload.clone()],
+            options: Options::default(),
+        }
+    }
+
+    /// Refuses what cannot be run.
+    ///
+    /// # Errors
+    /// [`RunError`] names the field.
+    pub fn check(&self) -> Result<(), RunError> {
+        self.scenario.check()?;
+        self.transport.check(&self.scenario, &self.congestion)?;
+        for source in &self.scenario.background {
+            if let tributary_link::BackgroundKind::Tcp { congestion, .. } = &source.kind {
+                choice::check_tcp_congestion(congestion.as_str())
+                    .map_err(|unknown| congestion.refuse(&unknown.to_string()))?;
+            }
+        }
+        let refuse = |field, problem: String| Err(RunError::Option { field, problem });
+        if self.workloads.is_empty() {
+            return refuse("workload", "at least one is needed".to_owned());
+        }
+        for (field, value, most) in [
+            ("connections", self.options.connections, MOST_CONNECTIONS),
+            ("subflows", self.options.subflows, MOST_SUBFLOWS),
+        ] {
+            if !(1..=most).contains(&value) {
+                return refuse(field, format!("{value} is not from 1 to {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets it happen.
+    ///
+    /// # Errors
+    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    pub fn run(&self) -> Result<Outcome, RunError> {
+        self.run_with(|_| Vec::new())
+    }
+
+    /// As [`Cell::run`], with sinks for the event log, made once the routes are known.
+    ///
+    /// # Errors
+    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    pub fn run_with(
+        &self,
+        sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
+    ) -> Result<Outcome, RunError> {
+        self.check()?;
+        let budget = self.options.budget.unwrap_or_else(|| least_budget(self));
+        let mut world = World::new(budget);
+        let topology = Topology::build(&self.scenario, &mut world);
+        let mut routes = RouteMap::default();
+        let pairs = self.connect(&mut world, &topology, &mut routes)?;
+        background::place(&self.scenario, &topology, &mut world);
+        for sink in sinks(&routes) {
+            world.log_mut().attach(sink);
+        }
+        let mut recorder = Recorder::new(self, &topology);
+        self.pass_time(&mut world, &pairs, &mut recorder)?;
+        Ok(Outcome::read(self, &world, &topology, &pairs, recorder))
+    }
+
+    /// Workloads of each connection: all on one, where the transport has streams; else one on each.
+    fn bundles(&self) -> Vec<Vec<WorkloadSpec>> {
+        let once: Vec<Vec<WorkloadSpec>> = if self.transport.has_streams() {
+            vec![self.workloads.clone()]
+        } else {
+            self.workloads.iter().map(|workload| vec![workload.clone()]).collect()
+        };
+        (0..self.options.connections).flat_map(|_| once.clone()).collect()
+    }
+
+    fn connect(
+        &self,
+        world: &mut World,
+        topology: &Topology,
+        routes: &mut RouteMap,
+    ) -> Result<Vec<Pair>, RunError> {
+        let seed = Rng::new(self.scenario.seed).child("connections");
+        let mut pairs = Vec::new();
+        for (number, workloads) in self.bundles().into_iter().enumerate() {
+            let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
+            let rng = seed.child(&number.to_string());
+            let used = self.transport.paths(&self.scenario);
+            let mut blueprint = Blueprint {
+                choice: &self.transport,
+                congestion: &self.congestion,
+                options: &self.options,
+                seed: rng.child("transport").next_u64(),
+                paths: Vec::new(),
+            };
+            for path in used {
+                let subflow = topology.ways(&self.scenario, path, world, (pair.client, pair.server));
+                routes.add(number as u32, subflow);
+                // Subflows of a path share its routes.
+                blueprint.paths.extend((0..self.options.subflows).map(|_| subflow));
+            }
+            let Assembly { client, server } = blueprint.build()?;
+            let (asks, answers) = workload::pair(&workloads, &Terms::always(rng.child("workload")));
+            world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(asks))) as Box<dyn Host>);
+            world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(answers))));
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+
+    /// Runs to the end, telling of link events and looking at links and transports on the way.
+    fn pass_time(&self, world: &mut World, pairs: &[Pair], recorder: &mut Recorder) -> Result<(), RunError> {
+        let end = Instant::ZERO + self.scenario.duration;
+        let mut events = self.scenario.link_events().into_iter().peekable();
+        let step = if self.options.trace { TRACE_SAMPLE } else { LINK_SAMPLE };
+        let mut next = Instant::ZERO + step;
+        loop {
+            let until = next.min(end);
+            while let Some(event) = events.next_if(|event| event.at <= until) {
+                world.run_until(event.at)?;
+                tell(world, pairs, event);
+            }
+            world.run_until(until)?;
+            recorder.look(world, pairs, until);
+            if until >= end {
+                return Ok(());
+            }
+            next += step;
+        }
+    }
+}
+
+fn tell(world: &mut World, pairs: &[Pair], event: LinkEvent) {
+    for pair in pairs {
+        for host in [pair.client, pair.server] {
+            world.path_changed(host, event.path as u8, event.up);
+        }
+    }
+}
+

@@ -1,0 +1,102 @@
+//! Transports from their names: both ends of one connection. The one place that knows them all.
+
+use tributary_proto::Config;
+
+use super::{Choice, Options, RunError};
+use crate::mptcp::{MptcpConfig, MptcpTransport};
+use crate::multipath::{self, SubflowPath};
+use crate::network::RouteId;
+use crate::quic::{MultipathQuicTransport, QuicConfig, QuicPath, QuicTransport};
+use crate::session::{SessionConfig, SessionTransport};
+use crate::tcp::{TcpConfig, TcpTransport};
+use crate::transport::Transport;
+
+/// Everything a transport is made of.
+pub(super) struct Blueprint<'a> {
+    pub choice: &'a Choice,
+    /// Checked.
+    pub congestion: &'a str,
+    pub options: &'a Options,
+    pub seed: u64,
+    /// Where the subflows run; several may share a path.
+    pub paths: Vec<SubflowPath>,
+}
+
+/// Both ends.
+pub(super) struct Assembly {
+    pub client: Box<dyn Transport>,
+    pub server: Box<dyn Transport>,
+}
+
+impl Assembly {
+    fn new(client: impl Transport, server: impl Transport) -> Self {
+        Self { client: Box::new(client), server: Box::new(server) }
+    }
+}
+
+impl Blueprint<'_> {
+    pub fn build(self) -> Result<Assembly, RunError> {
+        let congestion = self.congestion.to_owned();
+        Ok(match self.choice {
+            Choice::Tcp { .. } => {
+                let SubflowPath { up, down, .. } = self.paths[0];
+                tcp_pair(self.congestion, self.seed, up, down)
+            }
+            Choice::Mptcp { scheduler } => {
+                let (scheduler, tcp) = (scheduler.clone(), TcpConfig::default());
+                let config = MptcpConfig { scheduler, tcp, congestion, seed: self.seed };
+                let (client, server) = MptcpTransport::pair(&config, &self.paths)?;
+                Assembly::new(client, server)
+            }
+            Choice::Session { scheduler } => {
+                let session = self.session(scheduler);
+                let seed = self.seed;
+                let config = SessionConfig { session, congestion, seed, ..SessionConfig::default() };
+                let (client, server) = SessionTransport::pair(&config, &self.paths)?;
+                Assembly::new(client, server)
+            }
+            Choice::Quic { .. } => {
+                let config = self.quic();
+                let [client, server] = self.quic_paths();
+                let client = QuicTransport::client(&config, client[0])?;
+                Assembly::new(client, QuicTransport::server(&config, server[0])?)
+            }
+            Choice::Mpquic => {
+                let config = self.quic();
+                let [client, server] = self.quic_paths();
+                let client = MultipathQuicTransport::client(&config, &client)?;
+                Assembly::new(client, MultipathQuicTransport::server(&config, &server)?)
+            }
+        })
+    }
+
+    fn session(&self, scheduler: &str) -> Config {
+        let mut session = Config { scheduler: scheduler.to_owned(), ..Config::default() };
+        if let Some(window) = self.options.window {
+            session.window = window;
+        }
+        session
+    }
+
+    fn quic(&self) -> QuicConfig {
+        QuicConfig { controller: self.congestion.to_owned(), seed: self.seed, ..QuicConfig::default() }
+    }
+
+    /// As the client and as the server see them; QUIC has one path for each of the scenario's.
+    fn quic_paths(&self) -> [Vec<QuicPath>; 2] {
+        let mut paths = self.paths.clone();
+        paths.dedup();
+        let client = |p: &SubflowPath| QuicPath { path: p.path, out: p.up, back: p.down };
+        let server = |p: &SubflowPath| QuicPath { path: p.path, out: p.down, back: p.up };
+        [paths.iter().map(client).collect(), paths.iter().map(server).collect()]
+    }
+}
+
+/// Both ends of a TCP connection with the customary settings; `congestion` has been checked.
+pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) -> Assembly {
+    let config = TcpConfig::default();
+    let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
+    let client = TcpTransport::client(config.clone(), controller(0), up);
+    let server = TcpTransport::server(config.clone(), controller(1), down);
+    Assembly::new(client, server)
+}

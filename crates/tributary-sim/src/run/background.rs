@@ -1,0 +1,114 @@
+//! Background traffic of a scenario: generators of packets nobody reads, and long TCP transfers of
+//! others. Takes part in no result.
+
+use core::time::Duration;
+use tributary_link::{
+    Background, BackgroundKind, BackgroundSpec, DelaySpec, LinkConfig, LinkSpec, MAX_RATE, Scenario,
+    WorkloadSpec,
+};
+use tributary_types::{Instant, Rng};
+
+use super::assembly::tcp_pair;
+use super::topology::Topology;
+use crate::host::{Host, Outbox};
+use crate::network::{LinkId, RouteId};
+use crate::packet::{Body, Packet};
+use crate::transport::Endpoint;
+use crate::workload::{self, Terms};
+use crate::world::World;
+
+/// Sends the packets of a generator.
+#[derive(Debug)]
+struct Source {
+    generator: Background,
+    route: RouteId,
+}
+
+/// Swallows them.
+#[derive(Debug)]
+struct Sink;
+
+/// Places the scenario's background traffic.
+pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World) {
+    for (index, spec) in scenario.background.iter().enumerate() {
+        let Some(place) = scenario.link_place(&spec.on) else { continue };
+        let link = topology.link(place, spec.direction);
+        match (&spec.kind, scenario.background(index)) {
+            (BackgroundKind::Tcp { .. }, _) => flows(scenario, (index, spec), link, world),
+            (_, Some(generator)) => generate(generator, link, world),
+            (_, None) => {}
+        }
+    }
+}
+
+fn generate(generator: Background, link: LinkId, world: &mut World) {
+    let (source, sink) = (world.reserve_host(), world.reserve_host());
+    let route = world.add_route(&[link], sink);
+    world.place_host(sink, Box::new(Sink));
+    world.place_host(source, Box::new(Source { generator, route }));
+}
+
+/// Long transfers over one link, each with a way back of its own that only takes time.
+fn flows(scenario: &Scenario, (index, spec): (usize, &BackgroundSpec), link: LinkId, world: &mut World) {
+    let BackgroundKind::Tcp { flows, congestion, rtt } = &spec.kind else { return };
+    let back = world.add_link(delay_only(rtt.unwrap_or(scenario.rtt)));
+    let seed = Rng::new(scenario.seed).child("background flows").child(&index.to_string());
+    let (from, to) = (spec.from.resolve(scenario.duration), spec.to.resolve(scenario.duration));
+    for flow in 0..*flows {
+        let (client, server) = (world.reserve_host(), world.reserve_host());
+        let up = world.add_route(&[back], server);
+        let down = world.add_route(&[link], client);
+        let rng = seed.child(&flow.to_string());
+        let terms = Terms { from, to, rng: rng.child("workload") };
+        let (asks, answers) = workload::pair(&[WorkloadSpec::Bulk { size: None }], &terms);
+        let transports = tcp_pair(congestion.as_str(), rng.child("transport").next_u64(), up, down);
+        world.place_host(client, Box::new(Endpoint::new(transports.client, Box::new(asks))));
+        world.place_host(server, Box::new(Endpoint::new(transports.server, Box::new(answers))));
+    }
+}
+
+fn delay_only(delay: Duration) -> LinkConfig {
+    let mut spec = LinkSpec::constant(MAX_RATE);
+    spec.delay = DelaySpec::fixed(delay);
+    LinkConfig::new(spec, 0)
+}
+
+impl Host for Source {
+    fn handle_packet(&mut self, _: Instant, _: Packet, _: &mut Outbox) {}
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        while let Some(size) = self.generator.poll(now) {
+            out.send(Packet::new(self.route, size, Body::Filler));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.generator.poll_timeout()
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
+        self
+    }
+}
+
+impl Host for Sink {
+    fn handle_packet(&mut self, _: Instant, _: Packet, _: &mut Outbox) {}
+
+    fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,71 @@
+//! How many events a run may take: from what its links can carry, with a margin. Decides nothing else.
+
+use tributary_link::{Direction, WorkloadSpec};
+use tributary_types::Instant;
+
+use super::Cell;
+
+/// Bytes of a full packet.
+const FULL: u64 = 1500;
+/// Events a packet causes on a link and at its hosts, with a margin for small packets and acknowledgements.
+const EVENTS_PER_PACKET: u64 = 24;
+/// Events of timers in a second, for each connection.
+const TIMERS: u64 = 50_000;
+
+/// How many full packets the links can carry in the whole run, over all links.
+#[must_use]
+pub fn expected_packets(cell: &Cell) -> u64 {
+    let scenario = &cell.scenario;
+    let end = Instant::ZERO + scenario.duration;
+    let mut bytes = 0_u64;
+    for path in 0..scenario.paths.len() {
+        let crossed = scenario.chain(path, Direction::Down).len() as u64;
+        let carried = scenario.capacity_bound(path, Direction::Down, Instant::ZERO, end).as_bytes();
+        bytes = bytes.saturating_add(carried.saturating_mul(crossed));
+    }
+    for (index, source) in scenario.background.iter().enumerate() {
+        if let Some(place) = scenario.link_place(&source.on) {
+            // Generated traffic and TCP flows alike pass no faster than their link; a generator may
+            // offer more, and what does not fit costs an event, too.
+            let link = scenario.link_config_at(place, source.direction).capacity(Instant::ZERO, end);
+            bytes = bytes.saturating_add(link.as_bytes().max(offered(cell, index)));
+        }
+    }
+    bytes / FULL
+}
+
+/// Bytes that a background generator makes at most, as full packets: small ones count as full.
+fn offered(cell: &Cell, index: usize) -> u64 {
+    use tributary_link::BackgroundKind::{Constant, OnOff, Poisson};
+    match &cell.scenario.background[index].kind {
+        Constant { rate, packet } | OnOff { rate, packet, .. } | Poisson { rate, packet } => {
+            let bytes = rate.size_in(cell.scenario.duration).as_bytes();
+            (bytes / packet.as_bytes().max(1)).saturating_mul(FULL)
+        }
+        tributary_link::BackgroundKind::Tcp { .. } => 0,
+    }
+}
+
+/// The events after which a run is stopped unless its caller says otherwise.
+#[must_use]
+pub fn least_budget(cell: &Cell) -> u64 {
+    let connections = u64::from(cell.options.connections) * cell.workloads.len() as u64;
+    let seconds = cell.scenario.duration.as_secs() + 1;
+    let timers = TIMERS.saturating_mul(seconds).saturating_mul(connections);
+    let messages: u64 = cell.workloads.iter().map(|workload| messages(workload, seconds)).sum();
+    expected_packets(cell)
+        .saturating_add(messages.saturating_mul(u64::from(cell.options.connections)))
+        .saturating_mul(EVENTS_PER_PACKET)
+        .saturating_add(timers)
+        .saturating_add(1_000_000)
+}
+
+/// Writes by the clock: each may become a packet of its own.
+fn messages(workload: &WorkloadSpec, seconds: u64) -> u64 {
+    match workload {
+        WorkloadSpec::Messages { per_second, .. } => (per_second * seconds as f64) as u64,
+        WorkloadSpec::Constant { rate, packet } => rate.as_bps() / 8 / packet.as_bytes().max(1) * seconds,
+        WorkloadSpec::Burst { every, .. } => seconds * 1_000_000_000 / (every.as_nanos() as u64).max(1),
+        _ => 0,
+    }
+}

@@ -1,0 +1,236 @@
+//! Runs of whole cells: what they deliver in rounded numbers, that the same cell is the same run, and
+//! what is refused.
+
+use core::time::Duration;
+use tributary_link::{
+    BackgroundKind, BackgroundSpec, Direction, HopSpec, LinkSpec, Moment, Name, PathSpec, Scenario,
+    WorkloadSpec,
+};
+use tributary_sim::run::{Cell, Choice, Options, Outcome, RunError};
+use tributary_types::{Bitrate, DataSize};
+
+const BULK: WorkloadSpec = WorkloadSpec::Bulk { size: None };
+
+fn shipped(name: &str, seconds: u64) -> Scenario {
+    Scenario::builtin(name).unwrap().with_duration(Duration::from_secs(seconds))
+}
+
+fn cell(scenario: &Scenario, transport: &str, congestion: &str) -> Cell {
+    let choice = Choice::find(transport, None, scenario).unwrap();
+    Cell::new(scenario, &choice, congestion, &BULK)
+}
+
+fn run(scenario: &Scenario, transport: &str) -> Outcome {
+    let outcome = cell(scenario, transport, "cubic").run().unwrap();
+    assert!(outcome.conserved, "{transport}: packets are unaccounted for");
+    outcome
+}
+
+/// Mean goodput from the second second on, Mbit/s.
+fn goodput(outcome: &Outcome) -> f64 {
+    let seconds = outcome.arrivals().mbps_per_second();
+    seconds[1..].iter().sum::<f64>() / (seconds.len() - 1) as f64
+}
+
+fn slow(mbps: u64) -> LinkSpec {
+    LinkSpec::constant(Bitrate::from_mbps(mbps))
+}
+
+#[test]
+fn goodput_of_every_transport_in_rounded_numbers() {
+    let scenario = shipped("nlos", 4);
+    let rounded: Vec<String> = ["wifi", "wigig", "mptcp", "fbdt", "min-rtt", "quic", "quic:wigig"]
+        .into_iter()
+        .map(|name| format!("{name} {:.0}", goodput(&run(&scenario, name))))
+        .collect();
+    // 47 and 75 Mbit/s of packets; 1448 of 1500 bytes are payload.
+    assert_eq!(rounded.join(", "), SNAPSHOT);
+}
+
+const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 118, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
+
+/// Event-log hashes of short runs. A rebuild on any machine must find the same ones. A change of a model
+/// changes them: then the new ones are entered here, in the commit that says why.
+const GOLDEN: [(&str, &str, &str, u64); 7] = [
+    ("onoff", "wigig", "cubic", 0x8624_8ae5_c079_b460),
+    ("onoff", "mptcp", "cubic", 0x2b12_a763_97cd_edde),
+    ("onoff", "fbdt", "cubic", 0xceea_689e_f436_1838),
+    ("onoff", "fbdt", "bbr", 0x06f3_11c1_77f3_3f15),
+    ("loss-wigig", "wigig", "reno", 0xe127_35f4_e904_0468),
+    ("onoff", "quic:wigig", "quic-cubic", 0x3a6d_c8b2_f8cd_4996),
+    ("onoff", "mpquic", "cubic", 0xef6e_1207_7271_856a),
+];
+
+#[test]
+fn the_same_cell_is_the_same_run_here_and_everywhere() {
+    let mut found = Vec::new();
+    for (scenario, transport, congestion, _) in GOLDEN {
+        let cell = cell(&shipped(scenario, 2), transport, congestion);
+        let (one, two) = (cell.run().unwrap(), cell.run().unwrap());
+        assert_eq!(one, two, "{scenario} {transport} {congestion}");
+        found.push((scenario, transport, congestion, one.hash));
+    }
+    assert_eq!(found, GOLDEN, "hashes as they are now: {found:#x?}");
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    for (name, transport) in [("onoff", "fbdt"), ("loss-wifi", "mptcp"), ("onoff", "mpquic")] {
+        let scenario = shipped(name, 2);
+        let other = scenario.clone().with_seed(2);
+        assert_ne!(run(&scenario, transport).hash, run(&other, transport).hash, "{name} {transport}");
+    }
+}
+
+#[test]
+fn unknown_names_list_the_known_ones() {
+    let scenario = shipped("los", 2);
+    let find = |name, scheduler| Choice::find(name, scheduler, &scenario).unwrap_err().to_string();
+    let error = find("fdbt", None);
+    for name in ["`fdbt`", "wifi", "mptcp", "mpquic", "fbdt-paper"] {
+        assert!(error.contains(name), "`{name}` is not in: {error}");
+    }
+    assert!(find("quic:lte", None).contains("wigig"));
+    assert!(find("mptcp", Some("best")).contains("linux-default"));
+    let refused = |transport: &str, congestion: &str| {
+        cell(&scenario, transport, congestion).run().unwrap_err().to_string()
+    };
+    assert!(refused("fbdt", "vegas-pro").contains("cubic"));
+    assert!(refused("quic", "vegas-pro").contains("quic-cubic"));
+    assert!(refused("mptcp", "quic-cubic").contains("`quic-cubic`"));
+}
+
+#[test]
+fn options_out_of_range_and_impossible_scenarios() {
+    let scenario = shipped("los", 2);
+    let with = |options: Options| {
+        let cell = Cell { options, ..cell(&scenario, "fbdt", "cubic") };
+        cell.run().unwrap_err().to_string()
+    };
+    let options = Options::default;
+    assert!(with(Options { connections: 0, ..options() }).starts_with("connections: 0"));
+    assert!(with(Options { subflows: 17, ..options() }).starts_with("subflows: 17"));
+    assert!(with(Options { window: Some(1), ..options() }).contains("window"));
+    let nothing = Cell { workloads: Vec::new(), ..cell(&scenario, "fbdt", "cubic") };
+    assert!(nothing.run().unwrap_err().to_string().starts_with("workload"));
+    let dead = Scenario::new("dead").with_path(PathSpec::symmetric("wifi", slow(0)));
+    let error = cell(&dead, "wifi", "cubic").run().unwrap_err();
+    assert!(matches!(error, RunError::Scenario(_)), "{error}");
+}
+
+#[test]
+fn a_run_beyond_its_budget_is_stopped_with_a_diagnosis() {
+    let options = Options { budget: Some(10_000), ..Options::default() };
+    let cell = Cell { options, ..cell(&shipped("los", 2), "fbdt", "cubic") };
+    let error = cell.run().unwrap_err().to_string();
+    for part in ["10000 events", "pending", "busiest", "raise the event budget"] {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+    let enough = tributary_sim::run::least_budget(&cell);
+    let outcome = self::cell(&shipped("los", 2), "fbdt", "cubic").run().unwrap();
+    assert!(outcome.events * 2 < enough, "{} of {enough} events", outcome.events);
+}
+
+#[test]
+fn paths_that_share_a_link_share_its_rate() {
+    let scenario = Scenario::new("shared")
+        .with_hop(HopSpec::symmetric("core", slow(20)))
+        .with_path(PathSpec::symmetric("a", slow(50)).with_via(&["core"]))
+        .with_path(PathSpec::symmetric("b", slow(50)).with_via(&["core"]))
+        .with_rtt(Duration::from_millis(10))
+        .with_duration(Duration::from_secs(4));
+    let both = goodput(&run(&scenario, "fbdt"));
+    assert!((16.0..19.4).contains(&both), "{both}"); // 20 Mbit/s of packets, not 100
+    let mut two = cell(&scenario, "a", "cubic");
+    two.options.connections = 2;
+    let outcome = two.run().unwrap();
+    assert_eq!(outcome.connections.len(), 2);
+    let sum = goodput(&outcome);
+    assert!((18.0..19.4).contains(&sum), "{sum}");
+}
+
+#[test]
+fn background_traffic_takes_its_part() {
+    let path = PathSpec::symmetric("wifi", slow(20));
+    let base = Scenario::new("busy").with_path(path).with_duration(Duration::from_secs(5));
+    let base = base.with_rtt(Duration::from_millis(10));
+    let with = |kind| {
+        let (from, to) = (Moment::Share(0.0), Moment::Share(1.0));
+        let on = "wifi".to_owned();
+        base.clone().with_background(BackgroundSpec { on, direction: Direction::Down, from, to, kind })
+    };
+    let packet = DataSize::from_bytes(1500);
+    let poisson = BackgroundKind::Poisson { rate: Bitrate::from_mbps(10), packet };
+    let left = goodput(&run(&with(poisson), "wifi"));
+    assert!((8.0..10.5).contains(&left), "{left} of 10 Mbit/s");
+    let flow = BackgroundKind::Tcp { flows: 1, congestion: Name::new("cubic"), rtt: None };
+    let half = goodput(&run(&with(flow), "wifi"));
+    assert!((5.0..14.5).contains(&half), "{half} of 20 Mbit/s beside one flow");
+    let odd = BackgroundKind::Tcp { flows: 1, congestion: Name::new("cubist"), rtt: None };
+    assert!(cell(&with(odd), "wifi", "cubic").run().unwrap_err().to_string().contains("`cubist`"));
+}
+
+#[test]
+fn transports_are_told_when_a_radio_goes() {
+    let mut gone = PathSpec::symmetric("wigig", slow(40));
+    gone.absent = vec![(Moment::At(Duration::from_secs(1)), Moment::At(Duration::from_secs(2)))];
+    let scenario = Scenario::new("goes")
+        .with_path(PathSpec::symmetric("wifi", slow(20)))
+        .with_path(gone)
+        .with_rtt(Duration::from_millis(10))
+        .with_duration(Duration::from_secs(4));
+    for transport in ["mptcp", "fbdt"] {
+        let mut cell = cell(&scenario, transport, "cubic");
+        cell.options.trace = true;
+        let outcome = cell.run().unwrap();
+        let seconds = outcome.arrivals().mbps_per_second();
+        assert!(seconds[1] > 10.0 && seconds[1] < 25.0, "{transport}: {seconds:?}");
+        assert!(seconds[3] > 40.0, "{transport}: {seconds:?}");
+        let trace = outcome.trace.unwrap();
+        assert_eq!(trace.events.len(), 2);
+        let there = |ms: u64| {
+            let at = tributary_types::Instant::from_millis(ms);
+            let mut paths: Vec<u8> = trace
+                .samples
+                .iter()
+                .filter(|sample| sample.at == at)
+                .map(|sample| sample.path.path)
+                .collect();
+            paths.sort_unstable();
+            paths
+        };
+        assert_eq!(there(900), [0, 1], "{transport}");
+    }
+}
+
+#[test]
+fn workloads_side_by_side() {
+    let scenario = shipped("los", 3);
+    let messages = WorkloadSpec::Messages {
+        per_second: 100.0,
+        size: DataSize::from_bytes(1200),
+        priority: 200,
+        deadline: Some(Duration::from_millis(100)),
+    };
+    for (transport, connections) in [("fbdt", 1), ("wigig", 2), ("quic", 1)] {
+        let mut cell = cell(&scenario, transport, "cubic");
+        cell.workloads.push(messages.clone());
+        let outcome = cell.run().unwrap();
+        assert_eq!(outcome.connections.len(), connections, "{transport}");
+        let flows: Vec<_> = outcome.flows().collect();
+        assert_eq!([flows[0].kind, flows[1].kind], ["bulk", "messages"]);
+        assert!((295..=300).contains(&flows[1].made), "{transport}: {} messages", flows[1].made);
+        assert!(flows[1].latencies.len() > 280, "{transport}: {} arrived", flows[1].latencies.len());
+        assert!(flows[0].bytes > 1_000_000, "{transport}");
+    }
+    let request = WorkloadSpec::Request {
+        sizes: vec![(DataSize::from_bytes(10_000), 1.0), (DataSize::from_bytes(200_000), 1.0)],
+        think: Duration::from_millis(20),
+    };
+    for transport in ["mptcp", "fbdt", "wifi", "mpquic"] {
+        let mut cell = cell(&scenario, transport, "cubic");
+        cell.workloads = vec![request.clone()];
+        let flow = cell.run().unwrap().connections[0].flows[0].clone();
+        assert!(flow.completions.len() > 25, "{transport}: {} requests", flow.completions.len());
+    }
+}
