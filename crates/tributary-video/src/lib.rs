@@ -13,7 +13,9 @@
 
 pub mod allocation;
 pub mod head;
+pub mod prediction;
 pub mod projection;
+pub mod rd;
 pub mod sphere;
 pub mod tiles;
 pub mod viewport;
