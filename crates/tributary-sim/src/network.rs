@@ -1,4 +1,10 @@
 //! Links and the routes over them. Carries packets; decides nothing.
+//!
+//! A link carries numbers. The packets themselves wait beside it in the order in which they entered,
+//! so that they are moved once for each link; a link keeps its order, and one whose number was passed
+//! over is one that it lost.
+
+use std::collections::VecDeque;
 
 use tributary_link::{Link, LinkConfig, LinkStats, Packet as LinkPacket};
 use tributary_types::Instant;
@@ -40,7 +46,11 @@ struct Route {
 
 #[derive(Debug)]
 struct Slot {
-    link: Link<Packet>,
+    link: Link<u64>,
+    /// Packets inside the link, and such as it has lost since the last that came out.
+    inside: VecDeque<Packet>,
+    /// Number of the first of them.
+    first: u64,
     /// When the link is to be woken: the earliest event of it in the queue.
     wake: Instant,
 }
@@ -55,7 +65,8 @@ pub(crate) struct Network {
 
 impl Network {
     pub fn add_link(&mut self, config: LinkConfig) -> LinkId {
-        self.links.push(Slot { link: Link::new(config), wake: Instant::MAX });
+        let (link, inside) = (Link::new(config), VecDeque::new());
+        self.links.push(Slot { link, inside, first: 0, wake: Instant::MAX });
         LinkId(self.links.len() as u32 - 1)
     }
 
@@ -105,10 +116,9 @@ impl Network {
             return Some((route.host, packet));
         };
         let slot = &mut self.links[id.index()];
-        let note = packet.clone();
-        if slot.link.push(now, LinkPacket::whole(packet.size, packet)) > 0 {
-            let (what, route) = (What::Overflowed, note.route);
-            log.record(LogRecord { now, what, link: Some(id), route, packet: &note });
+        if let Some(packet) = slot.push(now, packet) {
+            let (what, route) = (What::Overflowed, packet.route);
+            log.record(LogRecord { now, what, link: Some(id), route, packet: &packet });
         }
         slot.arm(id, queue);
         None
@@ -123,8 +133,7 @@ impl Network {
         queue: &mut EventQueue,
         log: &mut EventLog,
     ) -> Option<(HostId, Packet)> {
-        while let Some(chunk) = self.links[id.index()].link.poll(now) {
-            let mut packet = chunk.handle;
+        while let Some(mut packet) = self.links[id.index()].poll(now) {
             packet.hop += 1;
             let route = packet.route;
             log.record(LogRecord { now, what: What::Crossed, link: Some(id), route, packet: &packet });
@@ -149,6 +158,31 @@ impl Network {
 }
 
 impl Slot {
+    /// Into the link; returned when there is no room.
+    fn push(&mut self, now: Instant, packet: Packet) -> Option<Packet> {
+        let number = self.first + self.inside.len() as u64;
+        if self.link.push(now, LinkPacket::whole(packet.size, number)) > 0 {
+            return Some(packet);
+        }
+        let stats = self.link.stats();
+        if stats.queued.packets + stats.in_flight.packets == 0 {
+            // Nothing will come out: the link was dead, or lost what it had.
+            self.first = number + 1;
+            self.inside.clear();
+        } else {
+            self.inside.push_back(packet);
+        }
+        None
+    }
+
+    /// The next packet that has come out.
+    fn poll(&mut self, now: Instant) -> Option<Packet> {
+        let number = self.link.poll(now)?.handle;
+        self.inside.drain(..(number - self.first) as usize);
+        self.first = number + 1;
+        Some(self.inside.pop_front().expect("what comes out went in"))
+    }
+
     fn arm(&mut self, id: LinkId, queue: &mut EventQueue) {
         if let Some(at) = self.link.poll_timeout()
             && at < self.wake
