@@ -102,10 +102,10 @@ fn olia_divides_the_shift_among_the_sets() {
     let square = 450.0 * 450.0;
     close(increase::<Olia>(&three, 0), 2000.0 / square - 1.0 / 6.0 / 20.0);
     close(increase::<Olia>(&three, 2), 250.0 / square + 1.0 / 3.0 / 10.0);
-    // A subflow in neither set: ℓ of the third halved by a longer round trip.
-    let four = [view(20, 100, 10_000), view(5, 100, 90_000), view(10, 100, 20_000)];
+    // A subflow in neither set: rates 200, 50 and 100.
+    let middle = [view(20, 100, 10_000), view(5, 100, 90_000), view(10, 100, 20_000)];
     let rates = 350.0 * 350.0;
-    close(increase::<Olia>(&four, 2), 1000.0 / rates);
+    close(increase::<Olia>(&middle, 2), 1000.0 / rates);
 }
 
 #[test]
