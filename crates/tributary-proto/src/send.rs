@@ -56,6 +56,11 @@ impl SendBuffer {
         }
     }
 
+    /// Payload held at most.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     // ---- what the peer allows
 
     pub fn allow_data(&mut self, max_data: u64) {

@@ -42,8 +42,8 @@ const KERNEL: &str = "linux-default";
 pub struct MptcpConfig {
     /// Name of the scheduler.
     pub scheduler: String,
-    /// TCP of every subflow. `receive_buffer`, `initial_receive_window`, `auto_tune` and `send_buffer` are
-    /// those of the whole connection.
+    /// TCP of every subflow. `receive_buffer`, `initial_receive_window` and `auto_tune` are those of the
+    /// whole connection; its send buffer is `send_buffer` for each subflow at most.
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
@@ -86,6 +86,7 @@ pub struct MptcpTransport {
     subflows: Vec<Subflow>,
     scheduler: Box<dyn Scheduler>,
     stream: NumberedStream,
+    send_buffer: u64,
     /// Bytes written, and whether the end was asked for, and numbered as one more byte.
     written: u64,
     fin_wanted: bool,
@@ -146,6 +147,7 @@ impl MptcpTransport {
             subflows: Vec::new(),
             scheduler: scheduler::create(&config.scheduler, rng).expect("the name was checked by the caller"),
             stream: NumberedStream::new(tcp.send_buffer as usize),
+            send_buffer: tcp.send_buffer,
             written: 0,
             fin_wanted: false,
             fin_written: false,
@@ -332,7 +334,15 @@ impl MptcpTransport {
         self.stream.acknowledge(segment.data_ack);
         self.retransmit_at = None; // set anew while anything is outstanding
         self.probe_at = None;
-        if self.blocked && self.stream.room() >= WAKE_ROOM.min(self.config.tcp.send_buffer / 2) {
+    }
+
+    /// The connection's send buffer is that of its subflows together (`__mptcp_sync_sndbuf`).
+    fn fit_send_buffer(&mut self) {
+        let most = self.config.tcp.send_buffer;
+        let subflows = self.subflows.iter().map(|s| s.send_buffer().min(most)).sum::<u64>();
+        self.send_buffer = if self.config.tcp.auto_tune && subflows > 0 { subflows } else { most };
+        self.stream.set_limit(self.send_buffer as usize);
+        if self.blocked && self.stream.room() >= WAKE_ROOM.min(self.send_buffer / 3) {
             self.blocked = false;
             self.notices.push_back(Notice::Writable(STREAM));
         }
@@ -479,6 +489,7 @@ impl Transport for MptcpTransport {
         self.write_fin();
         if std::mem::take(&mut self.dirty) {
             self.push(now);
+            self.fit_send_buffer();
         }
         self.close_when_done();
         for at in (0..self.subflows.len()).rev() {

@@ -148,17 +148,24 @@ impl Endpoint {
     }
 
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
+        self.tell(now);
         loop {
-            let mut moved = false;
-            while let Some(notice) = self.transport.poll_notice() {
-                self.application.handle_notice(now, notice, self.transport.as_mut());
-                moved = true;
-            }
             self.transport.flush(now, out);
-            if !moved {
+            // What a flush brings to light is heard at once, not with the next packet.
+            if !self.tell(now) {
                 return;
             }
         }
+    }
+
+    /// Hands over the notices there are; whether there were any.
+    fn tell(&mut self, now: Instant) -> bool {
+        let mut told = false;
+        while let Some(notice) = self.transport.poll_notice() {
+            self.application.handle_notice(now, notice, self.transport.as_mut());
+            told = true;
+        }
+        told
     }
 }
 

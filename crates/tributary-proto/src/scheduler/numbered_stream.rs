@@ -36,6 +36,11 @@ impl NumberedStream {
         WindowView::new(&self.send, window)
     }
 
+    /// Holds at most `limit` bytes from now on; what is held already stays.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.send.set_limit(limit);
+    }
+
     /// Bytes a write may add now.
     #[must_use]
     pub fn room(&self) -> u64 {
@@ -178,6 +183,10 @@ mod tests {
         let (first, end) = stream.load(Load { bytes: 16 << 10, segment: 16 << 10 }, 1000);
         assert_eq!(end.distance_from(first), 3);
         assert_eq!((stream.unnumbered(), stream.view(1 << 20).credit()), (47_000, 0));
+        stream.set_limit(60_000);
+        assert_eq!(stream.room(), 10_000);
+        stream.set_limit(10_000);
+        assert_eq!(stream.room(), 0);
     }
 
     #[test]

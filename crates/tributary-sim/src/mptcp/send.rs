@@ -62,7 +62,7 @@ impl MptcpTransport {
             return TRANSMISSION_WINDOW;
         }
         let window = self.edge.saturating_sub(self.acknowledged_floor());
-        let limit = window.min(self.config.tcp.send_buffer);
+        let limit = window.min(self.send_buffer);
         limit.saturating_sub(2 * self.segment()).max(self.segment()) as usize
     }
 

@@ -54,6 +54,8 @@ pub(super) struct Subflow {
     handed: u64,
     outstanding: VecDeque<Outstanding>,
     send_buffer: u64,
+    /// Mean rate in bit/s over the bytes handed over (`avg_pacing_rate`); zero before any.
+    average_rate: u64,
 }
 
 impl Subflow {
@@ -82,6 +84,7 @@ impl Subflow {
             handed: 0,
             outstanding: VecDeque::new(),
             send_buffer: SEND_BUFFER_FIRST,
+            average_rate: 0,
         }
     }
 
@@ -124,6 +127,7 @@ impl Subflow {
     /// Hands a copy of a segment, `bytes` of the connection from `offset` on, to TCP. Returns its position.
     pub fn carry(&mut self, now: Instant, seq: DataSeq, (offset, bytes): (u64, u32)) -> u64 {
         let bytes = u64::from(bytes);
+        self.average(bytes);
         self.output.push(offset, bytes);
         self.handed += bytes;
         let taken = self.socket.write(bytes);
@@ -136,6 +140,11 @@ impl Subflow {
     /// Segments that TCP has not delivered.
     pub fn outstanding(&self) -> impl Iterator<Item = DataSeq> + '_ {
         self.outstanding.iter().map(|o| o.seq)
+    }
+
+    /// What the kernel would let wait here or be under way.
+    pub fn send_buffer(&self) -> u64 {
+        self.send_buffer
     }
 
     /// Nothing waits or is under way.
@@ -155,14 +164,19 @@ impl Subflow {
     pub fn view(&mut self, buffered: bool) -> SubflowView {
         let info = self.socket.info();
         let queued = self.socket.unsent() + self.socket.unacknowledged();
+        // Send buffers grow and do not shrink.
+        self.send_buffer = self.send_buffer.max(info.cwnd * SEND_BUFFER_WINDOWS);
         let room = if buffered {
-            // Send buffers grow and do not shrink.
-            self.send_buffer = self.send_buffer.max(info.cwnd * SEND_BUFFER_WINDOWS);
             self.send_buffer.saturating_sub(queued)
         } else {
             self.socket.can_send().saturating_sub(self.socket.unsent())
         };
-        let rate = self.rate(&info);
+        let present = rate(&info);
+        let rate = if buffered && self.average_rate > 0 {
+            Some(Bitrate::from_bps(self.average_rate))
+        } else {
+            present
+        };
         SubflowView {
             id: self.id,
             path: PathId(self.way as u8),
@@ -181,8 +195,17 @@ impl Subflow {
         }
     }
 
-    /// A window a round trip: Linux's pacing rate but for its factor.
-    fn rate(&self, info: &TcpInfo) -> Option<Bitrate> {
-        Bitrate::of(DataSize::from_bytes(info.cwnd), info.srtt)
+    /// What is queued keeps the rate it was queued at (`mptcp_subflow_get_send`).
+    fn average(&mut self, bytes: u64) {
+        let Some(present) = rate(&self.socket.info()) else { return };
+        let queued = self.socket.unsent() + self.socket.unacknowledged();
+        let before = if self.average_rate == 0 { present.as_bps() } else { self.average_rate };
+        let sum = u128::from(before) * u128::from(queued) + u128::from(present.as_bps()) * u128::from(bytes);
+        self.average_rate = (sum / u128::from(queued + bytes)) as u64;
     }
+}
+
+/// A window a round trip: Linux's pacing rate but for its factor.
+fn rate(info: &TcpInfo) -> Option<Bitrate> {
+    Bitrate::of(DataSize::from_bytes(info.cwnd), info.srtt)
 }
