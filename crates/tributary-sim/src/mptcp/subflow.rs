@@ -182,7 +182,7 @@ impl Subflow {
             path: PathId(self.way as u8),
             room: if self.finishing { 0 } else { room as usize },
             srtt: info.srtt,
-            rttvar: info.rttvar,
+            rttvar: info.mean_deviation,
             min_rtt: info.min_rtt,
             cwnd: info.cwnd,
             in_flight: queued,

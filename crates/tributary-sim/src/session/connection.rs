@@ -168,7 +168,7 @@ impl Connection {
         self.retarget(&info);
         Some(SubflowInfo {
             srtt: info.srtt,
-            rttvar: info.rttvar,
+            rttvar: info.mean_deviation,
             min_rtt: info.min_rtt,
             cwnd: info.cwnd,
             in_flight: info.in_flight,

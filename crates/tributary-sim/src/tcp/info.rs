@@ -42,6 +42,8 @@ pub struct TcpInfo {
     pub state: TcpState,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Duration,
+    /// Mean deviation of the round-trip time: what Linux reports as `tcpi_rttvar`.
+    pub mean_deviation: Duration,
     /// Deviation term of the time-out (four mean deviations, floor included).
     pub rttvar: Duration,
     /// Least round-trip time; zero before the first sample.

@@ -84,6 +84,11 @@ impl RttEstimator {
         }
     }
 
+    /// Mean deviation, nanoseconds.
+    pub fn mean_deviation(&self) -> u64 {
+        self.deviation4 / 4
+    }
+
     pub fn has_sample(&self) -> bool {
         self.srtt8 > 0
     }

@@ -225,6 +225,7 @@ impl Sender {
         let nanos = core::time::Duration::from_nanos;
         info.srtt = nanos(self.rtt.srtt());
         info.rttvar = nanos(self.rtt.variance());
+        info.mean_deviation = nanos(self.rtt.mean_deviation());
         info.min_rtt = nanos(self.rtt.min_rtt());
         info.rto = nanos(self.rtt.rto());
         info.cwnd = self.window();
