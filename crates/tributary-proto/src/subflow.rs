@@ -65,6 +65,10 @@ struct Outstanding {
 /// Least silence that counts: below it, acknowledgement clocks and schedulers jitter.
 const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
+/// Queue that a path standing in for a faster one may have: what is sent again on it waits behind that.
+const SHORT_QUEUE: Duration = Duration::from_millis(15);
+/// Bytes beyond, so that whole segments fit.
+const HEADROOM: u64 = 32 << 10;
 /// While segments keep arriving, a pause of this length is silence however slow the path.
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
 /// Attempts to connect live this long, so a younger subflow may meet its siblings.
@@ -258,6 +262,23 @@ impl Subflow {
         } else {
             round_trip.max(self.info.srtt * 2).max(SILENCE_FLOOR)
         }
+    }
+
+    /// The most it has delivered lately, as far as is known.
+    pub fn best_rate(&self, now: Instant) -> Option<Bitrate> {
+        self.speed.best(now).max(self.rate)
+    }
+
+    /// Bytes it may take so that what it has under way is what its path carries in a round trip and
+    /// [`SHORT_QUEUE`]. No limit while that is unknown, or while others fill the path's queue anyway.
+    pub fn headroom(&self, now: Instant) -> usize {
+        let round_trip = self.info.min_rtt + SHORT_QUEUE;
+        let Some(rate) = self.best_rate(now) else { return usize::MAX };
+        if self.delivery_delay() > round_trip * 2 + SHORT_QUEUE {
+            return usize::MAX;
+        }
+        let most = rate.size_in(round_trip).as_bytes() * 5 / 4 + HEADROOM;
+        usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
     }
 
     pub fn view(&self, now: Instant) -> SubflowView {

@@ -217,10 +217,22 @@ impl Session {
         self.take_room(onto, head, payload)
     }
 
+    /// The fastest subflow fills its queue as its congestion control likes. The others stand in for it when it
+    /// is blocked: theirs are kept short, or what is sent again would wait in them.
+    fn keep_queues_short(&mut self, now: Instant) {
+        let fastest = self.subflows.values().max_by_key(|s| s.best_rate(now)).map(|s| s.id);
+        for view in self.views.iter_mut().filter(|view| Some(view.id) != fastest) {
+            if let Some(subflow) = self.subflows.get(&view.id) {
+                view.room = view.room.min(subflow.headroom(now));
+            }
+        }
+    }
+
     fn rebuild_views(&mut self, now: Instant) {
         self.views_stale = false;
         self.views.clear();
         self.views.extend(self.subflows.values().map(|s| s.view(now)));
+        self.keep_queues_short(now);
         // The most reliable path first: what it takes to deliver, blockages included, the present one too.
         self.views.sort_by_cached_key(|view| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);

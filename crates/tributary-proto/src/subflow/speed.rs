@@ -27,6 +27,11 @@ pub(super) struct Speed {
 }
 
 impl Speed {
+    /// The best it has done lately.
+    pub fn best(&self, now: Instant) -> Option<Bitrate> {
+        self.best.filter(|(_, at)| now < *at + MEMORY).map(|(best, _)| best)
+    }
+
     /// Hears the rate over the last moments, during which the connection was busy. Whether it is stuck; said
     /// once, then the best is learned anew.
     pub fn observe(&mut self, now: Instant, rate: Bitrate, info: &SubflowInfo) -> bool {
