@@ -15,10 +15,13 @@ mod process;
 pub mod reproduce;
 pub mod result;
 pub mod run;
+pub mod simulate;
 pub mod summary;
+pub mod sweep;
 pub mod workload;
 
 pub use contestant::{Contestant, SessionSettings, UnknownContestant};
-pub use result::RunResult;
+pub use result::{RunResult, World};
 pub use run::{Cell, LabError, Queue, run};
+pub use simulate::{SimResult, Simulation};
 pub use workload::{Content, Record, Video, Workload};

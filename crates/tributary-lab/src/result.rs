@@ -18,9 +18,23 @@ use tributary_types::Instant;
 /// Seconds at the beginning that goodput figures leave out.
 pub const RAMP_UP: usize = 1;
 
-/// One run.
+/// Where a run took place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum World {
+    /// Kernel stacks in wall time, joined by emulated links.
+    #[default]
+    Emu,
+    /// Models in virtual time.
+    Sim,
+}
+
+/// One run in the emulator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
+    /// Always the emulator.
+    #[serde(default)]
+    pub world: World,
     /// Name of the scenario.
     pub scenario: String,
     /// What carried the bytes.
@@ -138,6 +152,7 @@ impl RunResult {
             }
         });
         Self {
+            world: World::Emu,
             scenario: cell.scenario.name.clone(),
             transport: cell.contestant.name().to_owned(),
             contestant: cell.contestant.clone(),
@@ -172,7 +187,7 @@ impl RunResult {
 }
 
 impl Goodput {
-    fn new(per_second: Vec<f64>, scenario: &Scenario) -> Self {
+    pub(crate) fn new(per_second: Vec<f64>, scenario: &Scenario) -> Self {
         let capacity: Vec<f64> =
             (0..per_second.len()).map(|second| capacity_mbps(scenario, second as f64, 1.0)).collect();
         let measured = per_second.get(RAMP_UP..).unwrap_or_default();

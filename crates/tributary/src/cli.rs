@@ -18,7 +18,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     #[command(subcommand)]
     Reproduce(Reproduce),
-    Run(RunArguments),
+    Run(Box<RunArguments>),
+    Sweep(crate::commands::sweep::SweepArguments),
     Serve(ServeArguments),
     Connect(ConnectArguments),
     Keygen(KeygenArguments),
@@ -31,31 +32,44 @@ pub(crate) enum Command {
     Endpoint,
 }
 
-/// Measure one transport once: one scenario, one workload, through emulated links.
+/// Measure one transport once: one scenario, one workload, through emulated or simulated links.
 ///
-/// Transports are the scenario's paths (`wifi`, `wigig`: kernel TCP on one radio), `mptcp` (the kernel's)
-/// and Tributary's schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …). Needs root or user namespaces.
+/// Transports are the scenario's paths (`wifi`, `wigig`: TCP on one radio), `mptcp` and Tributary's
+/// schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …); in the simulator also `quic` and `mpquic`. What is not
+/// given is taken from the scenario's `[run]` table, if it has one. The emulator needs root or user
+/// namespaces; the simulator needs nothing and gives the same result for the same seed everywhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary run --scenario mobility --transport fbdt --seconds 10
-  tributary run --scenario blackout --transport mptcp --congestion bbr --rtt 20 --json
-  tributary run --scenario los --transport fbdt --workload object --size 100000 --count 50")]
+  tributary run mobility --transport fbdt --seconds 10
+  tributary run blackout --transport mptcp --congestion bbr --rtt 20 --json
+  tributary run los --transport fbdt --workload object --size 100000 --count 50
+  tributary run mobility --world sim --transport fbdt --seconds 60 --seed 7 --json
+  tributary run blackout --world sim --transport mptcp --scheduler blest --pcap mptcp.pcap --qlog logs")]
 pub(crate) struct RunArguments {
-    /// Scenario: a name (see `tributary emu list`) or a .toml file
-    #[arg(long, default_value = "mobility")]
-    pub(crate) scenario: String,
-    /// What carries the bytes: a path's name, mptcp, or a scheduler
-    #[arg(long, default_value = "fbdt")]
-    pub(crate) transport: String,
-    /// Congestion control of every socket of both ends
-    #[arg(long, default_value = "cubic")]
-    pub(crate) congestion: String,
-    /// bulk, object or live
-    #[arg(long, default_value = "bulk", value_parser = ["bulk", "object", "live"])]
-    pub(crate) workload: String,
-    /// Length of the measurement in seconds
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=3600))]
-    pub(crate) seconds: u32,
+    /// Scenario: a name (see `tributary emu list`) or a .toml file [default: mobility]
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) network: Option<String>,
+    /// The same as SCENARIO
+    #[arg(long, conflicts_with = "network", hide = true)]
+    pub(crate) scenario: Option<String>,
+    /// Where: kernel stacks in wall time, or models in virtual time
+    #[arg(long, value_enum, default_value_t = WorldArgument::Emu)]
+    pub(crate) world: WorldArgument,
+    /// What carries the bytes: a path's name, mptcp, a scheduler; sim: quic, mpquic [default: fbdt]
+    #[arg(long)]
+    pub(crate) transport: Option<String>,
+    /// Scheduler of mptcp, mpquic or session; sim only
+    #[arg(long)]
+    pub(crate) scheduler: Option<String>,
+    /// Congestion control of every subflow of both ends [default: cubic]
+    #[arg(long)]
+    pub(crate) congestion: Option<String>,
+    /// bulk, object or live (emu only) [default: bulk]
+    #[arg(long, value_parser = ["bulk", "object", "live"])]
+    pub(crate) workload: Option<String>,
+    /// Length of the measurement in seconds [default: 10]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=3600))]
+    pub(crate) seconds: Option<u32>,
     /// Bytes of each object
     #[arg(long, default_value_t = 102_400)]
     pub(crate) size: u64,
@@ -68,26 +82,44 @@ pub(crate) struct RunArguments {
     /// Distance of the live player to the live edge, in milliseconds
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub(crate) start_up: u64,
-    /// Seed of the scenario's randomness
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of the scenario's randomness; without it the scenario's own
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
     /// Base RTT in milliseconds; without it the scenario's own
     #[arg(long)]
     pub(crate) rtt: Option<u64>,
     #[command(flatten)]
     pub(crate) queue: QueueArguments,
-    /// Sessions without TLS
+    /// Sessions without TLS; emu only
     #[arg(long)]
     pub(crate) plaintext: bool,
     /// Largest transmission window of a session in bytes
     #[arg(long)]
     pub(crate) window: Option<usize>,
-    /// Cap on the kernel's retransmission timeout of a session's subflows, in milliseconds
+    /// Cap on the kernel's retransmission timeout of a session's subflows, in milliseconds; emu only
     #[arg(long)]
     pub(crate) rto_max: Option<u64>,
+    /// Write a packet capture, as the server sees it; sim only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Write a qlog file with windows, round-trip times and losses into this directory; sim only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) qlog: Option<PathBuf>,
+    /// Events after which a run is stopped; without it derived from rates and time; sim only
+    #[arg(long, value_name = "EVENTS")]
+    pub(crate) budget: Option<u64>,
     /// Print one JSON object, with every second and every silence
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Where a run takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WorldArgument {
+    /// Kernel stacks in wall time, joined by emulated links
+    Emu,
+    /// Models in virtual time
+    Sim,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod measure;
 mod output;
 mod proxy;
 mod reproduce;
+pub(crate) mod sweep;
 
 use crate::cli::{Cli, Command, Emu, KeygenArguments, Reproduce};
 use anyhow::Result;
@@ -18,6 +19,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Reproduce(Reproduce::Fbdt(arguments)) => reproduce::fbdt(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Keygen(arguments) => keygen(&arguments),

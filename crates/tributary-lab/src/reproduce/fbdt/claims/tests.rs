@@ -12,6 +12,7 @@ use tributary_stream::{BulkRecord, Silence};
 fn run(scenario: &str, transport: &str, per_second: &[f64], silence_ms: f64) -> RunResult {
     let measured = &per_second[1..];
     RunResult {
+        world: crate::result::World::Emu,
         scenario: scenario.to_owned(),
         contestant: Contestant::Mptcp,
         transport: transport.to_owned(),

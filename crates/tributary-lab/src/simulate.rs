@@ -1,0 +1,95 @@
+//! One run in the simulator: the same scenario, transports by the same names, a result with the same
+//! fields wherever they mean the same.
+
+mod files;
+mod request;
+mod result;
+mod text;
+
+pub use files::{Files, FilesError};
+pub use request::{Request, RequestError};
+pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
+pub use text::summary;
+
+use crate::run::Queue;
+use core::time::Duration;
+use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
+use tributary_sim::run::{Cell, Choice, Options, Outcome, RunError};
+use tributary_types::DataSize;
+
+/// Everything that decides one run.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The network, with its duration, seed and base RTT.
+    pub scenario: Scenario,
+    /// Queue of every path's link.
+    pub queue: Queue,
+    /// What carries the bytes.
+    pub transport: Choice,
+    /// Congestion control of every subflow.
+    pub congestion: String,
+    /// What each connection carries, all at once.
+    pub workloads: Vec<WorkloadSpec>,
+    /// Everything else.
+    pub options: Options,
+}
+
+impl Simulation {
+    /// One bulk transfer over the scenario as it is.
+    #[must_use]
+    pub fn bulk(scenario: &Scenario, transport: &Choice, congestion: &str) -> Self {
+        Self {
+            scenario: scenario.clone(),
+            queue: Queue::Scenario,
+            transport: transport.clone(),
+            congestion: congestion.to_owned(),
+            workloads: vec![WorkloadSpec::Bulk { size: None }],
+            options: Options::default(),
+        }
+    }
+
+    /// The simulator's cell.
+    #[must_use]
+    pub fn cell(&self) -> Cell {
+        let scenario = self.scenario.clone();
+        let scenario = match self.queue {
+            Queue::Scenario => scenario,
+            Queue::Bytes(bytes) => scenario.with_queue_bytes(DataSize::from_bytes(bytes)),
+            Queue::Millis(millis) => scenario.with_queue_time(Duration::from_millis(millis)),
+        };
+        Cell {
+            scenario,
+            transport: self.transport.clone(),
+            congestion: self.congestion.clone(),
+            workloads: self.workloads.clone(),
+            options: self.options.clone(),
+        }
+    }
+
+    /// A text that two runs share exactly when they are the same run. Names of files and descriptions
+    /// decide nothing and are left out.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let mut cell = self.cell();
+        cell.scenario.description.clear();
+        cell.scenario.run = RunSpec::default();
+        for source in &mut cell.scenario.background {
+            if let BackgroundKind::Tcp { congestion, .. } = &mut source.kind {
+                *congestion = Name::new(congestion.as_str());
+            }
+        }
+        format!("{cell:?}")
+    }
+
+    /// Makes the run.
+    ///
+    /// # Errors
+    /// [`RunError`]; a transport that merely performs badly is a result.
+    pub fn run(&self) -> Result<(SimResult, Outcome), RunError> {
+        let outcome = self.cell().run()?;
+        Ok((SimResult::new(self, &outcome), outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What a simulated run measured: the fields of an emulated run's result where they mean the same, and
+//! what only virtual time has.
+
+use super::Simulation;
+use crate::result::{AuditNote, Goodput, World};
+use crate::workload::Record;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tributary_link::{Direction, WorkloadSpec};
+use tributary_report::stats;
+use tributary_sim::run::{LINK_SAMPLE, Outcome};
+use tributary_sim::workload::{BIN, FlowRecord};
+use tributary_stream::{Arrivals, BulkRecord, End, ObjectRecord, Silence};
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SimResult {
+    /// Always the simulator.
+    pub world: World,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Short name of what carried the bytes.
+    pub transport: String,
+    /// Its scheduler, if it has one.
+    pub scheduler: Option<String>,
+    /// Congestion control of every subflow.
+    pub congestion: String,
+    /// Kinds of the workloads.
+    pub workload: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Base RTT in milliseconds.
+    pub rtt_ms: f64,
+    /// Queue of every path's link, in words.
+    pub queue: String,
+    /// Goodput of all workloads from the second second on; `None` when there are only objects.
+    pub goodput: Option<Goodput>,
+    /// The longest time without a byte in order while data was outstanding, in milliseconds.
+    pub longest_silence_ms: Option<f64>,
+    /// Every silence of at least 20 ms; with several workloads those of the first.
+    pub silences: Vec<Silence>,
+    /// Payload bytes sent again on another path, as a share of those sent once, in per cent.
+    pub duplicates_percent: Option<f64>,
+    /// Subflows of the first connection at the end.
+    pub paths_up: usize,
+    /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by name.
+    pub links: BTreeMap<String, Vec<f64>>,
+    /// Valid when every packet is accounted for exactly once.
+    pub audit: AuditNote,
+    /// The record of a single bulk or object workload, as the emulator's client writes it.
+    pub record: Option<Record>,
+    /// Every workload of every connection.
+    pub flows: Vec<FlowSummary>,
+    /// What only virtual time has.
+    #[serde(rename = "virtual")]
+    pub virtual_time: Virtual,
+}
+
+/// What only virtual time has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Virtual {
+    /// Seconds of it.
+    pub seconds: f64,
+    /// Hash of the event log, hexadecimal: the same for the same run on every machine.
+    pub hash: String,
+    /// Events.
+    pub events: u64,
+    /// Packets that hosts sent.
+    pub packets: u64,
+    /// Payload bytes sent again within a path, as a share of those sent once, in per cent.
+    pub retransmitted_percent: f64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Mean smoothed round-trip time in milliseconds.
+    pub mean_srtt_ms: f64,
+    /// Most bytes held for reassembly and reading by a receiver.
+    pub receive_held_most: u64,
+    /// Packets dropped by queues, at random, and because a radio was dead or gone.
+    pub dropped: [u64; 3],
+}
+
+/// One workload of one connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// Kind.
+    pub kind: String,
+    /// Bytes that arrived in order.
+    pub bytes: u64,
+    /// Transfers or messages that are complete.
+    pub complete: u64,
+    /// Those that are not.
+    pub unfinished: u64,
+    /// Messages that missed their deadline.
+    pub late: u64,
+    /// From request or making to complete arrival, in milliseconds.
+    pub took_ms: Option<Percentiles>,
+}
+
+/// Percentiles of a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 95th.
+    pub p95: f64,
+    /// 99th.
+    pub p99: f64,
+    /// Largest.
+    pub worst: f64,
+}
+
+impl SimResult {
+    pub(super) fn new(simulation: &Simulation, outcome: &Outcome) -> Self {
+        let arrivals = arrivals(&outcome.arrivals());
+        let timed = simulation
+            .workloads
+            .iter()
+            .any(|workload| !matches!(workload, WorkloadSpec::Object { .. } | WorkloadSpec::Request { .. }));
+        let kinds: Vec<&str> = simulation.workloads.iter().map(WorkloadSpec::kind).collect();
+        let sent = outcome.sent();
+        let share = |bytes: u64| bytes as f64 / (sent.sent as f64).max(1.0) * 100.0;
+        let goodput = timed.then(|| Goodput::new(arrivals.mbps_per_second(), &simulation.scenario));
+        Self {
+            world: World::Sim,
+            scenario: simulation.scenario.name.clone(),
+            transport: simulation.transport.name(),
+            scheduler: simulation.transport.scheduler().map(str::to_owned),
+            congestion: simulation.congestion.clone(),
+            workload: kinds.join("+"),
+            seed: simulation.scenario.seed,
+            rtt_ms: simulation.scenario.rtt.as_secs_f64() * 1e3,
+            queue: simulation.queue.to_string(),
+            goodput,
+            longest_silence_ms: Some(arrivals.longest_silence_ms),
+            silences: arrivals.silences.clone(),
+            duplicates_percent: simulation.transport.scheduler().map(|_| share(sent.reinjected)),
+            paths_up: outcome.connections.first().map_or(0, |connection| connection.subflows),
+            links: links(outcome),
+            audit: audit(outcome),
+            record: record(simulation, outcome, &arrivals),
+            flows: outcome.flows().map(FlowSummary::new).collect(),
+            virtual_time: Virtual {
+                seconds: outcome.duration.as_secs_f64(),
+                hash: format!("{:016x}", outcome.hash),
+                events: outcome.events,
+                packets: outcome.packets,
+                retransmitted_percent: share(sent.retransmitted),
+                timeouts: sent.timeouts,
+                mean_srtt_ms: millis(sent.mean_srtt),
+                receive_held_most: outcome.received().receive_held_most,
+                dropped: dropped(outcome),
+            },
+        }
+    }
+}
+
+impl FlowSummary {
+    fn new(flow: &FlowRecord) -> Self {
+        let completions = flow.completions.iter().map(|completion| millis(completion.took));
+        let latencies = flow.latencies.iter().map(|latency| millis(*latency));
+        let took: Vec<f64> = completions.chain(latencies).collect();
+        let at = |percent| stats::percentile(&took, percent);
+        let percentiles =
+            || Some(Percentiles { p50: at(50.0)?, p95: at(95.0)?, p99: at(99.0)?, worst: at(100.0)? });
+        Self {
+            kind: flow.kind.to_owned(),
+            bytes: flow.bytes,
+            complete: took.len() as u64,
+            unfinished: flow.unfinished,
+            late: flow.late,
+            took_ms: percentiles(),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e6
+}
+
+/// In the form that workloads on real sockets record.
+fn arrivals(from: &tributary_sim::workload::Arrivals) -> Arrivals {
+    let silence = |silence: &tributary_sim::workload::Silence| Silence {
+        at_ms: silence.at.as_nanos() as f64 / 1e6,
+        length_ms: millis(silence.length),
+    };
+    Arrivals {
+        bin_ms: BIN.as_millis() as u64,
+        bytes: from.bins.clone(),
+        longest_silence_ms: millis(from.longest_silence),
+        silences: from.silences.iter().map(silence).collect(),
+    }
+}
+
+fn record(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Option<Record> {
+    let mut flows = outcome.flows();
+    let (flow, None) = (flows.next()?, flows.next()) else { return None };
+    let seconds = outcome.duration.as_secs_f64();
+    match simulation.workloads.first()? {
+        WorkloadSpec::Bulk { .. } => Some(Record::Bulk(BulkRecord {
+            seconds,
+            bytes: flow.bytes,
+            goodput_mbps: flow.bytes as f64 * 8e-6 / seconds.max(1e-9),
+            first_byte_ms: flow.first_byte.map(millis),
+            arrivals: arrivals.clone(),
+            intact: true,
+            end: End::Complete,
+        })),
+        WorkloadSpec::Object { size, .. } => Some(Record::Object(ObjectRecord {
+            size: size.as_bytes(),
+            completion_ms: flow.completions.iter().map(|done| millis(done.took)).collect(),
+            first_byte_ms: flow.completions.iter().map(|done| millis(done.first_byte)).collect(),
+            unfinished: u32::try_from(flow.unfinished).unwrap_or(u32::MAX),
+            pending_ms: flow.pending.map(millis),
+            intact: true,
+            end: if flow.unfinished == 0 { End::Complete } else { End::TimedOut },
+        })),
+        _ => None,
+    }
+}
+
+fn links(outcome: &Outcome) -> BTreeMap<String, Vec<f64>> {
+    let down = outcome.links.iter().filter(|link| link.direction == Direction::Down);
+    let rate = |bytes: &u64| *bytes as f64 * 8e-6 / LINK_SAMPLE.as_secs_f64();
+    down.map(|link| (link.name.clone(), link.delivered.iter().map(rate).collect())).collect()
+}
+
+fn audit(outcome: &Outcome) -> AuditNote {
+    let lossy = outcome.links.iter().filter(|link| !link.stats.is_conserved());
+    let reasons: Vec<String> =
+        lossy.map(|link| format!("link {} lost count of its packets", link.name)).collect();
+    AuditNote { valid: reasons.is_empty(), reasons, attempts: 1, delay_error_p99_us: 0.0 }
+}
+
+fn dropped(outcome: &Outcome) -> [u64; 3] {
+    let mut sum = [0; 3];
+    for link in &outcome.links {
+        let stats = &link.stats;
+        let counts = [stats.overflowed, stats.lost, stats.dead];
+        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.packets);
+    }
+    sum
+}

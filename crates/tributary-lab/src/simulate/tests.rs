@@ -1,0 +1,112 @@
+//! What a request becomes, and the result's shape.
+
+use super::*;
+use tributary_link::ScenarioError;
+
+fn parse(text: &str) -> Scenario {
+    Scenario::parse(text, "net.toml").unwrap()
+}
+
+const NETWORK: &str = r#"
+name = "net"
+duration = "3 s"
+seed = 9
+[[path]]
+name = "wifi"
+down.rate = "8 Mbit/s"
+[[path]]
+name = "lte"
+down.rate = "4 Mbit/s"
+down.loss = "1 %"
+[run]
+transport = "mptcp"
+scheduler = "blest"
+congestion = "reno"
+workload = { kind = "object", size = "10 kB", count = 4 }
+"#;
+
+#[test]
+fn what_is_not_asked_for_comes_from_the_scenario() {
+    let simulation = Request::default().resolve(&parse(NETWORK)).unwrap();
+    assert_eq!(simulation.transport.name(), "mptcp/blest");
+    assert_eq!((simulation.congestion.as_str(), simulation.scenario.seed), ("reno", 9));
+    assert_eq!(simulation.scenario.duration, Duration::from_secs(3));
+    assert_eq!(simulation.workloads[0].kind(), "object");
+    let request = Request {
+        transport: Some("lte".to_owned()),
+        congestion: Some("cubic".to_owned()),
+        seed: Some(2),
+        seconds: Some(5),
+        rtt: Some(Duration::from_millis(30)),
+        ..Request::default()
+    };
+    let simulation = request.resolve(&parse(NETWORK)).unwrap();
+    assert_eq!((simulation.transport.name(), simulation.scenario.seed), ("lte".to_owned(), 2));
+    assert_eq!(simulation.scenario.duration, Duration::from_secs(5));
+    let plain = Request::default().resolve(&Scenario::builtin("los").unwrap()).unwrap();
+    assert_eq!((plain.transport.name(), plain.congestion.as_str()), ("fbdt".to_owned(), "cubic"));
+    assert_eq!(plain.scenario.duration, Duration::from_secs(10));
+}
+
+#[test]
+fn unknown_names_of_a_file_are_refused_where_they_stand() {
+    for (from, to, place) in [
+        ("\"mptcp\"", "\"mptpc\"", "net.toml:13: run.transport"),
+        ("\"blest\"", "\"best\"", "net.toml:14: run.scheduler"),
+        ("\"reno\"", "\"rhino\"", "net.toml:15: run.congestion"),
+    ] {
+        let error = Request::default().resolve(&parse(&NETWORK.replace(from, to))).unwrap_err();
+        assert!(matches!(error, RequestError::Scenario(ScenarioError::Field { .. })), "{error}");
+        assert!(error.to_string().starts_with(place), "{error}");
+        assert!(error.to_string().contains("known"), "{error}");
+    }
+}
+
+#[test]
+fn results_have_the_fields_of_emulated_ones() {
+    let mut simulation =
+        Simulation::bulk(&parse(NETWORK), &Choice::find("fbdt", None, &parse(NETWORK)).unwrap(), "cubic");
+    let (result, _) = simulation.run().unwrap();
+    let json = serde_json::to_value(&result).unwrap();
+    assert_eq!(json["world"], "sim");
+    for field in ["scenario", "transport", "congestion", "goodput", "silences", "links", "audit", "record"] {
+        assert!(!json[field].is_null(), "{field}");
+    }
+    assert!(json["record"]["bulk"]["bytes"].as_u64().unwrap() > 1_000_000);
+    assert_eq!(json["virtual"]["hash"].as_str().unwrap().len(), 16);
+    let text = summary(&result);
+    assert!(text.contains("Mbit/s from second 2 on") && text.contains("event log"), "{text}");
+    simulation.workloads = Request::default().resolve(&parse(NETWORK)).unwrap().workloads;
+    let (result, _) = simulation.run().unwrap();
+    assert!(result.goodput.is_none());
+    let json = serde_json::to_value(&result).unwrap();
+    assert_eq!(json["record"]["object"]["completion_ms"].as_array().unwrap().len(), 4);
+    assert_eq!(result.flows[0].complete, 4);
+}
+
+#[test]
+fn captures_and_logs_are_written_beside_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let scenario = parse(NETWORK);
+    let simulation = Simulation::bulk(&scenario, &Choice::find("mptcp", None, &scenario).unwrap(), "cubic");
+    let files =
+        Files { pcap: Some(directory.path().join("a.pcap")), qlog: Some(directory.path().join("logs")) };
+    let (result, written) = files.run(&simulation).unwrap();
+    assert_eq!(result.virtual_time.hash, simulation.run().unwrap().0.virtual_time.hash);
+    assert_eq!(written.len(), 2);
+    let capture = std::fs::read(&written[0]).unwrap();
+    assert_eq!(capture[..4], 0xa1b2_3c4d_u32.to_le_bytes());
+    let log = std::fs::read_to_string(&written[1]).unwrap();
+    let mut names = std::collections::BTreeSet::new();
+    for line in log.lines() {
+        let record = line.strip_prefix('\u{1e}').expect("a JSON text sequence");
+        let value: serde_json::Value = serde_json::from_str(record).unwrap();
+        names.extend(value["name"].as_str().map(str::to_owned));
+    }
+    assert!(
+        names.contains("recovery:metrics_updated") && names.contains("tributary:link_losses"),
+        "{names:?}"
+    );
+    let nowhere = Files { pcap: Some(directory.path().join("no/such/a.pcap")), qlog: None };
+    assert!(nowhere.run(&simulation).unwrap_err().to_string().contains("a.pcap"));
+}

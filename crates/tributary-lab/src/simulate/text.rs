@@ -1,0 +1,73 @@
+//! A simulated run in a few lines of text, with the lines of an emulated one where they mean the same.
+
+use super::SimResult;
+use crate::result::seconds_of;
+use std::fmt::Write as _;
+
+/// The run in words and numbers, one fact a line.
+#[must_use]
+pub fn summary(result: &SimResult) -> String {
+    let mut out = format!(
+        "{} · {} · {} · {} · RTT {} ms · queue {} · seed {} · simulated\n",
+        result.transport,
+        result.scenario,
+        result.workload,
+        result.congestion,
+        result.rtt_ms,
+        result.queue,
+        result.seed,
+    );
+    let mut line = |name: &str, value: String| _ = writeln!(out, "  {name:<18} {value}");
+    if let Some(goodput) = &result.goodput {
+        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
+        line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
+        line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
+        line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
+        line("every second", numbers(&goodput.per_second_mbps));
+        line("links could", numbers(&goodput.capacity_per_second_mbps));
+    }
+    for (path, tenths) in &result.links {
+        line(&format!("{path} carried"), numbers(&seconds_of(tenths)));
+    }
+    if let Some(silence) = result.longest_silence_ms {
+        line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));
+    }
+    for flow in result.flows.iter().take(8) {
+        if let Some(took) = flow.took_ms {
+            line(
+                &flow.kind,
+                format!(
+                    "median {:.1} ms, p95 {:.1} ms, p99 {:.1} ms, worst {:.1} ms; {} complete, {} not, {} late",
+                    took.p50, took.p95, took.p99, took.worst, flow.complete, flow.unfinished, flow.late
+                ),
+            );
+        }
+    }
+    let time = &result.virtual_time;
+    line(
+        "sent again",
+        format!(
+            "{:.2} % within a path, {:.2} % on another; {} time-outs",
+            time.retransmitted_percent,
+            result.duplicates_percent.unwrap_or(0.0),
+            time.timeouts
+        ),
+    );
+    let [overflowed, lost, dead] = time.dropped;
+    line("dropped", format!("{overflowed} by queues, {lost} at random, {dead} by dead radios"));
+    line("paths", result.paths_up.to_string());
+    let verdict = if result.audit.valid {
+        "valid".to_owned()
+    } else {
+        format!("INVALID: {}", result.audit.reasons.join("; "))
+    };
+    line(
+        "simulator",
+        format!("{verdict}; {} events, {} packets, event log {}", time.events, time.packets, time.hash),
+    );
+    out
+}
+
+fn numbers(values: &[f64]) -> String {
+    values.iter().map(|value| format!("{value:.0}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,23 @@
+//! Sweeps: a plan's grid of simulated runs on all cores, kept as they finish, resumed after a stop.
+//!
+//! Each cell is one single-threaded run with a key that everything deciding it goes into; finished cells
+//! are lines of an append-only file, so that a stop costs no more than the runs under way. Shards of a
+//! plan may run on different machines: their files side by side are the whole.
+
+pub mod execute;
+pub mod frame;
+pub mod groups;
+pub mod key;
+mod place;
+pub mod plan;
+pub mod row;
+pub mod shootout;
+pub mod store;
+pub mod tables;
+
+pub use execute::{Report, execute};
+pub use frame::Frame;
+pub use groups::{Group, METRICS, Metric};
+pub use plan::{Plan, PlanError, Planned, Seeds};
+pub use row::Row;
+pub use store::{Shard, Store, StoreError};

@@ -1,0 +1,114 @@
+//! Runs the cells that are missing, each on one thread, as many at once as there are cores.
+
+use super::plan::Planned;
+use super::row::Row;
+use super::store::{Shard, Store, StoreError};
+use crate::demo::Progress;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// What became of the cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Cells of the shard.
+    pub cells: usize,
+    /// Finished before.
+    pub before: usize,
+    /// Finished now.
+    pub now: usize,
+    /// Without a result.
+    pub failed: usize,
+    /// Not begun for want of time.
+    pub left_out: usize,
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Runs at once; `None` is one a core.
+    pub jobs: Option<NonZeroUsize>,
+    /// No run begins after this.
+    pub limit: Option<Duration>,
+    /// The part of the plan.
+    pub shard: Shard,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { jobs: None, limit: None, shard: Shard::WHOLE }
+    }
+}
+
+/// Runs those of `cells` that belong to the shard and are not in the store, in their order.
+///
+/// # Errors
+/// [`StoreError`] when a finished cell cannot be kept; a cell that fails is a row that says so.
+pub fn execute(
+    cells: &[Planned],
+    store: &mut Store,
+    effort: Effort,
+    progress: Progress<'_>,
+) -> Result<Report, StoreError> {
+    let own: Vec<&Planned> = cells
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| effort.shard.has(*place))
+        .map(|(_, cell)| cell)
+        .collect();
+    let missing: Vec<&Planned> = own.iter().copied().filter(|cell| store.row(&cell.key).is_none()).collect();
+    let mut report = Report { cells: own.len(), before: own.len() - missing.len(), ..Report::default() };
+    let began = Instant::now();
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let jobs = effort.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let outcome = std::thread::scope(|scope| {
+        let (results, rows) = mpsc::channel();
+        for _ in 0..jobs.map_or(1, NonZeroUsize::get).min(missing.len()) {
+            let (results, missing, next, stop) = (results.clone(), &missing, &next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed)
+                    && effort.limit.is_none_or(|limit| began.elapsed() < limit)
+                {
+                    let Some(cell) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    if results.send(one(cell)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(results);
+        for row in rows {
+            report.now += 1;
+            let done = (report.before + report.now) as f64 / report.cells.max(1) as f64;
+            let text =
+                format!("{} · {} · {} · seed {}", row.scenario, row.transport, row.congestion, row.seed);
+            let kept = store.push(row);
+            if kept.is_err() {
+                stop.store(true, Ordering::Relaxed);
+                return kept;
+            }
+            progress(done, &text);
+        }
+        Ok(())
+    });
+    outcome?;
+    report.left_out = report.cells - report.before - report.now;
+    let failed = |cell: &&&Planned| store.row(&cell.key).is_some_and(|row| row.failure.is_some());
+    report.failed = own.iter().filter(failed).count();
+    Ok(report)
+}
+
+/// One cell. A fault of the program in one cell does not end the sweep: its row says so.
+fn one(cell: &Planned) -> Row {
+    match catch_unwind(AssertUnwindSafe(|| cell.simulation.run())) {
+        Ok(Ok((result, _))) => Row::new(cell, &result),
+        Ok(Err(error)) => Row::failed(cell, &error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Row::failed(cell, &format!("the program failed: {}", text.unwrap_or("unknown")))
+        }
+    }
+}

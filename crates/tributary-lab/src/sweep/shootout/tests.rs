@@ -1,0 +1,65 @@
+//! Verdicts on made-up rows.
+
+use super::*;
+use crate::sweep::row::Measured;
+use tributary_link::Scenario;
+
+fn row(scenario: &str, transport: &str, seed: u64, mbps: f64) -> Row {
+    let measured = Measured {
+        goodput_mbps: Some(mbps),
+        p10_mbps: Some(mbps / 2.0),
+        worst_second_mbps: Some(mbps / 4.0),
+        ..Measured::default()
+    };
+    let text = |name: &str| name.to_owned();
+    Row {
+        key: format!("{scenario} {transport} {seed}"),
+        scenario: text(scenario),
+        transport: text(transport),
+        congestion: text("cubic"),
+        rtt: text("scenario"),
+        queue: text("20 ms"),
+        seed,
+        measured,
+        ..Row::default()
+    }
+}
+
+fn plan() -> Plan {
+    Plan::new("made up", vec![Scenario::builtin("los").unwrap()], &["fbdt"])
+}
+
+#[test]
+fn says_where_another_is_better_and_by_how_much() {
+    let mut rows = Vec::new();
+    for seed in 1..=5 {
+        let noise = seed as f64 * 0.1;
+        rows.push(row("los", "fbdt", seed, 100.0 + noise));
+        rows.push(row("los", "blest", seed, 100.5 + noise));
+        rows.push(row("nlos", "fbdt", seed, 80.0 + noise));
+        rows.push(row("nlos", "blest", seed, 100.0 + noise));
+    }
+    let text = Page::new(&plan(), &rows, "tributary sweep").markdown();
+    assert!(
+        text.contains("By mean: fbdt is the best, or within 1 % of it, in 1 of 2 rows; in 1 another"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| nlos, queue 20 ms | cubic | mean | 80.3 | blest | **100.3** | 19.9 | apart |"),
+        "{text}"
+    );
+    assert!(!text.contains("| los, queue 20 ms | cubic | mean | 1"), "{text}");
+    assert!(text.contains("5 seeds, 1 to 5"), "{text}");
+    let html = Page::new(&plan(), &rows, "tributary sweep").html();
+    assert!(html.contains("Where fbdt is not the best") && html.contains("blest"));
+}
+
+#[test]
+fn a_clean_sweep_and_no_rows_at_all_are_said_too() {
+    let rows = [row("los", "fbdt", 1, 100.0), row("los", "blest", 1, 90.0)];
+    let page = Page::new(&plan(), &rows, "x");
+    assert!(page.html().contains("in every row"));
+    assert!(!page.markdown().contains("### Where fbdt"));
+    let empty = Page::new(&plan(), &[], "x");
+    assert!(empty.markdown().contains("0 of 0 rows") && empty.html().contains("0 of 0"));
+}

@@ -1,0 +1,179 @@
+//! Finished cells on disk: append-only files of one JSON object a line, one file a shard.
+//!
+//! A process that is stopped leaves at most one half-written line, the last of its own file: it is
+//! ignored when read and cut off before the next line is written. Damage anywhere else is refused.
+
+use super::row::Row;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Every file of finished cells begins with this.
+const STEM: &str = "cells";
+const EXTENSION: &str = "jsonl";
+
+/// Part `index` of `count` of a plan, counted from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: u32,
+    count: u32,
+}
+
+/// Why a shard is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is no shard: give it as i/n with 1 ≤ i ≤ n ≤ 10000, such as 1/4")]
+pub struct BadShard(String);
+
+/// Why a store cannot be used.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The file system.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A line that is no finished cell and not the last.
+    #[error("{path}:{line}: not a finished cell ({problem}); remove the line, and its cell runs again")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Line, counted from one.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// The finished cells of a directory.
+#[derive(Debug)]
+pub struct Store {
+    file: File,
+    path: PathBuf,
+    rows: BTreeMap<String, Row>,
+}
+
+impl Shard {
+    /// The whole plan.
+    pub const WHOLE: Self = Self { index: 1, count: 1 };
+
+    /// Whether the cell at this place of the plan belongs to it.
+    #[must_use]
+    pub fn has(self, place: usize) -> bool {
+        place as u64 % u64::from(self.count) == u64::from(self.index) - 1
+    }
+
+    fn file(self) -> String {
+        match self {
+            Self::WHOLE => format!("{STEM}.{EXTENSION}"),
+            Self { index, count } => format!("{STEM}-{index}-of-{count}.{EXTENSION}"),
+        }
+    }
+}
+
+impl FromStr for Shard {
+    type Err = BadShard;
+
+    fn from_str(text: &str) -> Result<Self, BadShard> {
+        let bad = || BadShard(text.to_owned());
+        let (index, count) = text.split_once('/').ok_or_else(bad)?;
+        let (index, count) = (index.parse().map_err(|_| bad())?, count.parse().map_err(|_| bad())?);
+        if (1..=10_000).contains(&count) && (1..=count).contains(&index) {
+            Ok(Self { index, count })
+        } else {
+            Err(bad())
+        }
+    }
+}
+
+impl Store {
+    /// Opens a directory for one shard; all files of finished cells in it count.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file, and the line when it is damaged.
+    pub fn open(directory: &Path, shard: Shard) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(directory).map_err(failed(directory))?;
+        let path = directory.join(shard.file());
+        let file = OpenOptions::new().create(true).append(true).read(true).open(&path);
+        let file = file.map_err(failed(&path))?;
+        let mut store = Self { file, path, rows: BTreeMap::new() };
+        store.add(directory)?;
+        store.cut_half_line()?;
+        Ok(store)
+    }
+
+    /// Reads the finished cells of another directory, too.
+    ///
+    /// # Errors
+    /// [`StoreError`] names the file, and the line when it is damaged.
+    pub fn add(&mut self, directory: &Path) -> Result<(), StoreError> {
+        let entries = std::fs::read_dir(directory).map_err(failed(directory))?;
+        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        files.retain(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with(STEM) && path.extension().is_some_and(|e| e == EXTENSION)
+        });
+        files.sort();
+        files.iter().try_for_each(|path| self.read(path))
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), StoreError> {
+        let bytes = std::fs::read(path).map_err(failed(path))?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        for (number, line) in bytes[..whole].split(|byte| *byte == b'\n').enumerate() {
+            if line.is_empty() {
+                continue;
+            }
+            let row: Row = serde_json::from_slice(line).map_err(|error| StoreError::Damaged {
+                path: path.display().to_string(),
+                line: number + 1,
+                problem: error.to_string(),
+            })?;
+            self.rows.insert(row.key.clone(), row);
+        }
+        Ok(())
+    }
+
+    fn cut_half_line(&mut self) -> Result<(), StoreError> {
+        let bytes = std::fs::read(&self.path).map_err(failed(&self.path))?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole < bytes.len() {
+            self.file.set_len(whole as u64).map_err(failed(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// The finished cell with this key.
+    #[must_use]
+    pub fn row(&self, key: &str) -> Option<&Row> {
+        self.rows.get(key)
+    }
+
+    /// Keeps a finished cell.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it cannot be written.
+    pub fn push(&mut self, row: Row) -> Result<(), StoreError> {
+        let mut line = serde_json::to_vec(&row).map_err(|error| StoreError::Io {
+            path: self.path.display().to_string(),
+            source: error.into(),
+        })?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(failed(&self.path))?; // one write: lines of two writers stay whole
+        self.rows.insert(row.key.clone(), row);
+        Ok(())
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    let path = path.display().to_string();
+    move |source| StoreError::Io { path: path.clone(), source }
+}
+
+#[cfg(test)]
+mod tests;

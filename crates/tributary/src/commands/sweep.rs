@@ -1,0 +1,94 @@
+//! `tributary sweep`: a plan's grid of simulated runs.
+
+use super::output::{self, Progress};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tributary_lab::sweep::execute::Effort;
+use tributary_lab::sweep::tables::{self, Tables};
+use tributary_lab::sweep::{Plan, Seeds, Shard, Store, execute, shootout};
+
+/// Run a grid of simulated runs: scenarios × transports × schedulers × congestion controls × … × seeds.
+///
+/// Runs on all cores. What has finished is kept in DIR/cells*.jsonl: a sweep that was stopped goes on
+/// where it was, and shards of a plan may run on several machines (copy their files into one directory,
+/// or name their directories with --merge). Writes runs.csv and runs.parquet, one row a run, and
+/// sweep.csv and sweep.parquet, one row a group of seeds and metric with 95 % confidence intervals.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary sweep plan.toml --out results
+  tributary sweep plan.toml --shard 1/4 --out results
+  tributary sweep plan.toml --out results --merge machine-2 machine-3
+  tributary sweep scenarios/plans/shoot-out.toml --held-back --shoot-out --out shoot-out
+
+A plan:
+  scenarios = [\"mobility\", \"my-network.toml\"]   # names, or files beside the plan
+  transports = [\"wifi\", \"mptcp\", \"fbdt\"]
+  schedulers = [\"linux-default\", \"blest\"]       # of mptcp, mpquic, session
+  congestion = [\"cubic\", \"bbr\"]
+  rtt = [\"scenario\", \"20 ms\"]
+  queue = [\"scenario\", \"300 kB\", \"20 ms\"]
+  seeds = [\"1-20\"]
+  held-back = [\"1001-1020\"]
+  seconds = 20")]
+pub(crate) struct SweepArguments {
+    /// Plan: a .toml file
+    pub(crate) plan: PathBuf,
+    /// Part i of n of the plan
+    #[arg(long, value_name = "i/n", default_value = "1/1")]
+    pub(crate) shard: Shard,
+    /// Directory for finished runs and tables
+    #[arg(long, default_value = "tributary-sweep")]
+    pub(crate) out: PathBuf,
+    /// The held-back seeds instead of the working ones
+    #[arg(long)]
+    pub(crate) held_back: bool,
+    /// Directories with more finished runs, which are not run again
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    pub(crate) merge: Vec<PathBuf>,
+    /// Runs at once; without it one a core
+    #[arg(long)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Runs that the plan may have; without it the plan's own limit
+    #[arg(long)]
+    pub(crate) limit: Option<u64>,
+    /// Also write a report that compares transports in every condition: shoot-out.html and .md
+    #[arg(long)]
+    pub(crate) shoot_out: bool,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
+    let mut plan = Plan::load(&arguments.plan)?;
+    plan.limit = arguments.limit.unwrap_or(plan.limit);
+    let seeds = if arguments.held_back { Seeds::HeldBack } else { Seeds::Working };
+    let cells = plan.cells(seeds)?;
+    output::directory(&arguments.out)?;
+    let mut store = Store::open(&arguments.out, arguments.shard)?;
+    arguments.merge.iter().try_for_each(|directory| store.add(directory))?;
+    let mut progress = Progress::new();
+    let effort = Effort { jobs: arguments.jobs, limit: None, shard: arguments.shard };
+    let report = execute(&cells, &mut store, effort, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let tables = Tables::new(&plan, &cells, &store, report);
+    for (name, bytes) in tables.files()? {
+        let path = arguments.out.join(name);
+        std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.shoot_out {
+        let page = shootout::Page::new(&plan, &tables.rows, &output::command_line());
+        output::file(&arguments.out, "shoot-out.md", &page.markdown())?;
+        let html = output::file(&arguments.out, "shoot-out.html", &page.html())?;
+        eprintln!("report: {}", html.display());
+    }
+    if arguments.json {
+        output::line(&tables.json()?)?;
+    } else {
+        output::line(&tables::text(&tables))?;
+    }
+    Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
