@@ -9,6 +9,7 @@ mod config;
 mod content;
 mod dup_ack;
 mod info;
+mod offload;
 mod pacing;
 mod rack;
 mod ranges;

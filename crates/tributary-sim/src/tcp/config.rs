@@ -46,6 +46,8 @@ pub struct TcpConfig {
     pub slow_start_after_idle: bool,
     /// A small segment waits while another is unacknowledged (RFC 896, Minshall's variant).
     pub nagle: bool,
+    /// New data leaves in bursts of about a millisecond, as segmentation offload makes them.
+    pub segmentation_offload: bool,
     /// Acknowledgements of out-of-order data are thinned out, up to 1 ms or a twentieth of a round trip.
     pub compress_sacks: bool,
     /// Retransmission time-outs in a row after which the connection is given up.
@@ -71,6 +73,7 @@ impl Default for TcpConfig {
             pacing: false,
             slow_start_after_idle: true,
             nagle: true,
+            segmentation_offload: true,
             compress_sacks: true,
             retries: 15,
             syn_retries: 6,

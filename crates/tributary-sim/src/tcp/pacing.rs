@@ -3,8 +3,8 @@
 
 use tributary_types::{Bitrate, Instant};
 
-/// Largest burst: one super-frame.
-const MOST_BURST: u64 = 65_536;
+use super::offload::MOST_BURST;
+
 /// Below this rate bursts are single segments (BBR's `min_tso_segs`).
 const SLOW: u64 = 1_200_000;
 
@@ -32,7 +32,7 @@ impl Pacer {
             self.credit = now.saturating_since(self.next).as_nanos() as u64;
             self.next = self.next.max(now);
             let least = if bps < SLOW { 1 } else { 2 * mss };
-            self.burst_left = (bps / 8 >> 10).clamp(least, MOST_BURST.max(least));
+            self.burst_left = (bps / 8 / 1024).clamp(least, MOST_BURST.max(least));
         }
         let length = u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps)).unwrap_or(u64::MAX);
         let back = self.credit.min(length / 2);

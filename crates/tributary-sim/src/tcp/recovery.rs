@@ -15,6 +15,17 @@ pub(super) enum Phase {
     Loss,
 }
 
+/// Where the sender stood when an episode began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    /// First unacknowledged number.
+    pub una: u64,
+    /// Next number to be sent.
+    pub next: u64,
+    /// Bytes of retransmissions under way.
+    pub retransmitted: u64,
+}
+
 /// Proportional rate reduction, in bytes rounded to segments.
 #[derive(Debug, Default)]
 struct Reduction {
@@ -62,21 +73,21 @@ impl Recovery {
     // ---- phases
 
     /// Enters fast recovery. `target` is the window after the reduction, `prior` the one before.
-    pub fn enter_fast(&mut self, una: u64, next: u64, retransmitted: u64, target: u64, prior: u64) {
-        self.init_undo(una, retransmitted);
+    pub fn enter_fast(&mut self, begin: Begin, target: u64, prior: u64) {
+        self.init_undo(begin);
         self.phase = Phase::Recovery;
-        self.high = next;
+        self.high = begin.next;
         self.probe = None;
         self.reduction = Reduction { target, prior: prior.max(1), window: target, ..Reduction::default() };
     }
 
     /// Enters loss recovery after a time-out; `reduced` when the window was reduced for it.
-    pub fn enter_loss(&mut self, una: u64, next: u64, retransmitted: u64, reduced: bool) {
+    pub fn enter_loss(&mut self, begin: Begin, reduced: bool) {
         if reduced {
-            self.init_undo(una, retransmitted);
+            self.init_undo(begin);
         }
         self.phase = Phase::Loss;
-        self.high = next;
+        self.high = begin.next;
         self.probe = None;
     }
 
@@ -86,9 +97,9 @@ impl Recovery {
         self.frto = false;
     }
 
-    fn init_undo(&mut self, una: u64, retransmitted: u64) {
-        self.undo_marker = Some(una);
-        self.undo_bytes = (retransmitted > 0).then_some(retransmitted);
+    fn init_undo(&mut self, begin: Begin) {
+        self.undo_marker = Some(begin.una);
+        self.undo_bytes = (begin.retransmitted > 0).then_some(begin.retransmitted);
     }
 
     // ---- undo
@@ -194,7 +205,7 @@ mod tests {
     #[test]
     fn reduction_sends_in_proportion_and_ends_at_the_target() {
         let mut recovery = Recovery::default();
-        recovery.enter_fast(0, 20_000, 0, 10_000, 20_000);
+        recovery.enter_fast(Begin { una: 0, next: 20_000, retransmitted: 0 }, 10_000, 20_000);
         let (mut in_flight, mut sent) = (19_000_u64, 0);
         for _ in 0..19 {
             in_flight -= 1000;
@@ -211,7 +222,7 @@ mod tests {
     #[test]
     fn under_heavy_loss_what_arrives_is_replaced_and_a_little_more() {
         let mut recovery = Recovery::default();
-        recovery.enter_fast(0, 20_000, 0, 10_000, 20_000);
+        recovery.enter_fast(Begin { una: 0, next: 20_000, retransmitted: 0 }, 10_000, 20_000);
         recovery.reduce(1000, 4000, false, 1000);
         assert_eq!(recovery.window(), 5000);
         recovery.on_sent(1000);

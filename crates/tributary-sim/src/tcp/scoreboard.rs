@@ -42,6 +42,11 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// A segment that leaves now for the first time.
+    pub fn new(now: Instant, seq: u64, span: u32, flags: u8, stamp: Stamp) -> Self {
+        Self { seq, span, flags, earlier: NONE, later: NONE, at: now, stamp }
+    }
+
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.span)
     }
@@ -183,9 +188,9 @@ impl Scoreboard {
     // ---- sending
 
     /// A segment leaves for the first time.
-    pub fn push(&mut self, now: Instant, seq: u64, span: u32, flags: u8, stamp: Stamp) {
-        self.ring.push_back(Sent { seq, span, flags, earlier: NONE, later: NONE, at: now, stamp });
-        self.out += u64::from(span);
+    pub fn push(&mut self, sent: Sent) {
+        self.ring.push_back(sent);
+        self.out += u64::from(sent.span);
         self.link_last(self.base + self.ring.len() as u64 - 1);
     }
 

@@ -12,14 +12,16 @@ use tributary_types::{Bitrate, Instant};
 use super::config::{LossDetection, TcpConfig};
 use super::dup_ack::DupAck;
 use super::info::TcpInfo;
+use super::offload::{Offload, OffloadView};
 use super::pacing::Pacer;
 use super::rack::{Rack, RackView};
 use super::rate_sample::RateEstimator;
-use super::recovery::{Phase, Recovery};
+use super::recovery::{Begin, Phase, Recovery};
 use super::rtt::RttEstimator;
-use super::scoreboard::{APP_LIMITED, FIN, Scoreboard};
+use super::scoreboard::{APP_LIMITED, FIN, Scoreboard, Sent};
 use super::timer::{Timer, TimerKind};
 use super::validation::{Usage, Validation};
+use crate::packet::HEADER;
 
 /// A segment to be sent, without what the receiving half adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub(super) struct Sender {
     recovery: Recovery,
     rate: RateEstimator,
     pacer: Pacer,
+    offload: Offload,
     validation: Validation,
     timer: Timer,
     /// First unacknowledged number.
@@ -104,6 +107,7 @@ impl Sender {
             recovery: Recovery::default(),
             rate: RateEstimator::default(),
             pacer: Pacer::default(),
+            offload: Offload::new(config.mss),
             validation: Validation::default(),
             timer: Timer::default(),
             una: 1,
@@ -256,7 +260,7 @@ impl Sender {
             return None;
         }
         let outgoing = if self.prefer_new {
-            let outgoing = self.send_new(now, self.window());
+            let outgoing = self.send_new(now);
             if outgoing.is_none() {
                 // RFC 5682 §3.1 step 2b needs new data; without any, recover as usual.
                 self.prefer_new = false;
@@ -266,7 +270,7 @@ impl Sender {
             }
             outgoing.or_else(|| self.send_lost(now))
         } else {
-            self.send_lost(now).or_else(|| self.send_new(now, self.window()))
+            self.send_lost(now).or_else(|| self.send_new(now))
         };
         if outgoing.is_none() {
             self.drained(now);
@@ -283,17 +287,36 @@ impl Sender {
         self.pace().is_none() || self.pacer.may_send(now)
     }
 
+    /// The rate at which payload leaves; `None` when nothing spaces it.
     fn pace(&self) -> Option<Bitrate> {
-        let own = self.controller.pacing_rate();
-        if own.is_some() || !self.config.pacing || !self.rtt.has_sample() {
-            return own;
+        let Some(own) = self.controller.pacing_rate() else {
+            let paces = self.config.pacing && self.rtt.has_sample();
+            return paces.then(|| Bitrate::from_bps(self.usual_pace().saturating_mul(8)));
+        };
+        // Linux's BBR counts headers in its rate, its pacing only payload (`tcp_mss_to_mtu`,
+        // `tcp_update_skb_after_send`): without the `fq` discipline it sends so much faster.
+        let mss = self.config.mss.max(1);
+        let wire = u128::from(own.as_bps()) * u128::from(mss + u64::from(HEADER)) / u128::from(mss);
+        Some(Bitrate::from_bps(u64::try_from(wire).unwrap_or(u64::MAX)))
+    }
+
+    /// `tcp_update_pacing_rate`, bytes a second: 200 % of window over round-trip time in the first half of
+    /// slow start, 120 % after.
+    fn usual_pace(&self) -> u64 {
+        let window = self.window();
+        let slow = window < self.controller.slow_start_threshold() / 2;
+        let factor: u128 = if slow { 2_000_000_000 } else { 1_200_000_000 };
+        let bytes = factor * u128::from(window.max(self.board.out())) / u128::from(self.rtt.srtt().max(1));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Sizes bursts after an acknowledgement.
+    fn size_bursts(&mut self) {
+        if self.config.segmentation_offload {
+            let rate =
+                self.controller.pacing_rate().map_or_else(|| self.usual_pace(), |own| own.as_bps() / 8);
+            self.offload.resize(rate, self.rtt.min_rtt());
         }
-        // `tcp_update_pacing_rate`: 200 % in the first half of slow start, 120 % after.
-        let window = self.window().max(self.board.out());
-        let slow = self.window() < self.controller.slow_start_threshold() / 2;
-        let factor: u128 = if slow { 16_000_000_000 } else { 9_600_000_000 };
-        let bps = factor * u128::from(window) / u128::from(self.rtt.srtt().max(1));
-        Some(Bitrate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX)))
     }
 
     /// Retransmits the lowest lost segment, if the window has room.
@@ -321,8 +344,34 @@ impl Sender {
         Outgoing { seq: sent.seq, length, is_fin }
     }
 
-    /// Sends the next new segment if `window`, the peer's window and Nagle's rule allow.
-    fn send_new(&mut self, now: Instant, window: u64) -> Option<Outgoing> {
+    /// Sends the next new segment if every rule allows it.
+    fn send_new(&mut self, now: Instant) -> Option<Outgoing> {
+        let (length, is_fin) = self.next_new()?;
+        let in_flight = self.board.in_flight();
+        let window = self.window();
+        if in_flight > 0 && in_flight + length > window {
+            return None;
+        }
+        if self.config.segmentation_offload {
+            let view = OffloadView {
+                now,
+                room: window.saturating_sub(in_flight).min(self.window_end().saturating_sub(self.next)),
+                window: window.min(self.peer_window),
+                unsent: self.unsent(),
+                srtt: self.rtt.srtt(),
+                oldest: self.board.front().map(|front| front.at),
+                recovering: self.recovery.phase != Phase::Open,
+            };
+            if !self.offload.may_send(view, length) {
+                return None;
+            }
+        }
+        Some(self.emit(now, length, is_fin))
+    }
+
+    /// Length of the next new segment and whether it ends the stream, if the peer's window and Nagle's
+    /// rule let it go.
+    fn next_new(&self) -> Option<(u64, bool)> {
         let unsent = self.unsent();
         let ends = self.finishing && !self.fin_sent;
         if unsent == 0 && !ends {
@@ -331,17 +380,9 @@ impl Sender {
         let mss = self.segment_size();
         let length = unsent.min(mss);
         let is_fin = ends && length == unsent;
-        if length > 0 && self.next + length > self.window_end() {
-            return None;
-        }
-        let in_flight = self.board.in_flight();
-        if in_flight > 0 && in_flight + length > window.min(self.window()) {
-            return None;
-        }
-        if length < mss && !is_fin && self.config.nagle && self.small_end > self.una {
-            return None;
-        }
-        Some(self.emit(now, length, is_fin))
+        let shut = length > 0 && self.next + length > self.window_end();
+        let small = length < mss && !is_fin && self.config.nagle && self.small_end > self.una;
+        (!shut && !small).then_some((length, is_fin))
     }
 
     /// A full segment, or half the peer's largest window when that is less (RFC 9293 §3.8.6.2.1).
@@ -360,7 +401,7 @@ impl Sender {
         let limited = if self.rate.is_app_limited() { APP_LIMITED } else { 0 };
         let span = length as u32 + u32::from(is_fin);
         let seq = self.next;
-        self.board.push(now, seq, span, fin | limited, stamp);
+        self.board.push(Sent::new(now, seq, span, fin | limited, stamp));
         self.next += u64::from(span);
         self.fin_sent |= is_fin;
         if length < self.config.mss {
@@ -387,8 +428,9 @@ impl Sender {
     /// Everything that may leave now has.
     fn drained(&mut self, now: Instant) {
         self.pacer.pause();
+        let waits = self.offload.pause();
         let (window, mss) = (self.window(), self.config.mss);
-        let limited = self.board.in_flight() + mss > window;
+        let limited = waits || self.board.in_flight() + mss > window;
         if self.sent_since_drained || limited {
             let slow_start = window < self.controller.slow_start_threshold();
             self.validation.on_drained(Usage {
@@ -425,6 +467,10 @@ impl Sender {
     /// The peer's window is too small for the next segment.
     fn is_shut(&self) -> bool {
         self.next + self.unsent().min(self.segment_size()) > self.window_end()
+    }
+
+    fn begin(&self) -> Begin {
+        Begin { una: self.una, next: self.next, retransmitted: self.board.retransmitted_bytes() }
     }
 
     fn rack_view(&self) -> RackView {

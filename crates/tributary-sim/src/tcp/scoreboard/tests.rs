@@ -49,7 +49,7 @@ proptest! {
             let id = board.front_id().map(|front| front + at).filter(|id| *id <= board.back_id().unwrap());
             match kind {
                 0 | 1 => {
-                    board.push(now, next, 100, 0, stamp);
+                    board.push(Sent::new(now, next, 100, 0, stamp));
                     next += 100;
                 }
                 2 => board.acknowledge((front + 30 * length).min(next), |_| {}),
@@ -74,7 +74,7 @@ fn the_third_segment_from_the_top_is_found_over_gaps() {
     let mut board = Scoreboard::new(10);
     let stamp = RateEstimator::default().stamp(Instant::ZERO, true, 0);
     for index in 0..10 {
-        board.push(Instant::ZERO, 1 + 10 * index, 10, 0, stamp);
+        board.push(Sent::new(Instant::ZERO, 1 + 10 * index, 10, 0, stamp));
     }
     board.sack(81, 101, |_| {});
     assert_eq!(board.sacked_from_top(3), None);

@@ -17,6 +17,8 @@ struct Shown {
     now: Instant,
     echo: Instant,
     min_rtt: u64,
+    /// The cumulative number moved.
+    advanced: bool,
     /// End of the recovery episode.
     high: u64,
     /// Highest byte acknowledged selectively before.
@@ -91,7 +93,7 @@ impl Sender {
         let advanced = segment.ack > una;
         let before = self.board.in_flight();
         let (delivered, lost) = (self.rate.delivered(), self.board.lost_total());
-        let mut shown = self.take_numbers(now, segment);
+        let shown = self.take_numbers(now, segment);
         let window_moved = self.take_window(segment, advanced);
         if advanced {
             self.timeouts_in_a_row = 0;
@@ -104,13 +106,14 @@ impl Sender {
         self.prefer_new = false;
         let plain = !advanced && !shown.any_sacked && segment.length == 0 && !window_moved;
         self.judge_probe(now, &shown, plain, siblings);
-        let waits = self.recover(now, &mut shown, advanced, before, siblings);
+        let waits = self.recover(&shown, before, siblings);
         let tally = Tally { now, before, lost, advanced, bytes: self.rate.delivered() - delivered };
         self.control(&shown, tally, siblings);
         if timer_moves && !waits {
             self.rearm(now);
         }
         self.grow_buffer();
+        self.size_bursts();
     }
 
     fn take_window(&mut self, segment: &Segment, advanced: bool) -> bool {
@@ -129,6 +132,7 @@ impl Sender {
             now,
             echo: segment.echo,
             min_rtt: self.rtt.min_rtt(),
+            advanced: segment.ack > self.una,
             high: self.recovery.high,
             highest: self.board.highest_sacked().unwrap_or(self.una),
             acked: None,
@@ -215,14 +219,8 @@ impl Sender {
     }
 
     /// Moves the recovery machine. Returns whether the reordering timer runs.
-    fn recover(
-        &mut self,
-        now: Instant,
-        shown: &mut Shown,
-        advanced: bool,
-        before: u64,
-        siblings: Siblings<'_>,
-    ) -> bool {
+    fn recover(&mut self, shown: &Shown, before: u64, siblings: Siblings<'_>) -> bool {
+        let (now, advanced) = (shown.now, shown.advanced);
         let suspicious = self.recovery.phase != Phase::Open
             || shown.any_sacked
             || shown.duplicate
@@ -337,7 +335,8 @@ impl Sender {
         self.validation.uncap();
         self.controller.on_loss(&Loss { now, kind: LossKind::Fast, bytes, in_flight: before }, siblings);
         let target = self.controller.window();
-        self.recovery.enter_fast(self.una, self.next, self.board.retransmitted_bytes(), target, prior);
+        let begin = self.begin();
+        self.recovery.enter_fast(begin, target, prior);
     }
 
     /// Tells the controller (Linux's `tcp_cong_control`).

@@ -104,7 +104,8 @@ impl Sender {
         let bytes = self.board.lost_bytes();
         self.validation.uncap();
         self.controller.on_loss(&Loss { now, kind: LossKind::Timeout, bytes, in_flight }, siblings);
-        self.recovery.enter_loss(self.una, self.next, self.board.retransmitted_bytes(), reduces);
+        let begin = self.begin();
+        self.recovery.enter_loss(begin, reduces);
         self.recovery.frto = before == Phase::Open || self.timeouts_in_a_row > 0;
         self.prefer_new = false;
         self.timeouts_in_a_row += 1;
@@ -177,7 +178,7 @@ impl Sender {
     /// New data when there is some, else the last segment again (RFC 8985 §7.3).
     fn send_tail_probe(&mut self, now: Instant) -> Option<Outgoing> {
         let id = self.board.back_id()?;
-        let new = self.send_new(now, u64::MAX);
+        let new = self.next_new().map(|(length, is_fin)| self.emit(now, length, is_fin));
         let repeats = new.is_none();
         let outgoing = new.unwrap_or_else(|| self.retransmit(now, id));
         self.recovery.on_probe(self.next, repeats);
