@@ -267,9 +267,19 @@ impl MptcpTransport {
         }
     }
 
-    fn see_siblings(&mut self) {
+    /// Views of the subflows that are up and of subflow `own`, whose index among them is returned.
+    fn see_siblings(&mut self, own: usize) -> usize {
         self.siblings.clear();
-        self.siblings.extend(self.subflows.iter().map(|s| s.socket.controller_view()));
+        let mut found = 0;
+        for (at, subflow) in self.subflows.iter().enumerate() {
+            if at == own {
+                found = self.siblings.len();
+            }
+            if at == own || subflow.established {
+                self.siblings.push(subflow.socket.controller_view());
+            }
+        }
+        found
     }
 
     // ---- from the network
@@ -283,8 +293,8 @@ impl MptcpTransport {
             }
             return;
         };
-        self.see_siblings();
-        let siblings = Siblings::new(&self.siblings, at);
+        let own = self.see_siblings(at);
+        let siblings = Siblings::new(&self.siblings, own);
         let receive = &mut self.receive;
         let mut moved = false;
         self.subflows[at]
@@ -294,8 +304,8 @@ impl MptcpTransport {
         }
         if segment.is_ack {
             self.acknowledge(segment);
-            if self.siblings[at].srtt > Duration::ZERO {
-                self.srtt_sum += self.siblings[at].srtt;
+            if self.siblings[own].srtt > Duration::ZERO {
+                self.srtt_sum += self.siblings[own].srtt;
                 self.srtt_count += 1;
             }
         }
@@ -404,8 +414,8 @@ impl Transport for MptcpTransport {
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
         for at in (0..self.subflows.len()).rev() {
             if self.subflows[at].socket.poll_timeout().is_some_and(|due| due <= now) {
-                self.see_siblings();
-                self.subflows[at].socket.handle_timeout(now, Siblings::new(&self.siblings, at));
+                let own = self.see_siblings(at);
+                self.subflows[at].socket.handle_timeout(now, Siblings::new(&self.siblings, own));
                 self.timed_out(at);
             }
             if self.subflows[at].socket.is_closed() {
@@ -450,7 +460,7 @@ impl Transport for MptcpTransport {
     }
 
     fn write(&mut self, _: Instant, _: StreamKey, bytes: u64) -> u64 {
-        if self.fin_wanted || !self.connected {
+        if self.fin_wanted {
             return 0;
         }
         let taken = self.stream.write(bytes);
@@ -512,6 +522,7 @@ impl Transport for MptcpTransport {
             counters.retransmitted += info.retransmitted;
             counters.timeouts += info.timeouts;
         }
+        counters.sent = counters.sent.min(self.written); // the end takes a number, too
         counters.duplicates = self.receive.duplicates;
         counters.receive_held_most = self.receive.held_most;
         counters.mean_srtt = self.srtt_sum / self.srtt_count.max(1);
