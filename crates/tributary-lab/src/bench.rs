@@ -12,6 +12,7 @@ pub mod idle;
 pub mod memory;
 pub mod objects;
 mod process;
+pub mod simulator;
 pub mod unshaped;
 
 use crate::run::LabError;

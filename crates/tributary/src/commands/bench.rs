@@ -1,8 +1,11 @@
 //! `tributary bench`: the benchmarks, each beside its peer in the same run.
 
+mod simulator;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use core::time::Duration;
+use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::bench::{emulator, end, idle, memory, objects, unshaped};
@@ -19,6 +22,9 @@ pub(crate) enum Bench {
     Idle(IdleArguments),
     Memory(MemoryArguments),
     Emulator(EmulatorArguments),
+    /// The simulator beside ns-3 3.37 (development: needs the source tree and Debian's libns3-dev).
+    #[command(subcommand)]
+    Simulator(Simulator),
     /// One end of a transfer; started by the benchmarks themselves.
     #[command(hide = true)]
     End {
@@ -121,6 +127,7 @@ pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
             let report = objects::run(&plan, progress)?;
             (report.tables(), to_json(a.json, &report)?)
         }
+        Bench::Simulator(command) => return simulator::run(command, progress),
         Bench::Idle(a) => {
             tributary_emu::isolate()?;
             let report = idle::run(&idle::Plan { seconds: a.seconds }, progress)?;

@@ -1,0 +1,197 @@
+//! What both simulators are asked to run, and what either answers.
+
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a full IP packet.
+const PACKET: u64 = 1500;
+/// ns-3's point-to-point link adds a header of so many bytes to each.
+const LINK_HEADER: u64 = 2;
+/// How the simulator names CUBIC with the slow start of RFC 5681; an option of ns-3's.
+const NO_HYSTART: &str = "-no-hystart";
+/// Payload bytes of a full packet.
+pub(super) const SEGMENT: u64 = 1448;
+
+/// What each flow carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// As much as fits, to the end of the run.
+    Endless,
+    /// So many bytes.
+    Transfer(u64),
+}
+
+/// Flows over one bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// Rate in bit/s, counted in IP packets.
+    pub rate_bps: u64,
+    /// Round trip without queues.
+    pub rtt: Duration,
+    /// Full packets that may wait, besides the one in transmission.
+    pub buffer_packets: u64,
+    /// Congestion control, by the simulator's name.
+    pub congestion: String,
+    /// Flows, starting together.
+    pub flows: u32,
+    /// Simulated time.
+    pub duration: Duration,
+    /// What each flow carries.
+    pub traffic: Traffic,
+    /// Probability that a packet to the receiver is lost.
+    pub loss: f64,
+    /// Seed of the losses.
+    pub seed: u64,
+    /// The first flow's window is noted every 10 ms.
+    pub windows: bool,
+}
+
+impl Bottleneck {
+    /// One endless flow without loss, with a queue of so many bandwidth-delay products.
+    #[must_use]
+    pub fn new(rate_bps: u64, rtt: Duration, buffer_bdp: f64, congestion: &str) -> Self {
+        let mut cell = Self {
+            rate_bps,
+            rtt,
+            buffer_packets: 0,
+            congestion: congestion.to_owned(),
+            flows: 1,
+            duration: Duration::from_secs(10),
+            traffic: Traffic::Endless,
+            loss: 0.0,
+            seed: 1,
+            windows: false,
+        };
+        let packets = buffer_bdp * cell.product_bytes() / PACKET as f64;
+        // A queue of fewer than two packets would only ever pass a pair of segments in part.
+        cell.buffer_packets = (packets.round() as u64).max(2);
+        cell
+    }
+
+    /// The bandwidth-delay product in bytes.
+    #[must_use]
+    pub fn product_bytes(&self) -> f64 {
+        self.rate_bps as f64 / 8.0 * self.rtt.as_secs_f64()
+    }
+
+    /// The queue's limit here, where it includes the packet in transmission.
+    #[must_use]
+    pub fn queue_bytes(&self) -> u64 {
+        (self.buffer_packets + 1) * PACKET
+    }
+
+    /// Socket buffers that never limit: four times what path and queue hold.
+    #[must_use]
+    pub fn socket_bytes(&self) -> u64 {
+        let held = self.product_bytes() + (self.buffer_packets * PACKET) as f64;
+        ((4.0 * held / f64::from(self.flows)) as u64).max(256 << 10)
+    }
+
+    /// The ns-3 driver's arguments for the same packets a second and the same packets in the queue.
+    pub(super) fn driver_arguments(&self) -> Vec<String> {
+        let rate = u128::from(self.rate_bps) * u128::from(PACKET + LINK_HEADER) / u128::from(PACKET);
+        let transfer = match self.traffic {
+            Traffic::Endless => 0,
+            Traffic::Transfer(bytes) => bytes,
+        };
+        let sample = if self.windows { 0.01 } else { 0.0 };
+        vec![
+            format!("--rate={rate}"),
+            format!("--delay={}", self.rtt.as_micros() / 2),
+            format!("--buffer={}", self.buffer_packets * (PACKET + LINK_HEADER)),
+            format!("--cc={}", self.congestion.strip_suffix(NO_HYSTART).unwrap_or(&self.congestion)),
+            format!("--hystart={}", u8::from(!self.congestion.ends_with(NO_HYSTART))),
+            format!("--flows={}", self.flows),
+            format!("--duration={}", self.duration.as_secs_f64()),
+            format!("--transfer={transfer}"),
+            format!("--loss={}", self.loss),
+            format!("--seed={}", self.seed),
+            format!("--window={}", self.socket_bytes()),
+            format!("--sample={sample}"),
+        ]
+    }
+}
+
+/// What one simulator says of a run. Field names are those of the ns-3 driver's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Payload bytes that arrived in order.
+    pub received_bytes: u64,
+    /// Over the run, or until the transfers were complete, bit/s.
+    pub goodput_bps: f64,
+    /// When the last transfer was complete, from the first packet of its data.
+    #[serde(default, rename = "completed_s")]
+    pub completed: Option<f64>,
+    /// Full segments that arrived.
+    pub data_packets: u64,
+    /// Packets that found the queue full.
+    pub dropped_packets: u64,
+    /// Wall time of the event loop in seconds.
+    pub wall_s: f64,
+    /// Processor time of the event loop in seconds.
+    pub cpu_s: f64,
+    /// Resident memory before hosts and links were made, kB.
+    pub base_rss_kb: u64,
+    /// Most resident memory, kB.
+    pub peak_rss_kb: u64,
+    /// Goodput of each whole second, bit/s.
+    pub goodput_bps_per_second: Vec<f64>,
+    /// The first flow's congestion window: seconds, bytes.
+    pub cwnd_bytes: Vec<(f64, u64)>,
+}
+
+impl Measured {
+    /// Mean goodput without the first third of the seconds, bit/s: start-up is over. The whole mean when
+    /// the run was shorter than three seconds.
+    #[must_use]
+    pub fn settled_bps(&self) -> f64 {
+        let settled = &self.goodput_bps_per_second[self.goodput_bps_per_second.len() / 3..];
+        if self.goodput_bps_per_second.len() < 3 {
+            return self.goodput_bps;
+        }
+        settled.iter().sum::<f64>() / settled.len() as f64
+    }
+
+    /// Data packets in a second of processor time.
+    #[must_use]
+    pub fn packets_per_second(&self) -> f64 {
+        self.data_packets as f64 / self.cpu_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_simulators_get_the_same_packets_a_second_and_the_same_room() {
+        let cell = Bottleneck::new(12_000_000, Duration::from_millis(100), 1.0, "cubic-no-hystart");
+        assert_eq!(cell.buffer_packets, 100);
+        assert_eq!(cell.queue_bytes(), 101 * 1500);
+        let arguments = cell.driver_arguments();
+        assert!(arguments.contains(&"--rate=12016000".to_owned()), "{arguments:?}");
+        assert!(arguments.contains(&"--buffer=150200".to_owned()));
+        assert!(arguments.contains(&"--delay=50000".to_owned()));
+        assert!(arguments.contains(&"--cc=cubic".to_owned()));
+        assert!(arguments.contains(&"--hystart=0".to_owned()));
+        assert!(arguments.contains(&format!("--window={}", 4 * 300_000)));
+    }
+
+    #[test]
+    fn a_tiny_product_still_has_room_for_a_pair() {
+        assert_eq!(Bottleneck::new(1_000_000, Duration::from_millis(1), 0.25, "cubic").buffer_packets, 2);
+    }
+
+    #[test]
+    fn the_driver_answers_in_the_same_words() {
+        let text = r#"{"simulator":"ns-3 3.37","congestion":"cubic","received_bytes":6000,"goodput_bps":8000,
+            "data_packets":4,"offered_packets":5,"dropped_packets":1,"wall_s":0.5,"cpu_s":0.25,
+            "base_rss_kb":1,"peak_rss_kb":2,"goodput_bps_per_second":[1000,2000,3000,5000],"cwnd_bytes":[[0.01,14480]]}"#;
+        let measured: Measured = serde_json::from_str(text).unwrap();
+        assert_eq!(measured.completed, None);
+        assert_eq!(measured.settled_bps(), 10_000.0 / 3.0);
+        assert_eq!(measured.packets_per_second(), 16.0);
+        assert_eq!(measured.cwnd_bytes, [(0.01, 14_480)]);
+    }
+}

@@ -1,0 +1,48 @@
+//! The marks on made-up runs: medians, ratios of rounds, flatness and memory per flow.
+
+use super::*;
+
+fn measured(packets: u64, cpu_s: f64, peak_rss_kb: u64) -> Measured {
+    Measured {
+        received_bytes: packets * 1448,
+        goodput_bps: 1e9,
+        completed: None,
+        data_packets: packets,
+        dropped_packets: 0,
+        wall_s: cpu_s,
+        cpu_s,
+        base_rss_kb: 1000,
+        peak_rss_kb,
+        goodput_bps_per_second: Vec::new(),
+        cwnd_bytes: Vec::new(),
+    }
+}
+
+fn pair(flows: u32, our_cpu: f64, peak: u64) -> Row {
+    let ours = vec![measured(1_000_000, our_cpu, peak); 3];
+    let peers = vec![measured(1_000_000, 25.0, 10 * peak); 3];
+    row(cell(MARK_RATE, flows, 1_000), ours, peers)
+}
+
+#[test]
+fn a_row_says_packets_a_second_and_what_one_costs() {
+    let row = pair(1, 0.5, 2_000);
+    assert_eq!((row.ours_per_second, row.packet_ns, row.ratio), (2e6, 500.0, 50.0));
+}
+
+#[test]
+fn a_peer_without_a_result_leaves_no_ratio() {
+    let row = row(cell(MARK_RATE, 1, 1_000), vec![measured(10, 1.0, 1)], Vec::new());
+    assert!(row.ratio.is_nan() && row.peer_per_second.is_nan());
+}
+
+#[test]
+fn marks_are_met_or_missed_in_words() {
+    let report = report(vec![pair(1, 0.5, 2_000)], vec![pair(1, 0.5, 2_000), pair(1000, 1.5, 11_990)]);
+    assert_eq!(report.flatness_over_rates, 1.0);
+    assert_eq!(report.flatness_over_flows, 3.0);
+    assert_eq!(report.bytes_per_flow, 9990.0 * 1024.0 / 999.0);
+    let text: String = report.tables().iter().map(Table::to_text).collect();
+    assert_eq!(text.matches("missed").count(), 1, "{text}");
+    assert_eq!(text.matches("met").count(), 3, "{text}");
+}
