@@ -118,6 +118,38 @@ fn a_path_that_dies_without_a_word_costs_three_round_trips_and_is_used_again() {
     assert!(back > Bitrate::from_mbps(150), "{back}");
 }
 
+/// Mbit/s and one-way milliseconds of a slow and a fast path; the sender of the fast one, or the path itself,
+/// falls to a few Mbit/s for four seconds. Returns how many connections were opened beyond the first two.
+fn replacements(collapse: impl FnOnce(&mut Pair)) -> usize {
+    let mut pair = started("fbdt", &[(47, 5), (140, 5)]);
+    let mut sender = Sender::new(&mut pair, 1, 60 * MIB);
+    let mut collapse = Some(collapse);
+    let began = pair.now;
+    while !pair.ended[0].contains(&sender.stream) {
+        if pair.now >= began + SECOND
+            && let Some(collapse) = collapse.take()
+        {
+            collapse(&mut pair);
+        }
+        assert!(pair.now < began + 20 * SECOND, "hangs: {:?}", pair.ends[1].stats());
+        sender.feed(&mut pair);
+        pair.run(Duration::from_millis(1));
+    }
+    assert_eq!(pair.checked(0, sender.stream), 60 * MIB);
+    pair.opened - 2
+}
+
+#[test]
+fn a_connection_that_is_stuck_is_replaced_and_one_on_a_slow_radio_is_not() {
+    let fast = |pair: &mut Pair, change: &dyn Fn(&mut super::pair::Path)| {
+        change(pair.paths.get_mut(&PathId(1)).unwrap());
+    };
+    let stuck = replacements(|pair| fast(pair, &|path| path.cwnd = 6000));
+    assert!((1..=4).contains(&stuck), "{stuck} fresh connections for a stuck sender");
+    let slow = replacements(|pair| fast(pair, &|path| path.rate = Bitrate::from_mbps(50)));
+    assert_eq!(slow, 0, "fresh connections for a path that is merely slower");
+}
+
 #[test]
 fn a_small_object_is_as_fast_as_on_the_faster_radio() {
     for (size, paths) in [(100_u64 << 10, [(47, 2), (140, 10)]), (100 << 10, [(47, 1), (140, 1)])] {
