@@ -102,6 +102,8 @@ pub struct MptcpTransport {
     /// When the scheduler wants to be asked again.
     ask_at: Option<Instant>,
     retransmit_at: Option<Instant>,
+    /// The period of the kernel's retransmission.
+    period: Duration,
     probe_at: Option<Instant>,
     notices: VecDeque<Notice>,
     /// Something happened that sending may follow from.
@@ -159,6 +161,7 @@ impl MptcpTransport {
             join_at: None,
             ask_at: None,
             retransmit_at: None,
+            period: retransmit::LEAST_PERIOD,
             probe_at: None,
             notices: VecDeque::new(),
             dirty: false,

@@ -13,7 +13,7 @@ use tributary_types::{DataSeq, Instant};
 use super::MptcpTransport;
 
 /// The timer's period while every subflow that has data is backing off (`TCP_RTO_MIN`).
-const LEAST_PERIOD: Duration = Duration::from_millis(200);
+pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(200);
 /// Periods without progress until a subflow is stale (`net.mptcp.stale_loss_cnt`).
 const STALE_AFTER: u8 = 4;
 
@@ -42,18 +42,18 @@ impl MptcpTransport {
             if !stuck {
                 self.probe_at = None;
             } else if self.probe_at.is_none() {
-                self.probe_at = Some(now + self.period());
+                self.probe_at = Some(now + LEAST_PERIOD);
             }
         } else if self.is_kernel() && self.retransmit_at.is_none() {
-            self.retransmit_at = Some(now + self.period());
+            self.retransmit_at = Some(now + self.period);
         }
     }
 
     /// The longest timer of the subflows that are not suspected (`mptcp_timeout_from_subflow`): where
-    /// acknowledgements arrive that is the tail-loss probe's.
-    fn period(&self) -> Duration {
-        let trusted = self.subflows.iter().filter(|s| s.established && s.stale_count == 0);
-        let infos = trusted.map(|s| s.socket.info()).filter(|i| i.in_flight > 0);
+    /// acknowledgements arrive that is the tail-loss probe's. Taken when data is handed over, kept after.
+    pub(super) fn period(&self) -> Duration {
+        let trusted = self.subflows.iter().filter(|s| s.established && s.stale_count == 0 && !s.is_idle());
+        let infos = trusted.map(|s| s.socket.info());
         let timer = infos.map(|i| if i.timeouts_in_a_row == 0 { i.rto.min(i.srtt * 2) } else { i.rto });
         timer.max().filter(|time| !time.is_zero()).unwrap_or(LEAST_PERIOD)
     }

@@ -27,7 +27,13 @@ impl MptcpTransport {
         self.allow();
         self.build_views();
         let transmission_window = self.transmission_window();
-        while self.push_urgent(now) || self.push_scheduled(now, transmission_window) {}
+        let mut pushed = false;
+        while self.push_urgent(now) || self.push_scheduled(now, transmission_window) {
+            pushed = true;
+        }
+        if pushed {
+            self.period = self.period();
+        }
         // What is past was answered just now.
         self.ask_at = self.scheduler.poll_timeout().map(|at| at.max(now + LEAST_WAIT));
         self.watch(now);
