@@ -1,7 +1,8 @@
 //! A cell in the simulator itself: two links, n TCP connections, one bulk transfer on each.
 //!
 //! Built from hosts and links, not from a scenario, so that sockets are set as ns-3's are: buffers of
-//! their full size at once that never limit. Everything else of TCP is as in every other run.
+//! their full size at once that never limit, and no bursts of segmentation offload. Everything else of TCP
+//! is as in every other run.
 
 use super::super::{BenchError, cpu_time};
 use super::bottleneck::{Bottleneck, Measured, SEGMENT, Traffic};
@@ -144,7 +145,14 @@ fn link(cell: &Bottleneck, queue: u64, loss: f64) -> LinkConfig {
 
 fn config(cell: &Bottleneck) -> TcpConfig {
     let bytes = cell.socket_bytes();
-    TcpConfig { receive_buffer: bytes, send_buffer: bytes, auto_tune: false, ..TcpConfig::default() }
+    TcpConfig {
+        receive_buffer: bytes,
+        send_buffer: bytes,
+        auto_tune: false,
+        // ns-3 knows no segmentation offload: a segment leaves when the window has room for it.
+        segmentation_offload: false,
+        ..TcpConfig::default()
+    }
 }
 
 fn controller(cell: &Bottleneck) -> Result<Box<dyn CongestionController>, BenchError> {
@@ -180,7 +188,7 @@ mod tests {
     fn a_flow_fills_a_bottleneck_with_room_for_its_product() {
         let measured = run(&Bottleneck { windows: true, ..cell() }).unwrap();
         let share = measured.settled_bps() / (10e6 * 1448.0 / 1500.0);
-        assert!((0.97..=1.001).contains(&share), "{share}");
+        assert!((0.96..=1.001).contains(&share), "{share}");
         assert!(measured.dropped_packets > 0);
         assert_eq!(measured.cwnd_bytes.len(), 500);
         assert_eq!(measured.goodput_bps_per_second.len(), 5);
