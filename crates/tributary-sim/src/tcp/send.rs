@@ -76,7 +76,6 @@ pub(super) struct Sender {
     prefer_new: bool,
     /// End of the last small segment sent (Minshall).
     small_end: u64,
-    last_sent: Instant,
     sent_since_drained: bool,
     /// Bytes delivered when the present round trip ends.
     round_end: u64,
@@ -122,7 +121,6 @@ impl Sender {
             forced: None,
             prefer_new: false,
             small_end: 0,
-            last_sent: Instant::ZERO,
             sent_since_drained: false,
             round_end: 0,
             window_probes: 0,
@@ -139,7 +137,6 @@ impl Sender {
             self.rtt.sample(rtt, self.una, self.next);
             self.rtt.sample_min(now, rtt);
         }
-        self.last_sent = now;
         self.update_window(0, window);
     }
 
@@ -305,9 +302,9 @@ impl Sender {
     fn usual_pace(&self) -> u64 {
         let window = self.window();
         let slow = window < self.controller.slow_start_threshold() / 2;
-        let factor: u128 = if slow { 2_000_000_000 } else { 1_200_000_000 };
-        let bytes = factor * u128::from(window.max(self.board.out())) / u128::from(self.rtt.srtt().max(1));
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        let factor = if slow { 2_000_000 } else { 1_200_000 };
+        // Windows are below 2^40 bytes, so that this fits.
+        window.max(self.board.out()) * factor / (self.rtt.srtt() / 1000).max(1)
     }
 
     /// Sizes bursts after an acknowledgement.
@@ -421,7 +418,6 @@ impl Sender {
             self.pacer.on_sent(now, bytes, rate, self.config.mss);
         }
         self.controller.on_sent(now, bytes, self.board.in_flight());
-        self.last_sent = now;
         self.sent_since_drained = true;
     }
 

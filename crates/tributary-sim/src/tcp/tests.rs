@@ -2,6 +2,7 @@
 
 mod faults;
 mod hostile;
+mod law;
 mod pair;
 mod random;
 mod transfer;
