@@ -40,13 +40,18 @@ pub struct Setup {
     /// Whether the window decays while the subflow is idle (RFC 2861, Linux's
     /// `tcp_slow_start_after_idle`).
     pub idle_restart: bool,
+    /// Whether acknowledgements in a train tell how long the path is (HyStart). They do not where the
+    /// transport spreads every window over the round trip, as QUIC does: the train is then as long as
+    /// the round trip from the beginning. RFC 9406 leaves them out for every transport.
+    pub ack_trains: bool,
 }
 
 impl Setup {
-    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0, decaying when idle.
+    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0, decaying when idle, for a
+    /// transport that sends a window as acknowledgements let it.
     #[must_use]
     pub fn new(mss: u64) -> Self {
-        Self { mss, initial_window: mss.saturating_mul(10), seed: 0, idle_restart: true }
+        Self { mss, initial_window: mss.saturating_mul(10), seed: 0, idle_restart: true, ack_trains: true }
     }
 
     /// The same with another seed.
@@ -59,6 +64,12 @@ impl Setup {
     #[must_use]
     pub fn without_idle_restart(self) -> Self {
         Self { idle_restart: false, ..self }
+    }
+
+    /// The same for a transport that spreads a window over the round trip.
+    #[must_use]
+    pub fn without_ack_trains(self) -> Self {
+        Self { ack_trains: false, ..self }
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) struct Cubic {
 impl Cubic {
     /// With HyStart.
     pub fn new(setup: Setup) -> Self {
-        Self { hystart: Some(HyStart::default()), ..Self::without_hystart(setup) }
+        Self { hystart: Some(HyStart::new(setup.ack_trains)), ..Self::without_hystart(setup) }
     }
 
     /// Slow start up to the first loss.
@@ -176,7 +176,7 @@ impl CongestionController for Cubic {
         if loss.kind == LossKind::Timeout {
             self.curve.w_max = 0.0; // RFC 9438 §4.8: K is zero in the stage after it
             if let Some(hystart) = &mut self.hystart {
-                *hystart = HyStart::default();
+                hystart.restart();
             }
         }
     }

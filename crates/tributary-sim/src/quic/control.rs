@@ -47,23 +47,25 @@ struct Family {
 #[derive(Clone, Debug)]
 pub(super) struct Maker {
     name: String,
+    seed: u64,
     family: Arc<Mutex<Family>>,
 }
 
 impl Maker {
     /// Controllers called `name`; `None` when there are none.
-    pub fn new(name: &str) -> Option<Self> {
+    pub fn new(name: &str, seed: u64) -> Option<Self> {
         congestion::create(name, Setup::new(1200))?;
-        Some(Self { name: name.to_owned(), family: Arc::default() })
+        Some(Self { name: name.to_owned(), seed, family: Arc::default() })
     }
 
     /// A controller for one more path, whose datagrams have up to `mtu` bytes.
     pub fn make(&self, mtu: u16) -> Driven {
-        let setup = Setup::new(u64::from(mtu));
-        let controller = congestion::create(&self.name, setup).expect("checked when the maker was made");
         let mut family = lock(&self.family);
         family.next += 1;
         let member = family.next;
+        let seed = self.seed.wrapping_add(member);
+        let setup = Setup::new(u64::from(mtu)).with_seed(seed).without_ack_trains();
+        let controller = congestion::create(&self.name, setup).expect("checked when the maker was made");
         family.members.push(member);
         family.views.push(controller.view());
         drop(family);

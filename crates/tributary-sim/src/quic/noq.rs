@@ -89,6 +89,7 @@ impl Noq {
             paths: ways,
             answer: None,
             opened: Opened::default(),
+
             lost: None,
         })
     }
@@ -135,7 +136,7 @@ impl Noq {
 }
 
 fn transport(config: &QuicConfig, paths: usize) -> Result<TransportConfig, QuicError> {
-    let factory = factory(&config.controller, config.datagram)
+    let factory = factory(&config.controller, config.datagram, config.seed)
         .ok_or_else(|| QuicError::UnknownController { name: config.controller.clone() })?;
     let mut transport = TransportConfig::default();
     transport

@@ -59,6 +59,7 @@ impl Quinn {
             connection: None,
             answer: None,
             opened: Opened::default(),
+
             lost: None,
         })
     }
@@ -74,7 +75,7 @@ impl Quinn {
 }
 
 fn transport(config: &QuicConfig) -> Result<TransportConfig, QuicError> {
-    let factory = factory(&config.controller, config.datagram)
+    let factory = factory(&config.controller, config.datagram, config.seed)
         .ok_or_else(|| QuicError::UnknownController { name: config.controller.clone() })?;
     let mut transport = TransportConfig::default();
     transport

@@ -6,8 +6,8 @@ mod single;
 
 use core::time::Duration;
 
-use tributary_link::{LinkConfig, LinkSpec, LossSpec};
-use tributary_types::{Bitrate, Instant};
+use tributary_link::{LinkConfig, LinkSpec, LossSpec, QueueSpec};
+use tributary_types::{Bitrate, DataSize, Instant};
 
 use self::apps::{Sink, Source, Write};
 use super::*;
@@ -22,16 +22,21 @@ struct Way {
     delay: u64,
     loss: f64,
     dead: Option<(u64, u64)>,
+    /// Bytes of the queue; `None` for the default one.
+    queue: Option<u64>,
 }
 
 const fn way(mbps: u64, delay: u64) -> Way {
-    Way { mbps, delay, loss: 0.0, dead: None }
+    Way { mbps, delay, loss: 0.0, dead: None, queue: None }
 }
 
 fn link(way: Way, loss: f64, seed: u64) -> LinkConfig {
     let mut spec = LinkSpec::constant(Bitrate::from_mbps(way.mbps));
     if loss > 0.0 {
         spec.loss = LossSpec::Bernoulli(loss);
+    }
+    if let Some(bytes) = way.queue {
+        spec.queue = QueueSpec::Bytes(DataSize::from_bytes(bytes));
     }
     let mut config = LinkConfig::new(spec, seed);
     config.extra_delay = Duration::from_millis(way.delay);

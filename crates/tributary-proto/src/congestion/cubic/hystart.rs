@@ -19,8 +19,9 @@ const SAMPLES: u32 = 8;
 const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
 
 /// One round of slow start.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct HyStart {
+    trains: bool,
     round: Option<Round>,
     found: bool,
 }
@@ -35,6 +36,16 @@ struct Round {
 }
 
 impl HyStart {
+    /// Looking at trains, or at the round-trip time alone.
+    pub fn new(trains: bool) -> Self {
+        Self { trains, round: None, found: false }
+    }
+
+    /// Slow start begins again.
+    pub fn restart(&mut self) {
+        *self = Self::new(self.trains);
+    }
+
     /// Whether slow start ends at this acknowledgement, with `window` segments.
     pub fn on_ack(&mut self, ack: &Ack, window: f64) -> bool {
         if self.found || window < LOW_WINDOW {
@@ -44,7 +55,7 @@ impl HyStart {
             self.round = Some(Round { start: ack.now, train: ack.now, least: Duration::MAX, samples: 0 });
         }
         let Some(round) = &mut self.round else { return false };
-        self.found = round.train_is_long(ack) || round.delay_has_risen(ack);
+        self.found = self.trains && round.train_is_long(ack) || round.delay_has_risen(ack);
         self.found
     }
 }

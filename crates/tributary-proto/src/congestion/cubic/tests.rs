@@ -173,6 +173,15 @@ fn hystart_leaves_on_a_long_train() {
 }
 
 #[test]
+fn a_window_spread_over_the_round_trip_is_no_train() {
+    let mut cubic = Cubic::new(Setup { initial_window: 40 * MSS, ..Setup::new(MSS) }.without_ack_trains());
+    for i in 0..100 {
+        feed(&mut cubic, &Ack { round_ended: i == 0, ..ack(at(i), MSS) });
+    }
+    assert_eq!(cubic.slow_start_threshold(), u64::MAX);
+}
+
+#[test]
 fn hystart_leaves_on_delay_after_eight_samples() {
     // The bound is 100 + clamp(12.5, 4, 16) = 112.5 ms; gaps of 3 ms make no train.
     let thresholds: Vec<u64> = [112, 113]

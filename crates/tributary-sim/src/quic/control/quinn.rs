@@ -14,6 +14,7 @@ use super::{Driven, Maker, OWN_CUBIC, OWN_NEW_RENO};
 pub(in super::super) fn factory(
     name: &str,
     mtu: u16,
+    seed: u64,
 ) -> Option<Arc<dyn ControllerFactory + Send + Sync + 'static>> {
     let initial = 10 * u64::from(mtu); // RFC 9002 §7.2, and what TCP begins with here
     Some(match name {
@@ -27,7 +28,7 @@ pub(in super::super) fn factory(
             config.initial_window(initial);
             Arc::new(config)
         }
-        _ => Arc::new(Maker::new(name)?),
+        _ => Arc::new(Maker::new(name, seed)?),
     })
 }
 

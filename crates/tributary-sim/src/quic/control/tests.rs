@@ -5,7 +5,7 @@ use super::*;
 const MTU: u16 = 1472;
 
 fn driven(name: &str) -> Driven {
-    Maker::new(name).unwrap().make(MTU)
+    Maker::new(name, 1).unwrap().make(MTU)
 }
 
 fn millis(millis: u64) -> Instant {
@@ -49,7 +49,7 @@ fn losses_of_one_window_are_one_loss() {
 
 #[test]
 fn the_family_knows_the_living_alone() {
-    let maker = Maker::new("reno").unwrap();
+    let maker = Maker::new("reno", 1).unwrap();
     let (one, two) = (maker.make(MTU), maker.make(MTU));
     assert_eq!(lock(&maker.family).views.len(), 2);
     drop(one);

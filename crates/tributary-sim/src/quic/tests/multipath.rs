@@ -1,5 +1,7 @@
 //! noq-proto on several paths.
 
+use core::any::Any;
+
 use super::*;
 
 const TWO: [Way; 2] = [way(30, 10), way(20, 20)];
@@ -84,4 +86,20 @@ fn our_controllers_drive_each_path_and_coupled_ones_read_their_siblings() {
         rig.run(6_000);
         assert_eq!(rig.sink().total, 5_000_000, "{name}");
     }
+}
+
+#[test]
+fn what_slow_start_loses_is_no_more_than_a_stream_may_miss() {
+    // With a larger window the receiver comes to hold too many pieces, and gives the connection up.
+    let deep = Way { queue: Some(1_250_000), ..way(1000, 5) };
+    let lost = |stream_receive_window| {
+        let receive_window = 64 << 20;
+        let config = QuicConfig { stream_receive_window, receive_window, ..QuicConfig::default() };
+        let mut rig = Rig::multi(&config, &[deep], &bulk(100_000_000));
+        rig.run(400);
+        let client = rig.world.host::<Endpoint>(rig.client).unwrap().transport() as &dyn Any;
+        client.downcast_ref::<MultipathQuicTransport>().unwrap().lost().map(str::to_owned)
+    };
+    assert_eq!(lost(QuicConfig::default().stream_receive_window), None);
+    assert!(lost(64 << 20).is_some_and(|reason| reason.contains("too many gaps")));
 }
