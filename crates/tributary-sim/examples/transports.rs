@@ -20,6 +20,7 @@ fn main() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "an example that measures is a driver: it owns the clock")]
 fn table(
     scenario: &str,
     seconds: &str,

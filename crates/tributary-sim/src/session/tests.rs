@@ -60,11 +60,11 @@ fn fbdt_fills_both_radios_in_every_condition() {
     for (name, capacity, worst) in [("los", 187.0, 160.0), ("nlos", 122.0, 100.0), ("mobility", 132.2, 35.0)]
     {
         let scenario = Scenario::builtin(name).unwrap();
-        let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 11);
-        let rate = rig.rate(SECOND, 11 * SECOND);
+        let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 6);
+        let rate = rig.rate(SECOND, 6 * SECOND);
         assert!(rate > 0.90 * capacity, "{name}: {rate:.1} of {capacity}");
         assert!(rate < 0.965 * capacity, "{name}: {rate:.1} of {capacity} leaves no room for headers");
-        assert!(rig.worst_second(1, 11) > worst, "{name}: {:.1}", rig.worst_second(1, 11));
+        assert!(rig.worst_second(1, 6) > worst, "{name}: {:.1}", rig.worst_second(1, 6));
     }
 }
 
@@ -94,6 +94,40 @@ fn an_absence_that_both_ends_are_told_of_costs_next_to_nothing() {
     assert_eq!(rig.transport::<SessionTransport>(rig.client).subflows(), 2);
 }
 
+/// WiFi is away from 1 to 3 s, WiGig from 2 to 5 s: for a second there is nothing.
+pub(crate) fn leaving_in_turn() -> Scenario {
+    let mut scenario = Scenario::builtin("los").unwrap();
+    for path in &mut scenario.paths {
+        let away = if path.name == "wifi" { 1..3 } else { 2..5 };
+        path.absent = vec![(Moment::At(SECOND * away.start), Moment::At(SECOND * away.end))];
+    }
+    scenario
+}
+
+#[test]
+fn a_time_without_any_path_is_survived() {
+    let scenario = leaving_in_turn();
+    for name in ["fbdt", "min-rtt"] {
+        let rig = download(&scenario, &with_scheduler(name), 60_000_000, 12);
+        assert_eq!(rig.reader().received, 60_000_000, "{name}");
+        assert!(rig.reader().finished_at.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn several_subflows_may_share_a_path() {
+    let path = PathSpec::symmetric("one", LinkSpec::constant(Bitrate::from_mbps(50)));
+    let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(20));
+    let mut rig = Rig::new(&scenario, ENDLESS, |paths| {
+        let (client, server) = SessionTransport::pair(&SessionConfig::default(), &[paths[0]; 4]).unwrap();
+        (Box::new(client), Box::new(server))
+    });
+    rig.run(5 * SECOND);
+    assert_eq!(rig.transport::<SessionTransport>(rig.client).subflows(), 4);
+    let rate = rig.rate(SECOND, 5 * SECOND);
+    assert!(rate > 0.85 * 50.0, "{rate:.1} Mbit/s");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
     let run = |seed| {
@@ -109,8 +143,8 @@ fn every_congestion_control_carries_a_session() {
     let scenario = Scenario::builtin("mobility").unwrap();
     for name in congestion::names() {
         let config = SessionConfig { congestion: name.to_owned(), ..SessionConfig::default() };
-        let rig = download(&scenario, &config, ENDLESS, 6);
-        let rate = rig.rate(SECOND, 6 * SECOND);
+        let rig = download(&scenario, &config, ENDLESS, 3);
+        let rate = rig.rate(SECOND, 3 * SECOND);
         assert!(rate > 40.0, "{name}: {rate:.1} Mbit/s");
     }
 }

@@ -1,0 +1,102 @@
+//! Subflows come and go: the first connection, joins, and what happens when one is lost.
+//!
+//! Source: RFC 8684 §3.1, §3.2. The fourth packet of a join is left out.
+
+use tributary_proto::Side;
+use tributary_proto::scheduler::SchedulerEvent;
+use tributary_types::Instant;
+
+use super::MptcpTransport;
+use super::mapping::Mappings;
+use super::subflow::Subflow;
+use crate::host::Outbox;
+use crate::multipath;
+use crate::packet::{Packet, Segment};
+use crate::tcp::{TcpConfig, TcpSocket};
+use crate::transport::Notice;
+
+impl MptcpTransport {
+    fn socket(&self, number: u32) -> TcpSocket {
+        // A subflow is bounded by the connection's buffers, not by ones of its own.
+        let tcp = TcpConfig { send_buffer: u64::MAX / 4, auto_tune: false, ..self.config.tcp.clone() };
+        let tcp_window = tcp.receive_buffer;
+        let controller =
+            multipath::controller(&self.config.congestion, &tcp, self.config.seed ^ u64::from(number));
+        let mut socket = match self.side {
+            Side::Client => TcpSocket::connect(tcp, controller, number),
+            Side::Server => TcpSocket::listen(tcp, controller, number),
+        };
+        // It takes whatever comes; what may come is said for the connection, in `send`.
+        socket.set_window_override(Some(tcp_window));
+        socket
+    }
+
+    /// Client: connects a way.
+    fn dial(&mut self, at: usize) {
+        let number = multipath::connection_number(self.next_incarnation, at);
+        self.next_incarnation += 1;
+        let [up, down] = <[Mappings; 2]>::default();
+        self.shared.dialled.borrow_mut().insert(number, [up.clone(), down.clone()]);
+        let way = (at, self.ways[at].route);
+        self.subflows.push(Subflow::new(number, way, self.socket(number), [down, up]));
+    }
+
+    /// Client: connects every path that is there and has no subflow; only one while none is up.
+    pub(super) fn dial_missing(&mut self) {
+        for at in 0..self.ways.len() {
+            if !self.connected && !self.subflows.is_empty() {
+                return;
+            }
+            if self.present[at] && self.subflows.iter().all(|s| s.way != at) {
+                self.dial(at);
+            }
+        }
+    }
+
+    /// Server: a segment of no known subflow. A SYN begins one; its index.
+    pub(super) fn accept(&mut self, segment: &Segment) -> Option<usize> {
+        if self.side == Side::Client || !segment.is_syn || segment.is_ack || self.closed {
+            return None;
+        }
+        let [up, down] = self.shared.dialled.borrow_mut().remove(&segment.connection)?;
+        let (_, at) = multipath::incarnation_and_way(segment.connection);
+        let way = (at, self.ways.get(at)?.route);
+        let socket = self.socket(segment.connection);
+        self.subflows.push(Subflow::new(segment.connection, way, socket, [up, down]));
+        Some(self.subflows.len() - 1)
+    }
+
+    /// A subflow is gone; what it carried goes out again on others.
+    pub(super) fn lose(&mut self, now: Instant, at: usize, out: &mut Outbox) {
+        let mut subflow = self.subflows.remove(at);
+        subflow.socket.abort();
+        while let Some(segment) = subflow.socket.poll_transmit(now) {
+            out.send(Packet::segment(subflow.route, segment));
+        }
+        let info = subflow.socket.info();
+        self.counters.retransmitted += info.retransmitted;
+        self.counters.timeouts += info.timeouts;
+        if self.side == Side::Client {
+            self.shared.dialled.borrow_mut().remove(&subflow.number);
+        }
+        self.scheduler.on_event(now, SchedulerEvent::SubflowDown(subflow.id));
+        let lost: Vec<_> = subflow.outstanding().collect();
+        for seq in lost {
+            self.stream.lose(seq, subflow.id);
+        }
+        self.dirty = true;
+    }
+
+    pub(super) fn came_up(&mut self, now: Instant, at: usize) {
+        let id = self.subflows[at].id;
+        self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));
+        self.dirty = true;
+        if !std::mem::replace(&mut self.connected, true) {
+            self.notices.push_back(Notice::Connected);
+            if self.side == Side::Client {
+                // The first acknowledgement at connection level takes a round trip; joins follow it.
+                self.join_at = Some(now + self.subflows[at].socket.info().srtt);
+            }
+        }
+    }
+}
