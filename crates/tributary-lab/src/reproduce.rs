@@ -1,6 +1,7 @@
 //! Reproductions of papers: their experiments, beside their values, judged claim by claim.
 
 pub mod fbdt;
+pub mod fbdt_sim;
 mod runs;
 
 pub use runs::Runs;

@@ -175,23 +175,29 @@ pub(crate) enum Reproduce {
     Fbdt(FbdtArguments),
 }
 
-/// FBDT's two experiments at a tenth of the paper's rates, on real sockets.
+/// FBDT's two experiments: on real sockets at a tenth of the paper's rates, or simulated at its own.
 ///
-/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`.
+/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. Simulated
+/// runs that have finished are kept in the report's directory: what was stopped goes on where it was.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary reproduce fbdt --quick
+  tributary reproduce fbdt --world sim --quick
+  tributary reproduce fbdt --world sim --seeds 20 --out fbdt-simulated
   tributary reproduce fbdt --quick --json
   tributary reproduce fbdt --congestion both --seeds 3 --rtt 20 --queue-ms 20")]
 pub(crate) struct FbdtArguments {
-    /// One seed, short runs, the most telling cells: within ten minutes
+    /// Where: kernel stacks in wall time, or models in virtual time
+    #[arg(long, value_enum, default_value_t = WorldArgument::Emu)]
+    pub(crate) world: WorldArgument,
+    /// Short runs, the most telling cells, in the emulator one seed: within ten minutes
     #[arg(long)]
     pub(crate) quick: bool,
     /// cubic, bbr or both; --quick alone runs cubic everywhere and bbr in mobility and blackout
     #[arg(long, value_parser = ["cubic", "bbr", "both"])]
     pub(crate) congestion: Option<String>,
-    /// Seeds a cell is run with; medians are reported
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99))]
+    /// Seeds a cell is run with [default: emu 3, sim 20]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) seeds: Option<u32>,
     /// Seconds of each run
     #[arg(long, value_parser = clap::value_parser!(u32).range(4..=3600))]
@@ -201,7 +207,10 @@ pub(crate) struct FbdtArguments {
     pub(crate) rtt: u64,
     #[command(flatten)]
     pub(crate) queue: QueueArguments,
-    /// Directory for the report (fbdt.html, fbdt.json, fbdt.md)
+    /// Simulated runs at once; without it one a core
+    #[arg(long)]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+    /// Directory for the report (fbdt.html, fbdt.json, fbdt.md; simulated: fbdt-sim.*)
     #[arg(long, default_value = "tributary-reproduction")]
     pub(crate) out: PathBuf,
     /// Print the tables as Markdown, as the documentation has them

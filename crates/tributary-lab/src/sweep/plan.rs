@@ -24,6 +24,8 @@ const MOST_SEEDS: u64 = 1_000_000;
 pub struct Plan {
     /// Name.
     pub name: String,
+    /// Its file, or its name when it was made in code: for what is refused.
+    pub source: String,
     /// One sentence.
     pub description: String,
     /// Networks.
@@ -109,11 +111,11 @@ pub enum PlanError {
     Scenario(#[from] ScenarioError),
     /// Too many cells.
     #[error(
-        "plan {plan}: {product} = {cells} runs, more than {limit}; shorten a list, or allow more with \
+        "{plan}: {product} = {cells} runs, more than {limit}; shorten a list, or allow more with \
          `limit` in the plan or --limit"
     )]
     TooLarge {
-        /// Its name.
+        /// Its file or name.
         plan: String,
         /// The lengths of its lists.
         product: String,
@@ -123,9 +125,9 @@ pub enum PlanError {
         limit: u64,
     },
     /// A plan made in code has an impossible combination.
-    #[error("plan {plan}: {problem}")]
+    #[error("{plan}: {problem}")]
     Impossible {
-        /// Its name.
+        /// Its file or name.
         plan: String,
         /// What is wrong.
         problem: String,
@@ -138,6 +140,7 @@ impl Plan {
     pub fn new(name: &str, scenarios: Vec<Scenario>, transports: &[&str]) -> Self {
         Self {
             name: name.to_owned(),
+            source: name.to_owned(),
             description: String::new(),
             scenarios,
             transports: transports.iter().map(|&name| name.to_owned()).collect(),
@@ -183,6 +186,7 @@ impl Plan {
             scenarios.list().iter().map(|v| scenario(v, beside)).collect::<Result<Vec<_>, _>>()?;
         let transports = value("transports").ok_or_else(|| missing("transports"))?;
         let mut plan = Self::new(stem(file), scenarios, &transports.texts()?);
+        file.clone_into(&mut plan.source);
         let checked = |name: &str, check: fn(&str) -> Result<(), tributary_sim::run::UnknownName>| {
             value(name).map(|list| names(&list, check)).transpose()
         };
@@ -224,7 +228,9 @@ impl Plan {
                 "bulk" => Work::Bulk,
                 "scenario" => Work::Scenario,
                 other => {
-                    return Err(value.refuse(format!("`{other}` is not known here; known are bulk, scenario")));
+                    return Err(
+                        value.refuse(format!("`{other}` is not known here; known are bulk, scenario"))
+                    );
                 }
             };
         }
@@ -291,7 +297,7 @@ impl Plan {
             return Ok(());
         }
         let product: Vec<String> = lengths.iter().map(|(name, length)| format!("{length} {name}")).collect();
-        let (plan, product) = (self.name.clone(), product.join(" × "));
+        let (plan, product) = (self.source.clone(), product.join(" × "));
         Err(PlanError::TooLarge { plan, product, cells, limit: self.limit })
     }
 
@@ -301,8 +307,9 @@ impl Plan {
         let schedulers = if named.is_empty() { vec![None] } else { named };
         for transport in &self.transports {
             for scheduler in &schedulers {
-                let choice = Choice::find(transport, *scheduler, scenario)
-                    .map_err(|e| PlanError::Impossible { plan: self.name.clone(), problem: e.to_string() })?;
+                let choice = Choice::find(transport, *scheduler, scenario).map_err(|e| {
+                    PlanError::Impossible { plan: self.source.clone(), problem: e.to_string() }
+                })?;
                 if !choices.contains(&choice) {
                     choices.push(choice);
                 }

@@ -2,17 +2,22 @@
 
 use super::measure;
 use super::output::{self, Progress};
-use crate::cli::FbdtArguments;
+use crate::cli::{FbdtArguments, WorldArgument};
 use anyhow::Result;
 use core::time::Duration;
 use std::process::ExitCode;
 use tributary_lab::reproduce::fbdt::{self, Outcome, Settings};
+use tributary_lab::reproduce::fbdt_sim;
 
 pub(crate) fn fbdt(arguments: &FbdtArguments) -> Result<ExitCode> {
-    let congestion = arguments.congestion.as_deref().map(|name| match name {
-        "both" => vec!["cubic".to_owned(), "bbr".to_owned()],
-        one => vec![one.to_owned()],
-    });
+    match arguments.world {
+        WorldArgument::Emu => emulated(arguments),
+        WorldArgument::Sim => simulated(arguments),
+    }
+}
+
+fn emulated(arguments: &FbdtArguments) -> Result<ExitCode> {
+    let congestion = congestion(arguments);
     let (seeds, seconds) = if arguments.quick { (1, 7) } else { (3, 20) };
     let settings = Settings {
         quick: arguments.quick,
@@ -30,6 +35,46 @@ pub(crate) fn fbdt(arguments: &FbdtArguments) -> Result<ExitCode> {
     let outcome = fbdt::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     print(arguments, &outcome)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn congestion(arguments: &FbdtArguments) -> Option<Vec<String>> {
+    arguments.congestion.as_deref().map(|name| match name {
+        "both" => vec!["cubic".to_owned(), "bbr".to_owned()],
+        one => vec![one.to_owned()],
+    })
+}
+
+fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
+    let settings = fbdt_sim::Settings {
+        quick: arguments.quick,
+        congestion: congestion(arguments).unwrap_or_else(|| vec!["cubic".to_owned()]),
+        seeds: arguments.seeds.unwrap_or(20),
+        seconds: arguments.seconds.unwrap_or(if arguments.quick { 6 } else { 20 }),
+        rtt: Duration::from_millis(arguments.rtt),
+        queue: measure::queue(&arguments.queue),
+        directory: arguments.out.clone(),
+        jobs: arguments.jobs,
+        command: output::command_line(),
+    };
+    output::directory(&arguments.out)?;
+    let mut progress = Progress::new();
+    let outcome = fbdt_sim::run(&settings, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let json = serde_json::to_string(&outcome)?;
+    let markdown = fbdt_sim::markdown(&outcome);
+    output::file(&arguments.out, "fbdt-sim.json", &json)?;
+    output::file(&arguments.out, "fbdt-sim.md", &markdown)?;
+    let page = output::file(&arguments.out, "fbdt-sim.html", &fbdt_sim::render(&outcome))?;
+    if arguments.json {
+        output::line(&json)?;
+    } else if arguments.markdown {
+        output::line(&markdown)?;
+    } else {
+        let (goodput, claims) = (fbdt_sim::goodput(&outcome), outcome.reproduction.table());
+        output::line(&format!("{}\n{}", goodput.to_text(), claims.to_text()))?;
+    }
+    eprintln!("report: {}", page.display());
     Ok(ExitCode::SUCCESS)
 }
 
