@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tributary_proto::congestion::SiblingView;
-use tributary_proto::{Config, ReadError, Session, Side, WriteError};
+use tributary_proto::{Config, ReadError, Session, Side};
 use tributary_types::{Instant, StreamId, SubflowId};
 
 use crate::host::Outbox;
@@ -196,8 +196,7 @@ impl Transport for SessionTransport {
                     self.content.written(key, taken as u64);
                     written += taken as u64;
                 }
-                Err(WriteError::Blocked | WriteError::Stopped(_)) => break,
-                Err(WriteError::NotOpen | WriteError::Closed) => break,
+                Err(_) => break, // no room now, or the stream or the session is over
             }
         }
         self.dirty |= written > 0;
@@ -224,7 +223,7 @@ impl Transport for SessionTransport {
                         self.finished.insert(key);
                         break;
                     }
-                    Err(ReadError::Blocked | ReadError::NotOpen | ReadError::Closed) => break,
+                    Err(_) => break,
                 },
             };
             let taken = chunk.split_to(chunk.len().min((most - total) as usize));
