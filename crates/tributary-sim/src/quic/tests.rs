@@ -2,6 +2,7 @@
 
 mod apps;
 mod multipath;
+mod process;
 mod single;
 
 use core::time::Duration;

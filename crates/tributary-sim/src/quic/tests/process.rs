@@ -1,0 +1,34 @@
+//! Nothing of one process, such as the seeds of its hash maps, shows in the events.
+
+use std::process::Command;
+
+use super::*;
+
+/// Set for the process that is asked.
+const ASKED: &str = "TRIBUTARY_SIM_QUIC_ASKED";
+
+/// Hashes of a lossy run by either QUIC crate.
+fn hashes() -> String {
+    let config = QuicConfig { seed: 11, protection: Protection::Tls, ..QuicConfig::default() };
+    let ways = [Way { loss: 0.01, ..way(20, 10) }, Way { dead: Some((300, 900)), ..way(20, 20) }];
+    let single = Rig::single(&config, ways[0], &bulk(1_000_000)).run(2_000).world.log().hash();
+    let multi = Rig::multi(&config, &ways, &bulk(2_000_000)).run(2_000).world.log().hash();
+    format!("hashes {single:016x} {multi:016x}")
+}
+
+#[test]
+fn another_process_sees_the_same_events() {
+    let own = hashes();
+    println!("{own}");
+    if std::env::var_os(ASKED).is_some() {
+        return;
+    }
+    let test = "quic::tests::process::another_process_sees_the_same_events";
+    let asked = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ASKED, "1")
+        .output()
+        .unwrap();
+    let answer = String::from_utf8_lossy(&asked.stdout);
+    assert!(answer.contains(&own), "{own} is not in {answer}");
+}
