@@ -1,10 +1,10 @@
 //! How good predictions of the view are on a folder of head-movement traces.
 //!
 //! ```text
-//! cargo run --release -p tributary-video --example prediction -- FORMAT FOLDER [SECONDS]
+//! cargo run --release -p tributary-video --example prediction -- FORMAT FOLDER [SECONDS [SETTINGS]]
 //! ```
 //! FORMAT is `jin22`, `nasrabadi19`, `wu17` or `plain`. Files that name the same video (`video<V>_user<U>` or
-//! `<USER>_<VIDEO>`) are viewers of one population. Each viewer's every GoP of one second is predicted one
+//! `<USER>_<VIDEO>`) are viewers of one population. SETTINGS is JSON such as `{"spread_deg":20}`. Each viewer's every GoP of one second is predicted one
 //! and two seconds before its middle, on 6 × 4 tiles; nothing but the given files decides what is printed.
 
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ fn run() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, rest @ ..] = &arguments[..] else { return Err("give FORMAT and FOLDER".into()) };
     let seconds = rest.first().map_or(Ok(50), |text| text.parse())?;
+    let settings = rest.get(1).map_or(Ok(LiveSettings::default()), |text| serde_json::from_str(text))?;
     let videos = traces(format.parse()?, Path::new(folder))?;
     let clock = GopClock { gop_duration_s: 1.0, gops: seconds, moments: 5 };
     println!(
@@ -52,7 +53,7 @@ fn run() -> Result<(), Error> {
     });
     row("other viewers", &pairs, clock, |population, _, viewer, gop| population.outlook(gop, Some(viewer)));
     for lead_s in [1.0, 2.0] {
-        for (name, settings) in variants() {
+        for (name, settings) in variants(settings) {
             let live = Live::new(settings, FieldOfView::default(), grid());
             let name = format!("{name}, {lead_s} s ahead");
             row(&name, &pairs, clock, |population, trace, viewer, gop| {
@@ -64,14 +65,13 @@ fn run() -> Result<(), Error> {
     Ok(())
 }
 
-fn variants() -> Vec<(&'static str, LiveSettings)> {
-    let settings = LiveSettings::default();
+fn variants(settings: LiveSettings) -> Vec<(&'static str, LiveSettings)> {
     let alone = LiveSettings { crowd_s: f64::INFINITY, ..settings };
     vec![
         ("last orientation, certain", LiveSettings { motion: Motion::Still, spread_deg: 0.0, ..alone }),
         ("own head, still, spread", LiveSettings { motion: Motion::Still, ..alone }),
         ("own head, linear, spread", alone),
-        ("own head and crowd (default)", settings),
+        ("own head and crowd", settings),
     ]
 }
 

@@ -13,9 +13,12 @@
 
 pub mod allocation;
 pub mod head;
+pub mod metrics;
+pub mod picture;
 pub mod prediction;
 pub mod projection;
 pub mod rd;
+pub mod render;
 pub mod sphere;
 pub mod tiles;
 pub mod viewport;

@@ -2,7 +2,7 @@
 //! looks at.
 //!
 //! The head's last orientation, or the line through its last second, is carried to the GoP; the error of
-//! that grows with the time ahead and is spread over yaw and pitch as a normal distribution; the further
+//! that grows with the time ahead and is spread over yaw and pitch as a Laplace distribution; the further
 //! ahead, the more the population counts. Only samples up to the moment of decision are read. (The
 //! baselines of Nguyen et al., "Your Attention is Unique", ACM MM 2018, and of Wu et al., MANSY.)
 
@@ -45,7 +45,7 @@ pub struct LiveSettings {
 
 impl Default for LiveSettings {
     fn default() -> Self {
-        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 30.0, crowd_s: 3.0 }
+        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 20.0, crowd_s: 3.0 }
     }
 }
 
@@ -58,16 +58,10 @@ pub struct Live {
 
 /// Rays of the viewport in a prediction: its errors are larger than theirs.
 const RAYS: (usize, usize) = (16, 12);
-/// Points and weights of a standard normal distribution: Gauss–Hermite, five points for yaw, three for pitch.
-const YAW_POINTS: [(f64, f64); 5] = [
-    (-2.856_970_013_872_806, 0.011_257_411_327_720_7),
-    (-1.355_626_179_974_266, 0.222_075_922_005_612_6),
-    (0.0, 0.533_333_333_333_333_3),
-    (1.355_626_179_974_266, 0.222_075_922_005_612_6),
-    (2.856_970_013_872_806, 0.011_257_411_327_720_7),
-];
-const PITCH_POINTS: [(f64, f64); 3] =
-    [(-1.732_050_807_568_877, 1.0 / 6.0), (0.0, 2.0 / 3.0), (1.732_050_807_568_877, 1.0 / 6.0)];
+/// Points of equal weight of a Laplace distribution with deviation 1, the middles of equal probabilities: heads
+/// mostly stay near where they were expected and now and then go far.
+const YAW_POINTS: [f64; 7] = [-1.376, -0.599, -0.238, 0.0, 0.238, 0.599, 1.376];
+const PITCH_POINTS: [f64; 3] = [-0.776, 0.0, 0.776];
 
 impl Live {
     /// A predictor for one field of view and grid.
@@ -93,8 +87,9 @@ impl Live {
         let mut shares = vec![0.0; tiles];
         let middle_s = (gop as f64 + 0.5) * clock.gop_duration_s - now_s;
         let deviation = self.settings.spread_deg.to_radians() * middle_s.max(0.0).sqrt();
-        for (yaw, yaw_weight) in YAW_POINTS {
-            for (pitch, pitch_weight) in PITCH_POINTS {
+        let weight = 1.0 / (YAW_POINTS.len() * PITCH_POINTS.len()) as f64;
+        for yaw in YAW_POINTS {
+            for pitch in PITCH_POINTS {
                 shares.fill(0.0);
                 for time_s in clock.moments_of(gop) {
                     let at = motion.at(time_s - now_s, self.settings.damping_s);
@@ -105,13 +100,14 @@ impl Live {
                     };
                     self.viewer.add_shares(missed, part, &mut shares);
                 }
-                let weight = yaw_weight * pitch_weight;
                 for (own, share) in own.iter_mut().zip(&shares) {
                     own.share += weight * share;
                     own.seen += if *share > 0.0 { weight } else { 0.0 };
                 }
             }
         }
+        // Equal parts add up to 1 but for rounding.
+        own.iter_mut().for_each(|tile| tile.seen = tile.seen.min(1.0));
         self.with_crowd(own, crowd, middle_s)
     }
 

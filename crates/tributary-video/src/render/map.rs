@@ -1,0 +1,83 @@
+//! Where a viewport's pixel lies in the panorama, exactly.
+//!
+//! Coordinates are the panorama's samples: (0, 0) is the middle of the first. This is the only
+//! trigonometry of a rendering; `table` calls it at few points.
+
+use crate::projection::Projection;
+use crate::sphere::{Axes, Direction};
+use crate::viewport::FieldOfView;
+
+/// A place in the panorama, and the part of it that place may be blended within.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Source {
+    /// Columns from the first sample's middle.
+    pub x: f64,
+    /// Rows from the first sample's middle.
+    pub y: f64,
+    /// The face: 0 for the whole of an equirectangular picture.
+    pub face: usize,
+}
+
+/// The map from one viewport to one plane of a panorama.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Map {
+    projection: Projection,
+    /// The plane's size, samples.
+    pub size: (usize, usize),
+    axes: Axes,
+    /// The picture plane's left upper corner, at distance 1, and a pixel's width and height on it.
+    corner: (f64, f64),
+    step: (f64, f64),
+}
+
+impl Map {
+    pub(super) fn new(
+        projection: Projection,
+        size: (usize, usize),
+        (field, viewport): (FieldOfView, (usize, usize)),
+        axes: Axes,
+    ) -> Self {
+        let (across, upwards) = field.half_extent();
+        let step = (2.0 * across / viewport.0 as f64, 2.0 * upwards / viewport.1 as f64);
+        Self { projection, size, axes, corner: (-across, upwards), step }
+    }
+
+    /// The direction of a place in the viewport, whole numbers being the corners of pixels; not of length 1.
+    fn direction(&self, column: f64, row: f64) -> Direction {
+        let (x, y) = (self.corner.0 + column * self.step.0, self.corner.1 - row * self.step.1);
+        let Axes { right, up, ahead } = self.axes;
+        right.scaled(x).plus(up.scaled(y)).plus(ahead)
+    }
+
+    /// Where the middle of a viewport's pixel lies.
+    pub(super) fn source(&self, column: f64, row: f64) -> Source {
+        let direction = self.direction(column + 0.5, row + 0.5).normalised();
+        let place = self.projection.place_of(direction);
+        let (x, y) = (place.u * self.size.0 as f64, place.v * self.size.1 as f64);
+        let face = match self.projection {
+            Projection::Equirectangular => 0,
+            Projection::Cubemap => {
+                let column = ((place.u * 3.0) as usize).min(2);
+                column + 3 * ((place.v * 2.0) as usize).min(1)
+            }
+        };
+        Source { x: x - 0.5, y: y - 0.5, face }
+    }
+
+    /// Whether columns go round: the sample after the last is the first.
+    pub(super) fn goes_round(&self) -> bool {
+        self.projection == Projection::Equirectangular
+    }
+
+    /// A face's first column and row, and those after its last.
+    pub(super) fn bounds(&self, face: usize) -> [usize; 4] {
+        let (width, height) = self.size;
+        match self.projection {
+            Projection::Equirectangular => [0, 0, width, height],
+            Projection::Cubemap => {
+                let (column, row) = (face % 3, face / 3);
+                [column * width / 3, row * height / 2, (column + 1) * width / 3, (row + 1) * height / 2]
+            }
+        }
+    }
+}
