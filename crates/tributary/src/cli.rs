@@ -202,6 +202,12 @@ pub(crate) struct FbdtArguments {
     /// Seconds of each run
     #[arg(long, value_parser = clap::value_parser!(u32).range(4..=3600))]
     pub(crate) seconds: Option<u32>,
+    /// These conditions only, by the names of their scenarios, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) conditions: Vec<String>,
+    /// These transports only, separated by commas; wifi and wigig are always run, claims refer to them
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) transports: Vec<String>,
     /// Base RTT in milliseconds
     #[arg(long, default_value_t = 5)]
     pub(crate) rtt: u64,

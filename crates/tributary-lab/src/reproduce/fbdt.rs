@@ -38,6 +38,10 @@ pub struct Settings {
     pub quick: bool,
     /// Congestion controls for all conditions; `None` takes the customary ones.
     pub congestion: Option<Vec<String>>,
+    /// The conditions to run.
+    pub conditions: Vec<&'static Condition>,
+    /// The transports to run beside each radio alone; empty takes the customary ones.
+    pub transports: Vec<String>,
     /// How many seeds, from 1 up.
     pub seeds: u32,
     /// Length of each run in seconds.
@@ -104,6 +108,9 @@ pub enum FbdtError {
     /// A run failed.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// No condition has this name.
+    #[error("unknown condition `{0}`; known: {known}", known = CONDITIONS.iter().map(|c| c.scenario).collect::<Vec<_>>().join(", "))]
+    Condition(String),
     /// A scheduler is missing.
     #[error(transparent)]
     Contestant(#[from] UnknownContestant),
@@ -111,7 +118,7 @@ pub enum FbdtError {
 
 struct Planned {
     condition: &'static Condition,
-    transport: &'static str,
+    transport: String,
     congestion: String,
     seed: u64,
 }
@@ -119,14 +126,15 @@ struct Planned {
 impl Settings {
     /// Conditions and congestion controls, most important first.
     fn conditions(&self) -> Vec<(&'static Condition, String)> {
-        let all =
-            |congestion: &str| CONDITIONS.iter().map(|c| (c, congestion.to_owned())).collect::<Vec<_>>();
+        let all = |congestion: &str| {
+            self.conditions.iter().map(|c| (*c, congestion.to_owned())).collect::<Vec<_>>()
+        };
         match (&self.congestion, self.quick) {
             (Some(names), _) => names.iter().flat_map(|name| all(name)).collect(),
             (None, false) => ["cubic", "bbr"].into_iter().flat_map(all).collect(),
             (None, true) => {
-                let telling = |c: &&Condition| ["mobility", "blackout"].contains(&c.scenario);
-                let bbr = CONDITIONS.iter().filter(telling).map(|c| (c, "bbr".to_owned()));
+                let telling = |c: &&&Condition| ["mobility", "blackout"].contains(&c.scenario);
+                let bbr = self.conditions.iter().filter(telling).map(|c| (*c, "bbr".to_owned()));
                 let (mut first, second): (Vec<_>, Vec<_>) =
                     all("cubic").into_iter().partition(|(c, _)| c.experiment != Experiment::Second);
                 first.extend(bbr);
@@ -136,14 +144,19 @@ impl Settings {
         }
     }
 
-    fn transports(&self, condition: &Condition, congestion: &str) -> Vec<&'static str> {
+    fn transports(&self, condition: &Condition, congestion: &str) -> Vec<String> {
+        if !self.transports.is_empty() {
+            let chosen =
+                self.transports.iter().map(String::as_str).filter(|name| !["wifi", "wigig"].contains(name));
+            return ["wifi", "wigig"].into_iter().chain(chosen).map(str::to_owned).collect();
+        }
         let mut names = vec!["wifi", "wigig", "mptcp", "fbdt"];
         if !self.quick {
             names.extend(["fbdt-paper", "min-rtt", "round-robin"]);
         } else if condition.experiment == Experiment::First && congestion == "cubic" {
             names.push("fbdt-paper");
         }
-        names
+        names.into_iter().map(str::to_owned).collect()
     }
 
     fn plan(&self) -> Vec<Planned> {
@@ -161,7 +174,7 @@ impl Settings {
     fn cell(&self, planned: &Planned) -> Result<Cell, FbdtError> {
         let scenario = Scenario::builtin(planned.condition.scenario)?;
         let scenario = scenario.with_seed(planned.seed).with_rtt(self.rtt);
-        let contestant = Contestant::find(planned.transport, &scenario)?;
+        let contestant = Contestant::find(&planned.transport, &scenario)?;
         let workload = Workload::Bulk { seconds: f64::from(self.seconds) };
         let mut cell =
             Cell::new(&scenario, &contestant, &planned.congestion, &workload).with_queue(self.queue);
@@ -176,6 +189,21 @@ impl Settings {
     pub fn expected_seconds(&self) -> f64 {
         self.plan().len() as f64 * (f64::from(self.seconds) + OVERHEAD)
     }
+}
+
+/// The conditions called so; all when none is named.
+///
+/// # Errors
+/// [`FbdtError::Condition`] names the one there is not, and those there are.
+pub fn conditions(names: &[String]) -> Result<Vec<&'static Condition>, FbdtError> {
+    if names.is_empty() {
+        return Ok(CONDITIONS.iter().collect());
+    }
+    let find = |name: &String| {
+        let found = CONDITIONS.iter().find(|condition| condition.scenario == name);
+        found.ok_or_else(|| FbdtError::Condition(name.clone()))
+    };
+    names.iter().map(find).collect()
 }
 
 /// Runs all experiments and judges the claims.
@@ -229,7 +257,7 @@ fn describe(settings: &Settings, runs: &Runs, skipped: usize) -> RunInfo {
 
 fn summaries(runs: &Runs, plan: &[Planned]) -> Vec<CellSummary> {
     let of = |planned: &Planned| {
-        let key = (planned.condition.scenario, planned.transport, planned.congestion.as_str());
+        let key = (planned.condition.scenario, planned.transport.as_str(), planned.congestion.as_str());
         let goodput = |number: fn(&crate::result::Goodput) -> f64| {
             runs.median(key, |run| run.goodput.as_ref().map(number))
         };
@@ -245,7 +273,7 @@ fn summaries(runs: &Runs, plan: &[Planned]) -> Vec<CellSummary> {
             longest_silence_ms: runs.median(key, |run| run.longest_silence_ms),
             duplicates_percent: runs.median(key, |run| run.duplicates_percent),
             cpu_seconds_per_gb: runs.median(key, |run| Some(run.cpu.seconds_per_gb)),
-            paper_mbps: planned.condition.paper(planned.transport),
+            paper_mbps: planned.condition.paper(&planned.transport),
         }
     };
     plan.iter().filter(|planned| planned.seed == 1).map(of).collect()

@@ -3,7 +3,7 @@
 use super::measure;
 use super::output::{self, Progress};
 use crate::cli::{FbdtArguments, WorldArgument};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use core::time::Duration;
 use std::process::ExitCode;
 use tributary_lab::reproduce::fbdt::{self, Outcome, Settings};
@@ -22,6 +22,8 @@ fn emulated(arguments: &FbdtArguments) -> Result<ExitCode> {
     let settings = Settings {
         quick: arguments.quick,
         congestion,
+        conditions: fbdt::conditions(&arguments.conditions)?,
+        transports: arguments.transports.clone(),
         seeds: arguments.seeds.unwrap_or(seeds),
         seconds: arguments.seconds.unwrap_or(seconds),
         rtt: Duration::from_millis(arguments.rtt),
@@ -46,6 +48,11 @@ fn congestion(arguments: &FbdtArguments) -> Option<Vec<String>> {
 }
 
 fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
+    if !arguments.conditions.is_empty() || !arguments.transports.is_empty() {
+        bail!(
+            "--conditions and --transports choose among the emulator's runs; in the simulator `tributary sweep` runs any selection"
+        );
+    }
     let settings = fbdt_sim::Settings {
         quick: arguments.quick,
         congestion: congestion(arguments).unwrap_or_else(|| vec!["cubic".to_owned()]),

@@ -47,6 +47,8 @@ fn judged(runs: Vec<RunResult>, scenarios: &[&str]) -> Vec<Claim> {
     let settings = Settings {
         quick: true,
         congestion: None,
+        conditions: CONDITIONS.iter().collect(),
+        transports: Vec::new(),
         seeds: 1,
         seconds: 6,
         rtt: Duration::from_millis(5),
