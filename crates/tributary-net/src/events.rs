@@ -47,6 +47,16 @@ impl SessionEvent {
             Event::Reinjected { seq, onto } => {
                 json!({"event": "reinjected", "segment": seq.0, "onto": onto.0})
             }
+            Event::Prioritised(decision) => json!({
+                "event": "prioritised",
+                "segment": decision.segment.0,
+                "onto": decision.onto.0,
+                "choice": format!("{:?}", decision.choice).to_lowercase(),
+                "forecast": decision.forecast.as_secs_f64(),
+            }),
+            Event::MessageExpired { stream, messages, bytes } => {
+                json!({"event": "message_expired", "stream": stream.0, "messages": messages, "bytes": bytes})
+            }
             Event::Closed { code, reason, by_peer } => {
                 json!({"event": "closed", "code": code, "reason": reason, "by_peer": by_peer})
             }
@@ -67,6 +77,7 @@ impl SessionEvent {
                     | Event::CloseSubflow { .. }
                     | Event::Closed { .. }
                     | Event::StreamOpened(_)
+                    | Event::MessageExpired { .. }
             )
     }
 }

@@ -4,12 +4,13 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tributary_proto::{ReadError, WriteError};
-use tributary_types::StreamId;
+use tributary_types::{Instant, StreamId};
 
 use crate::shared::Handle;
 
@@ -28,6 +29,17 @@ pub enum StreamError {
     /// This side has finished it.
     #[error("the stream was finished on this side")]
     Finished,
+    /// A message was to arrive in no time at all.
+    #[error("the deadline has passed already; give one later than now")]
+    DeadlinePassed,
+    /// A message is longer than may wait.
+    #[error("a message of {bytes} bytes; {most} is the most a message may have")]
+    MessageTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The most.
+        most: usize,
+    },
 }
 
 impl From<StreamError> for io::Error {
@@ -36,6 +48,8 @@ impl From<StreamError> for io::Error {
             StreamError::Abandoned(_) => io::ErrorKind::ConnectionReset,
             StreamError::SessionClosed => io::ErrorKind::ConnectionAborted,
             StreamError::Finished => io::ErrorKind::BrokenPipe,
+            StreamError::DeadlinePassed => io::ErrorKind::TimedOut,
+            StreamError::MessageTooLong { .. } => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
     }
@@ -124,14 +138,58 @@ impl Stream {
         Ok(())
     }
 
+    /// Writes all of `message`, once there is room for it. With a deadline `within` so long from now, a
+    /// message of which nothing has been sent by then is dropped as a whole, and the peer reads the one
+    /// behind it next to the one before: a message says its own length. What has begun is sent to its end.
+    ///
+    /// The deadline counts from the call, waiting for room included.
+    ///
+    /// # Errors
+    /// [`StreamError`]; [`StreamError::DeadlinePassed`] when `within` is zero or has passed before there
+    /// was room.
+    pub async fn write_message(
+        &mut self,
+        message: Bytes,
+        within: Option<Duration>,
+    ) -> Result<(), StreamError> {
+        let until = within.map(|within| self.handle.0.now() + within);
+        let write = poll_fn(|cx| {
+            self.poll_write_at(cx, |session, id, now| {
+                let within = until.map(|until| until.saturating_since(now));
+                session.write_message(now, id, message.clone(), within).map(|()| message.len())
+            })
+        });
+        match within {
+            Some(within) => {
+                tokio::time::timeout(within, write).await.map_err(|_| StreamError::DeadlinePassed)?
+            }
+            None => write.await,
+        }
+        .map(|_| ())
+    }
+
+    /// Changes the priority of what is written from now on. Higher goes first; zero is bulk, and what
+    /// streams that the peer opened have at first: a priority is each side's own and not on the wire.
+    pub fn set_priority(&self, priority: u8) {
+        self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
+    }
+
     fn poll_write_with(
         &mut self,
         cx: &mut Context<'_>,
         write: impl FnOnce(&mut tributary_proto::Session, StreamId) -> Result<usize, WriteError>,
     ) -> Poll<Result<usize, StreamError>> {
+        self.poll_write_at(cx, |session, id, _| write(session, id))
+    }
+
+    fn poll_write_at(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(&mut tributary_proto::Session, StreamId, Instant) -> Result<usize, WriteError>,
+    ) -> Poll<Result<usize, StreamError>> {
         let id = self.id;
-        let result = self.handle.0.change(|state, _| {
-            let result = write(&mut state.session, id);
+        let result = self.handle.0.change(|state, now| {
+            let result = write(&mut state.session, id, now);
             if let Err(WriteError::Blocked) = result {
                 state.writers.insert(id, cx.waker().clone());
             }
@@ -182,6 +240,8 @@ fn write_error(error: WriteError) -> StreamError {
         WriteError::Stopped(code) => StreamError::Abandoned(code),
         WriteError::NotOpen | WriteError::Blocked => StreamError::Finished,
         WriteError::Closed => StreamError::SessionClosed,
+        WriteError::DeadlinePassed => StreamError::DeadlinePassed,
+        WriteError::MessageTooLong { bytes, most } => StreamError::MessageTooLong { bytes, most },
     }
 }
 

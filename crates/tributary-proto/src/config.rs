@@ -4,13 +4,15 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use crate::scheduler;
+use crate::scheduler::{self, Weights, WeightsError};
 
 /// Settings of one side of a session. `Default` suits two to four radios up to 2 Gbit/s · 50 ms.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Name of the scheduler of the data this side sends; see [`scheduler::names`].
     pub scheduler: String,
+    /// What counts in the choice of the subflow for prioritised segments, for schedulers that forecast.
+    pub weights: Weights,
     /// Transmission window, bytes (FBDT §3.2 fixes 1 MiB). 64 KiB to 16 MiB.
     pub window: usize,
     /// Bytes of received payload this side holds at most before the application reads them.
@@ -34,6 +36,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             scheduler: "fbdt".to_owned(),
+            weights: Weights::default(),
             window: 1 << 20,
             receive_credit: 40 << 20,
             send_buffer: 44 << 20,
@@ -50,13 +53,16 @@ impl Default for Config {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// No scheduler has this name.
-    #[error("unknown scheduler `{name}`; known: {}", known.join(", "))]
+    #[error("unknown scheduler `{name}`; known: {}; priorities first: avira+NAME", known.join(", "))]
     UnknownScheduler {
         /// What was asked for.
         name: String,
         /// Every name there is.
         known: Vec<&'static str>,
     },
+    /// A weight is outside its range.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
     /// A value is outside its range.
     #[error("`{field}` is {value}; it must be from {least} to {most}")]
     OutOfRange {
@@ -89,7 +95,8 @@ impl Config {
         within("send_buffer", self.send_buffer as u64, 256 << 10, 1 << 30)?;
         within("max_streams", u64::from(self.max_streams), 1, 1 << 20)?;
         within("max_subflows", self.max_subflows as u64, 1, 64)?;
-        if scheduler::names().contains(&self.scheduler.as_str()) {
+        self.weights.check()?;
+        if scheduler::is_known(&self.scheduler) {
             Ok(())
         } else {
             Err(ConfigError::UnknownScheduler { name: self.scheduler.clone(), known: scheduler::names() })

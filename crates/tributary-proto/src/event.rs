@@ -5,6 +5,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
+use crate::scheduler::PriorityDecision;
 use crate::wire::Head;
 
 /// Bytes to write on a subflow: `head`, then `payload`. Either may be empty, not both.
@@ -65,6 +66,15 @@ pub enum Event {
     StreamFinished(StreamId),
     /// The peer no longer reads the stream; writes to it fail.
     StreamStopped(StreamId, u32),
+    /// Messages were dropped: their deadline had passed before any of their bytes was numbered.
+    MessageExpired {
+        /// Their stream.
+        stream: StreamId,
+        /// How many.
+        messages: u32,
+        /// Bytes in all.
+        bytes: usize,
+    },
     /// The session is over.
     Closed {
         /// Zero is an orderly end.
@@ -118,6 +128,8 @@ pub enum Event {
         /// The subflow that carries the copy.
         onto: SubflowId,
     },
+    /// Telemetry: where a prioritised segment goes, and why there.
+    Prioritised(PriorityDecision),
 }
 
 impl Event {
@@ -132,6 +144,7 @@ impl Event {
                 | Self::PathBack { .. }
                 | Self::WindowLoaded { .. }
                 | Self::Reinjected { .. }
+                | Self::Prioritised(_)
         )
     }
 }

@@ -4,10 +4,13 @@
 //! decision, numbers data when asked to, and tells the scheduler what happened. Urgent segments
 //! (control, and what a lost subflow leaves behind) are placed by the session before any scheduler.
 
+mod classifier;
 mod fbdt;
 mod fbdt_paper;
+mod forecast;
 mod numbered_stream;
 mod one_at_a_time;
+mod prioritised;
 mod redundant;
 mod registry;
 mod window;
@@ -19,8 +22,10 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
+pub use classifier::{Weights, WeightsError};
 pub use numbered_stream::NumberedStream;
-pub use registry::{create, names};
+pub use prioritised::{PriorityChoice, PriorityDecision};
+pub use registry::{create, create_weighted, is_known, names};
 
 /// What a scheduler knows of a subflow.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +90,8 @@ pub struct WindowView<'a> {
 pub struct SegmentView {
     /// Payload bytes.
     pub bytes: u32,
+    /// Its stream's: zero is bulk.
+    pub priority: u8,
     /// The peer has it.
     pub acknowledged: bool,
     /// The newest copy; `None` when it was never sent.
@@ -115,6 +122,7 @@ impl<'a> WindowView<'a> {
     pub fn segment(&self, seq: DataSeq) -> Option<SegmentView> {
         self.send.segment(seq).map(|s| SegmentView {
             bytes: s.payload.len() as u32,
+            priority: s.priority,
             acknowledged: s.acknowledged,
             last_copy: s.copies().next(),
             sends: s.sends,
@@ -137,6 +145,12 @@ impl<'a> WindowView<'a> {
     #[must_use]
     pub fn available(&self) -> u64 {
         self.send.available()
+    }
+
+    /// The part of them that goes first: of streams with a priority, as far as bulk does not starve.
+    #[must_use]
+    pub fn available_prioritised(&self) -> u64 {
+        self.send.available_prioritised()
     }
 
     /// Payload bytes the peer's credit still lets be numbered.
@@ -237,6 +251,11 @@ pub trait Scheduler: Debug + Send {
     /// The next subflow whose congestion window is to be halved for holding up the others. For owners of
     /// congestion windows, after each `assign`; where nobody asks, a scheduler keeps a cap of its own.
     fn take_penalty(&mut self) -> Option<SubflowId> {
+        None
+    }
+
+    /// What the last assignment was based on, when its segment was prioritised. For telemetry.
+    fn take_decision(&mut self) -> Option<PriorityDecision> {
         None
     }
 }

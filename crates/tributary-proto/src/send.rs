@@ -10,7 +10,7 @@ mod stream;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use tributary_types::{DataSeq, StreamId};
+use tributary_types::{DataSeq, Instant, StreamId};
 
 use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 pub(crate) use segment::Segment;
@@ -19,6 +19,11 @@ pub(crate) use stream::SendStream;
 
 /// Bytes of one stream that may wait unnumbered while other windows are in flight.
 const UNNUMBERED_PER_STREAM: usize = 4 << 20;
+
+/// Bytes of higher priority that may be numbered ahead of lower ones that wait, and how many of them one
+/// byte of the lowest is worth: no stream starves, the lowest priority has at least a quarter.
+const AHEAD: u64 = 256 << 10;
+const SHARE: u64 = 3;
 
 /// Everything this side sends.
 #[derive(Debug)]
@@ -38,6 +43,10 @@ pub(crate) struct SendBuffer {
     unnumbered: usize,
     unacknowledged: usize,
     limit: usize,
+    /// Bytes of higher priority numbered lately while lower ones waited.
+    ahead: u64,
+    /// No message expires before this.
+    expires: Option<Instant>,
 }
 
 impl SendBuffer {
@@ -53,6 +62,8 @@ impl SendBuffer {
             unnumbered: 0,
             unacknowledged: 0,
             limit,
+            ahead: 0,
+            expires: None,
         }
     }
 
@@ -95,6 +106,47 @@ impl SendBuffer {
         self.unnumbered += bytes.len();
         stream.push_slice(bytes);
         self.enqueue(id);
+    }
+
+    /// Adds a message that is dropped as a whole if it has not begun to be numbered by the deadline.
+    pub fn push_until(&mut self, id: StreamId, bytes: Bytes, deadline: Instant) {
+        let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
+        self.unnumbered += bytes.len();
+        stream.push_until(bytes, Some(deadline));
+        self.expires = self.expires.into_iter().chain([deadline]).min();
+        self.enqueue(id);
+    }
+
+    /// Drops messages whose deadline has come; `each` hears of the stream, how many and their bytes.
+    pub fn expire(&mut self, now: Instant, mut each: impl FnMut(StreamId, u32, usize)) {
+        if self.expires.is_none_or(|at| at > now) {
+            return;
+        }
+        let mut emptied = Vec::new();
+        for (&id, stream) in &mut self.streams {
+            if stream.expires().is_some_and(|at| at <= now) {
+                let (messages, bytes) = stream.expire(now);
+                self.unnumbered -= bytes;
+                emptied.push(id);
+                if messages > 0 {
+                    each(id, messages, bytes);
+                }
+            }
+        }
+        self.expires = self.streams.values().filter_map(SendStream::expires).min();
+        for id in emptied {
+            self.enqueue(id); // Its end may be all that is left.
+        }
+    }
+
+    /// Changes a stream's priority; what is numbered keeps the one it had.
+    pub fn set_priority(&mut self, id: StreamId, priority: u8) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.priority = priority;
+        if std::mem::take(&mut stream.queued) {
+            self.ready.retain(|other| *other != id);
+            self.enqueue(id);
+        }
     }
 
     /// Ends a stream behind what was written.
@@ -145,6 +197,22 @@ impl SendBuffer {
         bytes.min(self.credit())
     }
 
+    /// The part of [`Self::available`] that is of streams with a priority and whose turn it is.
+    pub fn available_prioritised(&self) -> u64 {
+        if self.numbers_exhausted() {
+            return 0;
+        }
+        let mut bytes = 0;
+        for stream in self.ready.iter().filter_map(|id| self.streams.get(id)) {
+            if stream.priority == 0 {
+                bytes = AHEAD.saturating_sub(self.ahead).min(bytes);
+                break;
+            }
+            bytes += stream.sendable();
+        }
+        bytes.min(self.credit())
+    }
+
     /// Payload the peer's session credit still lets be numbered.
     pub fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.numbered)
@@ -173,7 +241,7 @@ impl SendBuffer {
         // Each turn numbers one segment of the stream in front and puts it behind the others.
         let mut idle_turns = 0;
         while idle_turns < self.ready.len() && !self.numbers_exhausted() {
-            let id = self.ready.pop_front().expect("the queue is not empty in the loop");
+            let id = self.next_turn().expect("the queue is not empty in the loop");
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let offset = stream.offset;
             match stream.number(segment.min(usize::try_from(left).unwrap_or(usize::MAX))) {
@@ -189,6 +257,7 @@ impl SendBuffer {
                     }
                     self.numbered += u64::from(length);
                     self.unnumbered -= payload.len();
+                    self.share(priority, u64::from(length));
                     self.append(id, kind, payload);
                 }
                 None => {
@@ -204,6 +273,26 @@ impl SendBuffer {
         (first, self.end(), self.numbered - loaded_before)
     }
 
+    /// The stream in front, or of those with the lowest priority when others had more than their share.
+    fn next_turn(&mut self) -> Option<StreamId> {
+        let lowest = stream_priority(&self.streams, *self.ready.back()?);
+        if self.ahead < AHEAD {
+            return self.ready.pop_front();
+        }
+        let at = self.ready.partition_point(|id| stream_priority(&self.streams, *id) > lowest);
+        self.ready.remove(at)
+    }
+
+    /// Bytes of this priority were numbered.
+    fn share(&mut self, priority: u8, bytes: u64) {
+        let lowest = self.ready.back().map(|id| stream_priority(&self.streams, *id));
+        self.ahead = match lowest {
+            Some(lowest) if lowest < priority => self.ahead + bytes,
+            Some(lowest) if lowest >= priority && self.ahead > 0 => self.ahead.saturating_sub(SHARE * bytes),
+            _ => 0, // Nobody waits.
+        };
+    }
+
     /// Numbers a control segment, which is urgent and uses no credit.
     pub fn number_control(&mut self, stream: StreamId, kind: SegmentKind) {
         let seq = self.append(stream, kind, Bytes::new());
@@ -213,10 +302,12 @@ impl SendBuffer {
     fn append(&mut self, stream: StreamId, kind: SegmentKind, payload: Bytes) -> DataSeq {
         let seq = self.end();
         self.unacknowledged += payload.len();
+        let mut segment = Segment::new(SegmentHead { seq, stream, kind }, payload);
         if let Some(s) = self.streams.get_mut(&stream) {
             s.unacknowledged += 1;
+            segment.priority = s.priority;
         }
-        self.segments.push_back(Segment::new(SegmentHead { seq, stream, kind }, payload));
+        self.segments.push_back(segment);
         seq
     }
 

@@ -178,7 +178,8 @@ impl Session {
     pub fn new(side: Side, config: Config, seed: u64, now: Instant) -> Result<Self, ConfigError> {
         config.check()?;
         let rng = Rng::new(seed).child("scheduler");
-        let scheduler = scheduler::create(&config.scheduler, rng).expect("the name was just checked");
+        let scheduler = scheduler::create_weighted(&config.scheduler, rng, &config.weights)
+            .expect("the name was just checked");
         let settings = Settings {
             max_data: config.receive_credit,
             stream_credit: (config.receive_credit / 4).max(INITIAL.stream_credit),
@@ -355,6 +356,7 @@ impl Session {
             self.end(CODE_IDLE, format!("nothing heard from the peer for {idle:?}"), false);
             return;
         }
+        self.expire_messages(now);
         self.watch_silence(now);
         self.keep_alive(now);
         self.drive_paths(now);

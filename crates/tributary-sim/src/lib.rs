@@ -24,7 +24,7 @@ mod world;
 
 pub use event_log::{EventLog, LogRecord, LogSink, What};
 pub use host::{Host, Outbox};
-pub use mptcp::{MptcpConfig, MptcpTransport};
+pub use mptcp::{MptcpConfig, MptcpTransport, SubflowReport};
 pub use multipath::{MOST_SUBFLOW_PATHS, MultipathError, SubflowPath};
 pub use network::{LinkId, RouteId};
 pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};

@@ -8,6 +8,7 @@
 mod joining;
 mod mapping;
 mod receive;
+mod report;
 mod retransmit;
 mod send;
 mod subflow;
@@ -29,6 +30,7 @@ use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 use mapping::Mappings;
 use receive::Receive;
+pub use report::SubflowReport;
 use subflow::Subflow;
 
 /// The only stream.
@@ -50,6 +52,8 @@ pub struct MptcpConfig {
     pub congestion: String,
     /// For schedulers that draw.
     pub seed: u64,
+    /// One segment in so many is marked as prioritised, for schedulers that look; zero marks none.
+    pub mark_every: u64,
 }
 
 impl Default for MptcpConfig {
@@ -59,6 +63,7 @@ impl Default for MptcpConfig {
             tcp: TcpConfig::default(),
             congestion: "cubic".to_owned(),
             seed: 1,
+            mark_every: 0,
         }
     }
 }
@@ -125,7 +130,7 @@ impl MptcpTransport {
     /// # Errors
     /// [`MultipathError`] names what is unknown or out of range.
     pub fn pair(config: &MptcpConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
-        if !scheduler::names().contains(&config.scheduler.as_str()) {
+        if !scheduler::is_known(&config.scheduler) {
             return Err(MultipathError::UnknownScheduler { name: config.scheduler.clone() });
         }
         let [up, down] = multipath::ways(&config.congestion, paths)?;
@@ -138,6 +143,8 @@ impl MptcpTransport {
         let tcp = &config.tcp;
         let rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
         let first = if tcp.auto_tune { tcp.initial_receive_window } else { tcp.receive_buffer };
+        let mut stream = NumberedStream::new(tcp.send_buffer as usize);
+        stream.mark(config.mark_every);
         Self {
             side,
             present: vec![true; ways.len()],
@@ -149,7 +156,7 @@ impl MptcpTransport {
             closed: false,
             subflows: Vec::new(),
             scheduler: scheduler::create(&config.scheduler, rng).expect("the name was checked by the caller"),
-            stream: NumberedStream::new(tcp.send_buffer as usize),
+            stream,
             send_buffer: tcp.send_buffer,
             written: 0,
             fin_wanted: false,
@@ -180,6 +187,11 @@ impl MptcpTransport {
     #[must_use]
     pub fn subflows(&self) -> usize {
         self.subflows.iter().filter(|s| s.established).count()
+    }
+
+    /// What each subflow that is up carried so far, in the order in which they came up.
+    pub fn reports(&self) -> impl Iterator<Item = SubflowReport> + '_ {
+        self.subflows.iter().filter(|s| s.established).map(|s| s.report(self.ways[s.way].path))
     }
 
     /// Whether the kernel's rules hold rather than those of multipath-tcp.org.
@@ -238,6 +250,7 @@ impl MptcpTransport {
             if self.siblings[own].srtt > Duration::ZERO {
                 self.srtt_sum += self.siblings[own].srtt;
                 self.srtt_count += 1;
+                self.subflows[at].observation.round_trip(self.siblings[own].srtt);
             }
         }
         if self.subflows[at].came_up() {

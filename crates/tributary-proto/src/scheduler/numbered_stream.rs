@@ -19,6 +19,9 @@ static ZEROS: [u8; MAX_SEGMENT] = [0; MAX_SEGMENT];
 #[derive(Debug)]
 pub struct NumberedStream {
     send: SendBuffer,
+    /// One segment in so many is marked as prioritised.
+    mark_every: Option<u64>,
+    loaded: u64,
 }
 
 impl NumberedStream {
@@ -27,7 +30,12 @@ impl NumberedStream {
     pub fn new(limit: usize) -> Self {
         let mut send = SendBuffer::new(limit, 0);
         send.streams.insert(STREAM, SendStream::new(0, UNLIMITED));
-        Self { send }
+        Self { send, mark_every: None, loaded: 0 }
+    }
+
+    /// From now on one segment in `every` is marked as prioritised; zero marks none.
+    pub fn mark(&mut self, every: u64) {
+        self.mark_every = (every > 0).then_some(every);
     }
 
     /// What a scheduler sees; `window` is the transmission window in bytes.
@@ -71,6 +79,14 @@ impl NumberedStream {
         // Whole segments, so that a small `most` leaves no short one at the end of every load.
         let bytes = (load.bytes / segment as u64).max(1) * segment as u64;
         let (first, end, _) = self.send.load(bytes, segment);
+        for seq in first.0..end.0 {
+            self.loaded += 1;
+            if self.mark_every.is_some_and(|every| self.loaded.is_multiple_of(every))
+                && let Some(segment) = self.send.segment_mut(DataSeq(seq))
+            {
+                segment.priority = 1;
+            }
+        }
         (first, end)
     }
 

@@ -1,41 +1,85 @@
 //! Schedulers by name: one list for the command line, scenario files and bindings.
+//!
+//! `avira+NAME` puts the content discriminator in front of the scheduler called NAME.
 
 use tributary_types::Rng;
 
 use super::Scheduler;
+use super::classifier::Weights;
 use super::fbdt::Fbdt;
 use super::fbdt_paper::FbdtPaper;
 use super::one_at_a_time::OneAtATime;
 use super::one_at_a_time::{
     blest, ecf, greedy_sticky, linux_default, lowest_rtt, min_rtt, musher, random, round_robin,
 };
+use super::prioritised::Prioritised;
 use super::redundant::Redundant;
 
 type Make = fn(Rng) -> Box<dyn Scheduler>;
 
-const KNOWN: &[(&str, Make)] = &[
-    ("blest", |_| Box::new(OneAtATime::new(blest::Blest::default()))),
-    ("ecf", |_| Box::new(OneAtATime::new(ecf::Ecf::default()))),
-    ("fbdt", |_| Box::new(Fbdt::default())),
-    ("fbdt-paper", |_| Box::new(FbdtPaper::default())),
-    ("greedy-sticky", |_| Box::new(OneAtATime::new(greedy_sticky::GreedySticky::default()))),
-    ("linux-default", |_| Box::new(OneAtATime::new(linux_default::LinuxDefault::default()))),
-    ("lowest-rtt", |_| Box::new(OneAtATime::new(lowest_rtt::LowestRtt))),
-    ("min-rtt", |_| Box::new(OneAtATime::new(min_rtt::MinRtt::default()))),
-    ("musher", |_| Box::new(OneAtATime::new(musher::MuSher::default()))),
-    ("random", |rng| Box::new(OneAtATime::new(random::Random(rng)))),
-    ("redundant", |_| Box::new(Redundant::default())),
-    ("round-robin", |_| Box::new(OneAtATime::new(round_robin::RoundRobin::default()))),
-];
-
-/// The scheduler called `name`; `None` when there is none.
-#[must_use]
-pub fn create(name: &str, rng: Rng) -> Option<Box<dyn Scheduler>> {
-    KNOWN.iter().find(|(known, _)| *known == name).map(|(_, make)| make(rng))
+/// A scheduler without priorities.
+struct Entry {
+    name: &'static str,
+    /// With the discriminator in front.
+    prioritised: &'static str,
+    make: Make,
 }
 
-/// Every name, in alphabetical order.
+macro_rules! entry {
+    ($name:literal, $make:expr) => {
+        Entry { name: $name, prioritised: concat!("avira+", $name), make: $make }
+    };
+}
+
+/// The paper's AVIRA.
+const AVIRA: &str = "avira";
+
+const KNOWN: &[Entry] = &[
+    entry!("blest", |_| Box::new(OneAtATime::new(blest::Blest::default()))),
+    entry!("ecf", |_| Box::new(OneAtATime::new(ecf::Ecf::default()))),
+    entry!("fbdt", |_| Box::new(Fbdt::default())),
+    entry!("fbdt-paper", |_| Box::new(FbdtPaper::default())),
+    entry!("greedy-sticky", |_| Box::new(OneAtATime::new(greedy_sticky::GreedySticky::default()))),
+    entry!("linux-default", |_| Box::new(OneAtATime::new(linux_default::LinuxDefault::default()))),
+    entry!("lowest-rtt", |_| Box::new(OneAtATime::new(lowest_rtt::LowestRtt))),
+    entry!("min-rtt", |_| Box::new(OneAtATime::new(min_rtt::MinRtt::default()))),
+    entry!("musher", |_| Box::new(OneAtATime::new(musher::MuSher::default()))),
+    entry!("random", |rng| Box::new(OneAtATime::new(random::Random(rng)))),
+    entry!("redundant", |_| Box::new(Redundant::default())),
+    entry!("round-robin", |_| Box::new(OneAtATime::new(round_robin::RoundRobin::default()))),
+];
+
+/// The scheduler called `name`, with the default weights; `None` when there is none.
+#[must_use]
+pub fn create(name: &str, rng: Rng) -> Option<Box<dyn Scheduler>> {
+    create_weighted(name, rng, &Weights::default())
+}
+
+/// The scheduler called `name`; `None` when there is none. The weights are for those that forecast.
+#[must_use]
+pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dyn Scheduler>> {
+    if name == AVIRA {
+        // The default of the model that the paper extends is round-robin.
+        let bulk = Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
+        return Some(Box::new(Prioritised::paper(AVIRA, bulk, *weights)));
+    }
+    let entry = KNOWN.iter().find(|entry| entry.name == name || entry.prioritised == name)?;
+    let bulk = (entry.make)(rng);
+    Some(if entry.name == name {
+        bulk
+    } else {
+        Box::new(Prioritised::product(entry.prioritised, bulk, *weights))
+    })
+}
+
+/// Whether [`create`] knows the name: one of [`names`], or `avira+` and one of them but `avira`.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    name == AVIRA || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)
+}
+
+/// Every name, in alphabetical order, without those that begin with `avira+`.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    KNOWN.iter().map(|(name, _)| *name).collect()
+    core::iter::once(AVIRA).chain(KNOWN.iter().map(|entry| entry.name)).collect()
 }

@@ -10,6 +10,8 @@ use super::*;
 use crate::send::SendStream;
 
 const STREAM: StreamId = StreamId(0);
+/// Has a priority.
+const MESSAGES: StreamId = StreamId(2);
 
 /// A scheduler, the data, and subflows that acknowledge in order at random.
 struct Driver {
@@ -27,6 +29,7 @@ impl Driver {
         let rng = Rng::new(seed);
         let mut send = SendBuffer::new(64 << 20, u64::MAX / 2);
         send.streams.insert(STREAM, SendStream::new(0, u64::MAX / 2));
+        send.streams.insert(MESSAGES, SendStream::new(5, u64::MAX / 2));
         let scheduler = create(name, rng.child(name)).expect("the registry lists it");
         let (subflows, sent) = (BTreeMap::new(), BTreeSet::new());
         Self { now: Instant::from_millis(1000), rng, scheduler, send, subflows, sent, next_subflow: 0 }
@@ -141,6 +144,10 @@ impl Driver {
     fn apply(&mut self, assignment: Assignment) {
         let name = self.scheduler.name();
         let Assignment { subflow, segment: seq, kind } = assignment;
+        if let Some(decision) = self.scheduler.take_decision() {
+            assert_eq!((decision.segment, decision.onto), (seq, subflow), "{name} tells another story");
+            assert!(self.send.segment(seq).is_some_and(|s| s.priority > 0), "{name} prefers bulk");
+        }
         let now = self.now;
         let segment = self.send.segment_mut(seq).expect("assigned segments are held");
         assert!(!segment.acknowledged, "{name} sends {seq} although it has arrived");
@@ -162,9 +169,10 @@ impl Driver {
 
 #[test]
 fn any_operations_leave_every_scheduler_sound() {
-    for name in names() {
-        for seed in 0..25 {
-            let mut driver = Driver::new(name, seed);
+    for name in names().into_iter().flat_map(|name| [name.to_owned(), format!("avira+{name}")]) {
+        let seeds = if names().contains(&name.as_str()) { 25 } else { 8 };
+        for seed in 0..if is_known(&name) { seeds } else { 0 } {
+            let mut driver = Driver::new(&name, seed);
             driver.open();
             for _ in 0..400 {
                 driver.now += Duration::from_micros(driver.rng.below(20_000));
@@ -175,6 +183,8 @@ fn any_operations_leave_every_scheduler_sound() {
                     3 | 4 => {
                         let bytes = 1 + driver.rng.below(300_000) as usize;
                         driver.send.push(STREAM, Bytes::from(vec![0; bytes]));
+                        let bytes = driver.rng.below(3_000) as usize;
+                        driver.send.push_slice(MESSAGES, &vec![0; bytes]);
                     }
                     5 | 6 => driver.progress(20),
                     _ => driver.set_rooms(),
@@ -201,6 +211,11 @@ fn any_operations_leave_every_scheduler_sound() {
 fn unknown_names_are_not_schedulers() {
     assert!(create("no-such", Rng::new(0)).is_none());
     for name in names() {
+        assert!(is_known(name));
         assert_eq!(create(name, Rng::new(0)).map(|s| s.name()), Some(name));
+    }
+    assert_eq!(create("avira+ecf", Rng::new(0)).map(|s| s.name()), Some("avira+ecf"));
+    for name in ["avira+", "avira+avira", "avira+no-such", "avira+avira+ecf", "+ecf"] {
+        assert!(!is_known(name) && create(name, Rng::new(0)).is_none(), "{name}");
     }
 }

@@ -13,6 +13,8 @@ const COPIES: usize = 3;
 pub(crate) struct Segment {
     pub head: SegmentHead,
     pub payload: Bytes,
+    /// Its stream's, when it was numbered.
+    pub priority: u8,
     pub acknowledged: bool,
     /// Times it was sent.
     pub sends: u16,
@@ -32,7 +34,7 @@ pub struct SegmentCopy {
 
 impl Segment {
     pub fn new(head: SegmentHead, payload: Bytes) -> Self {
-        Self { head, payload, acknowledged: false, sends: 0, copies: [None; COPIES] }
+        Self { head, payload, priority: 0, acknowledged: false, sends: 0, copies: [None; COPIES] }
     }
 
     pub fn sent(&mut self, carrier: SubflowId, at: Instant, position: u64) {

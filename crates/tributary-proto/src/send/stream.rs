@@ -3,9 +3,18 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use tributary_types::Instant;
 
 /// Blocks small writes are gathered in.
 const BLOCK: usize = 256 * 1024;
+
+/// Bytes that were written at once, or gathered.
+#[derive(Debug)]
+struct Chunk {
+    bytes: Bytes,
+    /// A message that is worth nothing from then on. `None` once a part of it was numbered.
+    deadline: Option<Instant>,
+}
 
 /// The sending half of one stream.
 #[derive(Debug)]
@@ -26,7 +35,9 @@ pub(crate) struct SendStream {
     pub blocked: bool,
     /// In the queue of streams that can number.
     pub queued: bool,
-    chunks: VecDeque<Bytes>,
+    chunks: VecDeque<Chunk>,
+    /// No message expires before this.
+    expires: Option<Instant>,
     tail: BytesMut,
     unnumbered: usize,
 }
@@ -44,6 +55,7 @@ impl SendStream {
             blocked: false,
             queued: false,
             chunks: VecDeque::new(),
+            expires: None,
             tail: BytesMut::new(),
             unnumbered: 0,
         }
@@ -55,9 +67,36 @@ impl SendStream {
 
     /// Takes a chunk as it is, without copying.
     pub fn push(&mut self, bytes: Bytes) {
+        self.push_until(bytes, None);
+    }
+
+    /// The same; what has not begun to be numbered by the deadline is dropped as a whole.
+    pub fn push_until(&mut self, bytes: Bytes, deadline: Option<Instant>) {
         self.close_tail();
         self.unnumbered += bytes.len();
-        self.chunks.push_back(bytes);
+        self.expires = self.expires.into_iter().chain(deadline).min();
+        self.chunks.push_back(Chunk { bytes, deadline });
+    }
+
+    /// When the next message may expire.
+    pub fn expires(&self) -> Option<Instant> {
+        self.expires
+    }
+
+    /// Drops the messages whose deadline has come; how many and how many bytes.
+    pub fn expire(&mut self, now: Instant) -> (u32, usize) {
+        let (mut messages, mut bytes) = (0, 0);
+        self.chunks.retain(|chunk| {
+            let expired = chunk.deadline.is_some_and(|deadline| deadline <= now);
+            if expired {
+                messages += 1;
+                bytes += chunk.bytes.len();
+            }
+            !expired
+        });
+        self.unnumbered -= bytes;
+        self.expires = self.chunks.iter().filter_map(|chunk| chunk.deadline).min();
+        (messages, bytes)
     }
 
     /// Copies a small write behind the last one.
@@ -77,8 +116,8 @@ impl SendStream {
 
     fn close_tail(&mut self) {
         if !self.tail.is_empty() {
-            let chunk = self.tail.split().freeze();
-            self.chunks.push_back(chunk);
+            let bytes = self.tail.split().freeze();
+            self.chunks.push_back(Chunk { bytes, deadline: None });
         }
     }
 
@@ -113,8 +152,9 @@ impl SendStream {
             return Some(self.numbered(payload));
         }
         let front = self.chunks.front_mut().expect("checked just above");
-        let payload = front.split_to(take.min(front.len()));
-        if front.is_empty() {
+        let payload = front.bytes.split_to(take.min(front.bytes.len()));
+        front.deadline = None; // The peer needs the rest of what it gets a part of.
+        if front.bytes.is_empty() {
             self.chunks.pop_front();
         }
         Some(self.numbered(payload))
@@ -131,6 +171,7 @@ impl SendStream {
     /// Drops what is not numbered; returns the bytes.
     pub fn clear(&mut self) -> usize {
         self.chunks.clear();
+        self.expires = None;
         self.tail = BytesMut::new();
         std::mem::take(&mut self.unnumbered)
     }

@@ -1,5 +1,7 @@
 //! What the application does: open, write, read, finish, close.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use thiserror::Error;
 use tributary_types::{Instant, StreamId};
@@ -41,7 +43,21 @@ pub enum WriteError {
     /// The session is over.
     #[error("the session is closed")]
     Closed,
+    /// A message was to arrive in no time at all.
+    #[error("the deadline has passed already; give one later than now")]
+    DeadlinePassed,
+    /// A message is longer than a stream may have waiting.
+    #[error("a message of {bytes} bytes; {most} is the most a message may have")]
+    MessageTooLong {
+        /// Its length.
+        bytes: usize,
+        /// The most.
+        most: usize,
+    },
 }
+
+/// Longest message, bytes, or a quarter of the send buffer where that is less.
+const MOST_MESSAGE: usize = 1 << 20;
 
 /// Why a read gives no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -61,7 +77,11 @@ pub enum ReadError {
 }
 
 impl Session {
-    /// Opens a stream in both directions. Higher `priority` goes first; zero is bulk.
+    /// Opens a stream in both directions. Higher `priority` goes first; zero is bulk. While bulk waits it
+    /// keeps a quarter.
+    ///
+    /// A priority is this side's alone and not on the wire: what the peer opens is bulk here until
+    /// [`Self::set_priority`] says otherwise, so a peer cannot claim more than this side gives it.
     ///
     /// # Errors
     /// [`OpenStreamError`].
@@ -101,14 +121,12 @@ impl Session {
             return Err(WriteError::Closed);
         }
         let room = self.send.write_room(id);
-        let stream = self.send.streams.get_mut(&id).ok_or(WriteError::NotOpen)?;
+        let stream = self.send.streams.get(&id).ok_or(WriteError::NotOpen)?;
         match stream.stopped {
             Some(code) => Err(WriteError::Stopped(code)),
             None if stream.fin_wanted => Err(WriteError::NotOpen),
             None if room == 0 => {
-                if !std::mem::replace(&mut stream.blocked, true) {
-                    self.blocked_writers.push(id);
-                }
+                self.block(id);
                 Err(WriteError::Blocked)
             }
             None => Ok(room),
@@ -138,6 +156,60 @@ impl Session {
         let take = self.writable(id)?.min(data.len());
         self.send.push_slice(id, &data[..take]);
         Ok(take)
+    }
+
+    /// Writes all of `data`, or nothing. What has not begun to be numbered `within` that time from now is
+    /// dropped as a whole, with [`Event::MessageExpired`]: the peer reads the messages around it one
+    /// behind the other, so a message says its own length. What has begun is sent to its end.
+    ///
+    /// # Errors
+    /// [`WriteError`]; [`WriteError::DeadlinePassed`] when `within` is zero.
+    pub fn write_message(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        data: Bytes,
+        within: Option<Duration>,
+    ) -> Result<(), WriteError> {
+        let (bytes, most) = (data.len(), MOST_MESSAGE.min(self.config.send_buffer / 4));
+        if bytes > most {
+            return Err(WriteError::MessageTooLong { bytes, most });
+        }
+        if within.is_some_and(|within| within.is_zero()) {
+            return Err(WriteError::DeadlinePassed);
+        }
+        if self.writable(id)? < bytes {
+            self.block(id);
+            return Err(WriteError::Blocked);
+        }
+        match within {
+            _ if bytes == 0 => {}
+            Some(within) => self.send.push_until(id, data, now + within),
+            None if bytes < GATHER_BELOW => self.send.push_slice(id, &data),
+            None => self.send.push(id, data),
+        }
+        Ok(())
+    }
+
+    /// Changes a stream's priority, also of one that the peer opened. What is numbered stays as it is.
+    pub fn set_priority(&mut self, id: StreamId, priority: u8) {
+        self.send.set_priority(id, priority);
+    }
+
+    /// Drops messages whose deadline has come.
+    pub(super) fn expire_messages(&mut self, now: Instant) {
+        let events = &mut self.events;
+        self.send.expire(now, |stream, messages, bytes| {
+            events.push_back(Event::MessageExpired { stream, messages, bytes });
+        });
+    }
+
+    fn block(&mut self, id: StreamId) {
+        if let Some(stream) = self.send.streams.get_mut(&id)
+            && !std::mem::replace(&mut stream.blocked, true)
+        {
+            self.blocked_writers.push(id);
+        }
     }
 
     /// Half-close: nothing follows what was written.

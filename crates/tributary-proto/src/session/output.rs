@@ -173,12 +173,16 @@ impl Session {
     }
 
     fn scheduled_segment(&mut self, now: Instant) -> Option<Transmit> {
+        self.expire_messages(now);
         loop {
             let view = WindowView::new(&self.send, self.config.window);
             if let Some(assignment) = self.scheduler.assign(now, &view, &self.views) {
                 let again = assignment.kind != AssignmentKind::Fresh;
                 if assignment.kind == AssignmentKind::Reinjection {
                     self.tell(Event::Reinjected { seq: assignment.segment, onto: assignment.subflow });
+                }
+                if let Some(decision) = self.scheduler.take_decision() {
+                    self.tell(Event::Prioritised(decision));
                 }
                 return Some(self.transmit(now, assignment.segment, assignment.subflow, again));
             }

@@ -8,6 +8,7 @@ use tributary_proto::scheduler::SubflowView;
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use super::mapping::Mappings;
+use super::report::{Observation, SubflowReport};
 use crate::network::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpInfo, TcpSocket, TcpState};
@@ -49,6 +50,7 @@ pub(super) struct Subflow {
     pub finishing: bool,
     /// Round-trip time as the receiver of data sees it.
     pub receiver_rtt: Duration,
+    pub observation: Observation,
     input: Mappings,
     output: Mappings,
     handed: u64,
@@ -79,6 +81,7 @@ impl Subflow {
             timeouts: 0,
             finishing: false,
             receiver_rtt: Duration::ZERO,
+            observation: Observation::default(),
             input,
             output,
             handed: 0,
@@ -110,15 +113,21 @@ impl Subflow {
             self.socket.read(now, bytes);
             self.input.advance(bytes, each);
         }
-        self.forget_delivered();
+        self.forget_delivered(now);
     }
 
     fn delivered(&self) -> u64 {
         self.handed - self.socket.unsent() - self.socket.unacknowledged()
     }
 
-    fn forget_delivered(&mut self) {
+    /// What it carried so far.
+    pub fn report(&self, path: u8) -> SubflowReport {
+        self.observation.report(path, self.handed)
+    }
+
+    fn forget_delivered(&mut self, now: Instant) {
         let delivered = self.delivered();
+        self.observation.delivered(now, delivered);
         while self.outstanding.front().is_some_and(|o| o.position <= delivered) {
             self.outstanding.pop_front();
         }

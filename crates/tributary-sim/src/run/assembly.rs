@@ -43,8 +43,8 @@ impl Blueprint<'_> {
                 tcp_pair(self.congestion, self.seed, up, down)
             }
             Choice::Mptcp { scheduler } => {
-                let (scheduler, tcp) = (scheduler.clone(), TcpConfig::default());
-                let config = MptcpConfig { scheduler, tcp, congestion, seed: self.seed };
+                let (scheduler, seed) = (scheduler.clone(), self.seed);
+                let config = MptcpConfig { scheduler, congestion, seed, ..MptcpConfig::default() };
                 let (client, server) = MptcpTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }

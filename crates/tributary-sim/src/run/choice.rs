@@ -91,7 +91,7 @@ impl Choice {
             ("session", None) => {
                 Ok(Self::Session { scheduler: scheduler.unwrap_or(SESSION_DEFAULT).to_owned() })
             }
-            _ if scheduler::names().contains(&name) => Ok(Self::Session { scheduler: name.to_owned() }),
+            _ if scheduler::is_known(name) => Ok(Self::Session { scheduler: name.to_owned() }),
             _ => Err(unknown(name, scenario)),
         }
     }
@@ -173,8 +173,10 @@ fn unknown_path(name: &str, scenario: &Scenario) -> UnknownName {
 /// # Errors
 /// [`UnknownName`] lists the names there are.
 pub fn check_scheduler(name: &str) -> Result<(), UnknownName> {
-    let known = scheduler::names();
-    if known.contains(&name) { Ok(()) } else { Err(UnknownName::new("scheduler", name, known)) }
+    if scheduler::is_known(name) {
+        return Ok(());
+    }
+    Err(UnknownName::new("scheduler", name, scheduler::names()))
 }
 
 /// Refuses a congestion control that no transport has.

@@ -1,0 +1,101 @@
+//! The classifier: a weighted sum of every subflow's forecast, the least of which is the best.
+//!
+//! Source: AVIRA §III-F and algorithm 1, lines 19 to 27. The paper then applies a sigmoid and sorts. It is
+//! monotone, so the order of the sums is its order, also where it saturates.
+//!
+//! Deviates: the paper adds milliseconds and bits per second as they are. Here each feature is divided by
+//! the largest of all subflows first, so that weights mean the same on every network.
+
+use thiserror::Error;
+use tributary_types::{Instant, SubflowId};
+
+use super::SubflowView;
+use super::forecast::{Forecast, Tracker};
+
+/// What latency and throughput count for when the best subflow is looked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights {
+    /// Of the forecast latency over the largest: the larger, the more a subflow's latency counts against
+    /// it. From 0.001 to 1000.
+    pub latency: f64,
+    /// Of the forecast throughput over the largest: the lower, the more it counts for the subflow.
+    /// From -1000 to 0.
+    pub throughput: f64,
+}
+
+/// Latency counts four times as much as throughput: prioritised data is small.
+impl Default for Weights {
+    fn default() -> Self {
+        Self { latency: 1.0, throughput: -0.25 }
+    }
+}
+
+/// A weight is out of its range.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("weight `{field}` is {value}; it must be {range}")]
+pub struct WeightsError {
+    /// The weight.
+    pub field: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub range: &'static str,
+}
+
+impl Weights {
+    /// Checks both.
+    ///
+    /// # Errors
+    /// [`WeightsError`] names the first that is out of range, or not a number, and the range.
+    pub fn check(&self) -> Result<(), WeightsError> {
+        let refuse = |field, value: f64, range| Err(WeightsError { field, value: value.to_string(), range });
+        if !(0.001..=1000.0).contains(&self.latency) {
+            return refuse("latency", self.latency, "from 0.001 to 1000");
+        }
+        if !(-1000.0..=0.0).contains(&self.throughput) {
+            return refuse("throughput", self.throughput, "from -1000 to 0");
+        }
+        Ok(())
+    }
+
+    fn score(&self, forecast: Forecast, scale: Forecast) -> f64 {
+        let share = |value: f64, most: f64| if most > 0.0 { value / most } else { 0.0 };
+        self.latency * share(forecast.latency, scale.latency)
+            + self.throughput * share(forecast.throughput, scale.throughput)
+    }
+}
+
+/// A subflow with what was forecast for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub subflow: SubflowId,
+    pub score: f64,
+    pub forecast: Forecast,
+    /// It can take something now.
+    pub has_room: bool,
+}
+
+/// The best of the subflows that `allowed` lets through; silent ones only when all of them are.
+pub(super) fn best(
+    (now, tracker, weights): (Instant, &Tracker, &Weights),
+    subflows: &[SubflowView],
+    allowed: impl Fn(&SubflowView) -> bool,
+) -> Option<Choice> {
+    let mut scale = Forecast::default();
+    for view in subflows {
+        let forecast = tracker.forecast(now, view);
+        scale.latency = scale.latency.max(forecast.latency);
+        scale.throughput = scale.throughput.max(forecast.throughput);
+    }
+    let moving = subflows.iter().any(|view| !view.silent);
+    let open = subflows.iter().filter(|view| view.silent != moving && allowed(view));
+    let choices = open.map(|view| {
+        let forecast = tracker.forecast(now, view);
+        let score = weights.score(forecast, scale);
+        Choice { subflow: view.id, score, forecast, has_room: view.room > 0 }
+    });
+    choices.min_by(|a, b| a.score.total_cmp(&b.score).then(a.subflow.cmp(&b.subflow)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Forecasts are numbers whatever happened, and exact where it was a straight line.
+
+use proptest::prelude::*;
+
+use super::history::KEPT;
+use super::*;
+
+fn sample(at: u64, latency: u64, throughput: u64) -> Sample {
+    Sample::of(Instant::from_nanos(at), Duration::from_nanos(latency), Some(Bitrate::from_bps(throughput)))
+}
+
+proptest! {
+    #[test]
+    fn any_history_has_a_finite_forecast_that_is_not_negative(
+        samples in prop::collection::vec(any::<(u64, u64, u64)>(), 0..200),
+        now in any::<u64>(),
+    ) {
+        let mut history = History::default();
+        for &(at, latency, throughput) in &samples {
+            history.push(sample(at, latency, throughput));
+            let forecast = history.forecast(Instant::from_nanos(now)).expect("it has an observation");
+            prop_assert!(forecast.latency.is_finite() && forecast.latency >= 0.0, "{forecast:?}");
+            prop_assert!(forecast.throughput.is_finite() && forecast.throughput >= 0.0, "{forecast:?}");
+        }
+    }
+
+    #[test]
+    fn a_straight_line_is_continued_exactly(
+        start in 0_u64..1 << 60,
+        count in 2_usize..150,
+        step in 1_000_u64..100_000_000,
+        slope in -0.9_f64..0.9,
+        ahead in 0_u64..64,
+    ) {
+        // Latency in ns grows by `slope` a ns from a value that keeps it positive; the start is hours or
+        // years after the origin.
+        let first = 1e9 + step as f64 * 300.0;
+        let value = |i: u64| first + slope * (i * step) as f64;
+        let mut history = History::default();
+        for i in 0..count as u64 {
+            history.push(sample(start + i * step, value(i).round() as u64, 5_000_000));
+        }
+        let at = count as u64 - 1 + ahead.min(count.min(KEPT) as u64 - 1);
+        let forecast = history.forecast(Instant::from_nanos(start + at * step)).unwrap();
+        let error = (forecast.latency * 1e9 - value(at)).abs();
+        prop_assert!(error <= 8.0 + value(at) * 1e-9, "off by {error} ns of {}", value(at));
+        prop_assert!((forecast.throughput - 5e6).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn without_two_distinct_times_it_is_the_mean() {
+    let mut history = History::default();
+    assert_eq!(history.forecast(Instant::ZERO), None);
+    for latency in [10, 20, 60] {
+        history.push(sample(7, latency, 0));
+    }
+    let forecast = history.forecast(Instant::from_nanos(1 << 40)).unwrap();
+    assert!((forecast.latency - 30e-9).abs() < 1e-15, "{forecast:?}");
+}
+
+#[test]
+fn only_the_newest_observations_count() {
+    let mut history = History::default();
+    for i in 0..10 * KEPT as u64 {
+        let latency = if i < 9 * KEPT as u64 { 1_000_000_000 } else { 5_000_000 };
+        history.push(sample(i * 1000, latency, 1));
+    }
+    let forecast = history.forecast(Instant::from_nanos(1 << 30)).unwrap();
+    assert!((forecast.latency - 0.005).abs() < 1e-12, "{forecast:?}");
+}

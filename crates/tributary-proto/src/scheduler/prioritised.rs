@@ -1,0 +1,316 @@
+//! The content discriminator: prioritised segments go where the forecast is best, the rest where any
+//! other scheduler, the *bulk scheduler*, puts it.
+//!
+//! Source: AVIRA §III-B and §III-G. A prioritised segment is one of a stream with a priority above zero, or
+//! one that was marked so. What waits in a prioritised stream is numbered and sent before numbered bulk.
+//! As `avira` it is the paper's: over `round-robin`, the default of the ns-3 model the paper extends, and
+//! without what is beyond it. As `avira+NAME` it is the product's: small segments also go as a copy on the
+//! second best subflow when that is nearly as good, and late ones again on another. Data without
+//! priorities is scheduled as if this were not there.
+
+mod under_way;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_types::{DataSeq, Instant, SubflowId};
+
+use super::classifier::{self, Choice, Weights};
+use super::forecast::{Latency, Tracker};
+use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+use under_way::UnderWay;
+
+/// Bytes of a prioritised segment at most.
+const SEGMENT: usize = 16 << 10;
+/// Prioritised bytes that may go ahead of numbered bulk, and how many of them one byte of bulk is worth:
+/// while both wait, bulk has at least a quarter.
+const AHEAD: u64 = 256 << 10;
+const SHARE: u64 = 3;
+/// Larger segments are not copied.
+const COPY_MOST: u32 = 4 << 10;
+/// Copies that wait for room at most.
+const MOST_COPIES: usize = 32;
+/// The second best is nearly as good when its score is no more above the best one. Scores are shares of
+/// the largest latency, so this is half of what lies between none and the worst.
+const CLOSE: f64 = 0.5;
+
+/// Why a prioritised segment went where it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriorityChoice {
+    /// Its forecast was the best.
+    Forecast,
+    /// The best had no room: the bulk scheduler's choice or, ahead of bulk, the best of those that had.
+    Fallback,
+    /// The second best was nearly as good: a copy.
+    Copy,
+    /// It was late on another.
+    Late,
+}
+
+/// A decision about a prioritised segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityDecision {
+    /// The segment.
+    pub segment: DataSeq,
+    /// Where it goes.
+    pub onto: SubflowId,
+    /// Why there.
+    pub choice: PriorityChoice,
+    /// The latency that was forecast for that subflow.
+    pub forecast: Duration,
+}
+
+/// State of the discriminator.
+#[derive(Debug)]
+pub(super) struct Prioritised {
+    name: &'static str,
+    bulk: Box<dyn Scheduler>,
+    weights: Weights,
+    tracker: Tracker,
+    /// With what is beyond the paper.
+    is_product: bool,
+    /// Prioritised segments that were numbered and not sent.
+    fresh: Option<(DataSeq, DataSeq)>,
+    /// The next window that is loaded is of prioritised segments.
+    asked: bool,
+    copies: VecDeque<(DataSeq, SubflowId)>,
+    under_way: UnderWay,
+    /// Prioritised bytes that went ahead of bulk lately.
+    ahead: u64,
+    decision: Option<PriorityDecision>,
+}
+
+impl Prioritised {
+    /// The paper's scheduler.
+    pub fn paper(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
+        Self::new(name, bulk, weights, Latency::RoundTrip)
+    }
+
+    /// The product's.
+    pub fn product(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
+        Self { is_product: true, ..Self::new(name, bulk, weights, Latency::Arrival) }
+    }
+
+    fn new(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights, latency: Latency) -> Self {
+        Self {
+            name,
+            bulk,
+            weights,
+            tracker: Tracker::new(latency),
+            is_product: false,
+            fresh: None,
+            asked: false,
+            copies: VecDeque::with_capacity(MOST_COPIES),
+            under_way: UnderWay::default(),
+            ahead: 0,
+            decision: None,
+        }
+    }
+
+    fn best(
+        &self,
+        now: Instant,
+        subflows: &[SubflowView],
+        allowed: impl Fn(&SubflowView) -> bool,
+    ) -> Option<Choice> {
+        classifier::best((now, &self.tracker, &self.weights), subflows, allowed)
+    }
+
+    fn decide(&mut self, segment: DataSeq, choice: &Choice, why: PriorityChoice) {
+        // Bounded: a forecast of an hour says all there is to say.
+        let forecast = Duration::from_secs_f64(choice.forecast.latency.min(3600.0));
+        self.decision = Some(PriorityDecision { segment, onto: choice.subflow, choice: why, forecast });
+    }
+
+    /// Whether prioritised bytes wait to be numbered and could be sent: numbering them sooner would fix
+    /// the order of what may be written yet.
+    fn wants_load(&self, window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
+        self.fresh.is_none() && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
+    }
+
+    /// The next prioritised segment ahead of bulk.
+    fn next_fresh(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        let (first, end) = self.fresh?;
+        // A bulk scheduler that looks at everything numbered may have been here.
+        let unsent = |seq: &DataSeq| window.segment(*seq).is_some_and(|s| !s.acknowledged && s.sends == 0);
+        let next = (first.0..end.0).map(DataSeq).find(unsent);
+        self.fresh = next.map(|next| (next, end));
+        let segment = next?;
+        let best = self.best(now, subflows, |_| true)?;
+        // AVIRA §IV: the congestion control may refuse the redirection.
+        let (choice, why) = if best.has_room {
+            (best, PriorityChoice::Forecast)
+        } else {
+            (self.best(now, subflows, |s| s.room > 0)?, PriorityChoice::Fallback)
+        };
+        let bytes = window.segment(segment).map_or(0, |s| s.bytes);
+        self.fresh = (segment.next() < end).then(|| (segment.next(), end));
+        self.ahead = self.ahead.saturating_add(u64::from(bytes)).min(2 * AHEAD);
+        self.decide(segment, &choice, why);
+        if self.is_product {
+            self.under_way.sent(now, segment, subflows.iter().find(|s| s.id == choice.subflow));
+            self.plan_copy(now, (segment, bytes), &choice, subflows);
+        }
+        Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Fresh })
+    }
+
+    fn plan_copy(
+        &mut self,
+        now: Instant,
+        (segment, bytes): (DataSeq, u32),
+        first: &Choice,
+        subflows: &[SubflowView],
+    ) {
+        if bytes > COPY_MOST || self.copies.len() >= MOST_COPIES {
+            return;
+        }
+        let second = self.best(now, subflows, |s| s.id != first.subflow && !s.silent);
+        if let Some(second) = second.filter(|second| second.score - first.score <= CLOSE) {
+            self.copies.push_back((segment, second.subflow));
+        }
+    }
+
+    /// The next copy whose subflow has room.
+    fn next_copy(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        self.copies.retain(|(segment, onto)| window.is_open(*segment) && !window.is_on(*segment, *onto));
+        let can = |onto: SubflowId| subflows.iter().any(|s| s.id == onto && s.room > 0 && !s.silent);
+        let at = self.copies.iter().position(|(_, onto)| can(*onto))?;
+        let (segment, subflow) = self.copies.remove(at)?;
+        let choice = self.best(now, subflows, |s| s.id == subflow)?;
+        self.decide(segment, &choice, PriorityChoice::Copy);
+        Some(Assignment { subflow, segment, kind: AssignmentKind::Redundant })
+    }
+
+    /// A late prioritised segment, onto the best other subflow.
+    fn next_late(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        if !self.under_way.may_be_late(now, subflows) {
+            return None;
+        }
+        let segment = self.under_way.late(now, window, subflows)?;
+        let choice = self.best(now, subflows, |s| s.room > 0 && !window.is_on(segment, s.id))?;
+        self.under_way.sent_again(now, subflows.iter().find(|s| s.id == choice.subflow));
+        self.decide(segment, &choice, PriorityChoice::Late);
+        Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Reinjection })
+    }
+
+    /// The bulk scheduler's decision; where a prioritised segment goes is decided here.
+    fn next_bulk(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        let mut assignment = self.bulk.assign(now, window, subflows)?;
+        let segment = window.segment(assignment.segment)?;
+        if segment.priority == 0 {
+            self.ahead = self.ahead.saturating_sub(SHARE * u64::from(segment.bytes));
+            return Some(assignment);
+        }
+        // It does not know what went out ahead of it.
+        assignment.kind = match assignment.kind {
+            _ if segment.sends == 0 => AssignmentKind::Fresh,
+            AssignmentKind::Fresh => AssignmentKind::Redundant,
+            other => other,
+        };
+        // The product's prioritised segments come here when their stream has had its share: as bulk.
+        if self.is_product || assignment.kind != AssignmentKind::Fresh {
+            return Some(assignment);
+        }
+        let best = self.best(now, subflows, |_| true)?;
+        if best.has_room {
+            self.decide(assignment.segment, &best, PriorityChoice::Forecast);
+            return Some(Assignment { subflow: best.subflow, ..assignment });
+        }
+        if let Some(choice) = self.best(now, subflows, |s| s.id == assignment.subflow) {
+            self.decide(assignment.segment, &choice, PriorityChoice::Fallback);
+        }
+        Some(assignment)
+    }
+}
+
+impl Scheduler for Prioritised {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn load(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
+        self.asked = self.wants_load(window, subflows);
+        if self.asked {
+            let bytes = window.available_prioritised().min(AHEAD);
+            return Some(Load { bytes, segment: SEGMENT });
+        }
+        self.bulk.load(now, window, subflows)
+    }
+
+    fn assign(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
+        self.decision = None;
+        self.tracker.observe(now, subflows);
+        if self.ahead >= AHEAD {
+            // Bulk has waited long enough.
+            if let Some(assignment) = self.next_bulk(now, window, subflows) {
+                return Some(assignment);
+            }
+            self.ahead = 0;
+        }
+        if let Some(assignment) = self.next_fresh(now, window, subflows) {
+            return Some(assignment);
+        }
+        if self.wants_load(window, subflows) {
+            return None; // The session loads it now.
+        }
+        self.next_late(now, window, subflows)
+            .or_else(|| self.next_copy(now, window, subflows))
+            .or_else(|| self.next_bulk(now, window, subflows))
+    }
+
+    fn on_event(&mut self, now: Instant, event: SchedulerEvent) {
+        match event {
+            SchedulerEvent::Loaded { first, end } if std::mem::take(&mut self.asked) => {
+                self.fresh = (first < end).then_some((first, end));
+                return;
+            }
+            SchedulerEvent::SubflowUp(id) => self.tracker.up(id),
+            SchedulerEvent::SubflowDown(id) => {
+                self.tracker.down(id);
+                self.copies.retain(|(_, onto)| *onto != id);
+            }
+            SchedulerEvent::Loaded { .. } | SchedulerEvent::Acknowledged { .. } => {}
+        }
+        self.bulk.on_event(now, event);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.bulk.poll_timeout().into_iter().chain(self.under_way.poll_timeout()).min()
+    }
+
+    fn take_penalty(&mut self) -> Option<SubflowId> {
+        self.bulk.take_penalty()
+    }
+
+    fn take_decision(&mut self) -> Option<PriorityDecision> {
+        self.decision.take()
+    }
+}
+
+#[cfg(test)]
+mod tests;

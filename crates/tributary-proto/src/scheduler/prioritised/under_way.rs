@@ -1,0 +1,94 @@
+//! Prioritised segments that are under way, and when one of them is late.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_types::{DataSeq, Instant};
+
+use super::{SubflowView, WindowView};
+
+/// Segments watched at most. Later ones are left to the bulk scheduler and to TCP.
+const WATCHED: usize = 64;
+/// Copies of one segment at most.
+const MOST_SENDS: u16 = 4;
+/// A segment is late this long after its subflow's round trip, or a quarter of that.
+const MARGIN: Duration = Duration::from_millis(5);
+/// A late segment that no subflow can take is looked at again after this.
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// The segments, in the order they were sent.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    watched: VecDeque<DataSeq>,
+    /// None of them is late before this, unless its subflow falls silent.
+    late_at: Option<Instant>,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self { watched: VecDeque::with_capacity(WATCHED), late_at: None }
+    }
+}
+
+fn patience(subflow: &SubflowView) -> Duration {
+    subflow.srtt + (subflow.srtt / 4).max(MARGIN)
+}
+
+impl UnderWay {
+    /// A segment was sent on a subflow.
+    pub fn sent(&mut self, now: Instant, segment: DataSeq, onto: Option<&SubflowView>) {
+        if self.watched.len() < WATCHED {
+            self.watched.push_back(segment);
+            self.sent_again(now, onto);
+        }
+    }
+
+    /// A watched segment was sent again.
+    pub fn sent_again(&mut self, now: Instant, onto: Option<&SubflowView>) {
+        if let Some(subflow) = onto {
+            let at = now + patience(subflow);
+            self.late_at = Some(self.late_at.map_or(at, |before| before.min(at)));
+        }
+    }
+
+    /// Whether looking for a late one pays.
+    pub fn may_be_late(&self, now: Instant, subflows: &[SubflowView]) -> bool {
+        !self.watched.is_empty()
+            && (self.late_at.is_some_and(|at| at <= now) || subflows.iter().any(|s| s.silent))
+    }
+
+    /// The first late segment that another subflow can take now.
+    pub fn late(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<DataSeq> {
+        self.watched.retain(|segment| window.is_open(*segment));
+        self.late_at = None;
+        let mut found = None;
+        for &seq in &self.watched {
+            let Some(segment) = window.segment(seq).filter(|s| s.sends < MOST_SENDS) else { continue };
+            let Some(copy) = segment.last_copy else { continue };
+            let carrier = subflows.iter().find(|s| s.id == copy.carrier);
+            let at = match carrier {
+                // Where a subflow is gone the session sends again what was on it.
+                None => continue,
+                Some(carrier) if carrier.silent => now,
+                Some(carrier) => copy.at + patience(carrier),
+            };
+            let can = |s: &SubflowView| s.room > 0 && !s.silent && !window.is_on(seq, s.id);
+            if at <= now && found.is_none() && subflows.iter().any(can) {
+                found = Some(seq);
+            }
+            let next = at.max(now + AGAIN);
+            self.late_at = Some(self.late_at.map_or(next, |before| before.min(next)));
+        }
+        found
+    }
+
+    /// When to look again although nothing happened.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.watched.is_empty() { None } else { self.late_at }
+    }
+}
