@@ -165,7 +165,7 @@ impl RdTable {
     pub fn new(layout: TableLayout, cells: Vec<TileCells>) -> Result<Self, TableError> {
         check_layout(&layout)?;
         let tiles = layout.grid.tiles();
-        if cells.is_empty() || cells.len() % tiles != 0 {
+        if cells.is_empty() || !cells.len().is_multiple_of(tiles) {
             let (gop, found) = (cells.len() / tiles, cells.len() % tiles);
             return Err(TableError::Missing { gop, tile: found, field: "tiles", found, expected: tiles });
         }

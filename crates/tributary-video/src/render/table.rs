@@ -14,7 +14,7 @@ const BLOCK: usize = 8;
 /// The error at a block's middle from which on it is computed pixel by pixel, samples.
 const BENT: f64 = 1.0 / 32.0;
 /// Rows of the viewport whose samples are fetched beforehand.
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 /// Binary digits after the point of a coordinate; weights are the upper seven of them.
 const DIGITS: u32 = 14;
 

@@ -1,4 +1,4 @@
-//! The protocol, the link model and the types own no socket, thread, clock or randomness.
+//! The protocol, the link model, the video crate and the types own no socket, thread, clock or randomness.
 //!
 //! Their dependency trees are checked here; their own calls by clippy's `disallowed-methods`, whose
 //! configuration in each of those crates this rule guards. The simulator is held to the same, but for
@@ -8,7 +8,8 @@ use super::super::finding::Finding;
 use super::super::project::{Package, Project};
 
 /// The crates the rule holds for.
-const SANS_IO: &[&str] = &["tributary-types", "tributary-link", "tributary-proto", "tributary-sim"];
+const SANS_IO: &[&str] =
+    &["tributary-types", "tributary-link", "tributary-proto", "tributary-sim", "tributary-video"];
 
 /// Dependencies whose own trees are not looked into: (crate, dependency). Each is a sans-IO machine
 /// that links a source of randomness, which its user replaces by a seeded one: a test of the simulator
