@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release -p tributary-video --example viewport [-- PANORAMA_WIDTH]
 //! ```
-//! Needs `ffmpeg` in the path and Linux's `/proc`. Both run on one thread and are measured in processor time,
+//! Needs `ffmpeg` in the path. Both run on one thread and are measured in processor time,
 //! so another load on the machine disturbs little; rounds alternate. What ffmpeg spends besides v360 is
 //! measured by runs of two lengths and without the filter, and taken off.
 
@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use rustix::time::{ClockId, clock_gettime};
 use tributary_video::metrics::{mse, psnr_db};
 use tributary_video::picture::{Picture, Plane, sample_count};
 use tributary_video::projection::{Place, Projection};
@@ -86,11 +87,11 @@ fn fixed_view(
     let mut seen = Picture::black(VIEWPORT.0, VIEWPORT.1)?;
     let (mut ours_ms, mut theirs_ms, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let start = processor_seconds()?;
+        let start = processor_seconds();
         for _ in 0..4 * MANY {
             renderer.render_into(panorama, view, &mut seen)?;
         }
-        let ours = (processor_seconds()? - start) / (4 * MANY) as f64;
+        let ours = (processor_seconds() - start) / (4 * MANY) as f64;
         let filter = v360();
         let with =
             ffmpeg_seconds(raw, size, MANY, Some(&filter))? - ffmpeg_seconds(raw, size, FEW, Some(&filter))?;
@@ -114,12 +115,12 @@ fn moving_view(panorama: &Picture, raw: &Path, renderer: &mut Renderer) -> Resul
     let moving = format!("sendcmd=c='{}',{}", commands.join("; "), v360());
     let (mut ours_ms, mut theirs_ms, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let start = processor_seconds()?;
+        let start = processor_seconds();
         for at in 0..MANY {
             let view = Orientation::from_degrees(at as f64 + round as f64 / 8.0, 10.0, 0.0);
             renderer.render_into(panorama, view, &mut seen)?;
         }
-        let ours = (processor_seconds()? - start) / MANY as f64;
+        let ours = (processor_seconds() - start) / MANY as f64;
         let theirs = ffmpeg_seconds(raw, size, pictures, Some(&moving))? / pictures as f64;
         ours_ms.push(1e3 * ours);
         theirs_ms.push(1e3 * theirs);
@@ -216,10 +217,9 @@ fn ffmpeg_psnr(folder: &Path) -> Result<String, Error> {
 }
 
 /// Processor time of this thread so far.
-fn processor_seconds() -> Result<f64, Error> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = text.split_whitespace().next().ok_or("an empty schedstat")?;
-    Ok(nanoseconds.parse::<f64>()? / 1e9)
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Waves from coarse to about eight samples long, in every direction.
