@@ -9,6 +9,7 @@ mod client;
 mod input;
 mod server;
 mod usage;
+mod windows;
 
 use crate::contestant::Contestant;
 use crate::workload::{Record, Video, Workload};
@@ -32,6 +33,8 @@ pub struct Plan {
     pub limit: f64,
     /// Threads of the runtime; 1 is the calling thread alone.
     pub threads: usize,
+    /// The server notes the window of a single TCP connection over time.
+    pub windows: bool,
     /// Which end.
     pub role: Role,
 }
@@ -100,6 +103,21 @@ pub struct ServerReport {
     pub fallback: bool,
     /// Counters of a Tributary session.
     pub session: Option<Counters>,
+    /// The window of a single TCP connection, when asked for.
+    pub windows: Vec<WindowSample>,
+}
+
+/// The kernel's window at a moment (`TCP_INFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowSample {
+    /// Milliseconds since the request arrived.
+    pub at_ms: f64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Smoothed round-trip time in milliseconds.
+    pub srtt_ms: f64,
 }
 
 /// Counters of one end of a Tributary session.

@@ -4,7 +4,7 @@
 //! counted from the first byte.
 
 use crate::contestant::Contestant;
-use crate::endpoint::{ClientReport, Counters, ServerReport};
+use crate::endpoint::{ClientReport, Counters, ServerReport, WindowSample};
 use crate::run::Cell;
 use crate::workload::Record;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,9 @@ pub struct RunResult {
     pub audit: AuditNote,
     /// All that the client recorded.
     pub record: Record,
+    /// The window of a single TCP connection every 10 ms, when asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowSample>,
 }
 
 /// Goodput after the ramp-up.
@@ -176,6 +179,7 @@ impl RunResult {
             links: links(&network.links),
             audit: AuditNote::new(&network.audit),
             record: client.record,
+            windows: server.windows.clone(),
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Cell {
     pub video: Option<Video>,
     /// Threads of each endpoint's runtime.
     pub threads: usize,
+    /// The window of a single TCP connection is noted over time.
+    pub windows: bool,
     /// How often a run that the emulator finds invalid is made until it is kept and marked.
     pub attempts: u32,
 }
@@ -82,6 +84,7 @@ impl Cell {
             workload: workload.clone(),
             video,
             threads: 1,
+            windows: false,
             attempts: ATTEMPTS,
         }
     }
@@ -110,6 +113,7 @@ impl Cell {
             key: key.to_owned(),
             limit: (START + self.workload.duration() + GRACE).as_secs_f64(),
             threads: self.threads,
+            windows: self.windows,
             role,
         }
     }

@@ -1,11 +1,12 @@
-//! The simulator beside ns-3 3.37, both in one run: the same bottleneck, the same transfer, laid side by side.
+//! The simulator beside Linux and beside ns-3 3.37: the same network, the same transfer, laid side by side.
 //!
-//! [`ns3`] compares results, [`speed`] compares costs. ns-3 is a yardstick here and needs Debian's
-//! libns3-dev; the driver is in `validation/ns3` and is built on first use. No result of ns-3 is typed in
-//! anywhere: both run each time.
+//! [`linux`] compares with the kernel in the emulator; [`ns3`] compares results, [`speed`] costs. ns-3 is a
+//! yardstick here and needs Debian's libns3-dev; the driver is in `validation/ns3` and is built on first
+//! use. No result of ns-3 is typed in anywhere: both run each time.
 
 mod bottleneck;
 mod driver;
+pub mod linux;
 pub mod ns3;
 mod own;
 pub mod speed;

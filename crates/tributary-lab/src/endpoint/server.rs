@@ -1,12 +1,15 @@
 //! The server of a run: accepts, serves every stream, accounts for itself at the end of its input.
 
-use super::{Counters, EndpointError, Plan, Reply, ServerReport, carrier, input, reply, system, usage};
+use super::{
+    Counters, EndpointError, Plan, Reply, ServerReport, WindowSample, carrier, input, reply, system, usage,
+    windows,
+};
 use crate::contestant::{Contestant, SessionSettings};
 use crate::workload::Video;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tributary_net::{Limits, ListenConfig, Listener, Session, sockopt};
 use tributary_stream::{Ladder, serve};
 
@@ -18,6 +21,7 @@ struct Seen {
     failure: Option<String>,
     session: Option<Session>,
     last: Option<Counters>,
+    windows: Vec<WindowSample>,
 }
 
 type Shared = Arc<Mutex<Seen>>;
@@ -51,6 +55,7 @@ pub(super) async fn run(
             congestion: seen.congestion.clone(),
             fallback: seen.fallback,
             session: counters.or(seen.last),
+            windows: core::mem::take(&mut seen.windows),
         })
     });
     reply(&report);
@@ -83,8 +88,22 @@ async fn accept(listener: TcpListener, plan: Plan, ladder: Option<Arc<Ladder>>, 
             let fallback = sockopt::mptcp_state(stream.as_fd()).is_ok_and(|state| state.fallback);
             with(&shared, |seen| seen.fallback |= fallback);
         }
-        // How a stream ends is the client's to judge.
-        tokio::spawn(serve(stream, ladder.clone()));
+        if plan.windows && plan.contestant != Contestant::Mptcp {
+            tokio::spawn(watched(stream, ladder.clone(), shared.clone()));
+        } else {
+            // How a stream ends is the client's to judge.
+            tokio::spawn(serve(stream, ladder.clone()));
+        }
+    }
+}
+
+/// Serves a stream and notes its window meanwhile.
+async fn watched(stream: TcpStream, ladder: Option<Arc<Ladder>>, shared: Shared) {
+    let Ok(descriptor) = stream.as_fd().try_clone_to_owned() else { return };
+    let note = |sample| with(&shared, |seen| seen.windows.push(sample));
+    tokio::select! {
+        _ = serve(stream, ladder) => {}
+        () = windows::watch(descriptor.as_fd(), note) => {}
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Bench {
     Idle(IdleArguments),
     Memory(MemoryArguments),
     Emulator(EmulatorArguments),
-    /// The simulator beside ns-3 3.37 (development: needs the source tree and Debian's libns3-dev).
+    /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
     Simulator(Simulator),
     /// One end of a transfer; started by the benchmarks themselves.

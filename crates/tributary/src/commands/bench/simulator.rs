@@ -1,16 +1,18 @@
-//! `tributary bench simulator`: arguments of the comparisons with ns-3.
+//! `tributary bench simulator`: arguments of the comparisons with Linux and ns-3.
 
+use super::super::output;
 use super::{print, to_json};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_lab::bench::simulator::{self, ns3, speed};
+use tributary_lab::bench::simulator::{self, linux, ns3, speed};
 
-/// The simulator beside ns-3, both in one run.
+/// The simulator beside Linux and ns-3.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Simulator {
+    Linux(LinuxArguments),
     Ns3(Ns3Arguments),
     Speed(SpeedArguments),
     /// One cell in a process of its own; started by the benchmark itself.
@@ -19,6 +21,37 @@ pub(crate) enum Simulator {
         /// The cell, in JSON
         cell: String,
     },
+}
+
+/// Goodput through the kernel's own stacks in the emulator, and in the simulator, on the same scenarios.
+///
+/// Needs no ns-3. About ten minutes; the whole grid takes one and a half hours.
+#[derive(Debug, Args)]
+pub(crate) struct LinuxArguments {
+    /// The telling selection of cells, which is the default
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Every rate with every round trip, queue and loss; every scheduler with every condition
+    #[arg(long)]
+    full: bool,
+    /// Groups of cells, separated by commas
+    #[arg(long, value_delimiter = ',', default_values = linux::Group::ALL.map(linux::Group::name), value_parser = linux::Group::ALL.map(linux::Group::name))]
+    groups: Vec<String>,
+    /// Constant rates up to this one, in Mbit/s
+    #[arg(long, default_value_t = linux::Plan::default().fastest_mbps)]
+    fastest: u64,
+    /// The kernel's runs of each cell with random loss, in the whole grid
+    #[arg(long, default_value_t = linux::Plan::default().seeds, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// Keep the kernel's results in this file, and take from it what is there already
+    #[arg(long)]
+    kernel: Option<PathBuf>,
+    /// Write report, tables and figures into this directory
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Goodput and completion times on the same bottlenecks: rates, round trips, queues, losses.
@@ -69,6 +102,7 @@ pub(crate) struct SpeedArguments {
 
 pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result<ExitCode> {
     match command {
+        Simulator::Linux(a) => linux(a, progress)?,
         Simulator::Ns3(a) => {
             let plan = ns3::Plan {
                 full: a.full,
@@ -96,4 +130,29 @@ pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn linux(a: &LinuxArguments, progress: &mut dyn FnMut(&str)) -> Result<()> {
+    tributary_emu::isolate()?;
+    if let Some(directory) = &a.out {
+        output::directory(directory)?;
+    }
+    let plan = linux::Plan {
+        full: a.full,
+        groups: a.groups.iter().filter_map(|name| linux::Group::find(name)).collect(),
+        fastest_mbps: a.fastest,
+        seeds: a.seeds,
+        kernel: a.kernel.clone(),
+    };
+    let report = linux::run(&plan, progress)?;
+    if let Some(directory) = &a.out {
+        output::file(directory, "linux.html", &report.to_html(&output::command_line()))?;
+        output::file(directory, "linux.md", &report.to_markdown())?;
+        output::file(directory, "linux.json", &serde_json::to_string(&report)?)?;
+        for (name, drawing) in report.drawings() {
+            output::file(directory, &format!("{name}.svg"), &drawing)?;
+        }
+    }
+    print(&report.tables(), to_json(a.json, &report)?);
+    Ok(())
 }

@@ -40,6 +40,7 @@ fn run(scenario: &str, transport: &str, per_second: &[f64], silence_ms: f64) -> 
         links: [("wigig".to_owned(), [vec![140.0; 20], vec![0.0; 23], vec![140.0; 17]].concat())].into(),
         audit: AuditNote::default(),
         record: Record::Bulk(BulkRecord::default()),
+        windows: Vec::new(),
     }
 }
 

@@ -1,0 +1,117 @@
+//! The comparison as tables, for people and for the page in docs/models.
+
+use super::super::super::{judged, verdict};
+use super::{Group, Report, Row, within_band};
+use tributary_report::{Cell, Column, Table, stats};
+
+impl Report {
+    /// The shares within the band, the misses, and every cell.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.summary()];
+        let misses = self.rows.iter().filter(|row| !row.agrees());
+        tables.extend(listed("Outside the band", misses));
+        for group in Group::ALL {
+            let rows = self.rows.iter().filter(|row| row.group == group);
+            tables.extend(listed(title(group), rows));
+        }
+        tables
+    }
+
+    /// The same in Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        self.tables().iter().map(Table::to_markdown).collect::<Vec<_>>().join("\n")
+    }
+
+    /// How many of a control's or scheduler's cells agree.
+    fn summary(&self) -> Table {
+        let mut table = Table::new("Simulator by kernel: cells within the band").columns([
+            Column::left("group"),
+            Column::left(""),
+            Column::right("band").unit("%"),
+            Column::right("cells"),
+            Column::right("agree"),
+            Column::right("agree, without the first third"),
+            Column::right("median ratio"),
+            Column::right("inexact runs"),
+            Column::left(""),
+        ]);
+        for group in Group::ALL {
+            let mut names: Vec<&str> =
+                self.rows.iter().filter(|row| row.group == group).map(Row::subject).collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                let rows = self.rows.iter().filter(|row| row.group == group && row.subject() == name);
+                table.push(summary_row((group, name), &rows.collect::<Vec<_>>()));
+            }
+        }
+        table
+    }
+}
+
+impl Row {
+    /// What is put to the test.
+    fn subject(&self) -> &str {
+        if self.group == Group::Schedulers { &self.transport } else { &self.congestion }
+    }
+}
+
+fn summary_row((group, name): (Group, &str), rows: &[&Row]) -> Vec<Cell> {
+    let agree = rows.iter().filter(|row| row.agrees()).count();
+    let settled = rows.iter().filter(|row| within_band(group, row.settled_ratio)).count();
+    let ratios: Vec<f64> = rows.iter().map(|row| row.ratio).collect();
+    let inexact = rows.iter().filter(|row| !row.valid).count();
+    vec![
+        Cell::text(group.name()),
+        Cell::text(name),
+        Cell::number(group.band() * 100.0, 0),
+        Cell::number(rows.len() as f64, 0),
+        Cell::number(agree as f64, 0),
+        Cell::number(settled as f64, 0),
+        Cell::optional_number(stats::median(&ratios), 3),
+        Cell::number(inexact as f64, 0),
+        verdict(agree == rows.len()),
+    ]
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::Steady => "One connection, constant rate",
+        Group::Loss => "One connection, random loss, mean over seeds",
+        Group::Changing => "One connection, changing rate",
+        Group::Schedulers => "Sessions over two radios",
+    }
+}
+
+fn listed<'a>(title: &str, rows: impl Iterator<Item = &'a Row>) -> Option<Table> {
+    let mut table = Table::new(title).columns([
+        Column::left("network"),
+        Column::left("transport"),
+        Column::left("control"),
+        Column::right("kernel").unit("Mbit/s"),
+        Column::right("simulator").unit("Mbit/s"),
+        Column::right("ratio"),
+        Column::right("ratio without the first third"),
+        Column::right("spread of the kernel's runs").unit("%"),
+        Column::left("audit"),
+    ]);
+    rows.for_each(|row| table.push(cells(row)));
+    (!table.is_empty()).then_some(table)
+}
+
+fn cells(row: &Row) -> Vec<Cell> {
+    let ratio = |ratio: f64| judged(ratio, 3, within_band(row.group, ratio));
+    vec![
+        Cell::text(&row.network),
+        Cell::text(if row.group == Group::Schedulers { &row.transport } else { "TCP" }),
+        Cell::text(&row.congestion),
+        Cell::number(row.kernel, 2),
+        Cell::number(row.simulator, 2),
+        ratio(row.ratio),
+        ratio(row.settled_ratio),
+        Cell::number(row.spread * 100.0, 1),
+        Cell::text(if row.valid { "exact" } else { "inexact" }),
+    ]
+}
