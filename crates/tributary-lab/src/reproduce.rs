@@ -1,5 +1,6 @@
 //! Reproductions of papers: their experiments, beside their values, judged claim by claim.
 
+pub mod avira;
 pub mod fbdt;
 pub mod fbdt_sim;
 mod runs;

@@ -173,6 +173,7 @@ pub(crate) struct DemoArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Reproduce {
     Fbdt(FbdtArguments),
+    Avira(crate::commands::avira::AviraArguments),
 }
 
 /// FBDT's two experiments: on real sockets at a tenth of the paper's rates, or simulated at its own.

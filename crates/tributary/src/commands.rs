@@ -1,5 +1,6 @@
 //! What each command does: configuration in, a library call, its result out.
 
+pub(crate) mod avira;
 pub(crate) mod bench;
 mod demo;
 mod emulate;
@@ -18,6 +19,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Reproduce(Reproduce::Fbdt(arguments)) => reproduce::fbdt(&arguments),
+        Command::Reproduce(Reproduce::Avira(arguments)) => avira::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Serve(arguments) => proxy::serve(arguments),

@@ -1,0 +1,176 @@
+//! AVIRA's experiment in the simulator, and what it does not measure: the latency of prioritised messages
+//! beside bulk on radios that change.
+//! Deviations from the paper: `docs/reproductions/avira.md`.
+
+mod claims;
+mod messages;
+mod network;
+mod page;
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::mpsc;
+use std::time::Instant;
+
+pub use messages::Messages;
+pub use network::{Layout, Measured, PRIORITISED, Setting};
+pub use page::{markdown, render, tables};
+use serde::Serialize;
+use thiserror::Error;
+use tributary_link::ScenarioError;
+use tributary_report::{Reproduction, RunInfo};
+use tributary_sim::run::RunError;
+
+use crate::demo::Progress;
+use crate::machine;
+
+/// The paper's schedulers, with its name, its mean RTT and standard deviation in ms (table II).
+pub const COMPARED: [(&str, &str, f64, f64); 4] = [
+    ("round-robin", "Default", 927.0, 83.6),
+    ("random", "Random", 908.0, 91.0),
+    ("lowest-rtt", "Lowest", 915.0, 92.0),
+    ("avira", "AVIRA", 893.0, 89.2),
+];
+/// Congestion control of the first experiment, uncoupled as in the ns-3 model.
+const CONGESTION: &str = "reno";
+
+/// What to reproduce.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Seeds of every run, from 1 up.
+    pub seeds: u32,
+    /// Seconds of the paper's experiment.
+    pub seconds: u64,
+    /// Seconds of the experiment with messages.
+    pub message_seconds: u64,
+    /// Runs at once; `None` is one a core.
+    pub jobs: Option<NonZeroUsize>,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Claims and how they were measured.
+    #[serde(flatten)]
+    pub reproduction: Reproduction,
+    /// The paper's experiment, a row for each run.
+    pub runs: Vec<Run>,
+    /// Messages beside bulk, a row for each run.
+    pub messages: Vec<Messages>,
+}
+
+/// A run of the paper's experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Scheduler.
+    pub scheduler: &'static str,
+    /// Seed.
+    pub seed: u64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// Why there is no reproduction.
+#[derive(Debug, Error)]
+pub enum AviraError {
+    /// The simulator refuses.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A scenario is missing.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
+/// One run of either experiment.
+enum Job {
+    Paper(&'static str, u64),
+    Messages(&'static str, u64),
+}
+
+enum Done {
+    Paper(Run),
+    Messages(Messages),
+}
+
+impl Job {
+    fn run(&self, settings: &Settings) -> Result<Done, AviraError> {
+        match *self {
+            Self::Paper(scheduler, seed) => {
+                let (congestion, seconds) = (CONGESTION, settings.seconds);
+                let setting = Setting { scheduler, congestion, layout: Layout::Apart, seed, seconds };
+                Ok(Done::Paper(Run { scheduler, seed, measured: network::simulate(&setting)? }))
+            }
+            Self::Messages(transport, seed) => {
+                messages::simulate(transport, seed, settings.message_seconds).map(Done::Messages)
+            }
+        }
+    }
+}
+
+/// Runs both experiments and judges the claims.
+///
+/// # Errors
+/// [`AviraError`]; a claim that does not hold is a result.
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, AviraError> {
+    let began = Instant::now();
+    let seeds = 1..=u64::from(settings.seeds);
+    let mut jobs = Vec::new();
+    for seed in seeds.clone() {
+        jobs.extend(COMPARED.iter().map(|(scheduler, ..)| Job::Paper(scheduler, seed)));
+        jobs.extend(messages::TRANSPORTS.iter().map(|transport| Job::Messages(transport, seed)));
+    }
+    let (mut runs, mut messages) = (Vec::new(), Vec::new());
+    for done in side_by_side(settings, &jobs, progress) {
+        match done? {
+            Done::Paper(run) => runs.push(run),
+            Done::Messages(run) => messages.push(run),
+        }
+    }
+    runs.sort_by_key(|run| (run.scheduler, run.seed));
+    messages.sort_by(|a, b| (&a.transport, a.seed).cmp(&(&b.transport, b.seed)));
+    let mut info = describe(settings, seeds.collect());
+    info.seconds = Some(began.elapsed().as_secs_f64());
+    let claims = claims::judge(&runs, &messages);
+    let reproduction = Reproduction { name: "avira".to_owned(), claims, run: info };
+    Ok(Outcome { reproduction, runs, messages })
+}
+
+/// Runs all jobs, as many at once as there are cores. Each has its own world, so the order is nobody's
+/// business.
+fn side_by_side(settings: &Settings, jobs: &[Job], progress: Progress<'_>) -> Vec<Result<Done, AviraError>> {
+    let cores = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let (next, (sender, receiver)) = (AtomicUsize::new(0), mpsc::channel());
+    std::thread::scope(|scope| {
+        for _ in 0..cores.map_or(1, NonZeroUsize::get) {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if sender.send(job.run(settings)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut all = Vec::new();
+        for done in receiver {
+            all.push(done);
+            progress(all.len() as f64 / jobs.len() as f64, "avira");
+        }
+        all
+    })
+}
+
+fn describe(settings: &Settings, seeds: Vec<u64>) -> RunInfo {
+    let mut info = machine::run_info(&settings.command);
+    info.seeds = seeds;
+    info.congestion = CONGESTION.to_owned();
+    let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
+    set("world", "simulated: the same on every machine for the same seeds".to_owned());
+    set("paper's experiment", format!("{} s, 8 subflows, 1 in {PRIORITISED} prioritised", settings.seconds));
+    set("messages", format!("{} s of mobility, {}", settings.message_seconds, messages::DESCRIPTION));
+    info
+}

@@ -1,0 +1,212 @@
+//! The paper's network in the simulator, and one run on it.
+//!
+//! Five nodes: a source, a sink, and between them two pathways, over one and over two intermediate nodes.
+//! Every link has 1 Mbit/s, 2 ms and a drop-tail queue of 100 packets, ns-3's default, which is where the
+//! paper's round trips of 900 ms come from. Four subflows on each pathway, one bulk transfer, one segment
+//! in 500 prioritised. AVIRA §IV and table I.
+//!
+//! Deviates: the paper's source has one device, so that one link of 1 Mbit/s is before both pathways. Then
+//! all subflows wait in the same queue, and no scheduler can choose; [`Layout::SharedAccess`] has it so.
+
+use core::time::Duration;
+
+use serde::Serialize;
+use tributary_link::{DelaySpec, LinkConfig, LinkSpec, QueueSpec, WorkloadSpec};
+use tributary_sim::workload::{self, Client, Terms};
+use tributary_sim::{
+    Endpoint, HostId, LinkId, MptcpConfig, MptcpTransport, SubflowPath, SubflowReport, TcpConfig, World,
+};
+use tributary_types::{Bitrate, Instant, Rng};
+
+/// AVIRA, table I.
+const RATE: Bitrate = Bitrate::from_mbps(1);
+const DELAY: Duration = Duration::from_millis(2);
+const SUBFLOWS_ON_EACH: usize = 4;
+/// One segment in so many is prioritised.
+pub const PRIORITISED: u64 = 500;
+/// ns-3's `DropTailQueue`, packets.
+const QUEUE: u64 = 100;
+/// Drawn for each packet and link, so that seeds differ: a quarter of a packet's time on a link.
+const JITTER: Duration = Duration::from_millis(3);
+/// Bytes of a segment in the ns-3 model.
+const SEGMENT: u64 = 1400;
+/// Before this, queues are still filling.
+const WARM_UP: u64 = 10;
+
+/// Where the pathways part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// At the source: each pathway has its own links.
+    Apart,
+    /// Behind the source's only link, and they meet before the sink's.
+    SharedAccess,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Scheduler.
+    pub scheduler: &'static str,
+    /// Congestion control of every subflow.
+    pub congestion: &'static str,
+    /// Where the pathways part.
+    pub layout: Layout,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Length, seconds.
+    pub seconds: u64,
+}
+
+/// What came out of one run, the first ten seconds left out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measured {
+    /// Mean of the smoothed round-trip time over all acknowledgements, milliseconds.
+    pub rtt_ms: f64,
+    /// Its standard deviation.
+    pub rtt_deviation_ms: f64,
+    /// Mean of each second, for as many seconds as there were, milliseconds.
+    pub rtt_series_ms: Vec<f64>,
+    /// In-order bytes at the sink, Mbit/s.
+    pub throughput_mbps: f64,
+    /// Payload sent again on the same subflow, per cent of what was sent.
+    pub retransmitted_percent: f64,
+    /// Bytes handed to each subflow.
+    pub subflow_bytes: Vec<u64>,
+    /// Every prioritised segment, from being handed to a subflow to its acknowledgement, milliseconds.
+    pub prioritised_ms: Vec<f64>,
+    /// Hash of the event log.
+    pub hash: u64,
+}
+
+struct Network {
+    world: World,
+    client: HostId,
+    server: HostId,
+    paths: Vec<SubflowPath>,
+}
+
+impl Network {
+    fn build(setting: &Setting) -> Self {
+        // Packets of 1.5 kB on 1 Mbit/s: some hundred a second on each of a few links.
+        let mut world = World::new(setting.seconds.saturating_mul(1_000_000).max(1_000_000));
+        let (client, server) = (world.reserve_host(), world.reserve_host());
+        let rng = Rng::new(setting.seed).child("links");
+        let mut number = 0;
+        let mut link = |world: &mut World| {
+            number += 1;
+            let delay = DelaySpec { jitter: JITTER, ..DelaySpec::fixed(DELAY) };
+            let queue = QueueSpec::Packets(QUEUE);
+            let spec = LinkSpec { delay, queue, ..LinkSpec::constant(RATE) };
+            world.add_link(LinkConfig::new(spec, rng.child(&number.to_string()).next_u64()))
+        };
+        // From the sink to the source and back.
+        let mut chain = |world: &mut World, hops: usize| -> [Vec<LinkId>; 2] {
+            [(); 2].map(|()| (0..hops).map(|_| link(world)).collect())
+        };
+        let ends =
+            (setting.layout == Layout::SharedAccess).then(|| [chain(&mut world, 1), chain(&mut world, 1)]);
+        let inner = if ends.is_some() { [1, 2] } else { [2, 3] };
+        let pathways = inner.map(|hops| chain(&mut world, hops));
+        let mut paths = Vec::new();
+        for (path, [up, down]) in pathways.into_iter().enumerate() {
+            let around = |inner: &[LinkId], direction: usize| match &ends {
+                Some([first, last]) => [&first[direction], inner, &last[direction]].concat(),
+                None => inner.to_vec(),
+            };
+            let (up, down) = (around(&up, 0), around(&down, 1));
+            for _ in 0..SUBFLOWS_ON_EACH {
+                let (up, down) = (world.add_route(&up, server), world.add_route(&down, client));
+                paths.push(SubflowPath { path: path as u8, up, down });
+            }
+        }
+        Self { world, client, server, paths }
+    }
+
+    fn reports(&self) -> Vec<SubflowReport> {
+        let server = self.world.host::<Endpoint>(self.server).expect("it was placed");
+        let transport: &dyn core::any::Any = server.transport();
+        let transport = transport.downcast_ref::<MptcpTransport>().expect("it is what was placed");
+        transport.reports().collect()
+    }
+
+    fn received(&self, at: Instant) -> u64 {
+        let client = self.world.host::<Endpoint>(self.client).expect("it was placed");
+        let client = client.application::<Client>().expect("it is what was placed");
+        client.records(at).iter().map(|flow| flow.bytes).sum()
+    }
+}
+
+/// Lets one run happen.
+///
+/// # Errors
+/// What the simulator says against it.
+pub fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunError> {
+    let mut network = Network::build(setting);
+    let tcp = TcpConfig { mss: SEGMENT, ..TcpConfig::default() };
+    let config = MptcpConfig {
+        scheduler: setting.scheduler.to_owned(),
+        congestion: setting.congestion.to_owned(),
+        mark_every: PRIORITISED,
+        seed: setting.seed,
+        tcp,
+    };
+    let (client, server) = MptcpTransport::pair(&config, &network.paths)?;
+    let terms = Terms::always(Rng::new(setting.seed).child("workload"));
+    let (reader, writer) = workload::pair(&[WorkloadSpec::Bulk { size: None }], &terms);
+    let world = &mut network.world;
+    world.place_host(network.server, Box::new(Endpoint::new(Box::new(server), Box::new(writer))));
+    world.place_host(network.client, Box::new(Endpoint::new(Box::new(client), Box::new(reader))));
+    let mut measured = Measured::default();
+    let (mut before, mut first) = (Sum::default(), (Sum::default(), 0));
+    for second in 1..=setting.seconds {
+        network.world.run_until(Instant::from_millis(second * 1000))?;
+        let sum = Sum::of(&network.reports());
+        measured.rtt_series_ms.push(sum.mean_since(&before));
+        before = sum;
+        if second == WARM_UP {
+            first = (before, network.received(network.world.now()));
+        }
+    }
+    let end = network.world.now();
+    let seconds = setting.seconds.saturating_sub(WARM_UP).max(1) as f64;
+    measured.rtt_ms = before.mean_since(&first.0);
+    measured.rtt_deviation_ms = before.deviation_since(&first.0);
+    measured.throughput_mbps = (network.received(end) - first.1) as f64 * 8e-6 / seconds;
+    let server = network.world.host::<Endpoint>(network.server).expect("it was placed");
+    let counters = server.transport().counters();
+    measured.retransmitted_percent = 100.0 * counters.retransmitted as f64 / counters.sent.max(1) as f64;
+    for report in network.reports() {
+        measured.subflow_bytes.push(report.handed);
+        measured.prioritised_ms.extend(report.marked.iter().map(|took| took.as_secs_f64() * 1e3));
+    }
+    measured.hash = network.world.log().hash();
+    Ok(measured)
+}
+
+/// Round-trip times of all subflows up to a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sum {
+    fn of(reports: &[SubflowReport]) -> Self {
+        reports.iter().fold(Self::default(), |sum, report| Self {
+            count: sum.count + report.round_trips as f64,
+            sum: sum.sum + report.round_trip_sum,
+            squares: sum.squares + report.round_trip_squares,
+        })
+    }
+
+    fn mean_since(&self, before: &Self) -> f64 {
+        1e3 * (self.sum - before.sum) / (self.count - before.count).max(1.0)
+    }
+
+    fn deviation_since(&self, before: &Self) -> f64 {
+        let count = (self.count - before.count).max(1.0);
+        let mean = (self.sum - before.sum) / count;
+        1e3 * ((self.squares - before.squares) / count - mean * mean).max(0.0).sqrt()
+    }
+}
