@@ -43,6 +43,12 @@ pub fn summary(result: &SimResult) -> String {
             );
         }
     }
+    of_virtual_time(result, &mut line);
+    out
+}
+
+/// What only virtual time has.
+fn of_virtual_time(result: &SimResult, line: &mut dyn FnMut(&str, String)) {
     let time = &result.virtual_time;
     line(
         "sent again",
@@ -65,7 +71,6 @@ pub fn summary(result: &SimResult) -> String {
         "simulator",
         format!("{verdict}; {} events, {} packets, event log {}", time.events, time.packets, time.hash),
     );
-    out
 }
 
 fn numbers(values: &[f64]) -> String {
