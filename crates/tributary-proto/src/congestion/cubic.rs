@@ -1,7 +1,9 @@
 //! CUBIC (RFC 9438): after a loss the window follows a cubic function of time, flat around the window
 //! at which the loss happened. With HyStart, as Linux's default has it.
 //!
-//! Windows are in segments here, as in the RFC; the window given out is in bytes.
+//! Windows are in segments here, as in the RFC; the window given out is in bytes. Where the RFC leaves
+//! room or Linux does otherwise, this does as Linux's `tcp_cubic.c`: whole segments, growth that is
+//! worked out afresh only so often, and a window ahead by the least round trip.
 
 mod hystart;
 
@@ -15,10 +17,19 @@ use hystart::HyStart;
 
 /// RFC 9438 §5: segments per second cubed.
 const C: f64 = 0.4;
-/// RFC 9438 §4.6: what is left of the window after a loss.
-const BETA: f64 = 0.7;
+/// RFC 9438 §4.6: what is left of the window after a loss, 0.7 as Linux has it.
+const BETA: f64 = 717.0 / 1024.0;
 /// RFC 9438 §4.3: segments a round trip that make it as fast as Reno with half left after a loss.
+/// Deviates: §4.3 would go on with 1 above the window of the last loss; Linux does not.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// Segments that each one acknowledged may add at most, RFC 9438 §4.4.
+const FASTEST: f64 = 0.5;
+/// The same at least until there was a loss to aim at (Linux).
+const UNAIMED: f64 = 0.05;
+/// At the flat point a window adds this part of a segment (Linux).
+const FLAT: f64 = 0.01;
+/// With the window unchanged its growth is worked out this often (Linux's `HZ / 32`).
+const AFRESH: Duration = Duration::from_nanos(31_250_000);
 
 /// A congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +42,15 @@ struct Epoch {
     origin: f64,
     /// Window of a Reno flow in the same place (W_est), segments.
     reno: f64,
+    /// Segments acknowledged since `reno` was brought up to date.
+    acked: f64,
+    /// Segments acknowledged that have not grown the window yet; with faster growth they count at once
+    /// (Linux's `snd_cwnd_cnt`).
+    credit: f64,
+    /// When growth was last worked out, and for how many segments; `None` before the first time.
+    known: Option<(Instant, f64)>,
+    /// Segments that each one acknowledged adds.
+    growth: f64,
 }
 
 impl Epoch {
@@ -41,13 +61,48 @@ impl Epoch {
         } else {
             (0.0, window)
         };
-        Self { start, to_origin, origin, reno: window }
+        Self { start, to_origin, origin, reno: window, acked: 0.0, credit: 0.0, known: None, growth: 0.0 }
     }
 
     /// RFC 9438 §4.2, figure 1: segments at `t` seconds.
     fn at(&self, t: f64) -> f64 {
         let t = t - self.to_origin;
         C * t * t * t + self.origin
+    }
+
+    /// Works out growth from `window` segments, unless that is still fresh (Linux's `bictcp_update`).
+    fn aim(&mut self, now: Instant, window: f64, (ahead, aimed): (Duration, bool)) {
+        let fresh =
+            |(at, of): (Instant, f64)| of.to_bits() == window.to_bits() && now.saturating_since(at) <= AFRESH;
+        if self.known.is_some_and(fresh) {
+            return;
+        }
+        self.known = Some((now, window));
+        let t = seconds(now.as_nanos().saturating_sub(self.start.as_nanos()));
+        // RFC 9438 §4.4 and §4.5, a least round trip ahead.
+        let target = self.at(t + seconds(nanos(ahead)));
+        self.growth = if target > window { (target - window) / window } else { FLAT / window };
+        if !aimed {
+            self.growth = self.growth.max(UNAIMED);
+        }
+        // RFC 9438 §4.3, figure 4.
+        self.reno = (self.reno + ALPHA * self.acked / window).min(MAX_WINDOW as f64);
+        self.acked = 0.0;
+        let behind = self.reno as u64 as f64 - window;
+        self.growth = self.growth.max(behind / window).min(FASTEST);
+    }
+
+    /// Whole segments by which `acked` of them grow the window (Linux's `tcp_cong_avoid_ai`).
+    fn grow(&mut self, acked: f64) -> u64 {
+        let each = 1.0 / self.growth;
+        let mut grown = 0;
+        if self.credit >= each {
+            (self.credit, grown) = (0.0, 1);
+        }
+        self.credit += acked;
+        let whole = (self.credit * self.growth + 1e-9) as u64;
+        self.credit = (self.credit - whole as f64 * each).max(0.0);
+        grown + whole
     }
 }
 
@@ -57,8 +112,6 @@ struct Curve {
     epoch: Option<Epoch>,
     /// Window at the last loss, lowered by fast convergence; zero for none.
     w_max: f64,
-    /// Window at the last loss (cwnd_prior).
-    prior: f64,
 }
 
 /// State of one subflow.
@@ -98,27 +151,20 @@ impl Cubic {
     }
 
     /// Congestion avoidance with `bytes` acknowledged (RFC 9438 §4.2 to §4.5).
-    fn avoid(&mut self, now: Instant, bytes: u64, srtt: Duration) {
-        let window = self.cwnd.segments();
-        let mss = self.cwnd.mss() as f64;
-        // Windows acknowledged: one at most.
-        let part = (self.cwnd.in_segments(bytes as f64) / window).min(1.0);
+    fn avoid(&mut self, now: Instant, bytes: u64, min_rtt: Duration) {
+        let window = self.whole_segments();
+        let acked = self.cwnd.in_segments(bytes as f64);
         let curve = &mut self.curve;
         let epoch = curve.epoch.get_or_insert_with(|| Epoch::begin(now, window, curve.w_max));
-        let t = seconds(now.as_nanos().saturating_sub(epoch.start.as_nanos()));
-        // RFC 9438 §4.3, figure 4; as fast as Reno once the window of the last loss is reached.
-        let alpha = if epoch.reno < curve.prior { ALPHA } else { 1.0 };
-        epoch.reno = (epoch.reno + alpha * part).min(MAX_WINDOW as f64);
-        if epoch.at(t) < epoch.reno {
-            let reno = epoch.reno;
-            if reno > window {
-                self.cwnd.grow((reno - window) * mss);
-            }
-        } else {
-            // RFC 9438 §4.4 and §4.5: towards the window a round trip ahead, by half at most.
-            let target = epoch.at(t + seconds(nanos(srtt))).clamp(window, 1.5 * window);
-            self.cwnd.grow((target - window) * part * mss);
-        }
+        epoch.acked += acked;
+        epoch.aim(now, window, (min_rtt, curve.w_max > 0.0));
+        let grown = epoch.grow(acked);
+        self.cwnd.set(self.cwnd.window().saturating_add(grown.saturating_mul(self.cwnd.mss())));
+    }
+
+    /// As Linux counts its window.
+    fn whole_segments(&self) -> f64 {
+        (self.cwnd.window() / self.cwnd.mss()).max(1) as f64
     }
 }
 
@@ -158,17 +204,16 @@ impl CongestionController for Cubic {
         if may_grow {
             let rest = self.cwnd.slow_start(ack.bytes);
             if rest > 0 {
-                self.avoid(ack.now, rest, ack.srtt);
+                self.avoid(ack.now, rest, ack.min_rtt);
             }
         }
     }
 
     fn on_loss(&mut self, loss: &Loss, _: Siblings<'_>) {
-        let window = self.cwnd.segments();
-        let target = self.cwnd.window() * 7 / 10; // RFC 9438 §4.6, β in whole bytes
+        let window = self.whole_segments();
+        let target = (window * BETA) as u64 * self.cwnd.mss(); // RFC 9438 §4.6, in whole segments
         if self.cwnd.reduce(loss, target) {
             self.before = self.curve;
-            self.curve.prior = window;
             // RFC 9438 §4.7, fast convergence: who lost ground gives some more.
             self.curve.w_max = if window < self.curve.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         }
