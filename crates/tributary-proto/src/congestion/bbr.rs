@@ -1,13 +1,13 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-01, as Linux 6 behaves): paces at the
 //! greatest delivery rate of ten rounds and keeps about two bandwidth-delay products in flight.
 //!
-//! Left out: Linux's sampling for token-bucket policers (long-term bandwidth) and delayed-ACK flags on
-//! round-trip samples. Siblings are not looked at. Losses matter only for a round of packet conservation
-//! and after timeouts.
+//! Left out: delayed-ACK flags on round-trip samples. Siblings are not looked at. Losses matter only for a
+//! round of packet conservation, after timeouts, and when they are so heavy that the path looks policed.
 
 mod aggregation;
 mod bandwidth;
 mod full_pipe;
+mod long_term;
 
 use core::time::Duration;
 
@@ -18,6 +18,7 @@ use super::{Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Sibli
 use aggregation::{Aggregation, Limits};
 use bandwidth::{Bandwidth, Update};
 use full_pipe::FullPipe;
+use long_term::{LongTerm, Sight};
 
 /// 2/ln 2, the least gain that doubles the rate each round, rounded up to 256ths as in Linux.
 const HIGH_GAIN: f64 = 739.0 / 256.0;
@@ -62,6 +63,7 @@ pub(super) struct Bbr {
     bandwidth: Bandwidth,
     full: FullPipe,
     aggregation: Aggregation,
+    long_term: LongTerm,
     phase: usize,
     phase_since: Instant,
     probe_rtt_until: Option<Instant>,
@@ -96,6 +98,7 @@ impl Bbr {
             bandwidth: Bandwidth::default(),
             full: FullPipe::default(),
             aggregation: Aggregation::default(),
+            long_term: LongTerm::default(),
             phase: 0,
             phase_since: Instant::ZERO,
             probe_rtt_until: None,
@@ -112,6 +115,7 @@ impl Bbr {
         match self.mode {
             Mode::Startup => HIGH_GAIN,
             Mode::Drain => DRAIN_GAIN,
+            Mode::ProbeBandwidth if self.long_term.rate().is_some() => 1.0,
             Mode::ProbeBandwidth => CYCLE[self.phase],
             Mode::ProbeRtt => 1.0,
         }
@@ -123,6 +127,11 @@ impl Bbr {
             Mode::ProbeBandwidth => WINDOW_GAIN,
             Mode::ProbeRtt => 1.0,
         }
+    }
+
+    /// The path's rate as it is believed, bytes a second (Linux's `bbr_bw`).
+    fn rate(&self) -> f64 {
+        self.long_term.rate().unwrap_or_else(|| self.bandwidth.max())
     }
 
     fn least_window(&self) -> u64 {
@@ -145,7 +154,7 @@ impl Bbr {
     /// (draft §4.2.3.2), in whole pairs of segments.
     fn in_flight_target(&self, gain: f64) -> u64 {
         let product = match self.min_rtt {
-            Some((rtt, _)) => gain * self.bandwidth.max() * seconds(nanos(rtt)),
+            Some((rtt, _)) => gain * self.rate() * seconds(nanos(rtt)),
             None => self.initial_window as f64,
         };
         let bytes = product.min(MAX_WINDOW as f64) + (3 * self.send_quantum()) as f64;
@@ -160,7 +169,22 @@ impl Bbr {
         }
         if ack.bytes > 0 && ack.rate.is_some() {
             let limits = Limits { mss: self.mss, window: self.window };
-            self.aggregation.on_ack(ack.now, ack.bytes, self.bandwidth.max(), limits);
+            self.aggregation.on_ack(ack.now, ack.bytes, self.rate(), limits);
+        }
+    }
+
+    fn look_for_policer(&mut self, ack: &Ack, update: Update, lost: u64) {
+        let Some(sample) = ack.rate else { return };
+        let over = self.long_term.on_ack(Sight {
+            now: ack.now,
+            delivered: sample.delivered,
+            lost,
+            limited: sample.app_limited,
+            round_started: update.round_started,
+            probing: self.mode == Mode::ProbeBandwidth,
+        });
+        if over {
+            self.probe_bandwidth(ack.now);
         }
     }
 
@@ -258,7 +282,7 @@ impl Bbr {
             let window = self.initial_window as f64;
             self.pacing = HIGH_GAIN * PACING_MARGIN * window / self.srtt.as_secs_f64();
         }
-        let rate = gain * self.bandwidth.max() * PACING_MARGIN;
+        let rate = gain * self.rate() * PACING_MARGIN;
         if self.full.reached() || rate > self.pacing {
             self.pacing = rate;
         }
@@ -273,8 +297,7 @@ impl Bbr {
             if self.conserving {
                 self.window = self.window.max(ack.in_flight.saturating_add(ack.bytes));
             } else {
-                let allowance =
-                    if self.full.reached() { self.aggregation.allowance(self.bandwidth.max()) } else { 0 };
+                let allowance = if self.full.reached() { self.aggregation.allowance(self.rate()) } else { 0 };
                 let target = self.in_flight_target(self.window_gain()).saturating_add(allowance);
                 let grown = self.window.saturating_add(ack.bytes);
                 if self.full.reached() {
@@ -368,6 +391,7 @@ impl CongestionController for Bbr {
         if update.round_started {
             self.conserving = false;
         }
+        self.look_for_policer(ack, update, lost);
         self.aggregate(ack, update);
         self.advance_phase(ack, self.lost || lost > 0);
         self.full.on_ack(update, self.bandwidth.max());
@@ -405,6 +429,7 @@ impl CongestionController for Bbr {
 
     fn on_spurious_loss(&mut self, _: Instant) {
         self.full.forget_rounds();
+        self.long_term.reset();
         self.end_recovery();
     }
 

@@ -1,0 +1,174 @@
+//! The rate of a policed path: where losses are heavy and the rate is the same twice over, BBR believes
+//! it for a while instead of the greatest sample (Linux's `bbr_lt_bw_sampling`).
+
+use tributary_types::Instant;
+
+use super::super::cwnd::seconds;
+
+/// Rounds of an interval at least, and four times as many at most.
+const LEAST_ROUNDS: u32 = 4;
+/// Share of loss from which a path looks policed.
+const LOSS: f64 = 50.0 / 256.0;
+/// Two intervals agree within this share, or this many bytes a second.
+const AGREE: (f64, f64) = (1.0 / 8.0, 500.0);
+/// Rounds for which the rate is believed.
+const BELIEVED: u32 = 48;
+
+/// What an acknowledgement shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub now: Instant,
+    /// Bytes delivered in all.
+    pub delivered: u64,
+    /// Bytes found lost by it.
+    pub lost: u64,
+    /// The sender had too little to send.
+    pub limited: bool,
+    pub round_started: bool,
+    /// Bandwidth is being probed.
+    pub probing: bool,
+}
+
+/// The state of one sender.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LongTerm {
+    /// Bytes a second of the last interval; zero before the first.
+    rate: f64,
+    in_use: bool,
+    sampling: bool,
+    rounds: u32,
+    /// Bytes lost in all.
+    lost: u64,
+    /// When the interval began, with what was delivered and lost by then.
+    since: (Instant, u64, u64),
+}
+
+impl LongTerm {
+    /// The rate to believe, bytes a second.
+    pub fn rate(&self) -> Option<f64> {
+        self.in_use.then_some(self.rate)
+    }
+
+    /// Nothing is believed any longer.
+    pub fn reset(&mut self) {
+        *self = Self { lost: self.lost, since: self.since, ..Self::default() };
+    }
+
+    /// Says whether a rate that was believed is not any longer.
+    pub fn on_ack(&mut self, sight: Sight) -> bool {
+        self.lost = self.lost.saturating_add(sight.lost);
+        if self.in_use {
+            self.rounds += u32::from(sight.probing && sight.round_started);
+            let over = self.rounds >= BELIEVED;
+            if over {
+                self.reset();
+            }
+            return over;
+        }
+        self.sample(sight);
+        false
+    }
+
+    fn sample(&mut self, sight: Sight) {
+        if !self.sampling {
+            // A policer's tokens are used up with the first loss.
+            if sight.lost > 0 {
+                self.begin(sight);
+                self.sampling = true;
+            }
+            return;
+        }
+        if sight.limited {
+            return self.reset();
+        }
+        self.rounds += u32::from(sight.round_started);
+        if self.rounds < LEAST_ROUNDS {
+            return;
+        }
+        if self.rounds > 4 * LEAST_ROUNDS {
+            return self.reset();
+        }
+        let (at, delivered, lost) = self.since;
+        let delivered = sight.delivered.saturating_sub(delivered) as f64;
+        let lost = self.lost.saturating_sub(lost) as f64;
+        let millis = sight.now.saturating_since(at).as_millis();
+        if sight.lost == 0 || delivered == 0.0 || lost < LOSS * delivered || millis < 1 {
+            return;
+        }
+        let nanos = sight.now.as_nanos().saturating_sub(at.as_nanos());
+        self.conclude(delivered / seconds(nanos), sight);
+    }
+
+    /// An interval is over: twice nearly the same rate is a policer's.
+    fn conclude(&mut self, rate: f64, sight: Sight) {
+        let difference = (rate - self.rate).abs();
+        if self.rate > 0.0 && (difference <= AGREE.0 * self.rate || difference <= AGREE.1) {
+            self.rate = f64::midpoint(rate, self.rate);
+            self.in_use = true;
+            self.rounds = 0;
+            return;
+        }
+        self.rate = rate;
+        self.begin(sight);
+    }
+
+    fn begin(&mut self, sight: Sight) {
+        self.since = (sight.now, sight.delivered, self.lost);
+        self.rounds = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round every 100 ms at 1 MB/s, `lost` bytes lost with each.
+    fn rounds(long_term: &mut LongTerm, count: u64, from: u64, lost: u64) -> u64 {
+        for round in from..from + count {
+            long_term.on_ack(Sight {
+                now: Instant::from_millis(round * 100),
+                delivered: round * 100_000,
+                lost,
+                limited: false,
+                round_started: true,
+                probing: true,
+            });
+        }
+        from + count
+    }
+
+    #[test]
+    fn heavy_loss_at_one_rate_is_a_policer_for_48_rounds() {
+        let mut long_term = LongTerm::default();
+        let next = rounds(&mut long_term, 9, 0, 25_000);
+        assert_eq!(long_term.rate(), Some(1e6));
+        let next = rounds(&mut long_term, 47, next, 0);
+        assert_eq!(long_term.rate(), Some(1e6));
+        rounds(&mut long_term, 1, next, 0);
+        assert_eq!(long_term.rate(), None);
+    }
+
+    #[test]
+    fn light_loss_is_none() {
+        let mut long_term = LongTerm::default();
+        rounds(&mut long_term, 100, 0, 15_000);
+        assert_eq!(long_term.rate(), None);
+    }
+
+    #[test]
+    fn a_sender_without_data_starts_over() {
+        let mut long_term = LongTerm::default();
+        rounds(&mut long_term, 7, 0, 25_000);
+        let sight = Sight {
+            now: Instant::from_millis(750),
+            delivered: 750_000,
+            lost: 25_000,
+            limited: true,
+            round_started: true,
+            probing: true,
+        };
+        long_term.on_ack(sight);
+        rounds(&mut long_term, 5, 8, 25_000);
+        assert_eq!(long_term.rate(), None);
+    }
+}
