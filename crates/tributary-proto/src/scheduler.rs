@@ -153,6 +153,12 @@ impl<'a> WindowView<'a> {
         self.send.available_prioritised()
     }
 
+    /// Bytes written and not numbered, whatever the credit.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        self.send.held().saturating_sub(self.send.unacknowledged()) as u64
+    }
+
     /// Payload bytes the peer's credit still lets be numbered.
     #[must_use]
     pub fn credit(&self) -> u64 {

@@ -1,15 +1,18 @@
 //! Schedulers that take the data in order and only choose the subflow of the next segment.
 //!
-//! One segment is numbered at a time; [`Pick`] says where it goes, or that it should wait.
+//! One segment is numbered at a time; [`Pick`] says where it goes, or that it should wait. What a silent
+//! subflow carries goes again before that.
 
 pub(super) mod blest;
 pub(super) mod ecf;
 pub(super) mod greedy_sticky;
+mod idle;
 pub(super) mod linux_default;
 pub(super) mod lowest_rtt;
 pub(super) mod min_rtt;
 pub(super) mod musher;
 pub(super) mod random;
+mod recall;
 pub(super) mod round_robin;
 
 use core::fmt::Debug;
@@ -17,6 +20,7 @@ use core::fmt::Debug;
 use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+use recall::Recall;
 
 /// Bytes of a segment: the paper schedulers work by the MSS, the wire carries 16 KiB.
 const SEGMENT: usize = 16 << 10;
@@ -59,11 +63,12 @@ pub(super) struct OneAtATime<P> {
     pick: P,
     /// Numbered and not assigned.
     fresh: Option<(DataSeq, DataSeq)>,
+    recall: Recall,
 }
 
 impl<P> OneAtATime<P> {
     pub fn new(pick: P) -> Self {
-        Self { pick, fresh: None }
+        Self { pick, fresh: None, recall: Recall::default() }
     }
 }
 
@@ -71,6 +76,12 @@ impl<P> OneAtATime<P> {
 pub(super) fn open(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
     let moving = subflows.iter().any(|s| !s.silent);
     subflows.iter().filter(move |s| s.room > 0 && s.silent != moving)
+}
+
+/// Bytes of the segment numbered last: here, the one that is about to be sent.
+fn newest_bytes(window: &WindowView<'_>) -> u64 {
+    let newest = window.end().0.checked_sub(1).and_then(|seq| window.segment(DataSeq(seq)));
+    newest.map_or(0, |s| u64::from(s.bytes))
 }
 
 impl<P: Pick> Scheduler for OneAtATime<P> {
@@ -89,6 +100,9 @@ impl<P: Pick> Scheduler for OneAtATime<P> {
         window: &WindowView<'_>,
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
+        if let Some((subflow, segment)) = self.recall.next(window, subflows) {
+            return Some(Assignment { subflow, segment, kind: AssignmentKind::Reinjection });
+        }
         if let Some((segment, end)) = self.fresh {
             let subflow = self.pick.pick(now, window, subflows)?;
             let bytes = window.segment(segment).map_or(0, |s| u64::from(s.bytes));
@@ -115,3 +129,6 @@ impl<P: Pick> Scheduler for OneAtATime<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,65 +1,102 @@
 //! `blest`: leaves a slow subflow idle when its segment would block the fast one.
 //!
 //! Source: Ferlin et al., IFIP Networking 2016, and its Linux code: what the fast subflow can send
-//! while the slow one's segment is under way, times λ, must fit the window that is left. Deviates:
-//! the subflows' slow-start threshold is not visible here, so growth is that of congestion
-//! avoidance.
+//! while the slow one's segment is under way, times λ, must fit the connection's window beside what the
+//! slow one has. Deviates: the slow-start threshold is not visible here, so growth is that of congestion
+//! avoidance; a retransmission of the head is one that the session or the transport decided on, for it has
+//! no opportunistic one; the RTT of an idle subflow is aged (see `idle.rs`).
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use tributary_types::{DataSeq, Instant, SubflowId};
+use tributary_types::{Instant, SubflowId};
 
-use super::{MSS, Pick, SubflowView, WindowView, open};
+use super::idle::Idleness;
+use super::{MSS, Pick, SubflowView, WindowView, newest_bytes, open};
 
-/// Bounds of λ, in thousandths, and its steps.
+/// λ in thousandths: least, at first, most; and its steps.
 const LAMBDA: (u64, u64, u64) = (1000, 1200, 1300);
 const LAMBDA_UP: u64 = 40;
 const LAMBDA_DOWN: u64 = 10;
 
-/// λ and when it was last moved.
+/// λ, when it was last moved, and the extremes of the smoothed RTTs.
 #[derive(Debug)]
 pub(crate) struct Blest {
     lambda: u64,
     moved_at: Instant,
-    head: DataSeq,
-    head_blocked: bool,
+    head_sent_again: bool,
+    extremes: BTreeMap<SubflowId, (Duration, Duration)>,
+    idleness: Idleness,
 }
 
 impl Default for Blest {
     fn default() -> Self {
-        Self { lambda: LAMBDA.1, moved_at: Instant::ZERO, head: DataSeq(0), head_blocked: false }
+        Self {
+            lambda: LAMBDA.1,
+            moved_at: Instant::ZERO,
+            head_sent_again: false,
+            extremes: BTreeMap::new(),
+            idleness: Idleness::default(),
+        }
     }
 }
 
 impl Blest {
-    /// Once a round trip of the slow subflow: up when the window's head stood still, else down.
-    fn adapt(&mut self, now: Instant, window: &WindowView<'_>, slow: &SubflowView) {
-        self.head_blocked |= window.available() == 0 && window.first() == self.head;
-        if now.saturating_since(self.moved_at) < slow.min_rtt.max(Duration::from_millis(1)) {
+    /// Once a least smoothed RTT of the slow subflow: up when the window's head was sent again, else down.
+    fn adapt(&mut self, now: Instant, window: &WindowView<'_>, slow_least: Duration) {
+        self.head_sent_again |= window
+            .segment(window.first())
+            .is_some_and(|s| s.sends > 1 && s.last_copy.is_some_and(|copy| copy.at >= self.moved_at));
+        if now.saturating_since(self.moved_at) < slow_least.max(Duration::from_millis(1)) {
             return;
         }
-        let moved = if self.head_blocked { self.lambda + LAMBDA_UP } else { self.lambda - LAMBDA_DOWN };
+        let moved = if self.head_sent_again { self.lambda + LAMBDA_UP } else { self.lambda - LAMBDA_DOWN };
         self.lambda = moved.clamp(LAMBDA.0, LAMBDA.2);
-        (self.moved_at, self.head, self.head_blocked) = (now, window.first(), false);
+        (self.moved_at, self.head_sent_again) = (now, false);
     }
+
+    fn extremes(&self, of: &SubflowView) -> (Duration, Duration) {
+        self.extremes.get(&of.id).copied().unwrap_or((of.srtt, of.srtt))
+    }
+}
+
+/// How long a segment on the slow subflow is under way: longer the fuller its window.
+fn linger(slow: &SubflowView, (least, most): (Duration, Duration)) -> Duration {
+    let (queued, cwnd) = (slow.in_flight / MSS + 1, (slow.cwnd / MSS).max(1));
+    let expected =
+        if queued >= cwnd { most } else { least + (most - least).mul_f64(queued as f64 / cwnd as f64) };
+    slow.srtt.max(expected)
 }
 
 impl Pick for Blest {
     const NAME: &'static str = "blest";
 
     fn pick(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<SubflowId> {
-        let slow = open(subflows).min_by_key(|s| (s.srtt, s.id))?;
-        let fast = subflows.iter().filter(|s| !s.silent).min_by_key(|s| (s.srtt, s.id)).unwrap_or(slow);
+        for s in subflows {
+            let (least, most) = self.extremes.entry(s.id).or_insert((s.srtt, s.srtt));
+            (*least, *most) = ((*least).min(s.srtt), (*most).max(s.srtt));
+        }
+        let subflows = self.idleness.age(now, subflows);
+        let slow = *open(subflows).min_by_key(|s| (s.srtt, s.id))?;
+        let fast = *subflows.iter().filter(|s| !s.silent).min_by_key(|s| (s.srtt, s.id)).unwrap_or(&slow);
         if fast.id == slow.id {
             return Some(fast.id);
         }
-        self.adapt(now, window, slow);
-        let linger = slow.srtt.max(slow.min_rtt);
-        let rounds = (linger.as_nanos() / fast.srtt.as_nanos().max(1)) as u64 + 1;
+        let (of_slow, of_fast) = (self.extremes(&slow), self.extremes(&fast));
+        self.adapt(now, window, of_slow.0);
+        let round = (of_fast.0 + of_fast.1) / 2;
+        let rounds = (linger(&slow, of_slow).as_nanos() / round.as_nanos().max(1)) as u64 + 1;
         let cwnd = (fast.cwnd / MSS).max(1);
         let packets = (cwnd + (rounds - 1) / 2).saturating_mul(rounds);
         let needed = packets.saturating_mul(MSS).saturating_mul(self.lambda) / 1000;
-        let left = window.credit().saturating_sub(slow.in_flight);
+        // The connection's whole window, what is under way included.
+        let whole = window.credit().saturating_add(window.unacknowledged());
+        let left = whole.saturating_sub(newest_bytes(window) + slow.in_flight);
         (needed <= left).then_some(slow.id)
+    }
+
+    fn down(&mut self, subflow: SubflowId) {
+        self.extremes.remove(&subflow);
+        self.idleness.down(subflow);
     }
 }

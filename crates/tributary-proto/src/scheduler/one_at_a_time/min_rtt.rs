@@ -86,7 +86,8 @@ impl Pick for MinRtt {
         self.relax(now, subflows);
         let best = self.best(subflows)?;
         let head = window.first();
-        if window.unacknowledged() < window.window() as u64 || window.is_on(head, best.id) {
+        let blocked = window.credit() == 0 || window.unacknowledged() >= window.window() as u64;
+        if !blocked || window.is_on(head, best.id) {
             return None;
         }
         let carrier = window.segment(head).filter(|s| !s.acknowledged)?.last_copy?.carrier;
