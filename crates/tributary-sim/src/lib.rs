@@ -15,6 +15,7 @@ mod packet;
 pub mod pcap;
 pub mod qlog;
 mod quic;
+mod right_sizing;
 pub mod run;
 mod session;
 mod tcp;

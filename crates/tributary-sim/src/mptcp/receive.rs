@@ -8,6 +8,8 @@ use core::time::Duration;
 
 use tributary_types::Instant;
 
+use crate::right_sizing;
+
 /// Reassembly and window of one direction.
 #[derive(Debug)]
 pub(super) struct Receive {
@@ -125,11 +127,7 @@ impl Receive {
         }
         let copied = self.read - tuning.read_then;
         if copied > tuning.space {
-            // Twice what was taken, a little for losses, and once more what it grew by.
-            let grown = (u128::from(2 * copied) * u128::from(copied - tuning.space))
-                / u128::from(tuning.space.max(1));
-            let wanted = 2 * copied + 16 * self.mss;
-            let wanted = wanted.saturating_add(u64::try_from(2 * grown).unwrap_or(self.most));
+            let wanted = right_sizing::wanted(copied, tuning.space, self.mss);
             self.buffer = self.buffer.max(wanted.min(self.most));
             tuning.space = copied;
         }

@@ -76,6 +76,20 @@ impl RangeSet {
         }
     }
 
+    /// Forgets everything from `limit` on; how many numbers that were.
+    pub fn remove_from(&mut self, limit: u64) -> u64 {
+        let mut removed = 0;
+        while let Some((from, to)) = self.ranges.back_mut().filter(|(_, to)| *to > limit) {
+            removed += *to - limit.max(*from);
+            *to = limit;
+            if *from < limit {
+                break;
+            }
+            self.ranges.pop_back();
+        }
+        removed
+    }
+
     pub fn contains_range(&self, from: u64, to: u64) -> bool {
         let at = self.ranges.partition_point(|&(_, end)| end < to);
         self.ranges.get(at).is_some_and(|&(begin, end)| begin <= from && to <= end)
@@ -109,6 +123,11 @@ mod tests {
                 if cut == 0 {
                     set.remove_below(from / 2);
                     map[..(from / 2) as usize].fill(false);
+                }
+                if cut == 1 {
+                    let above = map[to as usize..].iter().filter(|held| **held).count() as u64;
+                    prop_assert_eq!(set.remove_from(to), above);
+                    map[to as usize..].fill(false);
                 }
                 let held: Vec<u64> = set.ranges.iter().flat_map(|&(a, b)| a..b).collect();
                 let expected: Vec<u64> = (0..80).filter(|n| map[*n as usize]).collect();

@@ -162,7 +162,7 @@ impl Receiver {
             return self.policy.on_unusable();
         }
         if segment.is_fin && self.fin.is_none() && to <= limit {
-            self.fin = Some(to);
+            self.end_at(to);
         }
         let before = self.next;
         let had_gap = !self.ahead.is_empty();
@@ -213,6 +213,21 @@ impl Receiver {
             self.duplicate = Some(SackBlock { from, to });
         }
         self.remember(SackBlock { from: low, to: high });
+    }
+
+    /// FIN has number `fin`: what a peer that breaks the rules sent beyond is nothing.
+    fn end_at(&mut self, fin: u64) {
+        self.fin = Some(fin);
+        let beyond = self.ahead.remove_from(fin);
+        if beyond > 0 {
+            self.ahead_bytes -= beyond;
+            let (old, count) = (self.recent, self.recent_count);
+            self.recent_count = 0;
+            for block in old[..count].iter().filter(|block| block.from < block.to.min(fin)) {
+                self.recent[self.recent_count] = SackBlock { to: block.to.min(fin), ..*block };
+                self.recent_count += 1;
+            }
+        }
     }
 
     fn take_fin(&mut self) {

@@ -91,9 +91,9 @@ impl Recovery {
         self.probe = None;
     }
 
+    /// What was decided may still be undone until the next episode: duplicates may be reported late.
     pub fn end(&mut self) {
         self.phase = Phase::Open;
-        self.undo_marker = None;
         self.frto = false;
     }
 
@@ -128,6 +128,11 @@ impl Recovery {
     pub fn original_arrived(&self, echo: Instant) -> bool {
         self.undo_marker.is_some()
             && self.first_retransmission.is_none_or(|first| echo > Instant::ZERO && echo < first)
+    }
+
+    /// The last reduction was undone, or is not what an undo would take back.
+    pub fn forget_undo(&mut self) {
+        self.undo_marker = None;
     }
 
     pub fn forget_retransmissions(&mut self) {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod hostile;
+mod late;
 mod law;
 mod pair;
 mod random;

@@ -76,3 +76,19 @@ fn what_lies_beyond_the_window_or_in_too_many_pieces_is_refused() {
     }
     assert_eq!(receiver.ahead.count(), MOST_RANGES);
 }
+
+#[test]
+fn nothing_counts_beyond_an_end_that_lies_inside_what_is_held() {
+    let mut receiver = receiver();
+    receiver.handle(Instant::ZERO, &data(201, 300), 1);
+    receiver.handle(Instant::ZERO, &data(601, 100), 1);
+    receiver.handle(Instant::ZERO, &Segment { is_fin: true, ..data(101, 150) }, 1); // FIN is 251
+    assert_eq!(receiver.held(), 150);
+    acknowledgement(&mut receiver); // reports the overlap too
+    assert_eq!(blocks(&acknowledgement(&mut receiver)), [(101, 251)]);
+    receiver.handle(Instant::ZERO, &data(1, 100), 1);
+    assert!(receiver.is_finished());
+    assert_eq!((acknowledgement(&mut receiver).ack, receiver.readable()), (252, 250));
+    receiver.handle(Instant::ZERO, &data(252, 100), 1);
+    assert_eq!((acknowledgement(&mut receiver).ack, receiver.readable()), (252, 250));
+}

@@ -4,6 +4,7 @@
 use tributary_types::Instant;
 
 use crate::packet::Segment;
+use crate::right_sizing;
 use crate::tcp::config::TcpConfig;
 
 /// The window of one receiver, in payload bytes.
@@ -93,10 +94,7 @@ impl ReceiveWindow {
         }
         let copied = read - self.measured_from;
         if copied > self.space {
-            // Twice what was read, room for losses, and as much again as the rate has grown.
-            let wanted = 2 * copied + 16 * self.mss;
-            let growth = u128::from(wanted) * u128::from(copied - self.space) / u128::from(self.space);
-            let wanted = wanted.saturating_add(u64::try_from(growth).unwrap_or(u64::MAX));
+            let wanted = right_sizing::wanted(copied, self.space, self.mss);
             self.buffer = self.buffer.max(wanted.min(self.most));
             self.space = copied;
         }

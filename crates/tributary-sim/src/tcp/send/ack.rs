@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tributary_proto::congestion::{Ack, Loss, LossKind};
 
-use super::{Instant, Phase, Sender, Siblings, TimerKind};
+use super::{Instant, Phase, Sender, Siblings, TimerKind, WINDOWS_HELD};
 use crate::packet::{SackBlock, Segment};
 use crate::tcp::rack::{DUPLICATE_THRESHOLD, Rack};
 use crate::tcp::rate_sample::RateEstimator;
@@ -89,6 +89,9 @@ impl Sender {
         if segment.ack > self.next {
             return;
         }
+        if segment.ack < self.una {
+            return self.handle_old_ack(now, segment, siblings);
+        }
         let una = self.una;
         let advanced = segment.ack > una;
         let before = self.board.in_flight();
@@ -114,6 +117,17 @@ impl Sender {
         }
         self.grow_buffer();
         self.size_bursts();
+    }
+
+    /// An acknowledgement that another has overtaken: RFC 9293 §3.10.7.4 takes windows only from those with
+    /// SND.UNA ≤ SEG.ACK. What its blocks say still counts (Linux's `old_ack`).
+    fn handle_old_ack(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+        if segment.sack_count == 0 {
+            return;
+        }
+        let before = self.board.in_flight();
+        let shown = self.take_numbers(now, segment);
+        self.recover(&shown, before, siblings);
     }
 
     fn take_window(&mut self, segment: &Segment, advanced: bool) -> bool {
@@ -212,6 +226,7 @@ impl Sender {
             return;
         }
         // RFC 8985 §7.4: a loss that only the probe noticed is answered like any other.
+        self.recovery.forget_undo();
         let in_flight = self.board.in_flight();
         let loss = Loss { now, kind: LossKind::Fast, bytes: self.config.mss, in_flight };
         self.controller.on_loss(&loss, siblings);
@@ -233,6 +248,7 @@ impl Sender {
             self.end_recovery(now, shown);
         }
         match self.recovery.phase {
+            // Reports may come after the episode (`tcp_try_undo_dsack`).
             Phase::Open => self.undo_if(now, self.recovery.all_were_duplicates()),
             Phase::Recovery => {
                 if advanced && self.recovery.original_arrived(shown.echo) {
@@ -294,11 +310,10 @@ impl Sender {
         self.controller.on_spurious_loss(now);
         self.counts.spurious += 1;
         self.timeouts_in_a_row = 0;
-        if self.recovery.phase == Phase::Open {
-            self.recovery.end();
-        } else {
+        if self.recovery.phase != Phase::Open {
             self.leave(now);
         }
+        self.recovery.forget_undo();
         self.recovery.forget_retransmissions();
     }
 
@@ -385,10 +400,10 @@ impl Sender {
         );
     }
 
-    /// Room for two windows (`tcp_sndbuf_expand`).
+    /// The send buffer follows the window (`tcp_sndbuf_expand`).
     fn grow_buffer(&mut self) {
         if self.config.auto_tune && self.recovery.phase == Phase::Open {
-            let wanted = 2 * self.controller.window();
+            let wanted = WINDOWS_HELD * self.controller.window();
             self.buffer = self.buffer.max(wanted.min(self.config.send_buffer));
         }
     }

@@ -1,0 +1,99 @@
+//! Acknowledgements that come late: overtaken ones open no window, reports of duplicates after the episode
+//! still undo its reduction.
+
+use tributary_proto::congestion::{Setup, Siblings, create};
+use tributary_types::Instant;
+
+use crate::packet::{SackBlock, Segment};
+use crate::tcp::{LossDetection, TcpConfig, TcpError, TcpSocket};
+
+const MSS: u64 = 1448;
+
+/// A sender whose peer is the test.
+struct Sending {
+    socket: TcpSocket,
+    now: Instant,
+}
+
+impl Sending {
+    /// Established at 50 ms with the peer's window.
+    fn new(config: TcpConfig, window: u64) -> Self {
+        let controller = create("reno", Setup::new(MSS)).expect("a known controller");
+        let mut sending = Self { socket: TcpSocket::connect(config, controller, 0), now: Instant::ZERO };
+        let _ = sending.drain();
+        sending.hear(50, Segment { is_syn: true, ack: 1, window, ..Segment::default() });
+        sending
+    }
+
+    /// The peer's segment `at` milliseconds.
+    fn hear(&mut self, at: u64, segment: Segment) {
+        self.now = Instant::from_millis(at);
+        let segment = Segment { is_ack: true, timestamp: self.now, ..segment };
+        let view = [self.socket.controller_view()];
+        self.socket.handle_segment(self.now, &segment, Siblings::new(&view, 0));
+    }
+
+    fn drain(&mut self) -> Vec<Segment> {
+        core::iter::from_fn(|| self.socket.poll_transmit(self.now)).collect()
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.socket.info().cwnd
+    }
+}
+
+fn ack(ack: u64, echo: u64, window: u64) -> Segment {
+    Segment { seq: 1, ack, window, echo: Instant::from_millis(echo), ..Segment::default() }
+}
+
+fn with_block(segment: Segment, from: u64, to: u64) -> Segment {
+    let mut segment = Segment { sack_count: 1, ..segment };
+    segment.sack[0] = SackBlock { from, to };
+    segment
+}
+
+#[test]
+fn duplicates_reported_after_the_episode_undo_its_reduction() {
+    let config = TcpConfig { loss_detection: LossDetection::DupAck, ..TcpConfig::default() };
+    let mut sending = Sending::new(config, 1 << 20);
+    sending.socket.write(10 * MSS);
+    sending.drain();
+    let before = sending.cwnd();
+    // Four segments above the first: it looks lost, and goes out again.
+    sending.hear(100, with_block(ack(1, 50, 1 << 20), 1 + MSS, 1 + 5 * MSS));
+    assert!(sending.socket.info().in_recovery);
+    assert!(sending.drain().iter().any(|segment| segment.seq == 1 && segment.length > 0));
+    // Everything arrived; the echo is the retransmission's.
+    let end = 1 + 10 * MSS;
+    sending.hear(150, ack(end, 100, 1 << 20));
+    let info = sending.socket.info();
+    assert!(!info.in_recovery && info.spurious == 0 && info.cwnd < before, "{info:?}");
+    // It had arrived twice (RFC 2883).
+    sending.hear(160, with_block(ack(end, 100, 1 << 20), 1, 1 + MSS));
+    assert_eq!(sending.socket.info().spurious, 1);
+    assert!(sending.cwnd() >= before, "{} of {before}", sending.cwnd());
+    // Once.
+    sending.hear(170, with_block(ack(end, 100, 1 << 20), 1, 1 + MSS));
+    assert_eq!(sending.socket.info().spurious, 1);
+}
+
+#[test]
+fn an_overtaken_acknowledgement_neither_opens_the_window_nor_counts_as_an_answer() {
+    let config = TcpConfig { retries: 3, ..TcpConfig::default() };
+    let mut sending = Sending::new(config, 2 * MSS);
+    sending.socket.write(10 * MSS);
+    assert_eq!(sending.drain().iter().map(|segment| u64::from(segment.length)).sum::<u64>(), 2 * MSS);
+    sending.hear(100, ack(1 + 2 * MSS, 50, 0));
+    assert!(sending.drain().is_empty());
+    for _ in 0..20 {
+        let at = sending.now.as_nanos() / 1_000_000 + 1;
+        sending.hear(at, Segment { seq: 100, ..ack(1 + MSS, 50, 1 << 20) });
+        assert_eq!(sending.socket.info().peer_window, 0);
+        let Some(at) = sending.socket.poll_timeout() else { break };
+        sending.now = sending.now.max(at);
+        let view = [sending.socket.controller_view()];
+        sending.socket.handle_timeout(sending.now, Siblings::new(&view, 0));
+        assert!(sending.drain().iter().all(|segment| segment.length == 0));
+    }
+    assert_eq!(sending.socket.error(), Some(TcpError::TimedOut(3)));
+}
