@@ -467,7 +467,7 @@ impl Transport for MptcpTransport {
                 path: self.ways[subflow.way].path,
                 window: info.cwnd,
                 threshold: info.ssthresh,
-                in_flight: info.in_flight,
+                in_flight: Some(info.in_flight),
                 srtt: info.srtt,
             });
         }

@@ -51,6 +51,8 @@ struct Slot {
     inside: VecDeque<Packet>,
     /// Number of the first of them.
     first: u64,
+    /// Packets that it has dropped, as far as the log knows.
+    dropped: u64,
     /// When the link is to be woken: the earliest event of it in the queue.
     wake: Instant,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Network {
 impl Network {
     pub fn add_link(&mut self, config: LinkConfig) -> LinkId {
         let (link, inside) = (Link::new(config), VecDeque::new());
-        self.links.push(Slot { link, inside, first: 0, wake: Instant::MAX });
+        self.links.push(Slot { link, inside, first: 0, dropped: 0, wake: Instant::MAX });
         LinkId(self.links.len() as u32 - 1)
     }
 
@@ -99,7 +101,7 @@ impl Network {
         self.sent += 1;
         packet.number = self.sent;
         packet.hop = 0;
-        log.record(LogRecord { now, what: What::Sent, link: None, route: packet.route, packet: &packet });
+        log.record(LogRecord { now, what: What::Sent, link: None, packet: Some(&packet), count: 1 });
         self.forward(now, packet, queue, log)
     }
 
@@ -117,9 +119,11 @@ impl Network {
         };
         let slot = &mut self.links[id.index()];
         if let Some(packet) = slot.push(now, packet) {
-            let (what, route) = (What::Overflowed, packet.route);
-            log.record(LogRecord { now, what, link: Some(id), route, packet: &packet });
+            slot.dropped += 1;
+            let what = What::Overflowed;
+            log.record(LogRecord { now, what, link: Some(id), packet: Some(&packet), count: 1 });
         }
+        slot.tell_drops(now, id, log);
         slot.arm(id, queue);
         None
     }
@@ -133,15 +137,18 @@ impl Network {
         queue: &mut EventQueue,
         log: &mut EventLog,
     ) -> Option<(HostId, Packet)> {
-        while let Some(mut packet) = self.links[id.index()].poll(now) {
+        loop {
+            let slot = &mut self.links[id.index()];
+            let packet = slot.poll(now);
+            slot.tell_drops(now, id, log);
+            let mut packet = packet?;
             packet.hop += 1;
-            let route = packet.route;
-            log.record(LogRecord { now, what: What::Crossed, link: Some(id), route, packet: &packet });
+            let what = What::Crossed;
+            log.record(LogRecord { now, what, link: Some(id), packet: Some(&packet), count: 1 });
             if let Some(arrived) = self.forward(now, packet, queue, log) {
                 return Some(arrived);
             }
         }
-        None
     }
 
     /// A wake-up of `link` was taken from the queue.
@@ -181,6 +188,17 @@ impl Slot {
         self.inside.drain(..(number - self.first) as usize);
         self.first = number + 1;
         Some(self.inside.pop_front().expect("what comes out went in"))
+    }
+
+    /// Logs what the link has dropped since the last look.
+    fn tell_drops(&mut self, now: Instant, id: LinkId, log: &mut EventLog) {
+        let LinkStats { overflowed, managed, lost, dead, .. } = self.link.stats();
+        let dropped = overflowed.packets + managed.packets + lost.packets + dead.packets;
+        let count = dropped - self.dropped;
+        if count > 0 {
+            self.dropped = dropped;
+            log.record(LogRecord { now, what: What::Dropped, link: Some(id), packet: None, count });
+        }
     }
 
     fn arm(&mut self, id: LinkId, queue: &mut EventQueue) {

@@ -34,6 +34,7 @@ pub struct Capture<W> {
 struct Inner<W> {
     to: W,
     routes: RouteMap,
+    ports: header::Ports,
     packets: u64,
     failure: Option<io::Error>,
     buffer: Vec<u8>,
@@ -51,7 +52,8 @@ impl<W: Write + 'static> Capture<W> {
         }
         to.write_all(&head)?;
         let (routes, buffer) = (routes.clone(), Vec::with_capacity(2048));
-        let inner = Inner { to, routes, packets: 0, failure: None, buffer };
+        let ports = header::Ports::default();
+        let inner = Inner { to, routes, ports, packets: 0, failure: None, buffer };
         Ok(Self { inner: Rc::new(RefCell::new(inner)) })
     }
 
@@ -77,7 +79,9 @@ impl<W: Write + 'static> Capture<W> {
 impl<W: Write> LogSink for Capture<W> {
     fn record(&mut self, record: &LogRecord<'_>) {
         let inner = &mut *self.inner.borrow_mut();
-        let Some(used) = inner.routes.of(record.route) else { return };
+        let Some((packet, used)) = record.packet.and_then(|p| Some((p, inner.routes.of(p.route)?))) else {
+            return;
+        };
         // The server sees what it sends and what arrives.
         let seen = match used.direction {
             Direction::Down => record.what == What::Sent,
@@ -87,9 +91,9 @@ impl<W: Write> LogSink for Capture<W> {
             return;
         }
         inner.buffer.clear();
-        let length = match &record.packet.body {
-            Body::Segment(segment) => header::tcp(&mut inner.buffer, used, segment),
-            Body::Datagram(bytes) => header::udp(&mut inner.buffer, used, bytes),
+        let length = match &packet.body {
+            Body::Segment(segment) => header::tcp(&mut inner.buffer, &mut inner.ports, used, segment),
+            Body::Datagram(bytes) => header::udp(&mut inner.buffer, &mut inner.ports, used, bytes),
             Body::Filler => return,
         };
         let nanos = record.now.as_nanos();

@@ -273,7 +273,7 @@ impl Transport for SessionTransport {
                 path: self.ways[connection.path].path,
                 window: info.cwnd,
                 threshold: info.ssthresh,
-                in_flight: info.in_flight,
+                in_flight: Some(info.in_flight),
                 srtt: info.srtt,
             });
         }

@@ -58,8 +58,8 @@ pub struct PathSample {
     pub window: u64,
     /// Slow-start threshold, bytes.
     pub threshold: u64,
-    /// Bytes in flight.
-    pub in_flight: u64,
+    /// Bytes in flight, where the transport tells.
+    pub in_flight: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt: Duration,
 }

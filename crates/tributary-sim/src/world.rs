@@ -222,8 +222,8 @@ impl World {
             now,
             what: crate::What::Arrived,
             link: None,
-            route: packet.route,
-            packet: &packet,
+            packet: Some(&packet),
+            count: 1,
         });
         self.hosts[id.index()].host.handle_packet(now, packet, &mut self.outbox);
         self.flush(id);

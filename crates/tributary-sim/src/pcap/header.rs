@@ -1,18 +1,19 @@
 //! IPv4, TCP and UDP headers for a capture (RFC 791, RFC 9293, RFC 7323, RFC 2018, RFC 768). Checksums
 //! are right; a TCP payload, which has no content here, counts as zeros.
 
+use std::collections::BTreeMap;
+
 use tributary_link::Direction;
 
-use crate::multipath::incarnation_and_way;
 use crate::packet::Segment;
 use crate::run::RouteUse;
 
 /// Port of the server.
 const PORT: u16 = 7000;
-/// Ports of the clients: this one for the first subflow of the first connection.
+/// Ports of the clients: this one for the first connection or subflow that is seen.
 const CLIENT_PORT: u16 = 40_000;
-/// Ports of each connection: a path's fresh connections have other ports than its old ones.
-const PORTS: u32 = 64;
+/// From here on when those up to the last are taken: above the well-known ones.
+const FIRST_PORT: u16 = 1024;
 /// Shift of the window field (RFC 7323 §2.2): 64 MiB fit.
 const WINDOW_SHIFT: u8 = 10;
 
@@ -22,8 +23,35 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
+/// The client's port of each connection and subflow, in the order in which they are seen.
+#[derive(Debug, Default)]
+pub(super) struct Ports {
+    known: BTreeMap<(u32, u32), u16>,
+}
+
+impl Ports {
+    /// The port of a subflow, by its number within the connection. There are 64 511 for all; then they
+    /// begin anew.
+    fn of(&mut self, connection: u32, subflow: u32) -> u16 {
+        let taken = self.known.len();
+        *self.known.entry((connection, subflow)).or_insert_with(|| nth_port(taken))
+    }
+}
+
+/// Client ports in the order in which they are given; never the server's.
+fn nth_port(number: usize) -> u16 {
+    let all = usize::from(u16::MAX - FIRST_PORT); // one is the server's
+    let above = usize::from(u16::MAX - CLIENT_PORT) + 1;
+    let number = number % all;
+    if number < above {
+        return CLIENT_PORT + number as u16;
+    }
+    let port = FIRST_PORT + (number - above) as u16;
+    if port < PORT { port } else { port + 1 }
+}
+
 /// Appends the headers of a segment; returns the packet's length with its payload.
-pub(super) fn tcp(out: &mut Vec<u8>, used: RouteUse, segment: &Segment) -> u32 {
+pub(super) fn tcp(out: &mut Vec<u8>, table: &mut Ports, used: RouteUse, segment: &Segment) -> u32 {
     let mut options = Vec::with_capacity(40);
     if segment.is_syn {
         options.extend([2, 4, 0x05, 0xb4]); // MSS 1460
@@ -44,7 +72,7 @@ pub(super) fn tcp(out: &mut Vec<u8>, used: RouteUse, segment: &Segment) -> u32 {
     let header = 20 + options.len() as u32;
     let length = 20 + header + segment.length;
     ip(out, used, (length, 6));
-    let (from, to) = ports(used, segment.connection);
+    let (from, to) = ports(used, table.of(used.connection, segment.connection));
     out.extend(from.to_be_bytes());
     out.extend(to.to_be_bytes());
     out.extend((segment.seq as u32).to_be_bytes()); // 64 bits wide here, 32 on the wire
@@ -61,10 +89,10 @@ pub(super) fn tcp(out: &mut Vec<u8>, used: RouteUse, segment: &Segment) -> u32 {
 }
 
 /// Appends a datagram; returns its length.
-pub(super) fn udp(out: &mut Vec<u8>, used: RouteUse, payload: &[u8]) -> u32 {
+pub(super) fn udp(out: &mut Vec<u8>, table: &mut Ports, used: RouteUse, payload: &[u8]) -> u32 {
     let length = 28 + payload.len() as u32;
     ip(out, used, (length, 17));
-    let (from, to) = ports(used, 0);
+    let (from, to) = ports(used, table.of(used.connection, 0));
     out.extend(from.to_be_bytes());
     out.extend(to.to_be_bytes());
     out.extend(((length - 20) as u16).to_be_bytes());
@@ -109,11 +137,8 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Source and destination: a port of the client for each connection and subflow.
-fn ports(used: RouteUse, subflow: u32) -> (u16, u16) {
-    let (incarnation, way) = incarnation_and_way(subflow);
-    let subflow = incarnation.wrapping_mul(8).wrapping_add(way as u32) % PORTS;
-    let client = CLIENT_PORT.wrapping_add(used.connection.wrapping_mul(PORTS).wrapping_add(subflow) as u16);
+/// Source and destination.
+fn ports(used: RouteUse, client: u16) -> (u16, u16) {
     match used.direction {
         Direction::Down => (PORT, client),
         Direction::Up => (client, PORT),
@@ -132,4 +157,22 @@ fn flags(segment: &Segment) -> u8 {
 /// The clock of timestamps.
 fn micros(nanos: u64) -> u32 {
     (nanos / 1000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_of_64511_subflows_share_a_port_and_none_has_the_server_s() {
+        let mut ports = Ports::default();
+        let given: Vec<u16> = (0..64_511).map(|number| ports.of(number / 100, number % 100)).collect();
+        let mut apart = given.clone();
+        apart.sort_unstable();
+        apart.dedup();
+        assert_eq!((apart.len(), given[0], apart[0]), (64_511, CLIENT_PORT, FIRST_PORT));
+        assert!(!apart.contains(&PORT));
+        assert_eq!(ports.of(3, 7), given[307]);
+        assert_eq!(ports.of(1000, 0), CLIENT_PORT);
+    }
 }

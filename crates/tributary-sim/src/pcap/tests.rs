@@ -42,8 +42,13 @@ fn sent(segment: Segment, kept: &Kept) -> io::Result<u64> {
     let (map, route) = routes();
     let capture = Capture::begin(kept.clone(), &map)?;
     let packet = Packet::segment(route, segment);
-    let record =
-        |what| LogRecord { now: Instant::from_millis(1500), what, link: None, route, packet: &packet };
+    let record = |what| LogRecord {
+        now: Instant::from_millis(1500),
+        what,
+        link: None,
+        packet: Some(&packet),
+        count: 1,
+    };
     let mut sink = capture.sink();
     sink.record(&record(What::Sent));
     sink.record(&record(What::Arrived)); // at the client: not seen by the server
@@ -76,7 +81,7 @@ fn a_segment_has_the_headers_that_were_asked_for() {
     assert_eq!(packet[12..20], [10, 77, 2, 1, 10, 77, 2, 2]);
     let sum: u32 = packet[..20].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
-    assert_eq!(packet[20..24], [0x1b, 0x58, 0x9c, 0x43]); // 7000 to 40003
+    assert_eq!(packet[20..24], [0x1b, 0x58, 0x9c, 0x40]); // 7000 to 40000
     assert_eq!(packet[24..28], [0, 0, 0, 5]);
     assert_eq!((packet[32] >> 4, packet[33], packet[35]), (11, 0x18, 3));
     assert_eq!(packet[52..56], [1, 1, 5, 10]);

@@ -191,7 +191,7 @@ impl Transport for TcpTransport {
             path: 0,
             window: info.cwnd,
             threshold: info.ssthresh,
-            in_flight: info.in_flight,
+            in_flight: Some(info.in_flight),
             srtt: info.srtt,
         });
     }

@@ -2,11 +2,14 @@
 
 use core::any::Any;
 use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-use tributary_link::{LinkConfig, LinkSpec};
-use tributary_types::{Bitrate, Instant};
+use tributary_link::{LinkConfig, LinkSpec, LossSpec, QueueSpec};
+use tributary_types::{Bitrate, DataSize, Instant};
 
 use super::*;
+use crate::event_log::{LogRecord, LogSink};
 use crate::packet::Body;
 
 /// Sends `left` packets, one each `every`; remembers when packets arrived.
@@ -93,4 +96,36 @@ fn a_run_that_does_not_end_is_stopped_with_a_diagnosis() {
     let (mut world, ..) = line(u32::MAX, Duration::from_nanos(1));
     let error = world.run_until(Instant::MAX).unwrap_err();
     assert!(error.to_string().contains("busiest: host 0"), "{error}");
+}
+
+/// Counts packets by what happened to them.
+#[derive(Clone, Default)]
+struct Fates(Rc<RefCell<[u64; 6]>>);
+
+impl LogSink for Fates {
+    fn record(&mut self, record: &LogRecord<'_>) {
+        self.0.borrow_mut()[record.what as usize] += record.count;
+    }
+}
+
+#[test]
+fn every_packet_sent_is_in_the_log_once_more_arrived_dropped_or_turned_away() {
+    let mut world = World::new(1_000_000);
+    let mut config = link(12, 3);
+    config.spec.loss = LossSpec::Bernoulli(0.2);
+    config.spec.queue = QueueSpec::Bytes(DataSize::from_bytes(15_000));
+    let links = [world.add_link(config), world.add_link(link(120, 4))];
+    let (from, to) = (world.reserve_host(), world.reserve_host());
+    let route = world.add_route(&links, to);
+    let every = Duration::from_micros(800);
+    world.place_host(to, Box::new(Clockwork::new(None, 0, every)));
+    world.place_host(from, Box::new(Clockwork::new(Some(route), 500, every)));
+    let fates = Fates::default();
+    world.log_mut().attach(Box::new(fates.clone()));
+    world.run_until(Instant::from_millis(1000)).unwrap();
+    let [_, sent, overflowed, _, arrived, dropped] = *fates.0.borrow();
+    let stats = world.link_stats(links[0]);
+    assert_eq!((sent, overflowed, dropped), (500, stats.overflowed.packets, stats.lost.packets));
+    assert!(overflowed > 0 && dropped > 0, "{overflowed} {dropped}");
+    assert_eq!(sent, overflowed + dropped + arrived);
 }
