@@ -23,6 +23,10 @@ use super::timer::{Timer, TimerKind};
 use super::validation::{Usage, Validation};
 use crate::packet::HEADER;
 
+/// The send buffer holds so many windows: room for two, at 4352 bytes of memory for each segment, of
+/// which large writes fill nearly all with payload (Linux's `tcp_sndbuf_expand`).
+const WINDOWS_HELD: u64 = 6;
+
 /// A segment to be sent, without what the receiving half adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outgoing {
@@ -95,8 +99,7 @@ struct SendCounts {
 
 impl Sender {
     pub fn new(config: TcpConfig, controller: Box<dyn CongestionController>) -> Self {
-        // Linux begins with room for two initial windows (`tcp_sndbuf_expand`).
-        let first = 2 * config.initial_window_segments * config.mss;
+        let first = WINDOWS_HELD * config.initial_window_segments * config.mss;
         let buffer = if config.auto_tune { first.min(config.send_buffer) } else { config.send_buffer };
         Self {
             board: Scoreboard::new(config.mss),
