@@ -28,8 +28,8 @@ pub use packet::{Chunk, Packet};
 pub use queue::QueueSpec;
 pub use rate::{MAX_RATE, RateProcess, RateSpec, Span};
 pub use scenario::{
-    Direction, HopSpec, LinkEvent, LinkPlace, LinkSpec, MAX_BACKGROUND, MAX_HOPS, MAX_PATHS, Moment, Name,
-    PathSpec, RunSpec, Scenario, ScenarioError, WorkloadSpec, WrittenAt,
+    Direction, HopSpec, LinkEvent, LinkPlace, LinkSpec, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS,
+    MAX_SUBFLOWS, Moment, Name, PathSpec, Places, RunSpec, Scenario, ScenarioError, WorkloadSpec, WrittenAt,
 };
 pub use stats::{Count, LinkStats};
 pub use trace::{Column, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime, TraceValue};

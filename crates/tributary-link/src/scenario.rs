@@ -25,7 +25,7 @@ mod trace_fields;
 
 pub use error::ScenarioError;
 pub use name::{Name, WrittenAt};
-pub use run::{RunSpec, WorkloadSpec};
+pub use run::{Places, RunSpec, WorkloadSpec};
 pub use topology::{HopSpec, LinkEvent, LinkPlace};
 
 /// A session has at most this many paths.
@@ -34,6 +34,10 @@ pub const MAX_PATHS: usize = 8;
 pub const MAX_HOPS: usize = 32;
 /// A scenario has at most this many sources of background traffic.
 pub const MAX_BACKGROUND: usize = 64;
+/// A run has at most this many connections side by side.
+pub const MAX_CONNECTIONS: u32 = 10_000;
+/// A connection has at most this many subflows on each path.
+pub const MAX_SUBFLOWS: u32 = 16;
 
 /// One of a path's two links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

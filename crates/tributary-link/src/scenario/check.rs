@@ -1,7 +1,8 @@
 //! What no scenario may ask for, whether read from a file or built in code.
 
 use super::{
-    Direction, HopSpec, MAX_BACKGROUND, MAX_HOPS, MAX_PATHS, Moment, PathSpec, Scenario, ScenarioError,
+    Direction, HopSpec, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS, MAX_SUBFLOWS, Moment, PathSpec,
+    Scenario, ScenarioError,
 };
 use core::time::Duration;
 
@@ -99,11 +100,12 @@ fn general(scenario: &Scenario) -> Check {
             return refuse(field, format!("there may be at most {most}, not {number}"));
         }
     }
-    for (field, number) in
-        [("run.subflows", scenario.run.subflows), ("run.connections", scenario.run.connections)]
-    {
-        if number.is_some_and(|number| !(1..=10_000).contains(&number)) {
-            return refuse(field, "must be from 1 to 10000");
+    for (field, number, most) in [
+        ("run.subflows", scenario.run.subflows, MAX_SUBFLOWS),
+        ("run.connections", scenario.run.connections, MAX_CONNECTIONS),
+    ] {
+        if let Some(number) = number.filter(|number| !(1..=most).contains(number)) {
+            return refuse(field, format!("{number} is not from 1 to {most}"));
         }
     }
     Ok(())

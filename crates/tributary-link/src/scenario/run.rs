@@ -1,6 +1,6 @@
 //! What to run over a scenario's network, as its file says it. Describes; resolves no name.
 
-use super::Name;
+use super::{Name, ScenarioError, WrittenAt};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
@@ -21,6 +21,18 @@ pub struct RunSpec {
     pub workloads: Vec<WorkloadSpec>,
     /// What to report.
     pub metrics: Vec<Name>,
+    /// Where the file says each of them.
+    pub places: Places,
+}
+
+/// Where a file says what; decides nothing, so that any two are equal.
+#[derive(Clone, Debug, Default, Eq)]
+pub struct Places(pub(super) Vec<WrittenAt>);
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl RunSpec {
@@ -28,6 +40,20 @@ impl RunSpec {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The refusal of a field such as `run.subflows`: with file and line if it was read from a file.
+    #[must_use]
+    pub fn refuse(&self, field: &str, problem: &str) -> ScenarioError {
+        match self.places.0.iter().find(|place| place.field == field) {
+            Some(WrittenAt { file, line, .. }) => ScenarioError::Field {
+                file: file.clone(),
+                line: *line,
+                field: field.to_owned(),
+                problem: problem.to_owned(),
+            },
+            None => ScenarioError::Name { name: field.to_owned(), problem: problem.to_owned() },
+        }
     }
 }
 

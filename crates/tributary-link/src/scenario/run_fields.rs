@@ -2,6 +2,7 @@
 
 use super::link_fields::moment;
 use super::quantity::{bitrate, duration, size, volume};
+use super::run::Places;
 use super::table::{Table, Value};
 use super::{Direction, Moment, Name, RunSpec, ScenarioError, WorkloadSpec};
 use crate::{BackgroundKind, BackgroundSpec};
@@ -67,17 +68,13 @@ fn rate_of(table: &Table<'_>) -> Result<Bitrate, ScenarioError> {
     table.required("rate")?.quantity(bitrate)
 }
 
+/// Keys of the `run` table.
+const RUN: [&str; 7] =
+    ["transport", "scheduler", "congestion", "subflows", "connections", "workload", "metrics"];
+
 /// The `run` table, and the place of each workload.
 pub(super) fn run<'a>(table: &Table<'a>) -> Result<(RunSpec, Vec<Value<'a>>), ScenarioError> {
-    table.only(&[
-        "transport",
-        "scheduler",
-        "congestion",
-        "subflows",
-        "connections",
-        "workload",
-        "metrics",
-    ])?;
+    table.only(&RUN)?;
     let name = |key| table.optional(key).map(|value| value.name()).transpose();
     let count = |key| table.optional(key).map(|value| value.count()).transpose();
     let places = match table.optional("workload") {
@@ -95,6 +92,7 @@ pub(super) fn run<'a>(table: &Table<'a>) -> Result<(RunSpec, Vec<Value<'a>>), Sc
         connections: count("connections")?,
         workloads,
         metrics: metrics.iter().map(Value::name).collect::<Result<_, _>>()?,
+        places: Places(RUN.iter().filter_map(|key| Some(table.optional(key)?.written_at())).collect()),
     };
     Ok((run, places))
 }

@@ -77,8 +77,13 @@ impl<'a> Value<'a> {
         if text.is_empty() || text.len() > 64 {
             return Err(self.refuse("must be a name of 1 to 64 characters"));
         }
+        Ok(Name::read(text, self.written_at()))
+    }
+
+    /// Where it stands.
+    pub(super) fn written_at(&self) -> WrittenAt {
         let (file, line) = (self.source.file.to_owned(), self.source.line(&self.span));
-        Ok(Name::read(text, WrittenAt { file, line, field: self.field.clone() }))
+        WrittenAt { file, line, field: self.field.clone() }
     }
 
     /// A text that must be one of `known`.

@@ -288,6 +288,7 @@ fn impossible_traffic_is_refused_with_file_line_and_field() {
     refused("flows = 3", "flow = 3", 41, &["flow", "unknown key"]);
     refused("\"fbdt\"", "\"\"", 47, &["run.scheduler", "1 to 64"]);
     refused("subflows = 2", "subflows = 99999", 49, &["run.subflows"]);
+    refused("subflows = 2", "subflows = 17", 49, &["run.subflows", "1 to 16"]);
     refused("[\"2 MB\", 1]", "[\"2 MB\", 0]", 53, &["sizes", "above zero"]);
     refused("\"2 MB\"", "\"2 PB\"", 53, &["sizes", "unit"]);
     refused("rate = 50", "rate = 5e7", 57, &["rate", "1 000 000"]);
