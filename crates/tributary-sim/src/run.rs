@@ -38,9 +38,12 @@ pub const LINK_SAMPLE: Duration = Duration::from_millis(100);
 /// With [`Options::trace`], transports are looked at this often.
 pub const TRACE_SAMPLE: Duration = Duration::from_millis(10);
 /// Connections side by side at most.
-pub const MOST_CONNECTIONS: u32 = 10_000;
+pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 /// Subflows on each path at most.
-pub const MOST_SUBFLOWS: u32 = 16;
+pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
+/// Number of the models: one higher with every change after which the same cell gives another run. The
+/// test of the golden hashes holds it to them; stores of finished runs go by it.
+pub const MODEL_VERSION: u32 = 1;
 
 /// Everything that decides one run.
 #[derive(Clone, Debug)]
@@ -131,7 +134,9 @@ impl Cell {
     /// # Errors
     /// [`RunError`] names the field.
     pub fn check(&self) -> Result<(), RunError> {
-        self.scenario.check()?;
+        let mut scenario = self.scenario.clone();
+        scenario.run.workloads.clone_from(&self.workloads); // held to what a file may ask for
+        scenario.check()?;
         self.transport.check(&self.scenario, &self.congestion)?;
         for source in &self.scenario.background {
             if let tributary_link::BackgroundKind::Tcp { congestion, .. } = &source.kind {
@@ -150,6 +155,18 @@ impl Cell {
             if !(1..=most).contains(&value) {
                 return refuse(field, format!("{value} is not from 1 to {most}"));
             }
+        }
+        let name = self.transport.name();
+        if self.options.subflows > 1 && !self.transport.is_multipath() {
+            return refuse(
+                "subflows",
+                format!("`{name}` has only one: leave it out, or take mptcp or session"),
+            );
+        }
+        if self.options.window.is_some() && !matches!(self.transport, Choice::Session { .. }) {
+            let problem =
+                format!("is a setting of sessions, and `{name}` is none: leave it out, or take session");
+            return refuse("window", problem);
         }
         Ok(())
     }
@@ -170,6 +187,18 @@ impl Cell {
         &self,
         sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
     ) -> Result<Outcome, RunError> {
+        self.run_watched(sinks, &mut |_| ())
+    }
+
+    /// As [`Cell::run_with`]; `watch` hears of the share of virtual time that has passed, 0 to 1.
+    ///
+    /// # Errors
+    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    pub fn run_watched(
+        &self,
+        sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
+        watch: &mut dyn FnMut(f64),
+    ) -> Result<Outcome, RunError> {
         self.check()?;
         let budget = self.options.budget.unwrap_or_else(|| least_budget(self));
         let mut world = World::new(budget);
@@ -181,7 +210,10 @@ impl Cell {
             world.log_mut().attach(sink);
         }
         let mut recorder = Recorder::new(self, &topology);
-        self.pass_time(&mut world, &pairs, &mut recorder)?;
+        self.pass_time(&mut world, &pairs, &mut |world, pairs, now| {
+            recorder.look(world, pairs, now);
+            watch(now.saturating_since(Instant::ZERO).as_secs_f64() / self.scenario.duration.as_secs_f64());
+        })?;
         Ok(Outcome::read(self, &world, &topology, &pairs, recorder))
     }
 
@@ -229,8 +261,13 @@ impl Cell {
         Ok(pairs)
     }
 
-    /// Runs to the end, telling of link events and looking at links and transports on the way.
-    fn pass_time(&self, world: &mut World, pairs: &[Pair], recorder: &mut Recorder) -> Result<(), RunError> {
+    /// Runs to the end, telling of link events and letting `look` look on the way.
+    fn pass_time(
+        &self,
+        world: &mut World,
+        pairs: &[Pair],
+        look: &mut dyn FnMut(&World, &[Pair], Instant),
+    ) -> Result<(), RunError> {
         let end = Instant::ZERO + self.scenario.duration;
         let mut events = self.scenario.link_events().into_iter().peekable();
         let step = if self.options.trace { TRACE_SAMPLE } else { LINK_SAMPLE };
@@ -242,7 +279,7 @@ impl Cell {
                 tell(world, pairs, event);
             }
             world.run_until(until)?;
-            recorder.look(world, pairs, until);
+            look(world, pairs, until);
             if until >= end {
                 return Ok(());
             }
@@ -258,4 +295,3 @@ fn tell(world: &mut World, pairs: &[Pair], event: LinkEvent) {
         }
     }
 }
-

@@ -6,7 +6,7 @@ use tributary_link::{
     BackgroundKind, BackgroundSpec, Direction, HopSpec, LinkSpec, Moment, Name, PathSpec, Scenario,
     WorkloadSpec,
 };
-use tributary_sim::run::{Cell, Choice, Options, Outcome, RunError};
+use tributary_sim::run::{Cell, Choice, MODEL_VERSION, Options, Outcome, RunError};
 use tributary_types::{Bitrate, DataSize};
 
 const BULK: WorkloadSpec = WorkloadSpec::Bulk { size: None };
@@ -50,7 +50,7 @@ fn goodput_of_every_transport_in_rounded_numbers() {
 const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 118, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
 
 /// Event-log hashes of short runs. A rebuild on any machine must find the same ones. A change of a model
-/// changes them: then the new ones are entered here, in the commit that says why.
+/// changes them: then the new ones are entered here, in the commit that says why, and `MODEL_VERSION` grows.
 const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "wigig", "cubic", 0xf8ea_bc84_2a02_f24d),
     ("onoff", "mptcp", "cubic", 0x437f_f582_47d3_e453),
@@ -61,6 +61,9 @@ const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "mpquic", "cubic", 0x1bdf_d0b1_dd52_e691),
 ];
 
+/// The models' number that the hashes belong to.
+const GOLDEN_VERSION: u32 = 1;
+
 #[test]
 fn the_same_cell_is_the_same_run_here_and_everywhere() {
     let mut found = Vec::new();
@@ -70,6 +73,7 @@ fn the_same_cell_is_the_same_run_here_and_everywhere() {
         assert_eq!(one, two, "{scenario} {transport} {congestion}");
         found.push((scenario, transport, congestion, one.hash));
     }
+    assert_eq!(GOLDEN_VERSION, MODEL_VERSION, "new hashes and a new number belong together");
     assert_eq!(found, GOLDEN, "hashes as they are now: {found:#x?}");
 }
 
@@ -111,6 +115,22 @@ fn options_out_of_range_and_impossible_scenarios() {
     assert!(with(Options { connections: 0, ..options() }).starts_with("connections: 0"));
     assert!(with(Options { subflows: 17, ..options() }).starts_with("subflows: 17"));
     assert!(with(Options { window: Some(1), ..options() }).contains("window"));
+    for (transport, options, field) in [
+        ("mptcp", Options { window: Some(65_536), ..options() }, "window: "),
+        ("quic", Options { window: Some(65_536), ..options() }, "window: "),
+        ("wifi", Options { subflows: 2, ..options() }, "subflows: "),
+        ("quic", Options { subflows: 2, ..options() }, "subflows: "),
+    ] {
+        let error = Cell { options, ..cell(&scenario, transport, "cubic") }.check().unwrap_err().to_string();
+        assert!(error.starts_with(field) && error.contains("leave it out"), "{transport}: {error}");
+    }
+    for workload in [
+        WorkloadSpec::Bulk { size: Some(DataSize::ZERO) },
+        WorkloadSpec::Object { size: DataSize::from_bytes(1), count: 0, pause: Duration::ZERO },
+    ] {
+        let impossible = Cell { workloads: vec![workload], ..cell(&scenario, "fbdt", "cubic") };
+        assert!(impossible.check().unwrap_err().to_string().contains("workload 1"));
+    }
     let nothing = Cell { workloads: Vec::new(), ..cell(&scenario, "fbdt", "cubic") };
     assert!(nothing.run().unwrap_err().to_string().starts_with("workload"));
     let dead = Scenario::new("dead").with_path(PathSpec::symmetric("wifi", slow(0)));

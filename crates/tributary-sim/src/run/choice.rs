@@ -65,7 +65,8 @@ const ON: char = ':';
 impl Choice {
     /// The transport called `name`: a path of the scenario (TCP on it), `tcp` (on the first path),
     /// `quic` or `quic:PATH`, `mptcp`, `mpquic`, `session`, or a scheduler's name, which is a session
-    /// with it. `scheduler` is for `mptcp` and `session`, and ignored by the others.
+    /// with it. `scheduler` is for `mptcp` and `session`; the others have none or their own: see
+    /// [`Choice::is_scheduled_by`].
     ///
     /// # Errors
     /// [`UnknownName`] lists the names there are.
@@ -117,6 +118,18 @@ impl Choice {
             Self::Tcp { .. } | Self::Quic { .. } | Self::Mpquic => None,
             Self::Mptcp { scheduler } | Self::Session { scheduler } => Some(scheduler),
         }
+    }
+
+    /// Whether its scheduler is this one.
+    #[must_use]
+    pub fn is_scheduled_by(&self, scheduler: &str) -> bool {
+        self.scheduler() == Some(scheduler)
+    }
+
+    /// Whether it may have several subflows on a path.
+    #[must_use]
+    pub fn is_multipath(&self) -> bool {
+        !matches!(self, Self::Tcp { .. } | Self::Quic { .. })
     }
 
     /// The indices of the scenario's paths that it uses.
