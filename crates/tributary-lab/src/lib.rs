@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod contestant;
 pub mod demo;
+pub mod emulate;
 pub mod endpoint;
 pub mod figures;
 mod kernel;

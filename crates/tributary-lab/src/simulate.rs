@@ -7,14 +7,15 @@ mod result;
 mod text;
 
 pub use files::{Files, FilesError};
-pub use request::{Request, RequestError};
+pub(crate) use request::check_metrics;
+pub use request::{METRICS, Request, RequestError};
 pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
 pub use text::summary;
 
 use crate::run::Queue;
 use core::time::Duration;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, Choice, Options, Outcome, RunError};
+use tributary_sim::run::{Cell, Choice, MODEL_VERSION, Options, Outcome, RunError};
 use tributary_types::DataSize;
 
 /// Everything that decides one run.
@@ -66,8 +67,8 @@ impl Simulation {
         }
     }
 
-    /// A text that two runs share exactly when they are the same run. Names of files and descriptions
-    /// decide nothing and are left out.
+    /// A text that two runs share exactly when they are the same run of the same models
+    /// ([`MODEL_VERSION`]). Names of files and descriptions decide nothing and are left out.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut cell = self.cell();
@@ -78,7 +79,7 @@ impl Simulation {
                 *congestion = Name::new(congestion.as_str());
             }
         }
-        format!("{cell:?}")
+        format!("models {MODEL_VERSION} {cell:?}")
     }
 
     /// Makes the run.

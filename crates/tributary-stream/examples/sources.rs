@@ -35,7 +35,7 @@ async fn bulk(verify: Verify) -> Result<(), Box<dyn std::error::Error>> {
     let stream = tokio::net::TcpStream::connect(address).await?;
     let record = fetch_bulk(stream, &BulkParams { duration: Duration::from_secs(3), verify }).await?;
     println!(
-        "bulk over loopback TCP, {verify:?}: {:.1} Gbit/s, intact: {}",
+        "bulk over loopback TCP, {verify:?}: {:.1} Gbit/s, intact: {:?}",
         record.goodput_mbps / 1e3,
         record.intact
     );

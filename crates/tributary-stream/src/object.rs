@@ -35,8 +35,8 @@ pub struct ObjectRecord {
     pub unfinished: u32,
     /// How long the object under way had taken when the run ended, in milliseconds: a lower bound.
     pub pending_ms: Option<f64>,
-    /// Whether all content was as sent.
-    pub intact: bool,
+    /// Whether all content was as sent; `None` when nothing was checked.
+    pub intact: Option<bool>,
     /// How it ended.
     pub end: End,
 }
@@ -50,7 +50,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let close = Instant::now() + params.limit;
-    let mut record = ObjectRecord { size: params.size, intact: true, ..ObjectRecord::default() };
+    let mut record = ObjectRecord { size: params.size, ..ObjectRecord::default() };
     let mut buffer = vec![0; READ];
     for number in 0..params.count {
         let asked = Instant::now();
@@ -58,7 +58,7 @@ where
             Ok((first, last, intact)) => {
                 record.first_byte_ms.push(millis(first - asked));
                 record.completion_ms.push(millis(last - asked));
-                record.intact &= intact;
+                record.intact = Some(intact && record.intact != Some(false));
             }
             Err(Stop::Fatal(error)) => return Err(error),
             Err(Stop::End(end)) => {

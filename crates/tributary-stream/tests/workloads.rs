@@ -99,12 +99,12 @@ async fn a_dead_transport_ends_the_run_on_time_with_every_gop_missed_after() {
 async fn bulk_and_objects_are_intact_over_tcp() {
     let params = BulkParams { duration: Duration::from_millis(300), verify: Verify::Full };
     let bulk = fetch_bulk(tcp().await, &params).await.unwrap();
-    assert!(bulk.intact && bulk.bytes > 0 && bulk.end == End::Complete, "{:?}", bulk.end);
+    assert!(bulk.intact == Some(true) && bulk.bytes > 0 && bulk.end == End::Complete, "{:?}", bulk.end);
     assert_eq!(bulk.arrivals.bytes.len(), 30);
     let params =
         ObjectParams { size: 2_500_000, count: 5, pause: Duration::ZERO, limit: Duration::from_secs(60) };
     let objects = fetch_object(tcp().await, &params).await.unwrap();
-    assert!(objects.intact && objects.unfinished == 0 && objects.completion_ms.len() == 5);
+    assert!(objects.intact == Some(true) && objects.unfinished == 0 && objects.completion_ms.len() == 5);
     let params = LiveParams { gops: 4, start_up: Duration::from_millis(50) };
     let live = fetch_live(tcp().await, &params, |_, _| {}).await.unwrap();
     assert_eq!(live.gops.len(), 4);

@@ -58,7 +58,7 @@ pub(crate) struct RunArguments {
     /// What carries the bytes: a path's name, mptcp, a scheduler; sim: quic, mpquic [default: fbdt]
     #[arg(long)]
     pub(crate) transport: Option<String>,
-    /// Scheduler of mptcp, mpquic or session; sim only
+    /// Scheduler of session; sim: of mptcp, too
     #[arg(long)]
     pub(crate) scheduler: Option<String>,
     /// Congestion control of every subflow of both ends [default: cubic]
@@ -70,18 +70,18 @@ pub(crate) struct RunArguments {
     /// Length of the measurement in seconds [default: 10]
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=3600))]
     pub(crate) seconds: Option<u32>,
-    /// Bytes of each object
-    #[arg(long, default_value_t = 102_400)]
-    pub(crate) size: u64,
-    /// How many objects at most
-    #[arg(long, default_value_t = 100)]
-    pub(crate) count: u32,
-    /// Rest between two objects in milliseconds
-    #[arg(long, default_value_t = 50)]
-    pub(crate) pause: u64,
-    /// Distance of the live player to the live edge, in milliseconds
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
-    pub(crate) start_up: u64,
+    /// Bytes of each object [default: 102400]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) size: Option<u64>,
+    /// How many objects at most [default: 100]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// Rest between two objects in milliseconds [default: 50]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    pub(crate) pause: Option<u64>,
+    /// Distance of the live player to the live edge, in milliseconds [default: 1000]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    pub(crate) start_up: Option<u64>,
     /// Seed of the scenario's randomness; without it the scenario's own
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -126,10 +126,10 @@ pub(crate) enum WorldArgument {
 #[group(multiple = false)]
 pub(crate) struct QueueArguments {
     /// Queue of every link in kB; without it the scenario's own
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) queue_kb: Option<u64>,
     /// Queue of every link in milliseconds at its present rate
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) queue_ms: Option<u64>,
 }
 
@@ -178,8 +178,9 @@ pub(crate) enum Reproduce {
 
 /// FBDT's two experiments: on real sockets at a tenth of the paper's rates, or simulated at its own.
 ///
-/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. Simulated
-/// runs that have finished are kept in the report's directory: what was stopped goes on where it was.
+/// A claim is an inequality: it holds or it does not. The exit code is 0 either way, see `holds`, and 1
+/// when runs gave no result. Simulated runs that have finished are kept in the report's directory: what was
+/// stopped goes on where it was.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary reproduce fbdt --quick

@@ -96,6 +96,19 @@ fn what_cannot_be_simulated_or_emulated_is_refused_in_one_line() {
     refused(&sim(&["--transport", "fdbt"]), &["`fdbt`", "mpquic", "fbdt-paper"]);
     refused(&sim(&["--transport", "mptcp", "--scheduler", "best"]), &["`best`", "blest"]);
     refused(&sim(&["--congestion", "vegas9"]), &["`vegas9`", "cubic"]);
+    for transport in ["fbdt", "mpquic", "wifi"] {
+        refused(&sim(&["--transport", transport, "--scheduler", "blest"]), &["--scheduler blest", transport]);
+    }
+    refused(&sim(&["--transport", "mptcp", "--window", "65536"]), &["window", "`mptcp`"]);
+    refused(&sim(&["--size", "1000"]), &["--size", "--workload object"]);
+    refused(&sim(&["--start-up", "500"]), &["--start-up", "--workload live"]);
+    for wrong in [["--count", "0"], ["--size", "0"], ["--queue-kb", "18446744073709653"]] {
+        assert_eq!(tributary(&sim(&wrong)).status.code(), Some(2), "{wrong:?}");
+    }
+    refused(
+        &["run", "los", "--transport", "mptcp", "--scheduler", "blest"],
+        &["--scheduler blest", "session"],
+    );
     refused(&sim(&["--plaintext"]), &["--plaintext", "--world emu"]);
     refused(&sim(&["--workload", "live"]), &["--world emu"]);
     refused(&sim(&["--budget", "1000"]), &["1000 events", "busiest", "raise the event budget"]);

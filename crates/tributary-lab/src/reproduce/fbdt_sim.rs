@@ -24,6 +24,7 @@ pub use tables::{detail, goodput, markdown};
 use thiserror::Error;
 use tributary_link::{Scenario, ScenarioError};
 use tributary_report::{Reproduction, RunInfo, stats};
+use tributary_sim::run::RunError;
 
 /// A quick reproduction starts no run after this.
 const QUICK_LIMIT: Duration = Duration::from_secs(540);
@@ -111,6 +112,9 @@ pub enum FbdtSimError {
     /// A name is missing.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// A run that is not possible.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// Finished runs cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -160,6 +164,9 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, FbdtS
     let mut cells = plan.cells(Seeds::Working)?;
     // Seed by seed, so that a reproduction that runs out of time has fewer seeds, not fewer conditions.
     cells.sort_by_key(|cell| cell.simulation.scenario.seed);
+    for cell in cells.iter().filter(|cell| cell.simulation.scenario.seed == 1) {
+        cell.simulation.cell().check()?; // before hours of runs of which each would say the same
+    }
     let mut store = Store::open(&settings.directory, Shard::WHOLE)?;
     let limit = settings.quick.then_some(QUICK_LIMIT);
     let effort = Effort { jobs: settings.jobs, limit, shard: Shard::WHOLE };

@@ -1,13 +1,14 @@
 //! Captures and logs of a simulated run, written beside it.
 
 use super::{SimResult, Simulation};
+use crate::demo::Progress;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tributary_sim::pcap::Capture;
 use tributary_sim::qlog;
-use tributary_sim::run::RunError;
+use tributary_sim::run::{RouteMap, RunError};
 
 /// What to write.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +26,7 @@ pub enum FilesError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// A file.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     Io {
         /// The file or directory.
         path: String,
@@ -35,11 +36,15 @@ pub enum FilesError {
 }
 
 impl Files {
-    /// Makes the run and writes the files; the files written.
+    /// Makes the run and writes the files; the files written. `progress` hears of every hundredth.
     ///
     /// # Errors
     /// [`FilesError`]: a file that cannot be made is refused before the run.
-    pub fn run(&self, simulation: &Simulation) -> Result<(SimResult, Vec<PathBuf>), FilesError> {
+    pub fn run(
+        &self,
+        simulation: &Simulation,
+        progress: Progress<'_>,
+    ) -> Result<(SimResult, Vec<PathBuf>), FilesError> {
         let mut written = Vec::new();
         let mut simulation = simulation.clone();
         let pcap = self.pcap.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
@@ -47,12 +52,21 @@ impl Files {
         simulation.options.trace |= qlog.is_some();
         let mut begun = None;
         let (path, file) = pcap.unzip();
-        let outcome = simulation.cell().run_with(|routes| {
+        let (mut last, text) = (0, title(&simulation));
+        let mut watch = |share: f64| {
+            let hundredth = (share * 100.0) as u32;
+            if hundredth > last {
+                last = hundredth;
+                progress(share, &text);
+            }
+        };
+        let begin = |routes: &RouteMap| {
             let capture = file.map(|file| Capture::begin(file, routes));
             let sinks = capture.iter().flatten().map(Capture::sink).collect();
             begun = capture;
             sinks
-        })?;
+        };
+        let outcome = simulation.cell().run_watched(begin, &mut watch)?;
         if let (Some(path), Some(capture)) = (path, begun) {
             capture.and_then(|capture| capture.end()).map_err(failed(path))?;
             written.push(path.to_owned());

@@ -5,7 +5,7 @@ use super::Simulation;
 use crate::run::Queue;
 use core::time::Duration;
 use thiserror::Error;
-use tributary_link::{Name, Scenario, ScenarioError, WorkloadSpec};
+use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
 use tributary_sim::run::{Choice, Options, RunError, UnknownName, check_congestion, check_scheduler};
 
 /// Transport where nobody names one.
@@ -15,12 +15,16 @@ const CONGESTION: &str = "cubic";
 /// Length of a run where neither the user nor a `run` table decides.
 pub const SECONDS: u32 = 10;
 
-/// What a user asked for; `None` leaves it to the scenario.
+/// What `run.metrics` may name. Every result has all of them.
+pub const METRICS: [&str; 6] = ["goodput", "silences", "links", "flows", "retransmissions", "duplicates"];
+
+/// What a user asked for; `None` leaves it to the scenario. The scenario's scheduler and subflows are those
+/// of its own transport: where a user names another, they count as far as that can have them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Transport, as [`Choice::find`] names it.
     pub transport: Option<String>,
-    /// Scheduler of `mptcp`, `mpquic` or `session`.
+    /// Scheduler of `mptcp` or `session`.
     pub scheduler: Option<String>,
     /// Congestion control.
     pub congestion: Option<String>,
@@ -54,6 +58,17 @@ pub enum RequestError {
     /// An option is out of range.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A scheduler for a transport that has none, or names its own.
+    #[error(
+        "--scheduler {scheduler}: `{transport}` has none to choose; leave it out, or take --transport mptcp \
+         or session"
+    )]
+    Scheduler {
+        /// The scheduler.
+        scheduler: String,
+        /// The transport.
+        transport: String,
+    },
 }
 
 impl Request {
@@ -70,6 +85,14 @@ impl Request {
             (None, Some(name)) => find(name.as_str()).map_err(|e| name.refuse(&e.to_string()))?,
             (None, None) => find(scheduler.as_deref().unwrap_or(TRANSPORT))?,
         };
+        self.check_scheduler_of(&transport, &scenario)?;
+        check_metrics(run)?;
+        if self.transport.is_none() && run.subflows.is_some_and(|n| n > 1) && !transport.is_multipath() {
+            let problem =
+                format!("`{}` has only one: leave it out, or take mptcp or session", transport.name());
+            return Err(run.refuse("run.subflows", &problem).into());
+        }
+        let subflows = run.subflows.filter(|_| transport.is_multipath()).unwrap_or(1);
         let congestion = named(&self.congestion, &run.congestion, check_congestion)?;
         let workloads = match &self.workload {
             Some(workload) => vec![workload.clone()],
@@ -78,7 +101,7 @@ impl Request {
         };
         let options = Options {
             connections: run.connections.unwrap_or(1),
-            subflows: run.subflows.unwrap_or(1),
+            subflows,
             budget: self.budget,
             trace: self.trace,
             window: self.window,
@@ -93,6 +116,21 @@ impl Request {
         };
         simulation.cell().check()?;
         Ok(simulation)
+    }
+
+    /// A scheduler that the transport does not run is refused, unless it is the file's for another one.
+    fn check_scheduler_of(&self, transport: &Choice, scenario: &Scenario) -> Result<(), RequestError> {
+        match (&self.scheduler, &scenario.run.scheduler) {
+            (Some(name), _) if !transport.is_scheduled_by(name) => {
+                Err(RequestError::Scheduler { scheduler: name.clone(), transport: transport.name() })
+            }
+            (None, Some(name)) if self.transport.is_none() && !transport.is_scheduled_by(name.as_str()) => {
+                let transport = transport.name();
+                let problem = format!("transport `{transport}` has none to choose; take mptcp or session");
+                Err(name.refuse(&problem).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The scenario with the requested seed, base RTT and length.
@@ -110,6 +148,14 @@ impl Request {
             None if !scenario.run.is_empty() => scenario,
             None => scenario.with_duration(Duration::from_secs(SECONDS.into())),
         }
+    }
+}
+
+/// Refuses names in `run.metrics` that no result has.
+pub(crate) fn check_metrics(run: &RunSpec) -> Result<(), ScenarioError> {
+    match run.metrics.iter().find(|name| !METRICS.contains(&name.as_str())) {
+        Some(name) => Err(name.refuse(&format!("unknown metric; known: {}", METRICS.join(", ")))),
+        None => Ok(()),
     }
 }
 

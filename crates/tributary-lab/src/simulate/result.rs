@@ -2,7 +2,7 @@
 //! what only virtual time has.
 
 use super::Simulation;
-use crate::result::{AuditNote, Goodput, World};
+use crate::result::{AuditNote, Goodput, RAMP_UP, World};
 use crate::workload::Record;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,8 @@ impl SimResult {
         let kinds: Vec<&str> = simulation.workloads.iter().map(WorkloadSpec::kind).collect();
         let sent = outcome.sent();
         let share = |bytes: u64| bytes as f64 / (sent.sent as f64).max(1.0) * 100.0;
-        let goodput = timed.then(|| Goodput::new(arrivals.mbps_per_second(), &simulation.scenario));
+        let seconds = Some(seconds(simulation, outcome, &arrivals)).filter(|s| timed && s.len() > RAMP_UP);
+        let goodput = seconds.map(|seconds| Goodput::new(seconds, &simulation.scenario));
         Self {
             world: World::Sim,
             scenario: simulation.scenario.name.clone(),
@@ -192,27 +193,42 @@ fn arrivals(from: &tributary_sim::workload::Arrivals) -> Arrivals {
     }
 }
 
+/// Every whole second, Mbit/s; of a transfer of known size only those until it was complete.
+fn seconds(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Vec<f64> {
+    let mut seconds = arrivals.mbps_per_second();
+    if let ([WorkloadSpec::Bulk { size: Some(_) }], 1) = (&*simulation.workloads, outcome.flows().count())
+        && let Some(done) = outcome.flows().next().and_then(|flow| flow.completions.first())
+    {
+        seconds.truncate(done.took.as_secs() as usize);
+    }
+    seconds
+}
+
 fn record(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Option<Record> {
     let mut flows = outcome.flows();
     let (flow, None) = (flows.next()?, flows.next()) else { return None };
-    let seconds = outcome.duration.as_secs_f64();
     match simulation.workloads.first()? {
-        WorkloadSpec::Bulk { .. } => Some(Record::Bulk(BulkRecord {
-            seconds,
-            bytes: flow.bytes,
-            goodput_mbps: flow.bytes as f64 * 8e-6 / seconds.max(1e-9),
-            first_byte_ms: flow.first_byte.map(millis),
-            arrivals: arrivals.clone(),
-            intact: true,
-            end: End::Complete,
-        })),
+        WorkloadSpec::Bulk { size } => Some({
+            // One of a known size has a length of its own: from the request to the last byte.
+            let done = flow.completions.first().map(|done| done.took);
+            let seconds = done.unwrap_or(outcome.duration).as_secs_f64();
+            Record::Bulk(BulkRecord {
+                seconds,
+                bytes: flow.bytes,
+                goodput_mbps: flow.bytes as f64 * 8e-6 / seconds.max(1e-9),
+                first_byte_ms: flow.first_byte.map(millis),
+                arrivals: arrivals.clone(),
+                intact: None,
+                end: if size.is_none() || done.is_some() { End::Complete } else { End::TimedOut },
+            })
+        }),
         WorkloadSpec::Object { size, .. } => Some(Record::Object(ObjectRecord {
             size: size.as_bytes(),
             completion_ms: flow.completions.iter().map(|done| millis(done.took)).collect(),
             first_byte_ms: flow.completions.iter().map(|done| millis(done.first_byte)).collect(),
             unfinished: u32::try_from(flow.unfinished).unwrap_or(u32::MAX),
             pending_ms: flow.pending.map(millis),
-            intact: true,
+            intact: None,
             end: if flow.unfinished == 0 { End::Complete } else { End::TimedOut },
         })),
         _ => None,

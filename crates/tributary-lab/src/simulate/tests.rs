@@ -91,9 +91,11 @@ fn captures_and_logs_are_written_beside_the_run() {
     let simulation = Simulation::bulk(&scenario, &Choice::find("mptcp", None, &scenario).unwrap(), "cubic");
     let files =
         Files { pcap: Some(directory.path().join("a.pcap")), qlog: Some(directory.path().join("logs")) };
-    let (result, written) = files.run(&simulation).unwrap();
+    let mut shares = Vec::new();
+    let (result, written) = files.run(&simulation, &mut |share, _| shares.push(share)).unwrap();
     assert_eq!(result.virtual_time.hash, simulation.run().unwrap().0.virtual_time.hash);
     assert_eq!(written.len(), 2);
+    assert!(shares.len() > 10 && shares.last() == Some(&1.0));
     let capture = std::fs::read(&written[0]).unwrap();
     assert_eq!(capture[..4], 0xa1b2_3c4d_u32.to_le_bytes());
     let log = std::fs::read_to_string(&written[1]).unwrap();
@@ -108,5 +110,50 @@ fn captures_and_logs_are_written_beside_the_run() {
         "{names:?}"
     );
     let nowhere = Files { pcap: Some(directory.path().join("no/such/a.pcap")), qlog: None };
-    assert!(nowhere.run(&simulation).unwrap_err().to_string().contains("a.pcap"));
+    assert!(nowhere.run(&simulation, &mut |_, _| ()).unwrap_err().to_string().contains("a.pcap"));
+}
+
+#[test]
+fn a_transfer_of_known_size_has_its_own_length() {
+    let scenario = parse(NETWORK);
+    let simulated = |size: u64| {
+        let mut simulation =
+            Simulation::bulk(&scenario, &Choice::find("wifi", None, &scenario).unwrap(), "cubic");
+        simulation.workloads = vec![WorkloadSpec::Bulk { size: Some(DataSize::from_bytes(size)) }];
+        let (result, _) = simulation.run().unwrap();
+        let Some(crate::Record::Bulk(record)) = result.record.clone() else { panic!("a bulk record") };
+        (result, record)
+    };
+    let (result, record) = simulated(500_000);
+    assert!((0.5..1.0).contains(&record.seconds), "{}", record.seconds);
+    assert!((4.0..8.0).contains(&record.goodput_mbps), "{}", record.goodput_mbps);
+    assert_eq!((record.end, record.intact), (tributary_stream::End::Complete, None));
+    assert_eq!(result.goodput, None, "no second was measured");
+    let (result, record) = simulated(50_000_000);
+    assert_eq!((record.seconds, record.end), (3.0, tributary_stream::End::TimedOut));
+    assert_eq!(result.goodput.unwrap().per_second_mbps.len(), 3);
+}
+
+#[test]
+fn what_a_transport_has_no_use_for_is_refused() {
+    let with = |transport: &str, scheduler: &str| Request {
+        transport: Some(transport.to_owned()),
+        scheduler: Some(scheduler.to_owned()),
+        ..Request::default()
+    };
+    for transport in ["fbdt", "mpquic", "lte", "quic"] {
+        let error = with(transport, "blest").resolve(&parse(NETWORK)).unwrap_err().to_string();
+        assert!(error.starts_with("--scheduler blest") && error.contains(transport), "{error}");
+    }
+    assert!(with("session", "blest").resolve(&parse(NETWORK)).is_ok());
+    for (from, to, place) in [
+        ("\"mptcp\"", "\"wifi\"", "net.toml:14: run.scheduler"),
+        ("scheduler = \"blest\"", "metrics = [\"godput\"]", "net.toml:14: run.metrics"),
+    ] {
+        let error = Request::default().resolve(&parse(&NETWORK.replace(from, to))).unwrap_err().to_string();
+        assert!(error.starts_with(place), "{error}");
+    }
+    let single = NETWORK.replace("\"mptcp\"", "\"quic\"").replace("scheduler = \"blest\"", "subflows = 2");
+    let error = Request::default().resolve(&parse(&single)).unwrap_err().to_string();
+    assert!(error.starts_with("net.toml:14: run.subflows"), "{error}");
 }

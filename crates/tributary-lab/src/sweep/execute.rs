@@ -42,7 +42,8 @@ impl Default for Effort {
     }
 }
 
-/// Runs those of `cells` that belong to the shard and are not in the store, in their order.
+/// Runs those of `cells` that belong to the shard and have no result in the store, in their order: what
+/// failed before is tried again.
 ///
 /// # Errors
 /// [`StoreError`] when a finished cell cannot be kept; a cell that fails is a row that says so.
@@ -58,7 +59,7 @@ pub fn execute(
         .filter(|(place, _)| effort.shard.has(*place))
         .map(|(_, cell)| cell)
         .collect();
-    let missing: Vec<&Planned> = own.iter().copied().filter(|cell| store.row(&cell.key).is_none()).collect();
+    let missing: Vec<&Planned> = own.iter().copied().filter(|cell| !store.has(&cell.key)).collect();
     let mut report = Report { cells: own.len(), before: own.len() - missing.len(), ..Report::default() };
     let began = Instant::now();
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -16,7 +16,7 @@ use tributary_sim::run::{Choice, Options, check_congestion, check_scheduler};
 pub const LIMIT: u64 = 100_000;
 /// Longest run in seconds.
 const LONGEST: u64 = 86_400;
-/// Most seeds of one list.
+/// Most seeds of one list, all its ranges together.
 const MOST_SEEDS: u64 = 1_000_000;
 
 /// A grid of runs.
@@ -32,7 +32,7 @@ pub struct Plan {
     pub scenarios: Vec<Scenario>,
     /// What carries the bytes, by name.
     pub transports: Vec<String>,
-    /// Schedulers of transports that have one and do not name it; empty is their own default.
+    /// Schedulers of `mptcp` and `session`; empty is their own default. Other transports run once.
     pub schedulers: Vec<String>,
     /// Congestion controls.
     pub congestion: Vec<String>,
@@ -182,10 +182,16 @@ impl Plan {
         let missing = |name: &str| source.refuse(&(0..0), name, "is missing");
         let value = |name: &str| source.value(table, name);
         let scenarios = value("scenarios").ok_or_else(|| missing("scenarios"))?;
-        let scenarios =
-            scenarios.list().iter().map(|v| scenario(v, beside)).collect::<Result<Vec<_>, _>>()?;
+        let mut networks: Vec<Scenario> = Vec::new();
+        for item in scenarios.list() {
+            let network = scenario(&item, beside)?;
+            if let Some(problem) = clash(&networks, &network) {
+                return Err(item.refuse(problem));
+            }
+            networks.push(network);
+        }
         let transports = value("transports").ok_or_else(|| missing("transports"))?;
-        let mut plan = Self::new(stem(file), scenarios, &transports.texts()?);
+        let mut plan = Self::new(stem(file), networks, &transports.texts()?);
         file.clone_into(&mut plan.source);
         let checked = |name: &str, check: fn(&str) -> Result<(), tributary_sim::run::UnknownName>| {
             value(name).map(|list| names(&list, check)).transpose()
@@ -199,32 +205,108 @@ impl Plan {
                 Choice::find(name, None, scenario).map_err(of)?;
             }
         }
+        plan.read_conditions(&source, table)?;
+        for (name, length) in plan.lengths() {
+            if length == 0 && name != "held-back" {
+                let place = value(name).map(|list| list.refuse("is empty"));
+                return Err(place.unwrap_or_else(|| missing(name)));
+            }
+        }
+        plan.check_combinations(&source, table)?;
+        Ok(plan)
+    }
+
+    /// Each distinct combination of names, and each network in each condition, must be possible.
+    fn check_combinations<'a>(
+        &self,
+        source: &'a Source<'a>,
+        table: &'a DeTable<'a>,
+    ) -> Result<(), PlanError> {
+        self.check_size(1, self.limit.max(LIMIT))?;
+        let item = |list: &str, name: &str| {
+            let list = source.value(table, list)?.list();
+            list.iter().find(|item| item.text().is_ok_and(|text| text == name)).or(list.first()).cloned()
+        };
+        let (rtt, queue) = (self.rtts[0], self.queues[0]);
+        let mut used = self.schedulers.is_empty();
+        for scenario in &self.scenarios {
+            for (name, choice) in self.choices(scenario)? {
+                used |= takes_scheduler(&name);
+                for congestion in &self.congestion {
+                    let cell = self.cell((scenario, rtt, queue), &choice, congestion, 1);
+                    if let Err(error) = cell.simulation.cell().check() {
+                        let place = match self.congestion.len() {
+                            1 => item("transports", &name),
+                            _ => item("congestion", congestion),
+                        };
+                        let problem =
+                            format!("{name} with {congestion} in scenario {}: {error}", scenario.name);
+                        return Err(self.refuse(place.as_ref(), problem));
+                    }
+                }
+            }
+            let Some((_, choice)) = self.choices(scenario)?.into_iter().next() else { continue };
+            for (rtt, queue) in self.conditions() {
+                let cell = self.cell((scenario, rtt, queue), &choice, &self.congestion[0], 1);
+                if let Err(error) = cell.simulation.cell().check() {
+                    let ends = [item("queue", ""), item("rtt", ""), item("scenarios", "")];
+                    return Err(self.refuse(ends.iter().flatten().next(), error.to_string()));
+                }
+            }
+        }
+        if used {
+            return Ok(());
+        }
+        let problem = "no transport of the plan takes one: add mptcp or session, or leave the list out";
+        Err(self.refuse(source.value(table, "schedulers").as_ref(), problem.to_owned()))
+    }
+
+    fn refuse(&self, place: Option<&Value<'_>>, problem: String) -> PlanError {
+        match place {
+            Some(place) => place.refuse(problem),
+            None => PlanError::Impossible { plan: self.source.clone(), problem },
+        }
+    }
+
+    /// Every base RTT with every queue.
+    fn conditions(&self) -> impl Iterator<Item = (Option<Duration>, Queue)> {
+        self.rtts.iter().flat_map(|rtt| self.queues.iter().map(move |queue| (*rtt, *queue)))
+    }
+
+    /// What each run is like: base RTT, queue, seeds, length, workload.
+    fn read_conditions<'a>(
+        &mut self,
+        source: &'a Source<'a>,
+        table: &'a DeTable<'a>,
+    ) -> Result<(), PlanError> {
+        let value = |name: &str| source.value(table, name);
         if let Some(list) = value("rtt") {
-            plan.rtts = list.list().iter().map(rtt).collect::<Result<_, _>>()?;
+            self.rtts = list.list().iter().map(rtt).collect::<Result<_, _>>()?;
         }
         if let Some(list) = value("queue") {
-            plan.queues = list.list().iter().map(queue).collect::<Result<_, _>>()?;
+            self.queues = list.list().iter().map(queue).collect::<Result<_, _>>()?;
         }
         if let Some(list) = value("seeds") {
-            plan.seeds = seeds(&list)?;
+            self.seeds = seeds(&list)?;
         }
         if let Some(list) = value("held-back") {
-            plan.held_back = seeds(&list)?;
-            if let Some(both) = plan.held_back.iter().find(|seed| plan.seeds.contains(seed)) {
+            self.held_back = seeds(&list)?;
+            let working: std::collections::BTreeSet<&u64> = self.seeds.iter().collect();
+            if let Some(both) = self.held_back.iter().find(|seed| working.contains(seed)) {
                 return Err(list.refuse(format!("seed {both} is among `seeds`, too")));
             }
         }
         if let Some(value) = value("seconds") {
-            plan.seconds = match value.whole()? {
+            self.seconds = match value.whole()? {
                 n @ 2..=LONGEST => n as u32,
                 n => return Err(value.refuse(format!("{n} is not from 2 to {LONGEST}"))),
             };
         }
         if let Some(value) = value("limit") {
-            plan.limit = value.whole()?;
+            self.limit = value.whole()?;
         }
         if let Some(value) = value("workload") {
-            plan.workload = match value.text()? {
+            self.workload = match value.text()? {
                 "bulk" => Work::Bulk,
                 "scenario" => Work::Scenario,
                 other => {
@@ -234,18 +316,12 @@ impl Plan {
                 }
             };
         }
-        for (name, text) in [("name", &mut plan.name), ("description", &mut plan.description)] {
+        for (name, text) in [("name", &mut self.name), ("description", &mut self.description)] {
             if let Some(value) = source.value(table, name) {
                 value.text()?.clone_into(text);
             }
         }
-        for (name, length) in plan.lengths() {
-            if length == 0 && name != "held-back" {
-                let place = value(name).map(|list| list.refuse("is empty"));
-                return Err(place.unwrap_or_else(|| missing(name)));
-            }
-        }
-        Ok(plan)
+        Ok(())
     }
 
     fn lengths(&self) -> [(&'static str, usize); 7] {
@@ -267,17 +343,27 @@ impl Plan {
     pub fn cells(&self, which: Seeds) -> Result<Vec<Planned>, PlanError> {
         let seeds = match which {
             Seeds::Working => &self.seeds,
+            Seeds::HeldBack if self.held_back.is_empty() => {
+                let problem = "has no held-back seeds: add a list `held-back`, or take the working ones";
+                return Err(self.refuse(None, problem.to_owned()));
+            }
             Seeds::HeldBack => &self.held_back,
         };
-        self.check_size(seeds.len())?;
+        self.check_size(seeds.len(), self.limit)?;
+        for (number, scenario) in self.scenarios.iter().enumerate() {
+            if let Some(problem) = clash(&self.scenarios[..number], scenario) {
+                return Err(self.refuse(None, problem));
+            }
+        }
         let mut cells: Vec<Planned> = Vec::new();
         let mut known = std::collections::BTreeSet::new();
         for scenario in &self.scenarios {
-            for (rtt, queue) in self.rtts.iter().flat_map(|rtt| self.queues.iter().map(move |q| (rtt, q))) {
+            let choices = self.choices(scenario)?;
+            for (rtt, queue) in self.conditions() {
                 for congestion in &self.congestion {
-                    for transport in self.choices(scenario)? {
+                    for (_, transport) in &choices {
                         for seed in seeds {
-                            let cell = self.cell((scenario, *rtt, *queue), &transport, congestion, *seed);
+                            let cell = self.cell((scenario, rtt, queue), transport, congestion, *seed);
                             if known.insert(cell.key.clone()) {
                                 cells.push(cell);
                             }
@@ -289,20 +375,22 @@ impl Plan {
         Ok(cells)
     }
 
-    fn check_size(&self, seeds: usize) -> Result<(), PlanError> {
+    fn check_size(&self, seeds: usize, limit: u64) -> Result<(), PlanError> {
         let mut lengths = self.lengths();
         lengths[6].1 = seeds;
         let cells = lengths.iter().map(|(_, length)| *length as u128).product::<u128>();
-        if cells <= u128::from(self.limit) {
+        if cells <= u128::from(limit) {
             return Ok(());
         }
         let product: Vec<String> = lengths.iter().map(|(name, length)| format!("{length} {name}")).collect();
         let (plan, product) = (self.source.clone(), product.join(" × "));
-        Err(PlanError::TooLarge { plan, product, cells, limit: self.limit })
+        Err(PlanError::TooLarge { plan, product, cells, limit })
     }
 
-    fn choices(&self, scenario: &Scenario) -> Result<Vec<Choice>, PlanError> {
-        let mut choices: Vec<Choice> = Vec::new();
+    /// What carries the bytes, each once, by the names that the plan gives.
+    fn choices(&self, scenario: &Scenario) -> Result<Vec<(String, Choice)>, PlanError> {
+        let mut choices: Vec<(String, Choice)> = Vec::new();
+        let mut known = std::collections::BTreeSet::new();
         let named: Vec<Option<&str>> = self.schedulers.iter().map(|name| Some(name.as_str())).collect();
         let schedulers = if named.is_empty() { vec![None] } else { named };
         for transport in &self.transports {
@@ -310,8 +398,8 @@ impl Plan {
                 let choice = Choice::find(transport, *scheduler, scenario).map_err(|e| {
                     PlanError::Impossible { plan: self.source.clone(), problem: e.to_string() }
                 })?;
-                if !choices.contains(&choice) {
-                    choices.push(choice);
+                if known.insert(format!("{choice:?}")) {
+                    choices.push((transport.clone(), choice));
                 }
             }
         }
@@ -374,6 +462,19 @@ fn stem(file: &str) -> &str {
     Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("plan")
 }
 
+/// Whether a transport by this name runs the scheduler that is named beside it.
+fn takes_scheduler(transport: &str) -> bool {
+    ["mptcp", "session"].contains(&transport)
+}
+
+/// Results go by the name of their network: two of one name must be the same.
+fn clash(networks: &[Scenario], network: &Scenario) -> Option<String> {
+    let plain = |of: &Scenario| Scenario { description: String::new(), ..of.clone() };
+    let other = networks.iter().find(|other| other.name == network.name)?;
+    (plain(other) != plain(network))
+        .then(|| format!("another network is called `{}`, too: give one of them another name", network.name))
+}
+
 /// A shipped scenario by name, or a file beside the plan.
 fn scenario(value: &Value<'_>, beside: &Path) -> Result<Scenario, PlanError> {
     let name = value.text()?;
@@ -419,12 +520,14 @@ fn queue(value: &Value<'_>) -> Result<Queue, PlanError> {
         return Ok(Queue::Scenario);
     }
     if let Some(bytes) = number(text, &[("kB", 1e3), ("MB", 1e6)]).filter(|b| (1.0..=1e9).contains(b)) {
-        return Ok(Queue::Bytes(bytes as u64));
+        return Ok(Queue::Bytes(bytes.round() as u64));
     }
     match number(text, &[("ms", 1.0)]) {
-        Some(millis) if (1.0..=60_000.0).contains(&millis) => Ok(Queue::Millis(millis as u64)),
+        Some(millis) if (1.0..=60_000.0).contains(&millis) && millis.fract() == 0.0 => {
+            Ok(Queue::Millis(millis as u64))
+        }
         _ => Err(value.refuse(format!(
-            "`{text}` is none of `scenario`, a size such as 300 kB and a time such as 20 ms"
+            "`{text}` is none of `scenario`, a size such as 300 kB and a whole number of ms such as 20 ms"
         ))),
     }
 }
@@ -438,8 +541,12 @@ fn number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 /// Numbers and ranges such as `"1-20"`.
 fn seeds(value: &Value<'_>) -> Result<Vec<u64>, PlanError> {
-    let mut seeds = Vec::new();
+    let mut seeds: Vec<u64> = Vec::new();
     for item in value.list() {
+        let left = MOST_SEEDS - seeds.len() as u64;
+        if left == 0 {
+            return Err(item.refuse(format!("the list has more than {MOST_SEEDS} seeds")));
+        }
         if item.is_whole() {
             seeds.push(item.whole()?);
             continue;
@@ -447,9 +554,11 @@ fn seeds(value: &Value<'_>) -> Result<Vec<u64>, PlanError> {
         let text = item.text()?;
         let ends = text.split_once('-').unwrap_or((text, text));
         match (ends.0.trim().parse::<u64>(), ends.1.trim().parse::<u64>()) {
-            (Ok(from), Ok(to)) if from <= to && to - from < MOST_SEEDS => seeds.extend(from..=to),
+            (Ok(from), Ok(to)) if from <= to && to - from < left => seeds.extend(from..=to),
             _ => {
-                let problem = format!("`{text}` is no range of at most {MOST_SEEDS} seeds such as \"1-20\"");
+                let problem = format!(
+                    "`{text}` is no range such as \"1-20\", or more than {MOST_SEEDS} seeds together"
+                );
                 return Err(item.refuse(problem));
             }
         }

@@ -2,7 +2,7 @@
 //! scheduler is not the best. Says so by itself; nobody edits the verdicts.
 
 use super::groups::{Group, Spread};
-use super::plan::Plan;
+use super::plan::{Plan, Work};
 use super::row::Row;
 use crate::machine;
 use tributary_report::{Bars, Cell, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone, plot::Bar};
@@ -33,6 +33,9 @@ pub struct Page<'a> {
     transports: Vec<String>,
     info: RunInfo,
     name: String,
+    /// All seeds are among the plan's held-back ones.
+    is_held_back: bool,
+    failed: Vec<Line>,
 }
 
 /// One row of the tables.
@@ -52,7 +55,7 @@ struct Standing {
     hero: f64,
     best: f64,
     winner: String,
-    /// The confidence intervals do not touch.
+    /// The confidence intervals do not touch; a single seed has none.
     clear: bool,
 }
 
@@ -101,9 +104,22 @@ impl<'a> Page<'a> {
         info.congestion = plan.congestion.join(", ");
         let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
         set("world", "simulated: the same on every machine for the same seeds".to_owned());
-        set("each run", format!("{} s of bulk; the first second is left out of goodput", plan.seconds));
+        let work = match plan.workload {
+            Work::Bulk => "bulk",
+            Work::Scenario => "what the scenario's `run` table says",
+        };
+        set("each run", format!("{} s of {work}; the first second is left out of goodput", plan.seconds));
         set("runs", rows.len().to_string());
-        Self { groups, lines, transports, info, name: plan.name.clone() }
+        let is_held_back = !rows.is_empty() && rows.iter().all(|row| plan.held_back.contains(&row.seed));
+        let failed = rows.iter().filter(|row| row.failure.is_some()).map(Line::of).collect();
+        Self { groups, lines, transports, info, name: plan.name.clone(), is_held_back, failed }
+    }
+
+    /// Seeds of the transport of a line that has the fewest, and runs of the line that gave no result.
+    fn counts(&self, line: &Line) -> (usize, usize) {
+        let own = self.groups.iter().filter(|group| Line::of(group.head()) == *line);
+        let fewest = own.map(|group| group.rows.len()).min().unwrap_or(0);
+        (fewest, self.failed.iter().filter(|failed| *failed == line).count())
     }
 
     fn spread(&self, line: &Line, transport: &str, measure: Measure) -> Option<Spread> {
@@ -112,13 +128,13 @@ impl<'a> Page<'a> {
         self.groups.iter().find(same)?.spread(measure.of)
     }
 
-    /// The best transport of a line.
+    /// The best transport of a line; of equals the first.
     fn best(&self, line: &Line, measure: Measure) -> Option<(&str, Spread)> {
         let all = self
             .transports
             .iter()
             .filter_map(|transport| Some((transport.as_str(), self.spread(line, transport, measure)?)));
-        all.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
+        all.reduce(|best, next| if next.1.mean > best.1.mean { next } else { best })
     }
 
     fn standings(&self) -> Vec<Standing> {
@@ -134,7 +150,7 @@ impl<'a> Page<'a> {
                     hero: hero.mean,
                     best: best.mean,
                     winner: winner.to_owned(),
-                    clear: ends.is_none_or(|(hero, best)| best.low > hero.high),
+                    clear: ends.is_some_and(|(hero, best)| best.low > hero.high),
                 });
             }
         }
@@ -144,7 +160,7 @@ impl<'a> Page<'a> {
     fn table(&self, measure: Measure) -> Table {
         let mut columns = vec![Column::left("condition"), Column::left("control")];
         columns.extend(self.transports.iter().map(|name| Column::right(name)));
-        columns.push(Column::left("best"));
+        columns.extend([Column::left("best"), Column::right("seeds"), Column::right("failed")]);
         let title = format!("Mbit/s, {}: means over the seeds", measure.title);
         let mut table = Table::new(&title).columns(columns);
         for line in &self.lines {
@@ -156,7 +172,9 @@ impl<'a> Page<'a> {
                 let cell = Cell::optional_number(mean, 1);
                 row.push(if mean == Some(top) { cell.strong() } else { cell });
             }
+            let (seeds, failed) = self.counts(line);
             row.push(Cell::text(best.map_or("–", |(name, _)| name)));
+            row.extend([Cell::text(&seeds.to_string()), Cell::text(&failed.to_string())]);
             table.push(row);
         }
         table
@@ -187,7 +205,7 @@ impl<'a> Page<'a> {
                 Cell::text(&standing.winner),
                 Cell::number(standing.best, 1).strong(),
                 Cell::number(gap(standing) * 100.0, 1),
-                Cell::text(if standing.clear { "apart" } else { "touch" }),
+                Cell::text(if standing.clear { "apart" } else { "touch, or none" }),
             ]);
         }
         table
@@ -242,9 +260,10 @@ impl<'a> Page<'a> {
         let mut report = HtmlReport::new(&format!("shoot-out · {}", self.name));
         let verdicts = self.verdicts();
         report.headline(&format!(
-            "{} transports in {} conditions, on seeds that nothing was tuned on.",
+            "{} transports in {} rows of conditions and controls{}.",
             self.transports.len(),
-            self.lines.len()
+            self.lines.len(),
+            if self.is_held_back { ", on seeds that nothing was tuned on" } else { "" }
         ));
         report.lead(&verdicts.join(" "));
         for (measure, verdict) in MEASURES.iter().zip(&verdicts) {

@@ -31,7 +31,7 @@ pub struct BadShard(String);
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The file system.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     Io {
         /// The file or directory.
         path: String,
@@ -134,7 +134,7 @@ impl Store {
                 line: number + 1,
                 problem: error.to_string(),
             })?;
-            self.rows.insert(row.key.clone(), row);
+            self.keep(row);
         }
         Ok(())
     }
@@ -154,6 +154,12 @@ impl Store {
         self.rows.get(key)
     }
 
+    /// Whether there is a result with this key.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.row(key).is_some_and(|row| row.failure.is_none())
+    }
+
     /// Keeps a finished cell.
     ///
     /// # Errors
@@ -165,8 +171,15 @@ impl Store {
         })?;
         line.push(b'\n');
         self.file.write_all(&line).map_err(failed(&self.path))?; // one write: lines of two writers stay whole
-        self.rows.insert(row.key.clone(), row);
+        self.keep(row);
         Ok(())
+    }
+
+    /// A failure never takes the place of a result.
+    fn keep(&mut self, row: Row) {
+        if row.failure.is_none() || !self.has(&row.key) {
+            self.rows.insert(row.key.clone(), row);
+        }
     }
 }
 

@@ -1,25 +1,28 @@
 //! `tributary run`: one measurement, in the emulator or in the simulator.
 
-use super::output;
+use super::output::{self, Progress};
 use crate::cli::{QueueArguments, RunArguments, WorldArgument};
 use anyhow::{Result, bail};
 use core::time::Duration;
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use tributary_lab::emulate::{self, Asked};
 use tributary_lab::simulate::{Files, Request, summary};
-use tributary_lab::{Cell, Contestant, Queue, RunResult, Workload, run as measure};
+use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_types::DataSize;
 
 /// Scenario where nobody names one.
 const SCENARIO: &str = "mobility";
-/// Length of an emulated run in seconds.
-const SECONDS: u32 = 10;
+/// Distance of the live player to the live edge in milliseconds where nobody gives one.
+const START_UP: u64 = 1000;
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let name = arguments.network.as_deref().or(arguments.scenario.as_deref()).unwrap_or(SCENARIO);
     let scenario = Scenario::find(name)?;
+    arguments.check_workload()?;
     match arguments.world {
-        WorldArgument::Emu => emulate(arguments, scenario),
+        WorldArgument::Emu => emulate(arguments, &scenario),
         WorldArgument::Sim => simulate(arguments, &scenario),
     }
 }
@@ -45,7 +48,15 @@ fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     };
     let simulation = request.resolve(scenario)?;
     let files = Files { pcap: arguments.pcap.clone(), qlog: arguments.qlog.clone() };
-    let (result, written) = files.run(&simulation)?;
+    let mut progress = Progress::new();
+    let shown = std::io::stderr().is_terminal(); // elsewhere a line a run would only be in the way
+    let ran = files.run(&simulation, &mut |share, text| {
+        if shown {
+            progress.at(share, text);
+        }
+    });
+    progress.end();
+    let (result, written) = ran?;
     if arguments.json {
         output::line(&serde_json::to_string(&result)?)?;
     } else {
@@ -59,9 +70,9 @@ fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> 
     Ok(match arguments.workload.as_deref() {
         None => None,
         Some("object") => Some(WorkloadSpec::Object {
-            size: DataSize::from_bytes(arguments.size),
-            count: arguments.count.into(),
-            pause: Duration::from_millis(arguments.pause),
+            size: DataSize::from_bytes(arguments.size()),
+            count: arguments.count().into(),
+            pause: Duration::from_millis(arguments.pause()),
         }),
         Some("live") => {
             bail!("live video runs on real sockets only: take --world emu, or another --workload")
@@ -70,39 +81,74 @@ fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> 
     })
 }
 
-fn emulate(arguments: &RunArguments, scenario: Scenario) -> Result<ExitCode> {
+fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     let only_simulated = [
         (arguments.pcap.is_some(), "--pcap"),
         (arguments.qlog.is_some(), "--qlog"),
         (arguments.budget.is_some(), "--budget"),
-        (arguments.scheduler.is_some(), "--scheduler"),
     ];
     if let Some((_, name)) = only_simulated.iter().find(|(given, _)| *given) {
         bail!("{name} is for the simulator only: add --world sim, or leave it out");
     }
-    if let Some(problem) = scenario.needs_simulator() {
-        bail!("{problem} (--world sim)");
-    }
-    let mut scenario = scenario;
-    if let Some(seed) = arguments.seed {
-        scenario = scenario.with_seed(seed);
-    }
-    if let Some(rtt) = arguments.rtt {
-        scenario = scenario.with_rtt(Duration::from_millis(rtt));
-    }
-    let contestant = contestant(arguments, &scenario)?;
-    let workload = workload(arguments, &scenario)?;
-    let written = scenario.run.congestion.as_ref().map(|name| name.as_str());
-    let congestion = arguments.congestion.as_deref().or(written).unwrap_or("cubic");
+    let object = (arguments.size(), arguments.count(), arguments.pause());
+    let request = emulate::Request {
+        transport: arguments.transport.clone(),
+        scheduler: arguments.scheduler.clone(),
+        congestion: arguments.congestion.clone(),
+        workload: arguments.workload.as_deref().map(|name| match name {
+            "object" => Asked::Object(object.0, object.1, object.2),
+            "live" => Asked::Live(arguments.start_up.unwrap_or(START_UP)),
+            _ => Asked::Bulk,
+        }),
+        seconds: arguments.seconds,
+        seed: arguments.seed,
+        rtt: arguments.rtt.map(Duration::from_millis),
+        queue: queue(&arguments.queue),
+        session: SessionSettings {
+            plaintext: arguments.plaintext,
+            window: arguments.window,
+            rto_max_ms: arguments.rto_max,
+            ..SessionSettings::default()
+        },
+    };
+    let cell = request.resolve(scenario)?;
     tributary_emu::isolate()?;
-    let cell = Cell::new(&scenario, &contestant, congestion, &workload);
-    let result = measure(&cell.with_queue(queue(&arguments.queue)))?;
+    let result = measure(&cell)?;
     if arguments.json {
-        println!("{}", serde_json::to_string(&result)?);
+        output::line(&serde_json::to_string(&result)?)?;
     } else {
-        print!("{}", tributary_lab::summary::of(&result));
+        output::line(tributary_lab::summary::of(&result).trim_end())?;
     }
     Ok(exit(&result))
+}
+
+impl RunArguments {
+    fn size(&self) -> u64 {
+        self.size.unwrap_or(102_400)
+    }
+
+    fn count(&self) -> u32 {
+        self.count.unwrap_or(100)
+    }
+
+    fn pause(&self) -> u64 {
+        self.pause.unwrap_or(50)
+    }
+
+    /// Refuses options of a workload that is not asked for.
+    fn check_workload(&self) -> Result<()> {
+        for (given, name, workload) in [
+            (self.size.is_some(), "--size", "object"),
+            (self.count.is_some(), "--count", "object"),
+            (self.pause.is_some(), "--pause", "object"),
+            (self.start_up.is_some(), "--start-up", "live"),
+        ] {
+            if given && self.workload.as_deref() != Some(workload) {
+                bail!("{name} is a setting of one workload: add --workload {workload}, or leave it out");
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn queue(arguments: &QueueArguments) -> Queue {
@@ -111,46 +157,6 @@ pub(crate) fn queue(arguments: &QueueArguments) -> Queue {
         (None, Some(ms)) => Queue::Millis(ms),
         (None, None) => Queue::Scenario,
     }
-}
-
-fn contestant(arguments: &RunArguments, scenario: &Scenario) -> Result<Contestant> {
-    let mut contestant = match (&arguments.transport, &scenario.run.transport) {
-        (Some(name), _) => Contestant::find(name, scenario)?,
-        (None, Some(name)) => {
-            Contestant::find(name.as_str(), scenario).map_err(|e| name.refuse(&e.to_string()))?
-        }
-        (None, None) => Contestant::find("fbdt", scenario)?,
-    };
-    if let Contestant::Tributary(settings) = &mut contestant {
-        settings.plaintext = arguments.plaintext;
-        settings.window = arguments.window;
-        settings.rto_max_ms = arguments.rto_max;
-    } else if arguments.plaintext || arguments.window.is_some() || arguments.rto_max.is_some() {
-        bail!(
-            "--plaintext, --window and --rto-max are settings of a session; `{}` is none",
-            contestant.name()
-        );
-    }
-    Ok(contestant)
-}
-
-fn workload(arguments: &RunArguments, scenario: &Scenario) -> Result<Workload> {
-    let seconds = arguments.seconds.unwrap_or(SECONDS);
-    let limit = f64::from(seconds);
-    let object = |size, count, pause_ms| Workload::Object { size, count, pause_ms, limit };
-    Ok(match (arguments.workload.as_deref(), scenario.run.workloads.as_slice()) {
-        (Some("object"), _) => object(arguments.size, arguments.count, arguments.pause),
-        (Some("live"), _) => Workload::Live { gops: seconds, start_up_ms: arguments.start_up },
-        (Some(_), _) | (None, [] | [WorkloadSpec::Bulk { size: None }]) => Workload::Bulk { seconds: limit },
-        (None, [WorkloadSpec::Object { size, count, pause }]) => {
-            let count = u32::try_from(*count).unwrap_or(u32::MAX);
-            object(size.as_bytes(), count, pause.as_millis() as u64)
-        }
-        (None, _) => bail!(
-            "the workload of scenario {} runs in the simulator only: add --world sim, or give --workload",
-            scenario.name
-        ),
-    })
 }
 
 fn exit(result: &RunResult) -> ExitCode {

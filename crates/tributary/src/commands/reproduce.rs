@@ -82,6 +82,11 @@ fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
         output::line(&format!("{}\n{}", goodput.to_text(), claims.to_text()))?;
     }
     eprintln!("report: {}", page.display());
+    let failure = outcome.rows.iter().find_map(|row| row.failure.as_deref());
+    if let Some(failure) = failure {
+        eprintln!("{} runs gave no result; the first: {failure}", outcome.report.failed);
+        return Ok(ExitCode::from(1));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

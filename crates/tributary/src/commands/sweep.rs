@@ -26,7 +26,7 @@ use tributary_lab::sweep::{Plan, Seeds, Shard, Store, execute, shootout};
 A plan:
   scenarios = [\"mobility\", \"my-network.toml\"]   # names, or files beside the plan
   transports = [\"wifi\", \"mptcp\", \"fbdt\"]
-  schedulers = [\"linux-default\", \"blest\"]       # of mptcp, mpquic, session
+  schedulers = [\"linux-default\", \"blest\"]       # of mptcp and session; others run once
   congestion = [\"cubic\", \"bbr\"]
   rtt = [\"scenario\", \"20 ms\"]
   queue = [\"scenario\", \"300 kB\", \"20 ms\"]

@@ -102,3 +102,31 @@ fn scenarios_beside_the_plan_are_found_and_blamed_in_their_own_file() {
     let error = Plan::parse(text, "p.toml", directory.path()).unwrap_err().to_string();
     assert!(error.contains("own.toml:5") && error.contains("rate"), "{error}");
 }
+
+#[test]
+fn what_would_have_no_effect_or_hang_is_refused() {
+    let with = |from: &str, to: &str| PLAN.replace(from, to);
+    let none = with("\"wifi\", \"mptcp\", \"fbdt\"", "\"wifi\", \"fbdt\"");
+    refused(&none, &["little.toml:5: schedulers", "no transport of the plan takes one"]);
+    let many = "[\"1-1000000\", \"1000001-2000000\"]";
+    refused(&with("[\"1-3\", 7]", many), &["little.toml:9: seeds[1]", "1000000 seeds"]);
+    refused(&with("100 kB", "20.9 ms"), &["little.toml:8: queue[1]", "20.9 ms", "whole number"]);
+    let two = with("\"bbr\"", "\"quic-cubic\"");
+    refused(&two, &["little.toml:6: congestion[1]", "wifi with quic-cubic", "scenario los"]);
+    let one = with("\"cubic\", \"bbr\"", "\"quic-cubic\"");
+    refused(&one, &["little.toml:4: transports[0]", "wifi with quic-cubic"]);
+    let unheld = parse(&with("held-back = [\"1001-1002\"]", "")).unwrap();
+    assert!(unheld.cells(Seeds::HeldBack).unwrap_err().to_string().contains("no held-back seeds"));
+}
+
+#[test]
+fn two_networks_of_one_name_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = "name = \"los\"\nduration = \"3 s\"\n[[path]]\nname = \"wifi\"\ndown.rate = \"8 Mbit/s\"\n";
+    std::fs::write(directory.path().join("own.toml"), own).unwrap();
+    let text = "scenarios = [\"los\", \"own.toml\"]\ntransports = [\"wifi\"]\nseeds = [1]\n";
+    let error = Plan::parse(text, "p.toml", directory.path()).unwrap_err().to_string();
+    assert!(error.contains("p.toml:1: scenarios[1]") && error.contains("`los`"), "{error}");
+    let scenarios = vec![Scenario::builtin("los").unwrap(), Scenario::builtin("los").unwrap().with_seed(2)];
+    assert!(Plan::new("made", scenarios, &["wifi"]).cells(Seeds::Working).is_err());
+}

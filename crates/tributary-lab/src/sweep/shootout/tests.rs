@@ -63,3 +63,12 @@ fn a_clean_sweep_and_no_rows_at_all_are_said_too() {
     let empty = Page::new(&plan(), &[], "x");
     assert!(empty.markdown().contains("0 of 0 rows") && empty.html().contains("0 of 0"));
 }
+
+#[test]
+fn one_seed_is_no_interval_and_failures_are_counted() {
+    let mut rows = vec![row("los", "fbdt", 1, 80.0), row("los", "blest", 1, 100.0)];
+    rows.push(Row { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
+    let text = Page::new(&plan(), &rows, "x").markdown();
+    assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
+    assert!(text.contains("| blest | 1 | 1 |"), "{text}");
+}

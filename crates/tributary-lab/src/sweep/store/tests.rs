@@ -81,6 +81,11 @@ fn a_cell_that_fails_is_a_row_that_says_so() {
     assert_eq!((report.failed, report.now), (1, 6));
     let failure = store.row(&cells[0].key).unwrap().failure.clone().unwrap();
     assert!(failure.contains("event budget"), "{failure}");
+    cells[0].simulation.options.budget = None;
+    let report = execute(&cells, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
+    assert_eq!((report.failed, report.before, report.now), (0, 5, 1), "what failed is tried again");
+    let store = Store::open(directory.path(), Shard::WHOLE).unwrap();
+    assert!(store.has(&cells[0].key));
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! One file, the same experiment as in the simulator; what the emulator lacks is refused where it stands.
+
+use super::*;
+
+const FILE: &str =
+    "name = \"net\"\nduration = \"3 s\"\n[[path]]\nname = \"wifi\"\ndown.rate = \"8 Mbit/s\"\n[run]\n";
+
+fn scenario(run: &str) -> Scenario {
+    Scenario::parse(&format!("{FILE}{run}"), "net.toml").unwrap()
+}
+
+fn refused(run: &str, parts: &[&str]) {
+    let error = Request::default().resolve(&scenario(run)).unwrap_err().to_string();
+    for part in parts {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+}
+
+#[test]
+fn a_file_is_the_experiment_that_it_is_in_the_simulator() {
+    let run = "transport = \"session\"\nscheduler = \"blest\"\ncongestion = \"reno\"\n\
+               workload = { kind = \"object\", size = \"10 kB\", count = 4, pause = \"20 ms\" }\n";
+    let cell = Request::default().resolve(&scenario(run)).unwrap();
+    assert_eq!((cell.contestant.name(), cell.congestion.as_str()), ("blest", "reno"));
+    let object = Workload::Object { size: 10_000, count: 4, pause_ms: 20, limit: 3.0 };
+    assert_eq!(cell.workload, object);
+    let only = Request::default().resolve(&scenario("scheduler = \"ecf\"\n")).unwrap();
+    assert_eq!((only.contestant.name(), only.workload), ("ecf", Workload::Bulk { seconds: 3.0 }));
+    let kernel = scenario("transport = \"mptcp\"\nscheduler = \"linux-default\"\n");
+    assert_eq!(Request::default().resolve(&kernel).unwrap().contestant, Contestant::Mptcp);
+    let asked = Request {
+        transport: Some("wifi".to_owned()),
+        seconds: Some(5),
+        workload: Some(Asked::Bulk),
+        ..Request::default()
+    };
+    let cell = asked.resolve(&scenario(run)).unwrap();
+    assert_eq!((cell.contestant.name(), cell.workload), ("wifi", Workload::Bulk { seconds: 5.0 }));
+    let plain = Request::default().resolve(&Scenario::builtin("los").unwrap()).unwrap();
+    assert_eq!((plain.contestant.name(), plain.workload), ("fbdt", Workload::Bulk { seconds: 10.0 }));
+}
+
+#[test]
+fn what_the_emulator_lacks_is_refused_where_it_stands() {
+    refused("subflows = 4\n", &["net.toml:7: run.subflows", "--world sim"]);
+    refused("connections = 2\n", &["net.toml:7: run.connections", "--world sim"]);
+    refused("workload = { kind = \"bulk\", size = \"1 MB\" }\n", &["net.toml:7: run.workload", "given size"]);
+    refused("transport = \"mptcp\"\nscheduler = \"blest\"\n", &["net.toml:8: run.scheduler", "session"]);
+    refused("transport = \"quic\"\n", &["net.toml:7: run.transport", "`quic`"]);
+    refused("scheduler = \"best\"\n", &["net.toml:7: run.scheduler", "`best`", "blest"]);
+    refused("metrics = [\"godput\"]\n", &["net.toml:7: run.metrics", "`godput`", "goodput"]);
+}
+
+#[test]
+fn options_that_a_transport_has_no_use_for_are_refused_by_name() {
+    let with = |transport: &str, request: Request| {
+        let request = Request { transport: Some(transport.to_owned()), ..request };
+        request.resolve(&scenario("")).unwrap_err().to_string()
+    };
+    let scheduler = || Request { scheduler: Some("blest".to_owned()), ..Request::default() };
+    for transport in ["wifi", "mptcp", "fbdt"] {
+        assert!(with(transport, scheduler()).starts_with("--scheduler blest"), "{transport}");
+    }
+    let session = SessionSettings { window: Some(65_536), ..SessionSettings::default() };
+    assert!(with("mptcp", Request { session, ..Request::default() }).contains("--window"));
+}
