@@ -2,7 +2,7 @@
 //!
 //! Deviates from the schedulers that use it: they take the smoothed RTT as it was last measured, and a
 //! subflow they avoid because of it is never measured again. Here what it is above the least RTT halves
-//! with each smoothed RTT of idleness, and the deviation likewise.
+//! with every four least RTTs of idleness, and the deviation likewise: its own queue is empty by then.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Idleness {
                 self.since.remove(&view.id);
             } else if !view.min_rtt.is_zero() && view.srtt > view.min_rtt {
                 let idle = now.saturating_since(*self.since.entry(view.id).or_insert(now));
-                let halvings = (idle.as_nanos() / view.srtt.as_nanos()).min(MOST_HALVINGS);
+                let halvings = (idle.as_nanos() / (4 * view.min_rtt.as_nanos())).min(MOST_HALVINGS);
                 let part = 1_u32 << halvings;
                 view.srtt = view.min_rtt + (view.srtt - view.min_rtt) / part;
                 view.rttvar /= part;

@@ -162,8 +162,8 @@ fn ecf_forgets_the_rtt_that_an_idle_subflow_had() {
     let (mut rule, stream) = (Ecf::default(), data(MSS, 1 << 20));
     let mut at = |ms| pick(&mut rule, Instant::from_millis(ms), &stream, &subflows);
     assert_eq!(at(1000), None);
-    assert_eq!(at(1399), None);
-    assert_eq!(at(1000 + 10 * 400), Some(1), "10 ms + 390 ms / 2¹⁰ is the least of all");
+    assert_eq!(at(1079), None, "205 ms from 40 ms on: 20 · 2 < 205");
+    assert_eq!(at(1240), Some(1), "10 ms + 390 ms / 2⁶ are less than 20 ms");
 }
 
 #[test]
