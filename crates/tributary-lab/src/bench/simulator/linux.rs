@@ -223,3 +223,6 @@ fn row(probe: &Probe, kernel: &[Sample], simulator: &[Sample]) -> Row {
         valid: kernel.iter().all(|sample| sample.valid),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,13 +4,28 @@ use super::super::super::{judged, verdict};
 use super::{Group, Report, Row, within_band};
 use tributary_report::{Cell, Column, Table, stats};
 
+const SUMMARY: &str = "Simulator by kernel: cells within the band";
+const MISSES: &str = "Outside the band";
+
 impl Report {
     /// The shares within the band, the misses, and every cell.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![self.summary()];
+        self.titled().into_iter().map(|(_, table)| table).collect()
+    }
+
+    /// The same in Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let texts = self.titled().into_iter();
+        let texts = texts.map(|(title, table)| format!("**{title}**\n\n{}", table.to_markdown()));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    fn titled(&self) -> Vec<(&'static str, Table)> {
+        let mut tables = vec![(SUMMARY, self.summary())];
         let misses = self.rows.iter().filter(|row| !row.agrees());
-        tables.extend(listed("Outside the band", misses));
+        tables.extend(listed(MISSES, misses));
         for group in Group::ALL {
             let rows = self.rows.iter().filter(|row| row.group == group);
             tables.extend(listed(title(group), rows));
@@ -18,15 +33,9 @@ impl Report {
         tables
     }
 
-    /// The same in Markdown.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        self.tables().iter().map(Table::to_markdown).collect::<Vec<_>>().join("\n")
-    }
-
     /// How many of a control's or scheduler's cells agree.
     fn summary(&self) -> Table {
-        let mut table = Table::new("Simulator by kernel: cells within the band").columns([
+        let mut table = Table::new(SUMMARY).columns([
             Column::left("group"),
             Column::left(""),
             Column::right("band").unit("%"),
@@ -85,7 +94,7 @@ fn title(group: Group) -> &'static str {
     }
 }
 
-fn listed<'a>(title: &str, rows: impl Iterator<Item = &'a Row>) -> Option<Table> {
+fn listed<'a>(title: &'static str, rows: impl Iterator<Item = &'a Row>) -> Option<(&'static str, Table)> {
     let mut table = Table::new(title).columns([
         Column::left("network"),
         Column::left("transport"),
@@ -98,7 +107,7 @@ fn listed<'a>(title: &str, rows: impl Iterator<Item = &'a Row>) -> Option<Table>
         Column::left("audit"),
     ]);
     rows.for_each(|row| table.push(cells(row)));
-    (!table.is_empty()).then_some(table)
+    (!table.is_empty()).then_some((title, table))
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
