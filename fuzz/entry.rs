@@ -118,7 +118,10 @@ pub fn trace(data: &[u8]) {
         let hold = Some(core::time::Duration::from_millis(1));
         for table in [numbered.clone(), TraceTable { hold, ..named }, TraceTable { time: dated, ..numbered }]
         {
-            read.push(Trace::parse_table(text, &TraceTable { layout, sort: data.len() % 2 == 0, ..table }));
+            read.push(Trace::parse_table(
+                text,
+                &TraceTable { layout, sort: data.len().is_multiple_of(2), ..table },
+            ));
         }
     }
     for trace in read.into_iter().flatten() {

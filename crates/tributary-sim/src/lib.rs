@@ -35,7 +35,5 @@ pub use quic::{
 };
 pub use session::{SessionConfig, SessionTransport};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
-pub use transport::{
-    Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport,
-};
+pub use transport::{Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport};
 pub use world::{HostId, World, WorldError};

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use tributary_report::{Cell, Column, Table};
 
-/// Wanted at [`MARK_RATE`] with one flow: so many times ns-3's packets.
+/// Wanted at `MARK_RATE` with one flow: so many times ns-3's packets.
 pub const MARK: f64 = 20.0;
 /// Aimed at there: data packets a second.
 pub const AIM: f64 = 1e6;

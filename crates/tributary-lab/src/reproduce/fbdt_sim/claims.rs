@@ -69,15 +69,14 @@ impl<'a> Judge<'a> {
         self.rows(scenario, ours).iter().filter_map(ratio).collect()
     }
 
-    fn add(&mut self, id: &str, text: &str, values: &[f64], expected: Expectation, paper: Option<f64>) {
+    fn add(&mut self, (id, text): (&str, &str), values: &[f64], expected: Expectation, paper: Option<f64>) {
         let (measured, interval) = (stats::mean(values), bootstrap(values));
-        self.push(id, text, (measured, interval), expected, paper);
+        self.push((id, text), (measured, interval), expected, paper);
     }
 
     fn push(
         &mut self,
-        id: &str,
-        text: &str,
+        (id, text): (&str, &str),
         (measured, interval): (Option<f64>, Option<Interval>),
         expected: Expectation,
         paper: Option<f64>,
@@ -98,11 +97,16 @@ impl<'a> Judge<'a> {
             let Some(condition) = self.condition(scenario) else { continue };
             let ratios = self.ratios(scenario, "fbdt", &["wifi", "wigig"], GOODPUT);
             let text = format!("{}: fbdt over the sum of the single radios", condition.label);
-            self.add(&format!("{scenario}-of-sum"), &text, &ratios, AtLeast(bound), condition.paper_of_sum());
+            self.add(
+                (&format!("{scenario}-of-sum"), &text),
+                &ratios,
+                AtLeast(bound),
+                condition.paper_of_sum(),
+            );
             let rows = self.rows(scenario, "fbdt").iter();
             let shares: Vec<f64> = rows.filter_map(|row| row.measured.share_of_capacity).collect();
             let text = format!("{}: fbdt over link capacity", condition.label);
-            self.add(&format!("{scenario}-of-capacity"), &text, &shares, AtLeast(0.90), None);
+            self.add((&format!("{scenario}-of-capacity"), &text), &shares, AtLeast(0.90), None);
         }
     }
 
@@ -112,8 +116,7 @@ impl<'a> Judge<'a> {
             let ratios = self.ratios(scenario, "fbdt", &["mptcp"], GOODPUT);
             let text = format!("{}: fbdt over MPTCP", condition.label);
             self.add(
-                &format!("{scenario}-of-mptcp"),
-                &text,
+                (&format!("{scenario}-of-mptcp"), &text),
                 &ratios,
                 AtLeast(bound),
                 condition.paper_of_mptcp(),
@@ -124,7 +127,7 @@ impl<'a> Judge<'a> {
             let Some(condition) = self.condition(scenario) else { continue };
             let ratios = self.ratios(scenario, "fbdt", &["musher"], GOODPUT);
             let text = format!("{}: fbdt over MuSher", condition.label);
-            self.add(&format!("{scenario}-of-musher"), &text, &ratios, AtLeast(0.99), Some(published));
+            self.add((&format!("{scenario}-of-musher"), &text), &ratios, AtLeast(0.99), Some(published));
         }
         for scenario in ["mobility", "blackout"] {
             let Some(condition) = self.condition(scenario) else { continue };
@@ -132,7 +135,7 @@ impl<'a> Judge<'a> {
             let ratio = ratio.map(|(ours, theirs)| ours / theirs.max(1.0));
             let text =
                 format!("{}: worst second of fbdt over MPTCP's, means over the seeds", condition.label);
-            self.push(&format!("{scenario}-worst-second"), &text, (ratio, None), AtLeast(5.0), None);
+            self.push((&format!("{scenario}-worst-second"), &text), (ratio, None), AtLeast(5.0), None);
             self.best_of_all(condition);
         }
     }
@@ -149,7 +152,7 @@ impl<'a> Judge<'a> {
         let Some((name, _)) = best.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
         let ratios = self.ratios(condition.scenario, "fbdt", &[&name], P10);
         let text = format!("{}: p10 of fbdt over the best other's, {name}", condition.label);
-        self.add(&format!("{}-p10-of-best", condition.scenario), &text, &ratios, AtLeast(1.0), None);
+        self.add((&format!("{}-p10-of-best", condition.scenario), &text), &ratios, AtLeast(1.0), None);
     }
 
     /// What must hold in all conditions: the least favourable one is the measured value.
@@ -183,11 +186,11 @@ impl<'a> Judge<'a> {
         let most = self.least(&|c| copies(c).map(|percent| -percent));
         for (id, text, least) in found {
             let text = least.map_or(text.to_owned(), |(label, _)| format!("{text}: {label}"));
-            self.push(id, &text, (least.map(|(_, value)| value), None), AtLeast(1.0), None);
+            self.push((id, &text), (least.map(|(_, value)| value), None), AtLeast(1.0), None);
         }
         let text = most.map_or(String::new(), |(label, _)| format!(": {label}"));
         let text = format!("per cent of bytes sent again, most of all conditions{text}");
-        self.push("duplicates", &text, (most.map(|(_, value)| -value), None), AtMost(3.0), None);
+        self.push(("duplicates", &text), (most.map(|(_, value)| -value), None), AtMost(3.0), None);
     }
 
     fn least(&self, value: &dyn Fn(&Condition) -> Option<f64>) -> Option<(&'static str, f64)> {
@@ -217,10 +220,10 @@ impl<'a> Judge<'a> {
         let spread =
             stats::minimum(&ours).zip(stats::maximum(&ours)).map(|(low, high)| Interval { low, high });
         let text = "blackout: ms of the longest in-order silence, p99 over the seeds";
-        self.push("blackout-silence", text, (p99, spread), AtMost(120.0), None);
+        self.push(("blackout-silence", text), (p99, spread), AtMost(120.0), None);
         let ratio = stats::median(&ours).zip(stats::median(&theirs)).map(|(a, b)| a / b.max(1e-9));
         let text = "blackout: longest in-order silence over MPTCP's, medians";
-        self.push("blackout-silence-of-mptcp", text, (ratio, None), AtMost(0.25), None);
+        self.push(("blackout-silence-of-mptcp", text), (ratio, None), AtMost(0.25), None);
     }
 }
 
