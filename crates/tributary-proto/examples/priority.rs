@@ -35,6 +35,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
 }
 
 /// Mean nanoseconds of an assignment; `every`: one segment in so many is prioritised, zero for none.
+#[expect(clippy::disallowed_methods, reason = "an example that measures reads the clock")]
 fn cost(name: &str, every: u64, observing: bool) -> f64 {
     let mut rng = Rng::new(1);
     let mut scheduler: Box<dyn Scheduler> = create(name, rng.child("scheduler")).expect("it is known");
@@ -87,6 +88,7 @@ fn cost(name: &str, every: u64, observing: bool) -> f64 {
 }
 
 /// The clock's own cost, which is in every number below.
+#[expect(clippy::disallowed_methods, reason = "an example that measures reads the clock")]
 fn clock() -> f64 {
     let mut spent = Duration::ZERO;
     for _ in 0..1_000_000 {

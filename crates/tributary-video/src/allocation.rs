@@ -44,11 +44,11 @@ pub struct Allocation {
     pub misses: Vec<f64>,
     /// All of `order` together, bytes.
     pub bytes: u64,
-    /// E[D]: the expected displayed mean squared error in the viewport under the problem's model.
+    /// `E[D]`: the expected displayed mean squared error in the viewport under the problem's model.
     pub expected_mse: f64,
     /// How the qualities were chosen.
     pub plan: PlanReport,
-    /// No order and no choice has a smaller E[D], even with each GoP's capacity known beforehand.
+    /// No order and no choice has a smaller `E[D]`, even with each GoP's capacity known beforehand.
     pub bound_mse: f64,
 }
 
@@ -80,7 +80,7 @@ impl PlanReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// The expected distortion, E[D]: best where the PSNR of the mean distortion counts.
+    /// The expected distortion, `E[D]`: best where the PSNR of the mean distortion counts.
     #[default]
     Distortion,
     /// The expected logarithm of distortion: best where the mean of decibels counts.

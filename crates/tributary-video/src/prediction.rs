@@ -2,7 +2,7 @@
 //!
 //! Two sources, and their mixture: what other viewers of the same video looked at ([`Population`]; a
 //! viewer is always left out of his own prediction), and where this viewer's head is and moves
-//! ([`live`]). [`Calibration`] says how far predictions were to be trusted. Nothing here decides what to
+//! (`live`). [`Calibration`] says how far predictions were to be trusted. Nothing here decides what to
 //! send. Source: the OWS paper §4.1 (P(t) from models of how clients view).
 
 mod calibration;

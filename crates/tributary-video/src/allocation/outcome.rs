@@ -54,7 +54,7 @@ impl<'a> Outcome<'a> {
         Self { problem, objective, nothing, shown: Vec::with_capacity(problem.tiles().len()) }
     }
 
-    /// What the search minimises: E[D], or the mean of its logarithm.
+    /// What the search minimises: `E[D]`, or the mean of its logarithm.
     pub(super) fn cost(&mut self, order: &[Sent]) -> f64 {
         let objective = self.objective;
         let mut sum = 0.0;
@@ -67,7 +67,7 @@ impl<'a> Outcome<'a> {
         sum / self.problem.capacity().samples().len() as f64
     }
 
-    /// E[D], the expected displayed distortion.
+    /// `E[D]`, the expected displayed distortion.
     pub(super) fn expected_mse(&mut self, order: &[Sent]) -> f64 {
         let mut sum = 0.0;
         self.each_sample(order, |mse| sum += mse);
@@ -153,7 +153,7 @@ pub(super) fn misses(problem: &GopProblem, order: &[Sent]) -> Vec<f64> {
     order.iter().map(miss).collect()
 }
 
-/// The least E[D] any order and any choice could have, even of somebody who knows each GoP's capacity
+/// The least `E[D]` any order and any choice could have, even of somebody who knows each GoP's capacity
 /// beforehand: the mean over the samples of the linear relaxation, tiles left out where that is better.
 pub(super) fn clairvoyant_bound(problem: &GopProblem) -> f64 {
     let knapsack = Knapsack::new(problem.tiles().iter().map(|tile| {

@@ -1,10 +1,10 @@
 //! `ows`, the default: the least expected *displayed* distortion,
-//! E[D] = Σ w·[(1 − ε)·D(q) + ε·D_concealed], over qualities, order, left-out tiles and guard copies.
+//! `E[D]` = Σ w·[(1 − ε)·D(q) + ε·D_concealed], over qualities, order, left-out tiles and guard copies.
 //!
 //! For each of a few quantiles of capacity a knapsack gives the qualities; messages go by gain per byte;
-//! the quantile with the least E[D] is refined by single changes (one quality up or down, left out or
+//! the quantile with the least `E[D]` is refined by single changes (one quality up or down, left out or
 //! taken in, a coarse guard copy added or removed) while they help. What `fix-q` would do is among the
-//! candidates, so its E[D] is never beaten by it. `ows-every-tile` may leave no tile out.
+//! candidates, so its `E[D]` is never beaten by it. `ows-every-tile` may leave no tile out.
 //!
 //! Deviates: the paper's loss ε·P·D(R) counts a late tile with its *coded* distortion and an arrived one
 //! with nothing; here both count with what the viewer then sees. Source: the OWS paper §4.1.

@@ -77,7 +77,7 @@ fn expected(problem: &GopProblem, order: &[Message]) -> f64 {
     samples.iter().map(|sample| shown(problem, order, *sample)).sum::<f64>() / samples.len() as f64
 }
 
-/// The least E[D] over every choice and every order, without guard copies.
+/// The least `E[D]` over every choice and every order, without guard copies.
 fn best_by_trying(problem: &GopProblem) -> f64 {
     fn extend(problem: &GopProblem, order: &mut Vec<Message>, best: &mut f64) {
         *best = best.min(expected(problem, order));
