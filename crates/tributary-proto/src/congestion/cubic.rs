@@ -22,12 +22,12 @@ const BETA: f64 = 717.0 / 1024.0;
 /// RFC 9438 §4.3: segments a round trip that make it as fast as Reno with half left after a loss.
 /// Deviates: §4.3 would go on with 1 above the window of the last loss; Linux does not.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Segments that each one acknowledged may add at most, RFC 9438 §4.4.
-const FASTEST: f64 = 0.5;
-/// The same at least until there was a loss to aim at (Linux).
-const UNAIMED: f64 = 0.05;
-/// At the flat point a window adds this part of a segment (Linux).
-const FLAT: f64 = 0.01;
+/// Segments acknowledged that grow the window by one, at least (RFC 9438 §4.4: by half a round trip).
+const FASTEST: f64 = 2.0;
+/// The same at most until there was a loss to aim at (Linux).
+const UNAIMED: f64 = 20.0;
+/// At the flat point it takes so many windows (Linux).
+const FLAT: f64 = 100.0;
 /// With the window unchanged its growth is worked out this often (Linux's `HZ / 32`).
 const AFRESH: Duration = Duration::from_nanos(31_250_000);
 
@@ -49,8 +49,8 @@ struct Epoch {
     credit: f64,
     /// When growth was last worked out, and for how many segments; `None` before the first time.
     known: Option<(Instant, f64)>,
-    /// Segments that each one acknowledged adds.
-    growth: f64,
+    /// Segments acknowledged that grow the window by one.
+    each: f64,
 }
 
 impl Epoch {
@@ -61,13 +61,14 @@ impl Epoch {
         } else {
             (0.0, window)
         };
-        Self { start, to_origin, origin, reno: window, acked: 0.0, credit: 0.0, known: None, growth: 0.0 }
+        Self { start, to_origin, origin, reno: window, acked: 0.0, credit: 0.0, known: None, each: FASTEST }
     }
 
-    /// RFC 9438 §4.2, figure 1: segments at `t` seconds.
+    /// RFC 9438 §4.2, figure 1: segments at `t` seconds. Whole segments from the flat point, as in Linux:
+    /// less than one away from it, it is the flat point that the window grows towards.
     fn at(&self, t: f64) -> f64 {
         let t = t - self.to_origin;
-        C * t * t * t + self.origin
+        self.origin + (C * t * t * t).trunc()
     }
 
     /// Works out growth from `window` segments, unless that is still fresh (Linux's `bictcp_update`).
@@ -81,27 +82,30 @@ impl Epoch {
         let t = seconds(now.as_nanos().saturating_sub(self.start.as_nanos()));
         // RFC 9438 §4.4 and §4.5, a least round trip ahead.
         let target = self.at(t + seconds(nanos(ahead)));
-        self.growth = if target > window { (target - window) / window } else { FLAT / window };
+        self.each = if target > window { (window / (target - window)).trunc() } else { FLAT * window };
         if !aimed {
-            self.growth = self.growth.max(UNAIMED);
+            self.each = self.each.min(UNAIMED);
         }
         // RFC 9438 §4.3, figure 4.
-        self.reno = (self.reno + ALPHA * self.acked / window).min(MAX_WINDOW as f64);
-        self.acked = 0.0;
-        let behind = self.reno as u64 as f64 - window;
-        self.growth = self.growth.max(behind / window).min(FASTEST);
+        let step = (window / ALPHA).trunc().max(1.0);
+        let steps = ((self.acked / step).ceil() - 1.0).max(0.0);
+        self.reno = (self.reno + steps).min(MAX_WINDOW as f64);
+        self.acked -= steps * step;
+        if self.reno > window {
+            self.each = self.each.min((window / (self.reno - window)).trunc());
+        }
+        self.each = self.each.max(FASTEST);
     }
 
     /// Whole segments by which `acked` of them grow the window (Linux's `tcp_cong_avoid_ai`).
     fn grow(&mut self, acked: f64) -> u64 {
-        let each = 1.0 / self.growth;
         let mut grown = 0;
-        if self.credit >= each {
+        if self.credit >= self.each {
             (self.credit, grown) = (0.0, 1);
         }
         self.credit += acked;
-        let whole = (self.credit * self.growth + 1e-9) as u64;
-        self.credit = (self.credit - whole as f64 * each).max(0.0);
+        let whole = (self.credit / self.each) as u64;
+        self.credit = (self.credit - whole as f64 * self.each).max(0.0);
         grown + whole
     }
 }
@@ -215,7 +219,8 @@ impl CongestionController for Cubic {
         if self.cwnd.reduce(loss, target) {
             self.before = self.curve;
             // RFC 9438 §4.7, fast convergence: who lost ground gives some more.
-            self.curve.w_max = if window < self.curve.w_max { window * (1.0 + BETA) / 2.0 } else { window };
+            self.curve.w_max =
+                if window < self.curve.w_max { (window * (1.0 + BETA) / 2.0).trunc() } else { window };
         }
         self.curve.epoch = None;
         if loss.kind == LossKind::Timeout {
