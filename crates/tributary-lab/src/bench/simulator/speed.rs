@@ -55,7 +55,7 @@ pub struct Row {
     pub ours_per_second: f64,
     /// The same of ns-3.
     pub peer_per_second: f64,
-    /// Median of the rounds' ratios.
+    /// Median of the rounds' ratios; ratio of the medians when ns-3 failed in a round.
     pub ratio: f64,
     /// Nanoseconds of processor time for a data packet here, median.
     pub packet_ns: f64,
@@ -132,11 +132,17 @@ fn label(cell: &Bottleneck) -> String {
 fn row(cell: Bottleneck, ours: Vec<Measured>, peers: Vec<Measured>) -> Row {
     let rates = |runs: &[Measured]| runs.iter().map(Measured::packets_per_second).collect::<Vec<f64>>();
     let (our_rates, peer_rates) = (rates(&ours), rates(&peers));
-    let ours_per_second = median(&our_rates);
+    let (ours_per_second, peer_per_second) = (median(&our_rates), median(&peer_rates));
+    // Rounds are paired only while none is missing.
+    let complete = peers.len() == ours.len();
     Row {
         ours_per_second,
-        peer_per_second: median(&peer_rates),
-        ratio: if peers.len() == ours.len() { paired_ratio(&our_rates, &peer_rates) } else { f64::NAN },
+        peer_per_second,
+        ratio: if complete {
+            paired_ratio(&our_rates, &peer_rates)
+        } else {
+            ours_per_second / peer_per_second
+        },
         packet_ns: 1e9 / ours_per_second,
         cell,
         ours,

@@ -37,6 +37,13 @@ fn a_peer_without_a_result_leaves_no_ratio() {
 }
 
 #[test]
+fn a_round_that_the_peer_failed_leaves_the_ratio_of_the_medians() {
+    let ours = vec![measured(1_000_000, 0.5, 2_000); 3];
+    let row = row(cell(MARK_RATE, 1, 1_000), ours, vec![measured(1_000_000, 25.0, 20_000); 2]);
+    assert_eq!(row.ratio, 50.0);
+}
+
+#[test]
 fn marks_are_met_or_missed_in_words() {
     let report = report(vec![pair(1, 0.5, 2_000)], vec![pair(1, 0.5, 2_000), pair(1000, 1.5, 11_990)]);
     assert_eq!(report.flatness_over_rates, 1.0);
