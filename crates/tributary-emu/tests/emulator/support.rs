@@ -1,6 +1,7 @@
 //! What the cases share: starting themselves, isolation, small scenarios.
 
 use core::time::Duration;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use tributary_emu::{Network, Verdict, isolate};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
@@ -15,6 +16,9 @@ pub const SKIPPED: i32 = 77;
 pub fn start(case: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.env(CASE, case);
+    // In the background of a shell this program, and so its children, would have Ctrl-C ignored.
+    // SAFETY: signal(2) is safe between fork and exec, and nothing else is called there.
+    unsafe { command.pre_exec(|| Ok(_ = libc::signal(libc::SIGINT, libc::SIG_DFL))) };
     command
 }
 
