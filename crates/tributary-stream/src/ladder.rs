@@ -13,6 +13,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::path::PathBuf;
 use thiserror::Error;
+use tributary_tiles::program::ProgramError;
 use tributary_types::{Bitrate, Rng};
 
 /// Pictures a second in every ladder, and so in every GoP.
@@ -56,9 +57,9 @@ pub struct Representation {
 /// Why there is no ladder.
 #[derive(Debug, Error)]
 pub enum LadderError {
-    /// A program is not installed.
-    #[error("cannot start {0}: install the Debian package ffmpeg (apt-get install ffmpeg)")]
-    MissingProgram(&'static str),
+    /// A program is not installed, or failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// The file is not there or may not be read.
     #[error("cannot read the video {path}: {source}")]
     Unreadable {

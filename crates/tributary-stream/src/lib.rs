@@ -7,7 +7,6 @@
 
 mod arrivals;
 mod bulk;
-pub mod gop;
 pub mod ladder;
 mod live;
 mod object;
@@ -26,3 +25,4 @@ pub use object::{ObjectParams, ObjectRecord, fetch_object};
 pub use pattern::Verify;
 pub use server::{ServeError, serve};
 pub use transfer::{End, FetchError};
+pub use tributary_tiles::gop;

@@ -1,14 +1,14 @@
-//! ffmpeg and ffprobe by command line. Files reach them as `file:` names and no other protocol is
-//! allowed, so that neither a file's name nor a playlist inside it can open a connection.
+//! What ffmpeg and ffprobe are asked to do for a ladder.
 
 use super::cache::file_name;
 use super::{FRAME_RATE, LadderError, LadderSettings, Source};
 use crate::scene::Scene;
 use serde::Deserialize;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
 
 /// Width of the rendered scene when none is asked for.
 const SCENE_WIDTH: u32 = 2048;
@@ -50,27 +50,6 @@ struct ProbeFormat {
     duration: Option<String>,
 }
 
-fn name_of(path: &Path) -> OsString {
-    let mut name = OsString::from("file:");
-    name.push(path);
-    name
-}
-
-fn start(program: &'static str, command: &mut Command) -> Result<Child, LadderError> {
-    command.spawn().map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => LadderError::MissingProgram(program),
-        _ => LadderError::Encoder(format!("cannot start {program}: {e}")),
-    })
-}
-
-/// The last lines of what a program complained about.
-fn complaint(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(3)..].join("; ");
-    if last.is_empty() { "it gave no reason".to_owned() } else { last.chars().take(400).collect() }
-}
-
 /// Looks at a file: its size, whether it is a 360° video, how long it lasts.
 pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, LadderError> {
     let mut command = Command::new("ffprobe");
@@ -78,15 +57,12 @@ pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, L
     command
         .args(["-show_entries", "stream=codec_type,width,height:format=duration", "-i"])
         .arg(name_of(path));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = start("ffprobe", &mut command)?
-        .wait_with_output()
-        .map_err(|e| LadderError::Encoder(format!("ffprobe: {e}")))?;
     let not_video = |reason: String| LadderError::NotVideo { path: path.to_owned(), reason };
-    if !output.status.success() {
-        return Err(not_video(complaint(&output.stderr)));
-    }
-    let probe: Probe = serde_json::from_slice(&output.stdout).map_err(|e| not_video(e.to_string()))?;
+    let output = match program::run("ffprobe", &mut command, b"") {
+        Err(ProgramError::Failed { reason, .. }) => return Err(not_video(reason)),
+        other => other?,
+    };
+    let probe: Probe = serde_json::from_slice(&output).map_err(|e| not_video(e.to_string()))?;
     let video = probe.streams.iter().find(|s| s.codec_type.as_deref() == Some("video"));
     let Some(video) = video else { return Err(LadderError::NoPicture { path: path.to_owned() }) };
     let (Some(width @ 1..), Some(height @ 1..)) = (video.width, video.height) else {
@@ -148,16 +124,6 @@ fn arguments(source: &Source, picture: &Picture, settings: &LadderSettings, into
     all
 }
 
-/// Ends ffmpeg when an error or a panic leaves before it has finished.
-struct Guard(Child);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Encodes all representations into the directory `into`.
 pub(super) fn encode(
     source: &Source,
@@ -170,15 +136,11 @@ pub(super) fn encode(
     let rendered = *source == Source::Scene;
     command.stdin(if rendered { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Guard(start("ffmpeg", &mut command)?);
-    let (input, output, errors) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+    let mut child = start("ffmpeg", &mut command)?;
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let complaints = hear(child.stderr.take());
     let frames = f64::from(FRAME_RATE * settings.seconds);
-    let errors = std::thread::scope(|scope| {
-        let complaints = scope.spawn(move || {
-            let mut text = Vec::new();
-            let _ = errors.map(|e| e.take(1 << 20).read_to_end(&mut text));
-            text
-        });
+    std::thread::scope(|scope| {
         scope.spawn(move || {
             let Some(mut input) = input else { return };
             let scene = Scene::new(picture.width, picture.height);
@@ -196,9 +158,9 @@ pub(super) fn encode(
                 progress((done / frames).clamp(0.0, 0.99));
             }
         }
-        complaints.join().unwrap_or_default()
     });
-    let status = child.0.wait().map_err(|e| LadderError::Encoder(e.to_string()))?;
+    let errors = complaints.join().unwrap_or_default();
+    let status = child.wait()?;
     if status.success() { Ok(()) } else { Err(LadderError::Encoder(complaint(&errors))) }
 }
 
@@ -208,37 +170,9 @@ pub(super) fn still(gop: &[u8], width: u32) -> Result<Vec<u8>, LadderError> {
     command.args(["-v", "error", "-protocol_whitelist", "pipe", "-f", "h264", "-i", "pipe:0"]);
     let scale = format!("scale='min({},iw)':-2", even(width));
     command.args(["-frames:v", "1", "-vf", &scale, "-q:v", "4", "-f", "mjpeg", "pipe:1"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = start("ffmpeg", &mut command)?;
-    let input = child.stdin.take();
-    let output = std::thread::scope(|scope| {
-        // One picture is enough for ffmpeg: it closes its input early, which is no error.
-        scope.spawn(move || input.map(|mut i| i.write_all(gop)));
-        child.wait_with_output()
-    });
-    let output = output.map_err(|e| LadderError::Encoder(e.to_string()))?;
-    if output.status.success() && !output.stdout.is_empty() {
-        Ok(output.stdout)
-    } else {
-        Err(LadderError::Encoder(complaint(&output.stderr)))
+    let picture = program::run("ffmpeg", &mut command, gop)?;
+    if picture.is_empty() {
+        return Err(LadderError::Encoder("no picture came out".to_owned()));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_program_names_its_package() {
-        let refused = start("ffmpeg", &mut Command::new("/nonexistent/ffmpeg"));
-        let text = refused.map(drop).expect_err("there is no such program").to_string();
-        assert!(text.contains("Debian package ffmpeg"), "{text}");
-    }
-
-    #[test]
-    fn a_complaint_is_short() {
-        assert_eq!(complaint(b""), "it gave no reason");
-        assert_eq!(complaint(b"a\n\nb\nc\nd\n"), "b; c; d");
-        assert_eq!(complaint(&[b'x'; 5000]).len(), 400);
-    }
+    Ok(picture)
 }

@@ -12,6 +12,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-emu", 3),
     ("tributary-sim", 3),
     ("tributary-net", 3),
+    ("tributary-tiles", 3),
     ("tributary-report", 4),
     ("tributary-stream", 4),
     ("tributary-lab", 5),

@@ -47,6 +47,18 @@ fn start_codes(stream: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
+/// The NAL units in `stream`, without start codes; none is empty.
+pub fn units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut codes = start_codes(stream).peekable();
+    core::iter::from_fn(move || {
+        let (_, unit) = codes.next()?;
+        let end = codes.peek().map_or(stream.len(), |(next, _)| *next);
+        // Zeros after a unit belong to nobody (ITU-T H.264 B.1.1); no unit ends with one.
+        let kept = stream[unit..end].iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+        Some(&stream[unit..unit + kept])
+    })
+}
+
 /// Cuts `stream` at its sequence parameters. Bytes before the first are not part of any GoP.
 #[must_use]
 pub fn split(stream: &[u8]) -> Vec<Gop> {
@@ -115,6 +127,14 @@ mod tests {
     fn a_gop_that_opens_without_idr_or_parameters_is_not_closed() {
         assert!(!split(&stream(&[(7, &[1]), (8, &[2]), (1, FIRST), (5, FIRST)]))[0].closed);
         assert!(!split(&stream(&[(7, &[1]), (5, FIRST)]))[0].closed);
+    }
+
+    #[test]
+    fn units_come_without_codes_and_padding() {
+        let padded = [&stream(&[(7, &[1]), (5, FIRST)])[..], &[0, 0, 0, 0, 1, 0x41, 3]].concat();
+        let found: Vec<&[u8]> = units(&padded).collect();
+        assert_eq!(found, [&[0x67, 1][..], &[0x65, 0x80, 9, 9], &[0x41, 3]]);
+        assert_eq!(units(&[0, 0, 1, 0, 0, 0, 0, 0, 1, 7]).collect::<Vec<_>>(), [&[0][..], &[7]]);
     }
 
     #[test]

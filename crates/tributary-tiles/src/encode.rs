@@ -1,0 +1,93 @@
+//! Pictures into H.264, by ffmpeg and libx264: closed GoPs, no B-pictures, a constant QP.
+//!
+//! All tiles have one size, so the GoPs of many tiles can go through one encoder, one after the other:
+//! every GoP opens with an IDR picture and takes nothing from the tile before it. One process then does
+//! what would otherwise take one for each tile.
+
+use std::io;
+use std::process::{ChildStdin, Command};
+
+use thiserror::Error;
+
+use crate::gop;
+use crate::program::{self, ProgramError};
+use crate::rate::FrameRate;
+
+/// How tiles are encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoder {
+    /// libx264's preset, such as `medium`.
+    pub preset: String,
+    /// Pictures a second.
+    pub rate: FrameRate,
+    /// Pictures in a GoP.
+    pub pictures_per_gop: usize,
+}
+
+/// Why there is no stream.
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    /// The encoder is missing or failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// What came out is not what was asked for.
+    #[error("the encoder's output is broken: GoP {gop} of {found}: {reason}")]
+    Output {
+        /// Which GoP.
+        gop: usize,
+        /// How many came out.
+        found: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Encoder {
+    /// What is said of it in records: options that decide what comes out.
+    #[must_use]
+    pub fn description(&self) -> String {
+        format!("libx264 {} {} constant QP", self.preset, self.options())
+    }
+
+    fn options(&self) -> String {
+        // No look-ahead, no cuts, no B-pictures: I P P P … at a constant QP (the I-picture's is x264's 3
+        // below it, the default ratio).
+        let gop = self.pictures_per_gop;
+        format!(
+            "keyint={gop}:min-keyint={gop}:scenecut=0:open-gop=0:bframes=0:rc-lookahead=0:sync-lookahead=0:\
+             sliced-threads=0:repeat-headers=1"
+        )
+    }
+
+    /// Encodes pictures of `width` × `height` pixels that `feed` writes, raw 4:2:0; one byte stream a GoP.
+    ///
+    /// # Errors
+    /// ffmpeg is missing or fails, or not `gops` closed GoPs came out.
+    pub fn encode(
+        &self,
+        (width, height): (usize, usize),
+        (qp, gops): (u8, usize),
+        feed: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
+    ) -> Result<Vec<Vec<u8>>, EncodeError> {
+        let mut command = Command::new("ffmpeg");
+        command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "pipe", "-f", "rawvideo"]);
+        command.args(["-pix_fmt", "yuv420p", "-s", &format!("{width}x{height}")]);
+        command.args(["-r", &self.rate.to_string(), "-i", "pipe:0", "-c:v", "libx264"]);
+        command.args(["-preset", &self.preset, "-qp", &qp.to_string(), "-threads", "1"]);
+        command.args(["-x264-params", &self.options(), "-f", "h264", "pipe:1"]);
+        let stream = program::run_fed("ffmpeg", &mut command, feed)?;
+        let found = gop::split(&stream);
+        let broken = |gop, reason| Err(EncodeError::Output { gop, found: found.len(), reason });
+        for (number, gop) in found.iter().enumerate() {
+            if !gop.closed || gop.pictures as usize != self.pictures_per_gop {
+                let expected = self.pictures_per_gop;
+                let closed = gop.closed;
+                return broken(number, format!("{} of {expected} pictures, closed: {closed}", gop.pictures));
+            }
+        }
+        if found.len() != gops {
+            return broken(found.len(), format!("{gops} GoPs expected"));
+        }
+        Ok(found.into_iter().map(|gop| stream[gop.bytes].to_vec()).collect())
+    }
+}

@@ -1,0 +1,70 @@
+//! Where what lies in the directory of a tiled video. Paths use `/` and are relative to it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use ring::digest::{SHA256, digest};
+
+/// Written last: a directory without it holds no whole video.
+pub const RECORD: &str = "ingest.json";
+/// The table of real sizes and errors.
+pub const TABLE: &str = "table.json";
+/// The media presentation description.
+pub const MANIFEST: &str = "manifest.mpd";
+/// SHA-256 of every file but itself and the record, as `sha256sum` writes and checks it.
+pub const SUMS: &str = "SHA256SUMS";
+/// What an unfinished ingest knows; removed at its end.
+pub const WORK: &str = "work";
+
+/// Name of the representation of tile `tile` at `qp`, unique in the video.
+#[must_use]
+pub fn representation(tile: usize, qp: u8) -> String {
+    format!("t{tile:02}q{qp:02}")
+}
+
+/// Its initialisation segment.
+#[must_use]
+pub fn init(tile: usize, qp: u8) -> String {
+    format!("tiles/{}/init.mp4", representation(tile, qp))
+}
+
+/// Its media segment of GoP `gop`.
+#[must_use]
+pub fn segment(gop: usize, tile: usize, qp: u8) -> String {
+    format!("tiles/{}/{gop:05}.m4s", representation(tile, qp))
+}
+
+/// The source's pictures of GoP `gop` without loss, as a byte stream of H.264.
+#[must_use]
+pub fn reference(gop: usize) -> String {
+    format!("source/{gop:05}.h264")
+}
+
+/// The SHA-256 of `bytes`.
+#[must_use]
+pub fn sum(bytes: &[u8]) -> [u8; 32] {
+    let mut sum = [0; 32];
+    sum.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    sum
+}
+
+/// Its usual spelling.
+#[must_use]
+pub fn hex(sum: &[u8]) -> String {
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes a file so that it is there whole or not at all, whenever this is interrupted.
+///
+/// # Errors
+/// The system's; nothing is left behind.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = directory.join(format!(".{name}.part"));
+    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
+    // What could not be written would only fill the disk.
+    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
+}

@@ -1,0 +1,190 @@
+//! ffmpeg and ffprobe by command line: started, fed, read and ended, with what they complained about.
+//!
+//! Files reach them as `file:` names, and callers allow no other protocol but pipes, so that neither a
+//! file's name nor a playlist inside it can open a connection. What they are asked to do is the callers'.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+
+use thiserror::Error;
+
+/// The longest complaint that is kept, bytes.
+const LONGEST_COMPLAINT: u64 = 1 << 20;
+
+/// Why a program gave no result.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    /// It is not installed.
+    #[error("cannot start {0}: install the Debian package ffmpeg (apt-get install ffmpeg)")]
+    Missing(&'static str),
+    /// The system would not start it.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Which.
+        program: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It ended with an error.
+    #[error("{program} failed: {reason}")]
+    Failed {
+        /// Which.
+        program: &'static str,
+        /// What it says.
+        reason: String,
+    },
+}
+
+/// A running program, ended when it is dropped: no error or panic leaves it behind.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    program: &'static str,
+}
+
+impl Running {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&mut self) -> Result<ExitStatus, ProgramError> {
+        let failed = |e: io::Error| ProgramError::Failed { program: self.program, reason: e.to_string() };
+        self.child.wait().map_err(failed)
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts `command`, which is `program` with its arguments.
+///
+/// # Errors
+/// It is not installed, or the system refuses.
+pub fn start(program: &'static str, command: &mut Command) -> Result<Running, ProgramError> {
+    let child = command.spawn().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => ProgramError::Missing(program),
+        _ => ProgramError::Start { program, source },
+    })?;
+    Ok(Running { child, program })
+}
+
+/// A file's name as ffmpeg takes it, whatever characters it begins with.
+#[must_use]
+pub fn name_of(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
+}
+
+/// The last lines of what a program complained about.
+#[must_use]
+pub fn complaint(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(3)..].join("; ");
+    if last.is_empty() { "it gave no reason".to_owned() } else { last.chars().take(400).collect() }
+}
+
+/// Reads complaints beside everything else, so that the program never waits for a reader.
+pub fn hear(errors: Option<ChildStderr>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut errors) = errors {
+            let _ = errors.by_ref().take(LONGEST_COMPLAINT).read_to_end(&mut text);
+            // The rest is read and forgotten.
+            let _ = io::copy(&mut errors, &mut io::sink());
+        }
+        text
+    })
+}
+
+/// Runs `command` to its end, gives it `input` and takes all it writes.
+///
+/// # Errors
+/// It is not installed, or ends with an error.
+pub fn run(program: &'static str, command: &mut Command, input: &[u8]) -> Result<Vec<u8>, ProgramError> {
+    run_fed(program, command, |stdin| stdin.write_all(input))
+}
+
+/// Runs `command` to its end and takes all it writes; `feed` writes its input, on a thread of its own.
+///
+/// # Errors
+/// It is not installed, or ends with an error.
+pub fn run_fed(
+    program: &'static str,
+    command: &mut Command,
+    feed: impl FnOnce(&mut ChildStdin) -> io::Result<()> + Send,
+) -> Result<Vec<u8>, ProgramError> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = start(program, command)?;
+    let (stdin, stdout) = (running.stdin.take(), running.stdout.take());
+    let complaints = hear(running.stderr.take());
+    let mut written = Vec::new();
+    std::thread::scope(|scope| {
+        // A program that has enough closes its input early, which is no error.
+        scope.spawn(move || stdin.map(|mut stdin| feed(&mut stdin)));
+        if let Some(mut stdout) = stdout {
+            let _ = stdout.read_to_end(&mut written);
+        }
+    });
+    let status = running.wait()?;
+    if status.success() {
+        return Ok(written);
+    }
+    let reason = complaint(&complaints.join().unwrap_or_default());
+    Err(ProgramError::Failed { program, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let refused = start("ffmpeg", &mut Command::new("/nonexistent/ffmpeg"));
+        let text = refused.map(drop).expect_err("there is no such program").to_string();
+        assert!(text.contains("Debian package ffmpeg"), "{text}");
+    }
+
+    #[test]
+    fn a_complaint_is_short() {
+        assert_eq!(complaint(b""), "it gave no reason");
+        assert_eq!(complaint(b"a\n\nb\nc\nd\n"), "b; c; d");
+        assert_eq!(complaint(&[b'x'; 5000]).len(), 400);
+    }
+
+    #[test]
+    fn input_goes_in_and_output_comes_out() {
+        let input: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+        assert_eq!(run("cat", &mut Command::new("cat"), &input).expect("cat copies"), input);
+    }
+
+    #[test]
+    fn a_failure_has_its_reason() {
+        let error = run("sh", Command::new("sh").args(["-c", "echo broken >&2; exit 3"]), b"");
+        assert_eq!(error.expect_err("it fails").to_string(), "sh failed: broken");
+    }
+}

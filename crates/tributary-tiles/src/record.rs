@@ -1,0 +1,72 @@
+//! What is known of an ingest besides its table: source, settings, tiling overhead.
+//!
+//! No path of the machine it was made on: a directory can be moved or served.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::FrameRate;
+
+/// The first field of every record.
+pub const FORMAT: &str = "tributary-tiles-1";
+
+/// `ingest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// [`FORMAT`].
+    pub format: String,
+    /// The video it was made from.
+    pub source: SourceInfo,
+    /// Pictures a second, constant.
+    pub frame_rate: FrameRate,
+    /// Pictures in every GoP.
+    pub pictures_per_gop: usize,
+    /// What encoded: program, preset, options.
+    pub encoder: String,
+    /// What tiling costs, one per QP.
+    pub overhead: Vec<Overhead>,
+    /// What was done to the source that its owner should know: resampled, scaled, cut.
+    pub notes: Vec<String>,
+    /// SHA-256 of `SHA256SUMS`, which has those of all other files.
+    pub sums_sha256: String,
+}
+
+/// The video a tiled one was made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceInfo {
+    /// The file's name, without directories.
+    pub name: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// Its pictures' width, pixels.
+    pub width: usize,
+    /// Their height, pixels.
+    pub height: usize,
+}
+
+/// The same pictures at the same QP, in tiles and in one piece.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// The quantisation parameter.
+    pub qp: u8,
+    /// Bytes of all tiles' media segments.
+    pub tiled_bytes: u64,
+    /// Bytes of the media segments of the untiled video.
+    pub untiled_bytes: u64,
+    /// Mean squared error of luma, in tiles.
+    pub tiled_mse: f64,
+    /// Mean squared error of luma, in one piece.
+    pub untiled_mse: f64,
+}
+
+impl Overhead {
+    /// How many more bytes the tiles have, as a share of the untiled video's.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.tiled_bytes as f64 / self.untiled_bytes.max(1) as f64 - 1.0
+    }
+}
