@@ -12,6 +12,7 @@ const TOUCHED: usize = 32;
 
 /// Fills `seen` from `samples` (rows of `stride`); per pixel the index of the upper left sample and how far
 /// right and down of it, of 128.
+#[inline(always)]
 pub(super) fn row(
     samples: &[u8],
     stride: usize,
@@ -31,6 +32,7 @@ pub(super) fn row(
 
 /// Reads some of a later row's samples, so that they are on their way into the cache while others are
 /// blended: these loads wait for nothing and all at once, those of the gathering would wait one by one.
+#[inline(always)]
 pub(super) fn touch(samples: &[u8], stride: usize, offsets: &[u32]) {
     let mut sum = 0u8;
     for piece in offsets.chunks_exact(TOUCHED) {
@@ -41,7 +43,7 @@ pub(super) fn touch(samples: &[u8], stride: usize, offsets: &[u32]) {
 }
 
 /// Two neighbours of the upper and of the lower row per pixel, the left one in the lower byte.
-#[inline]
+#[inline(always)]
 fn gather(above: &[u8], below: &[u8], offsets: &[u32], (upper, lower): (&mut [u16], &mut [u16])) {
     for ((offset, upper), lower) in offsets.iter().zip(upper).zip(lower) {
         let at = *offset as usize;
@@ -53,7 +55,7 @@ fn gather(above: &[u8], below: &[u8], offsets: &[u32], (upper, lower): (&mut [u1
     }
 }
 
-#[inline]
+#[inline(always)]
 fn blend((upper, lower): (&[u16], &[u16]), across: &[u8], down: &[u8], seen: &mut [u8]) {
     let count = seen.len();
     let (upper, lower, across, down) = (&upper[..count], &lower[..count], &across[..count], &down[..count]);

@@ -49,7 +49,12 @@ impl Table {
         self.down.resize(width * height, 0);
         (self.width, self.stride) = (width, map.size.0);
         self.seam.clear();
-        let columns = width.div_ceil(BLOCK);
+        pulp::Arch::new().dispatch(Build { table: self, map, height });
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, map: &Map, height: usize) {
+        let columns = self.width.div_ceil(BLOCK);
         let corners_at = |row: usize| -> Vec<Source> {
             (0..=columns).map(|column| map.source((column * BLOCK) as f64, row as f64)).collect()
         };
@@ -60,12 +65,12 @@ impl Table {
                 let block = Block {
                     left: column * BLOCK,
                     top,
-                    right: (column * BLOCK + BLOCK).min(width),
+                    right: (column * BLOCK + BLOCK).min(self.width),
                     bottom: (top + BLOCK).min(height),
                 };
                 let corners = [above[column], above[column + 1], below[column], below[column + 1]];
                 match straight(map, &block, corners) {
-                    Some(corners) => self.fill_straight(map, &block, corners),
+                    Some(places) => self.fill_straight(&block, places),
                     None => self.fill_exactly(map, &block),
                 }
             }
@@ -75,17 +80,7 @@ impl Table {
 
     /// Looks every pixel up in a plane of the size the table was built for.
     pub(super) fn apply(&self, plane: &Plane<'_>, seen: &mut [u8]) {
-        let rows = seen.chunks_exact_mut(self.width).zip(self.offsets.chunks_exact(self.width));
-        let weights = self.across.chunks_exact(self.width).zip(self.down.chunks_exact(self.width));
-        for (at, ((seen, offsets), (across, down))) in rows.zip(weights).enumerate() {
-            let ahead = (at + AHEAD) * self.width;
-            lookup::touch(
-                plane.samples(),
-                self.stride,
-                self.offsets.get(ahead..ahead + self.width).unwrap_or(&[]),
-            );
-            lookup::row(plane.samples(), self.stride, (offsets, across, down), seen);
-        }
+        pulp::Arch::new().dispatch(Apply { table: self, plane, seen: &mut *seen });
         for seam in &self.seam {
             let pixel = seam.pixel as usize;
             let row = seam.row as usize;
@@ -99,6 +94,21 @@ impl Table {
         }
     }
 
+    #[inline(always)]
+    fn rows(&self, plane: &Plane<'_>, seen: &mut [u8]) {
+        let rows = seen.chunks_exact_mut(self.width).zip(self.offsets.chunks_exact(self.width));
+        let weights = self.across.chunks_exact(self.width).zip(self.down.chunks_exact(self.width));
+        for (at, ((seen, offsets), (across, down))) in rows.zip(weights).enumerate() {
+            let ahead = (at + AHEAD) * self.width;
+            lookup::touch(
+                plane.samples(),
+                self.stride,
+                self.offsets.get(ahead..ahead + self.width).unwrap_or(&[]),
+            );
+            lookup::row(plane.samples(), self.stride, (offsets, across, down), seen);
+        }
+    }
+
     fn fill_exactly(&mut self, map: &Map, block: &Block) {
         for row in block.top..block.bottom {
             for column in block.left..block.right {
@@ -109,22 +119,25 @@ impl Table {
         }
     }
 
-    fn fill_straight(&mut self, map: &Map, block: &Block, corners: [Source; 4]) {
-        let bounds = map.bounds(corners[0].face);
-        let one = f64::from(1 << DIGITS);
-        let fixed = corners.map(|corner| ((corner.x * one) as i32, (corner.y * one) as i32));
-        let [upper_left, upper_right, lower_left, lower_right] = fixed;
-        let between = |a: i32, b: i32, share: usize| a + (b - a) / BLOCK as i32 * share as i32;
+    #[inline(always)]
+    fn fill_straight(
+        &mut self,
+        block: &Block,
+        [upper_left, upper_right, lower_left, lower_right]: [Place; 4],
+    ) {
+        let between = |a: i32, b: i32, share: usize| a + ((b - a) >> 3) * share as i32;
+        let along = |a: Place, b: Place, share| (between(a.0, b.0, share), between(a.1, b.1, share));
+        let stride = self.stride as i32;
         for row in block.top..block.bottom {
-            let share = row - block.top;
-            let left =
-                (between(upper_left.0, lower_left.0, share), between(upper_left.1, lower_left.1, share));
-            let right =
-                (between(upper_right.0, lower_right.0, share), between(upper_right.1, lower_right.1, share));
-            for column in block.left..block.right {
-                let share = column - block.left;
-                let at = (between(left.0, right.0, share), between(left.1, right.1, share));
-                self.set(map, row * self.width + column, at, bounds);
+            let left = along(upper_left, lower_left, row - block.top);
+            let right = along(upper_right, lower_right, row - block.top);
+            let step = ((right.0 - left.0) >> 3, (right.1 - left.1) >> 3);
+            let pixels = row * self.width + block.left..row * self.width + block.right;
+            let weights = self.across[pixels.clone()].iter_mut().zip(&mut self.down[pixels.clone()]);
+            for (share, (offset, (across, down))) in (0..).zip(self.offsets[pixels].iter_mut().zip(weights)) {
+                let (x, y) = (left.0 + step.0 * share, left.1 + step.1 * share);
+                *offset = ((y >> DIGITS) * stride + (x >> DIGITS)) as u32;
+                (*across, *down) = (weight(x), weight(y));
             }
         }
     }
@@ -155,6 +168,47 @@ impl Table {
     }
 }
 
+/// The upper seven binary digits after the point.
+#[inline(always)]
+fn weight(coordinate: i32) -> u8 {
+    ((coordinate >> (DIGITS - 7)) & 127) as u8
+}
+
+/// Building, to be compiled for each kind of processor. The same whole numbers come of it everywhere.
+struct Build<'a> {
+    table: &'a mut Table,
+    map: &'a Map,
+    height: usize,
+}
+
+impl pulp::NullaryFnOnce for Build<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.table.fill(self.map, self.height);
+    }
+}
+
+/// All lookups of a plane, likewise.
+struct Apply<'a> {
+    table: &'a Table,
+    plane: &'a Plane<'a>,
+    seen: &'a mut [u8],
+}
+
+impl pulp::NullaryFnOnce for Apply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.table.rows(self.plane, self.seen);
+    }
+}
+
+/// Column and row with [`DIGITS`] binary digits.
+type Place = (i32, i32);
+
 /// A block's pixels: from left and top, up to right and bottom.
 struct Block {
     left: usize,
@@ -163,8 +217,18 @@ struct Block {
     bottom: usize,
 }
 
-/// The corners made continuous across the seam, if the map is straight enough between them.
-fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Source; 4]> {
+fn place(source: &Source) -> Place {
+    let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS)) as i32;
+    (fixed(source.x), fixed(source.y))
+}
+
+fn bounds(map: &Map, face: usize) -> [i32; 4] {
+    map.bounds(face).map(|bound| bound as i32)
+}
+
+/// A block's corners, if the map is straight enough between its corners, and
+/// all four samples of each of its pixels lie within its face.
+fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place; 4]> {
     if corners.iter().any(|corner| corner.face != corners[0].face) {
         return None;
     }
@@ -177,12 +241,17 @@ fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Sourc
     let mean = |of: fn(&Source) -> f64| corners.iter().map(of).sum::<f64>() / 4.0;
     let half = BLOCK as f64 / 2.0;
     let middle = map.source(block.left as f64 + half, block.top as f64 + half);
-    // Coordinates of a block at the seam may lie up to a panorama off either side, and still fit.
     let error =
         (mean(|corner| corner.x) - nearest(middle.x)).abs().max((mean(|corner| corner.y) - middle.y).abs());
     // Next to a pole the middle may look straight by chance; there is a row of samples' distance there.
     let near_pole = map.goes_round() && corners.iter().any(|corner| pole_distance(map, corner) < POLE_ROWS);
-    (error < BENT && middle.face == corners[0].face && !near_pole).then_some(corners)
+    let [first_column, first_row, columns_end, rows_end] = bounds(map, corners[0].face);
+    let places = corners.map(|corner| place(&corner));
+    // A sample's margin for what the division of the sides loses.
+    let within = |at: i32, first: i32, end: i32| (first + 1) << DIGITS <= at && at < (end - 2) << DIGITS;
+    let inside = |&(x, y): &Place| within(x, first_column, columns_end) && within(y, first_row, rows_end);
+    let fits = places.iter().all(inside);
+    (error < BENT && middle.face == corners[0].face && !near_pole && fits).then_some(places)
 }
 
 /// Blocks with a corner within this share of the height from a pole are computed exactly: 4.5°.
