@@ -25,7 +25,7 @@ use tributary_types::{Instant, Rng};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SubflowPath, Way};
-use crate::packet::{Body, Packet, Segment};
+use crate::packet::{Body, HEADER, Packet, Segment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 use mapping::Mappings;
@@ -37,6 +37,12 @@ use subflow::Subflow;
 const STREAM: StreamKey = 0;
 /// A refused writer is woken when this much fits.
 const WAKE_ROOM: u64 = 64 * 1024;
+/// Bytes of options in a segment with payload: data acknowledgement, data sequence number and mapping, the
+/// first two of 64 bits (RFC 8684 §3.3), and in one without: the data acknowledgement alone.
+const OPTIONS: [u32; 2] = [28, 12];
+/// SACK blocks that fit beside these and timestamps into the 40 bytes of TCP's options. Linux lets MPTCP's
+/// have precedence (`tcp_established_options`).
+const SACK_BLOCKS: [u8; 2] = [0, 1];
 /// The kernel's scheduler, which brings the kernel's rules.
 const KERNEL: &str = "linux-default";
 
@@ -45,7 +51,7 @@ const KERNEL: &str = "linux-default";
 pub struct MptcpConfig {
     /// Name of the scheduler.
     pub scheduler: String,
-    /// TCP of every subflow. `receive_buffer`, `initial_receive_window` and `auto_tune` are those of the
+    /// TCP of every subflow; MPTCP's options take 28 bytes from its `mss`. `receive_buffer`, `initial_receive_window` and `auto_tune` are those of the
     /// whole connection; its send buffer is `send_buffer` for each subflow at most.
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
@@ -140,7 +146,9 @@ impl MptcpTransport {
     }
 
     fn new(side: Side, config: &MptcpConfig, ways: Vec<Way>, shared: Rc<Shared>) -> Self {
-        let tcp = &config.tcp;
+        let mut config = config.clone();
+        let tcp = &mut config.tcp;
+        tcp.mss = tcp.mss.saturating_sub(u64::from(OPTIONS[0])).max(1);
         let rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
         let first = if tcp.auto_tune { tcp.initial_receive_window } else { tcp.receive_buffer };
         let mut stream = NumberedStream::new(tcp.send_buffer as usize);
@@ -179,7 +187,7 @@ impl MptcpTransport {
             counters: Counters::default(),
             srtt_sum: Duration::ZERO,
             srtt_count: 0,
-            config: Rc::new(config.clone()),
+            config: Rc::new(config),
         }
     }
 
@@ -206,7 +214,10 @@ impl MptcpTransport {
             segment.data_ack = self.receive.next();
             segment.window = self.receive.window();
             self.told_edge = segment.data_ack + segment.window;
-            out.send(Packet::segment(subflow.route, segment));
+            let bare = usize::from(segment.length == 0);
+            segment.sack_count = segment.sack_count.min(SACK_BLOCKS[bare]);
+            let size = HEADER + OPTIONS[bare] + segment.length;
+            out.send(Packet::new(subflow.route, size, Body::Segment(segment)));
         }
     }
 

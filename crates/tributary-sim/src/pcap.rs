@@ -4,7 +4,8 @@
 //! acknowledgements, or UDP. TCP payload is not recorded, only its length; QUIC datagrams are recorded
 //! whole. Addresses are the emulator's: 10.77.*i*.2 the client and 10.77.*i*.1 the server of path *i*
 //! from one. Background traffic is left out. A capture has a segment's true acknowledgement blocks, for
-//! which the simulated packet, like [`crate::HEADER`], counts no bytes.
+//! which the simulated packet, like [`crate::HEADER`], counts no bytes; and none of MPTCP's options, for
+//! which it counts some.
 //! Format: libpcap's savefile with nanoseconds (magic 0xa1b23c4d), link type 101 (raw IP).
 
 mod header;

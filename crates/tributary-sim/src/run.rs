@@ -43,7 +43,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Number of the models: one higher with every change after which the same cell gives another run. The
 /// test of the golden hashes holds it to them; stores of finished runs go by it.
-pub const MODEL_VERSION: u32 = 2;
+pub const MODEL_VERSION: u32 = 3;
 
 /// Everything that decides one run.
 #[derive(Clone, Debug)]
@@ -73,11 +73,14 @@ pub struct Options {
     pub trace: bool,
     /// Largest transmission window of a session in bytes.
     pub window: Option<usize>,
+    /// No workload begins before this; transports connect at once. As long as the connection takes, a run is
+    /// one of connections that are up, as every run of the emulator is.
+    pub begin: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: 1, subflows: 1, budget: None, trace: false, window: None }
+        Self { connections: 1, subflows: 1, budget: None, trace: false, window: None, begin: Duration::ZERO }
     }
 }
 
@@ -253,7 +256,9 @@ impl Cell {
                 blueprint.paths.extend((0..self.options.subflows).map(|_| subflow));
             }
             let Assembly { client, server } = blueprint.build()?;
-            let (asks, answers) = workload::pair(&workloads, &Terms::always(rng.child("workload")));
+            let from = Instant::ZERO + self.options.begin;
+            let terms = Terms { from, ..Terms::always(rng.child("workload")) };
+            let (asks, answers) = workload::pair(&workloads, &terms);
             world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(asks))) as Box<dyn Host>);
             world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(answers))));
             pairs.push(pair);

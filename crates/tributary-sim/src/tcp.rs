@@ -28,6 +28,7 @@ pub use config::{LossDetection, TcpConfig};
 pub use content::Pipe;
 pub use info::{TcpError, TcpInfo, TcpState};
 pub use socket::TcpSocket;
+pub(crate) use timer::on_wheel;
 pub use transport::TcpTransport;
 
 #[cfg(test)]

@@ -43,26 +43,26 @@ fn goodput_of_every_transport_in_rounded_numbers() {
         .into_iter()
         .map(|name| format!("{name} {:.0}", goodput(&run(&scenario, name))))
         .collect();
-    // 47 and 75 Mbit/s of packets; 1448 of 1500 bytes are payload.
+    // 47 and 75 Mbit/s of packets; 1448 of 1500 bytes are payload, 1420 with MPTCP's options.
     assert_eq!(rounded.join(", "), SNAPSHOT);
 }
 
-const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 118, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
+const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 115, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
 
 /// Event-log hashes of short runs. A rebuild on any machine must find the same ones. A change of a model
 /// changes them: then the new ones are entered here, in the commit that says why, and `MODEL_VERSION` grows.
 const GOLDEN: [(&str, &str, &str, u64); 7] = [
-    ("onoff", "wigig", "cubic", 0xef33_e932_d9c7_79bc),
-    ("onoff", "mptcp", "cubic", 0x258e_779e_11c7_b9be),
-    ("onoff", "fbdt", "cubic", 0xdecb_e791_413a_b6c5),
+    ("onoff", "wigig", "cubic", 0x90a5_4657_0293_ee77),
+    ("onoff", "mptcp", "cubic", 0x6a65_cf64_df4c_3219),
+    ("onoff", "fbdt", "cubic", 0x818c_ffa8_4869_973f),
     ("onoff", "fbdt", "bbr", 0xe530_dc96_0e81_8713),
-    ("loss-wigig", "wigig", "reno", 0x9b55_7a0b_6e0f_5ad7),
+    ("loss-wigig", "wigig", "reno", 0x60bf_d71e_543f_d948),
     ("onoff", "quic:wigig", "quic-cubic", 0x549c_681f_1350_dc11),
     ("onoff", "mpquic", "cubic", 0xa9c8_5abc_d605_8078),
 ];
 
 /// The models' number that the hashes belong to.
-const GOLDEN_VERSION: u32 = 2;
+const GOLDEN_VERSION: u32 = 3;
 
 #[test]
 fn the_same_cell_is_the_same_run_here_and_everywhere() {

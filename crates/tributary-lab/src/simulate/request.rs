@@ -105,6 +105,7 @@ impl Request {
             budget: self.budget,
             trace: self.trace,
             window: self.window,
+            ..Options::default()
         };
         let simulation = Simulation {
             scenario,

@@ -201,7 +201,7 @@ impl CongestionController for Cubic {
         self.count(ack.now, ack.cwnd_limited);
         if let Some(hystart) = &mut self.hystart
             && self.cwnd.in_slow_start()
-            && hystart.on_ack(ack, self.cwnd.segments())
+            && hystart.on_ack(ack, self.cwnd.segments(), self.cwnd.mss())
         {
             self.cwnd.end_slow_start();
         }

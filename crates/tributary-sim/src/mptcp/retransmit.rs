@@ -11,6 +11,7 @@ use core::time::Duration;
 use tributary_types::{DataSeq, Instant};
 
 use super::MptcpTransport;
+use crate::tcp::on_wheel;
 
 /// The timer's period while every subflow that has data is backing off (`TCP_RTO_MIN`).
 pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(200);
@@ -42,10 +43,10 @@ impl MptcpTransport {
             if !stuck {
                 self.probe_at = None;
             } else if self.probe_at.is_none() {
-                self.probe_at = Some(now + LEAST_PERIOD);
+                self.probe_at = Some(on_wheel(self.config.tcp.tick, now, now + LEAST_PERIOD));
             }
         } else if self.is_kernel() && self.retransmit_at.is_none() {
-            self.retransmit_at = Some(now + self.period);
+            self.retransmit_at = Some(on_wheel(self.config.tcp.tick, now, now + self.period));
         }
     }
 

@@ -36,6 +36,9 @@ pub struct TcpConfig {
     pub max_rto: Duration,
     /// Time-out before the first round-trip sample (RFC 6298).
     pub initial_rto: Duration,
+    /// The clock of time-outs, probes and delayed acknowledgements ticks so often: 4 ms with the kernel's
+    /// default of 250 Hz. Zero is an exact clock.
+    pub tick: Duration,
     /// How losses are noticed.
     pub loss_detection: LossDetection,
     /// Spaces segments of controllers without a rate of their own, at 2 cwnd/srtt in slow start and
@@ -69,6 +72,7 @@ impl Default for TcpConfig {
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(120),
             initial_rto: Duration::from_secs(1),
+            tick: Duration::from_millis(4),
             loss_detection: LossDetection::Rack,
             pacing: false,
             slow_start_after_idle: true,

@@ -1,8 +1,8 @@
 //! Round-trip times and the retransmission time-out: RFC 6298 as Linux's `tcp_rtt_estimator` does it.
 
-use core::time::Duration;
-
 use tributary_types::Instant;
+
+use super::config::TcpConfig;
 
 /// How long the least round-trip time is remembered (Linux's `tcp_min_rtt_wlen`), in nanoseconds.
 const MIN_RTT_MEMORY: u64 = 300_000_000_000;
@@ -21,21 +21,24 @@ pub(super) struct RttEstimator {
     floor: u64,
     ceiling: u64,
     initial: u64,
+    /// The time-out is a whole number of these, then doubled; zero for any time.
+    tick: u64,
     backoff: u32,
     min_rtt: Option<(u64, Instant)>,
 }
 
 impl RttEstimator {
-    pub fn new(initial: Duration, floor: Duration, ceiling: Duration) -> Self {
+    pub fn new(config: &TcpConfig) -> Self {
         Self {
             srtt8: 0,
             deviation4: 0,
             deviation_most: 0,
             variance: 0,
             round_end: 0,
-            floor: floor.as_nanos() as u64,
-            ceiling: ceiling.as_nanos() as u64,
-            initial: initial.as_nanos() as u64,
+            floor: config.min_rto.as_nanos() as u64,
+            ceiling: config.max_rto.as_nanos() as u64,
+            initial: config.initial_rto.as_nanos() as u64,
+            tick: config.tick.as_nanos() as u64,
             backoff: 0,
             min_rtt: None,
         }
@@ -109,7 +112,10 @@ impl RttEstimator {
 
     /// The time-out, back-off included, in nanoseconds.
     pub fn rto(&self) -> u64 {
-        let base = if self.srtt8 == 0 { self.initial } else { self.srtt() + self.variance };
+        let mut base = if self.srtt8 == 0 { self.initial } else { self.srtt() + self.variance };
+        if self.tick > 0 {
+            base = base.div_ceil(self.tick) * self.tick;
+        }
         base.saturating_mul(1_u64.checked_shl(self.backoff.min(40)).unwrap_or(u64::MAX)).min(self.ceiling)
     }
 
@@ -129,7 +135,7 @@ mod tests {
     use super::*;
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new(Duration::from_secs(1), Duration::from_millis(200), Duration::from_secs(120))
+        RttEstimator::new(&TcpConfig::default())
     }
 
     #[test]
@@ -140,7 +146,7 @@ mod tests {
             rtt.sample(50_000_000, round * 10, round * 10 + 5);
         }
         assert_eq!(rtt.srtt(), 50_000_000);
-        assert_eq!(rtt.rto(), 250_000_000);
+        assert_eq!(rtt.rto(), 252_000_000); // 63 ticks
     }
 
     #[test]

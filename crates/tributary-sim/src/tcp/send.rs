@@ -103,7 +103,7 @@ impl Sender {
         let buffer = if config.auto_tune { first.min(config.send_buffer) } else { config.send_buffer };
         Self {
             board: Scoreboard::new(config.mss),
-            rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
+            rtt: RttEstimator::new(&config),
             rack: Rack::default(),
             dup_ack: DupAck::default(),
             recovery: Recovery::default(),
@@ -111,7 +111,7 @@ impl Sender {
             pacer: Pacer::default(),
             offload: Offload::new(config.mss),
             validation: Validation::default(),
-            timer: Timer::default(),
+            timer: Timer::new(config.tick),
             una: 1,
             next: 1,
             end: 1,

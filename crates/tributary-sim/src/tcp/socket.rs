@@ -7,6 +7,7 @@ use super::config::TcpConfig;
 use super::info::{TcpError, TcpInfo, TcpState};
 use super::receive::Receiver;
 use super::send::{Outgoing, Sender};
+use super::timer::on_wheel;
 use crate::packet::Segment;
 
 /// Numbers and windows beyond this are nobody's: no run sends so much.
@@ -253,7 +254,8 @@ impl TcpSocket {
         let wait = self.config.initial_rto.saturating_mul(1 << self.handshake.tries.min(30));
         self.handshake.tries += 1;
         self.handshake.sent = now;
-        self.handshake.deadline = Some(now + wait.min(self.config.max_rto));
+        let at = now + wait.min(self.config.max_rto);
+        self.handshake.deadline = Some(on_wheel(self.config.tick, now, at));
         Some(segment)
     }
 

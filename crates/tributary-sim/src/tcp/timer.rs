@@ -1,6 +1,33 @@
-//! The sender's one retransmission timer, which means one of four things (Linux's `icsk_pending`).
+//! The sender's one retransmission timer, which means one of four things (Linux's `icsk_pending`), and the
+//! clock that all timers but the fine ones go by: ticks, on a wheel that is coarser the longer a timer runs.
+//!
+//! Source: Linux's `kernel/time/timer.c`. Fine timers (pacing, thinned acknowledgements) do not use it.
+
+use core::time::Duration;
 
 use tributary_types::Instant;
+
+/// Slots of a level of the wheel, less the one that is being served.
+const SLOTS: u64 = 63;
+/// Each level counts in eight of the one below.
+const LEVEL_SHIFT: u32 = 3;
+/// Levels of the wheel.
+const LEVELS: u32 = 9;
+
+/// When a timer that is set at `now` for `at` goes off: never early, at a tick, and from 63 ticks on at a
+/// whole number of eight, from 504 on of 64, and so on. `tick` zero is an exact clock.
+pub(crate) fn on_wheel(tick: Duration, now: Instant, at: Instant) -> Instant {
+    let tick = tick.as_nanos() as u64;
+    if tick == 0 {
+        return at;
+    }
+    let delay = at.saturating_since(now).as_nanos() as u64;
+    let ticks = delay.div_ceil(tick);
+    let level = (0..LEVELS - 1).find(|level| ticks < SLOTS << (level * LEVEL_SHIFT)).unwrap_or(LEVELS - 1);
+    let shift = level * LEVEL_SHIFT;
+    let expires = (((now.as_nanos() / tick + ticks) >> shift) + 1) << shift; // `calc_index`
+    Instant::from_nanos(expires.saturating_mul(tick))
+}
 
 /// What happens when it fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +43,21 @@ pub(super) enum TimerKind {
 }
 
 /// The timer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Timer {
+    tick: Duration,
     set: Option<(TimerKind, Instant)>,
 }
 
 impl Timer {
-    pub fn arm(&mut self, kind: TimerKind, at: Instant) {
-        self.set = Some((kind, at));
+    /// By a clock that ticks so often; exact when that is zero.
+    pub fn new(tick: Duration) -> Self {
+        Self { tick, set: None }
+    }
+
+    /// Set at `now` for `at`.
+    pub fn arm(&mut self, kind: TimerKind, now: Instant, at: Instant) {
+        self.set = Some((kind, on_wheel(self.tick, now, at)));
     }
 
     pub fn stop(&mut self) {
@@ -41,5 +75,35 @@ impl Timer {
     /// What is due, once.
     pub fn fire(&mut self, now: Instant) -> Option<TimerKind> {
         self.set.take_if(|(_, at)| *at <= now).map(|(kind, _)| kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_fire_at_ticks_never_early_and_coarser_the_longer_they_run() {
+        let tick = Duration::from_millis(4);
+        let fires = |now, delay| {
+            let now = Instant::from_millis(now);
+            on_wheel(tick, now, now + Duration::from_millis(delay)).as_nanos() / 1_000_000
+        };
+        assert_eq!((fires(0, 1), fires(3, 1), fires(4, 4)), (8, 8, 12));
+        assert_eq!(fires(1001, 40), 1044);
+        assert_eq!(fires(0, 248), 252, "62 ticks are within the first level");
+        assert_eq!(fires(0, 252), 256, "of the second level every eighth tick counts");
+        assert_eq!(fires(0, 416), 448);
+        assert_eq!(fires(0, 1664), 1696);
+        assert_eq!(fires(0, 3328), 3584, "of the third every sixty-fourth");
+        for delay in 0..5000 {
+            assert!(fires(17, delay) >= 17 + delay);
+        }
+    }
+
+    #[test]
+    fn without_ticks_the_clock_is_exact() {
+        let at = Instant::from_nanos(12_345);
+        assert_eq!(on_wheel(Duration::ZERO, Instant::ZERO, at), at);
     }
 }

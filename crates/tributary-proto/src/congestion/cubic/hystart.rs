@@ -13,6 +13,9 @@ use super::super::Ack;
 const LOW_WINDOW: f64 = 16.0;
 /// Acknowledgements no further apart than this belong to one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// What offloaded bursts may add to a train: the time of four of the largest at the pace of slow start, two
+/// windows a round trip, and at most a millisecond (Linux's `hystart_ack_delay`).
+const BURSTS: (u128, Duration) = (4 * 65_536, Duration::from_millis(1));
 /// Round-trip samples of a round before its least one counts.
 const SAMPLES: u32 = 8;
 /// Bounds of the rise that counts: an eighth of the least round-trip time within them.
@@ -46,30 +49,37 @@ impl HyStart {
         *self = Self::new(self.trains);
     }
 
-    /// Whether slow start ends at this acknowledgement, with `window` segments.
-    pub fn on_ack(&mut self, ack: &Ack, window: f64) -> bool {
-        if self.found || window < LOW_WINDOW {
+    /// Whether slow start ends at this acknowledgement, with `window` segments of `mss` bytes.
+    pub fn on_ack(&mut self, ack: &Ack, window: f64, mss: u64) -> bool {
+        if self.found {
             return false;
         }
         if ack.round_ended || self.round.is_none() {
             self.round = Some(Round { start: ack.now, train: ack.now, least: Duration::MAX, samples: 0 });
         }
-        let Some(round) = &mut self.round else { return false };
-        self.found = self.trains && round.train_is_long(ack) || round.delay_has_risen(ack);
+        let Some(round) = self.round.as_mut().filter(|_| window >= LOW_WINDOW) else { return false };
+        let bursts = bursts((window as u64).saturating_mul(mss), ack.srtt);
+        self.found = self.trains && round.train_is_long(ack, bursts) || round.delay_has_risen(ack);
         self.found
     }
+}
+
+/// See [`BURSTS`].
+fn bursts(window: u64, srtt: Duration) -> Duration {
+    let (bytes, most) = BURSTS;
+    let nanos = bytes * srtt.as_nanos() / u128::from(window.max(1)) / 2;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(most)
 }
 
 impl Round {
     /// Half the least round trip: without pacing a window leaves as one burst, and a train of half a
     /// round trip means that the window is as large as the path.
-    /// Deviates: Linux adds the time its largest offloaded burst takes; here segments leave singly.
-    fn train_is_long(&mut self, ack: &Ack) -> bool {
+    fn train_is_long(&mut self, ack: &Ack, bursts: Duration) -> bool {
         if ack.now.saturating_since(self.train) > TRAIN_GAP {
             return false;
         }
         self.train = ack.now;
-        ack.now.saturating_since(self.start) > ack.min_rtt / 2
+        ack.now.saturating_since(self.start) > ack.min_rtt.saturating_add(bursts) / 2
     }
 
     fn delay_has_risen(&mut self, ack: &Ack) -> bool {

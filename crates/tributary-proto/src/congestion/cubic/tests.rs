@@ -192,7 +192,8 @@ fn after_a_timeout_slow_start_to_the_threshold_and_then_the_flat_point() {
 #[test]
 fn hystart_leaves_on_a_long_train() {
     let mut cubic = Cubic::new(Setup { initial_window: 40 * MSS, ..Setup::new(MSS) });
-    // A segment each millisecond: the train is 51 ms long at the 52nd, and half of RTT is 50 ms.
+    // A segment each millisecond: the train is 51 ms long at the 52nd, and half of RTT, with a millisecond
+    // for offloaded bursts, is 50.5 ms.
     for i in 0..51 {
         feed(&mut cubic, &Ack { round_ended: i == 0, ..ack(at(i), MSS) });
     }
@@ -225,4 +226,34 @@ fn hystart_leaves_on_delay_after_eight_samples() {
         })
         .collect();
     assert_eq!(thresholds, [u64::MAX, 48_000]);
+}
+
+#[test]
+fn a_train_is_counted_from_the_beginning_of_its_round_however_small_the_window_was_then() {
+    // The window passes sixteen segments in the middle of a round whose acknowledgements came with a pause:
+    // their train ended at it.
+    let mut cubic = Cubic::new(Setup { initial_window: 10 * MSS, ..Setup::new(MSS) });
+    for i in 0..80 {
+        let now = if i < 4 { at(i) } else { at(i + 10) };
+        feed(&mut cubic, &Ack { round_ended: i == 0, ..ack(now, MSS) });
+    }
+    assert_eq!(cubic.slow_start_threshold(), u64::MAX);
+}
+
+#[test]
+fn offloaded_bursts_lengthen_the_train_that_counts() {
+    // 5 ms: half of it is 2.5 ms; two windows of 100 kB in it are 40 MB/s, at which four bursts of 64 KiB
+    // take more than the millisecond that is granted: 3 ms.
+    let near = Duration::from_millis(5);
+    let left_at = |micros: u64| {
+        let mut cubic = Cubic::new(Setup { initial_window: 100 * MSS, ..Setup::new(MSS) });
+        for at in [0, 1000, 2000, micros] {
+            let now = Instant::from_nanos(at * 1000);
+            let rtt = Ack { rtt: Some(near), srtt: near, min_rtt: near, ..ack(now, 0) };
+            feed(&mut cubic, &Ack { round_ended: at == 0, ..rtt });
+        }
+        cubic.slow_start_threshold()
+    };
+    assert_eq!(left_at(2_990), u64::MAX);
+    assert_eq!(left_at(3_010), 100 * MSS);
 }

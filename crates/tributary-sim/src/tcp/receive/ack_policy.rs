@@ -6,6 +6,7 @@ use core::time::Duration;
 use tributary_types::Instant;
 
 use crate::tcp::config::TcpConfig;
+use crate::tcp::timer::on_wheel;
 
 /// Acknowledgements sent at once at the start and after a pause (Linux's `TCP_MAX_QUICKACKS`).
 const QUICK: u64 = 16;
@@ -40,6 +41,7 @@ pub(super) struct Arrival {
 pub(super) struct AckPolicy {
     mss: u64,
     patience: Duration,
+    tick: Duration,
     thin: bool,
     /// Bytes not acknowledged.
     pending: u64,
@@ -63,6 +65,7 @@ impl AckPolicy {
         Self {
             mss: config.mss,
             patience: config.delayed_ack,
+            tick: config.tick,
             thin: config.compress_sacks,
             pending: 0,
             now: false,
@@ -123,7 +126,7 @@ impl AckPolicy {
         if self.pending > self.mss || quick || arrival.fills_gap || arrival.ends {
             self.now = true;
         } else if self.delayed.is_none() {
-            self.delayed = Some(now + self.patience);
+            self.delayed = Some(on_wheel(self.tick, now, now + self.patience));
         }
     }
 
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn quick_at_first_then_every_second_segment_or_after_40_ms() {
-        let mut policy = AckPolicy::new(&TcpConfig::default());
+        let mut policy = AckPolicy::new(&TcpConfig { tick: Duration::ZERO, ..TcpConfig::default() });
         let now = Instant::from_millis(1);
         for _ in 0..16 {
             policy.on_data(now, arrival(1));

@@ -45,7 +45,7 @@ impl Sender {
         let rto = Duration::from_nanos(self.rtt.rto());
         let stood_in = self.timer.is(TimerKind::Probe) || self.timer.is(TimerKind::Reordering);
         let at = if stood_in { (front.at + rto).max(now + Duration::from_nanos(1)) } else { now + rto };
-        self.timer.arm(TimerKind::Retransmission, at);
+        self.timer.arm(TimerKind::Retransmission, now, at);
     }
 
     /// A probe after two round trips (`tcp_schedule_loss_probe`); false when none is due.
@@ -64,19 +64,19 @@ impl Sender {
         let front = self.board.front().expect("the board is not empty");
         let timeout = front.at + Duration::from_nanos(self.rtt.rto());
         let at = (now + Duration::from_nanos(wait)).min(timeout.max(now + Duration::from_nanos(1)));
-        self.timer.arm(TimerKind::Probe, at);
+        self.timer.arm(TimerKind::Probe, now, at);
         true
     }
 
     pub(super) fn arm_reordering(&mut self, now: Instant, wait: u64) {
         let at = now + Duration::from_nanos(wait.saturating_add(LEAST).min(self.rtt.rto()));
-        self.timer.arm(TimerKind::Reordering, at);
+        self.timer.arm(TimerKind::Reordering, now, at);
     }
 
     pub(super) fn arm_window_probe(&mut self, now: Instant) {
         let doubled = 1_u64.checked_shl(self.window_probes.min(30)).unwrap_or(u64::MAX);
         let wait = self.rtt.rto().saturating_mul(doubled).min(self.config.max_rto.as_nanos() as u64);
-        self.timer.arm(TimerKind::Persist, now + Duration::from_nanos(wait));
+        self.timer.arm(TimerKind::Persist, now, now + Duration::from_nanos(wait));
     }
 
     // ---- firing
@@ -112,7 +112,7 @@ impl Sender {
         self.counts.timeouts += 1;
         self.rtt.back_off();
         self.forced = Some(Forced::Oldest);
-        self.timer.arm(TimerKind::Retransmission, now + Duration::from_nanos(self.rtt.rto()));
+        self.timer.arm(TimerKind::Retransmission, now, now + Duration::from_nanos(self.rtt.rto()));
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Sender {
     fn arm_timeout_since_front(&mut self, now: Instant) {
         let Some(front) = self.board.front() else { return };
         let at = front.at + Duration::from_nanos(self.rtt.rto());
-        self.timer.arm(TimerKind::Retransmission, at.max(now + Duration::from_nanos(1)));
+        self.timer.arm(TimerKind::Retransmission, now, at.max(now + Duration::from_nanos(1)));
     }
 
     fn on_window_probe_timeout(&mut self, now: Instant) -> Result<(), TcpError> {
@@ -182,7 +182,8 @@ impl Sender {
         let repeats = new.is_none();
         let outgoing = new.unwrap_or_else(|| self.retransmit(now, id));
         self.recovery.on_probe(self.next, repeats);
-        self.arm_timeout_since_front(now);
+        // The whole time-out from the probe on (`tcp_send_loss_probe` forgets the timer that stood in).
+        self.timer.arm(TimerKind::Retransmission, now, now + Duration::from_nanos(self.rtt.rto()));
         Some(outgoing)
     }
 
