@@ -19,6 +19,7 @@ pub mod run;
 pub mod simulate;
 pub mod summary;
 pub mod sweep;
+pub mod tiled;
 pub mod workload;
 
 pub use contestant::{Contestant, SessionSettings, UnknownContestant};

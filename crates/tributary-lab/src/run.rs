@@ -243,7 +243,7 @@ fn unexpected(name: &'static str, reply: &Reply) -> LabError {
     LabError::Endpoint { name, reason: format!("answered out of turn: {reply:?}") }
 }
 
-fn own_program() -> Result<PathBuf, LabError> {
+pub(crate) fn own_program() -> Result<PathBuf, LabError> {
     std::env::current_exe().map_err(|source| LabError::Process { name: "endpoint", source })
 }
 

@@ -14,6 +14,7 @@ mod pattern;
 pub mod rate_choice;
 pub mod scene;
 mod server;
+pub mod tiled;
 mod transfer;
 pub mod wire;
 

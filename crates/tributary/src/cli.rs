@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     Run(Box<RunArguments>),
     Sweep(crate::commands::sweep::SweepArguments),
+    #[command(subcommand)]
+    Stream(crate::commands::stream::Stream),
     Serve(ServeArguments),
     Connect(ConnectArguments),
     Keygen(KeygenArguments),

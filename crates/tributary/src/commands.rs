@@ -8,6 +8,7 @@ mod measure;
 mod output;
 mod proxy;
 mod reproduce;
+pub(crate) mod stream;
 pub(crate) mod sweep;
 
 use crate::cli::{Cli, Command, Emu, KeygenArguments, Reproduce};
@@ -22,6 +23,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Reproduce(Reproduce::Avira(arguments)) => avira::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Stream(command) => stream::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Keygen(arguments) => keygen(&arguments),

@@ -45,7 +45,7 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
     Ok(common)
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
@@ -53,7 +53,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
 }
 
-fn announce(addresses: &[SocketAddr], json: bool) -> Result<()> {
+pub(super) fn announce(addresses: &[SocketAddr], json: bool) -> Result<()> {
     if json {
         return output::line(&serde_json::json!({ "listening": addresses }).to_string());
     }

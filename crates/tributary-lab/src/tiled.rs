@@ -1,0 +1,31 @@
+//! Tiled 360° video on real sockets: serve a video from disk, play it as a headless viewer with a head
+//! trace, decode what arrived in time, and measure what was seen against the source.
+//!
+//! The protocol is `tributary-stream`'s, tiles on disk are `tributary-tiles`', pictures and figures
+//! `tributary-video`'s; this puts them together. Decoding and measuring come after the last picture, so that
+//! they cannot disturb the clock of what is measured.
+
+mod carrier;
+mod measure;
+mod motion;
+mod outcome;
+mod page;
+mod play;
+mod serve;
+mod spool;
+mod stills;
+mod view;
+
+pub use carrier::{Carrier, CarrierError};
+pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
+pub use motion::Motion;
+pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, table};
+pub use page::{Beside, page};
+pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
+pub use serve::{DiskSource, TileServer};
+pub use spool::{Spool, SpoolError, Spooled};
+pub use stills::{StillError, Stills, pictures};
+pub use tributary_stream::tiled::ServedTiles;
+pub use tributary_tiles::TiledVideo;
+pub use tributary_video::rd::Concealment;
+pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint};

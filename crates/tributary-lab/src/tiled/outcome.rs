@@ -1,0 +1,291 @@
+//! What one viewing came to: quality with everything it depends on named beside it.
+
+use serde::{Deserialize, Serialize};
+use tributary_report::{Cell, Column, Table};
+use tributary_stream::tiled::{SlotRecord, TiledRecord};
+use tributary_tiles::TiledVideo;
+use tributary_video::metrics::Summary;
+use tributary_video::rd::Concealment;
+
+use super::measure::{GopQuality, Measured};
+use super::motion::Motion;
+
+/// What was known of capacity when plans were made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Knowledge {
+    /// The rate assumed for the first GoP, Mbit/s.
+    pub assumed_mbps: f64,
+    /// GoPs planned with the assumption, because nothing was measured yet.
+    pub gops_assumed: u32,
+    /// Mean samples of measured arrivals the others were planned with.
+    pub mean_samples: f64,
+    /// Their mean, Mbit/s.
+    pub mean_mbps: f64,
+}
+
+/// What was asked for and what of it came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Media asked for, Mbit/s of playing time.
+    pub planned_mbps: f64,
+    /// Media that came in time, Mbit/s of playing time.
+    pub in_time_mbps: f64,
+    /// Everything that came, heads and late tiles included, Mbit/s of playing time.
+    pub arrived_mbps: f64,
+    /// Tiles asked for.
+    pub tiles_planned: u64,
+    /// Of these, in time.
+    pub tiles_in_time: u64,
+    /// Of these, late.
+    pub tiles_late: u64,
+    /// The rest: dropped by the server, or never whole.
+    pub tiles_dropped: u64,
+    /// Tiles left to concealment on purpose.
+    pub tiles_left_out: u64,
+}
+
+/// What the viewer saw, every figure in both means.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// PSNR of the viewport's luma: mean of per-GoP dB, PSNR of the mean MSE, worst 5 % of GoPs.
+    pub viewport: Summary,
+    /// WS-PSNR of the whole panorama.
+    pub ws: Summary,
+    /// S-PSNR of the whole panorama, one picture a GoP.
+    pub s: Summary,
+    /// Share of the view whose tiles had been asked for and were not in time, in percent.
+    pub late_percent: f64,
+    /// Share of the view whose tiles had not been asked for, in percent.
+    pub left_out_percent: f64,
+    /// The slot in which the viewport was worst.
+    pub worst_slot: u32,
+    /// How soon what came into view was good.
+    pub motion: Motion,
+    /// Slot by slot.
+    pub gops: Vec<GopQuality>,
+}
+
+/// One viewing with its conditions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TiledResult {
+    /// What carried it, for people.
+    pub transport: String,
+    /// The allocator's name.
+    pub allocator: String,
+    /// What stood where a tile was missing.
+    pub concealment: Concealment,
+    /// The clip, its grid and QPs, in words.
+    pub clip: String,
+    /// Whose head it was, in words; where the trace ended before the viewing, that is said here.
+    pub head: String,
+    /// What was known of capacity.
+    pub knowledge: Knowledge,
+    /// Paths in use at the start.
+    pub paths_up: usize,
+    /// From asking for the start to the first picture, milliseconds.
+    pub start_up_ms: Option<f64>,
+    /// One round trip at the start, milliseconds.
+    pub rtt_ms: f64,
+    /// GoP duration, milliseconds.
+    pub gop_ms: f64,
+    /// What was asked for and came.
+    pub load: Load,
+    /// What was seen; `None` without the source to compare with.
+    pub quality: Option<Quality>,
+    /// Every slot's plan and arrivals.
+    pub record: TiledRecord,
+}
+
+impl Knowledge {
+    /// Of a viewing whose player assumed this rate at first.
+    #[must_use]
+    pub fn of(record: &TiledRecord, assumed_mbps: f64) -> Self {
+        let measured: Vec<&SlotRecord> =
+            record.slots.iter().filter(|slot| slot.capacity_samples > 0).collect();
+        let count = measured.len().max(1) as f64;
+        let to_mbps = 8.0 / 1e3 / record.gop_ms.max(1.0);
+        Self {
+            assumed_mbps,
+            gops_assumed: (record.slots.len() - measured.len()) as u32,
+            mean_samples: measured.iter().fold(0.0, |sum, slot| sum + f64::from(slot.capacity_samples))
+                / count,
+            mean_mbps: measured.iter().fold(0.0, |sum, slot| sum + slot.capacity_mean) / count * to_mbps,
+        }
+    }
+}
+
+impl Load {
+    /// Of a viewing.
+    #[must_use]
+    pub fn of(record: &TiledRecord) -> Self {
+        let seconds = record.slots.len() as f64 * record.gop_ms.max(1.0) / 1e3;
+        let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9);
+        let slots = || record.slots.iter();
+        let arrived = |in_time: bool| {
+            slots().flat_map(|slot| &slot.arrived).filter(|tile| tile.in_time == in_time).count() as u64
+        };
+        let tiles_planned = slots().map(|slot| slot.planned.len() as u64).sum::<u64>();
+        let (tiles_in_time, tiles_late) = (arrived(true), arrived(false));
+        Self {
+            planned_mbps: mbps(slots().map(|slot| slot.planned_bytes).sum()),
+            in_time_mbps: mbps(slots().map(SlotRecord::bytes_in_time).sum()),
+            arrived_mbps: mbps(record.bytes),
+            tiles_planned,
+            tiles_in_time,
+            tiles_late,
+            tiles_dropped: tiles_planned.saturating_sub(tiles_in_time + tiles_late),
+            tiles_left_out: slots().map(|slot| u64::from(slot.left_out)).sum(),
+        }
+    }
+}
+
+impl Quality {
+    /// Of what was measured; `None` of nothing.
+    #[must_use]
+    pub fn of(measured: &Measured) -> Option<Self> {
+        let gops = measured.gops.clone();
+        let errors = |of: fn(&GopQuality) -> f64| gops.iter().map(of).collect::<Vec<_>>();
+        let viewport = Summary::of(&errors(|gop| gop.viewport_mse))?;
+        let ws = Summary::of(&errors(|gop| gop.ws_mse))?;
+        let s = Summary::of(&errors(|gop| gop.s_mse))?;
+        let percent = |of: fn(&GopQuality) -> f64| 100.0 * errors(of).iter().sum::<f64>() / gops.len() as f64;
+        let (late_percent, left_out_percent) =
+            (percent(|gop| gop.late_share), percent(|gop| gop.left_out_share));
+        let worst = gops.iter().max_by(|a, b| a.viewport_mse.total_cmp(&b.viewport_mse));
+        let worst_slot = worst.map_or(0, |gop| gop.slot);
+        Some(Self {
+            viewport,
+            ws,
+            s,
+            late_percent,
+            left_out_percent,
+            worst_slot,
+            motion: measured.motion,
+            gops,
+        })
+    }
+}
+
+/// A clip in words.
+#[must_use]
+pub fn clip(video: &TiledVideo, slots: u32) -> String {
+    let ((width, height), grid) = (video.size(), video.grid());
+    let seconds = video.table().duration_s();
+    let played = f64::from(slots) * video.table().layout().gop_duration_s;
+    let again = if played > seconds + 1e-9 {
+        format!(", played over and over for {played:.0} s")
+    } else {
+        String::new()
+    };
+    format!(
+        "{} {width}×{height}, {seconds:.0} s{again}, {}×{} tiles, QP {:?}",
+        video.source().name,
+        grid.columns(),
+        grid.rows(),
+        video.qps()
+    )
+}
+
+impl TiledResult {
+    /// One sentence of how it was.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Some(quality) = &self.quality else {
+            return format!(
+                "{} of {} tiles were in time over {}; nothing was measured for want of the source.",
+                self.load.tiles_in_time, self.load.tiles_planned, self.transport
+            );
+        };
+        format!(
+            "{} on {}: viewport PSNR {:.1} dB (mean of GoPs), {:.1} dB pooled, {:.1} dB in the worst 5 % of GoPs; {:.2} % of the view late.",
+            self.allocator,
+            self.transport,
+            quality.viewport.mean_db,
+            quality.viewport.pooled_db,
+            quality.viewport.worst_db,
+            quality.late_percent
+        )
+    }
+
+    /// Clip, head, concealment, capacity and load in a few lines.
+    #[must_use]
+    pub fn conditions(&self) -> String {
+        let Load { planned_mbps, tiles_planned, tiles_in_time, tiles_late, tiles_dropped, .. } = self.load;
+        format!(
+            "clip: {}\nhead: {}\nmissing tiles: {}; capacity: {}\nload: {planned_mbps:.1} Mbit/s asked for; \
+             {tiles_planned} tiles, {tiles_in_time} in time, {tiles_late} late, {tiles_dropped} dropped",
+            self.clip,
+            self.head,
+            concealment(self.concealment),
+            self.capacity_words()
+        )
+    }
+
+    /// What was known of capacity, in words.
+    #[must_use]
+    pub fn capacity_words(&self) -> String {
+        let Knowledge { assumed_mbps, gops_assumed, mean_samples, mean_mbps } = self.knowledge;
+        format!(
+            "measured from what arrived in the last twelve GoPs ({mean_samples:.0} samples, mean {mean_mbps:.1} Mbit/s); \
+             {gops_assumed} GoPs planned with an assumed {assumed_mbps:.0} Mbit/s"
+        )
+    }
+}
+
+/// Viewings beside each other.
+#[must_use]
+pub fn table(results: &[&TiledResult]) -> Table {
+    let mut table = Table::new("").columns([
+        Column::left("allocator"),
+        Column::left("transport"),
+        Column::left("missing is"),
+        Column::right("mean").unit("dB"),
+        Column::right("pooled").unit("dB"),
+        Column::right("worst 5 %").unit("dB"),
+        Column::right("late view").unit("%"),
+        Column::right("left out").unit("%"),
+        Column::right("WS mean").unit("dB"),
+        Column::right("asked").unit("Mbit/s"),
+        Column::right("in time").unit("Mbit/s"),
+        Column::right("start-up").unit("ms"),
+        Column::right("to good").unit("ms"),
+    ]);
+    for result in results {
+        let quality = result.quality.as_ref();
+        let number = |of: fn(&Quality) -> f64, digits| Cell::optional_number(quality.map(of), digits);
+        table.push([
+            Cell::text(&result.allocator),
+            Cell::text(&result.transport),
+            Cell::text(concealment(result.concealment)),
+            number(|q| q.viewport.mean_db, 1).strong(),
+            number(|q| q.viewport.pooled_db, 1),
+            number(|q| q.viewport.worst_db, 1),
+            number(|q| q.late_percent, 2),
+            number(|q| q.left_out_percent, 2),
+            number(|q| q.ws.mean_db, 1),
+            Cell::number(result.load.planned_mbps, 1),
+            Cell::number(result.load.in_time_mbps, 1),
+            Cell::optional_number(result.start_up_ms, 0),
+            Cell::optional_number(quality.and_then(|q| q.motion.mean_ms), 0),
+        ]);
+    }
+    table
+}
+
+/// What stands where a tile is missing, in a word.
+#[must_use]
+pub fn concealment(concealment: Concealment) -> &'static str {
+    match concealment {
+        Concealment::Freeze => "frozen",
+        Concealment::Black => "black",
+    }
+}
+
+/// The name of a concealment, as the command line has it.
+#[must_use]
+pub fn concealment_name(concealment: Concealment) -> &'static str {
+    match concealment {
+        Concealment::Freeze => "freeze",
+        Concealment::Black => "black",
+    }
+}

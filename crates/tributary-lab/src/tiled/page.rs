@@ -1,0 +1,237 @@
+//! The HTML report of viewings: figures per GoP, and what the viewer saw beside the original. Every
+//! sentence follows from the numbers.
+
+use tributary_report::{
+    Cell, Column, HtmlReport, Image, KeyFigure, Layout, RunInfo, Series, Table, TimeSeries, plot::Tone,
+};
+use tributary_video::metrics::psnr_db;
+
+use super::measure::GopQuality;
+use super::outcome::{self, TiledResult};
+
+/// Colours of viewings, in their order.
+const TONES: [Tone; 4] = [Tone::Hero, Tone::Rival, Tone::Cousin, Tone::Peer];
+/// Decibels at which a plot ends: equal pictures would have infinitely many.
+const TOP_DB: f64 = 60.0;
+
+/// Pictures of one moment, with what is said above them.
+#[derive(Debug, Clone)]
+pub struct Beside {
+    /// Which moment it is.
+    pub words: String,
+    /// What was seen and what it should have been.
+    pub images: Vec<Image>,
+}
+
+/// The report of one or more viewings of the same clip, the product's first.
+#[must_use]
+pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &RunInfo) -> String {
+    let mut report = HtmlReport::new(title);
+    let Some(first) = results.first() else { return report.render() };
+    report.headline(&headline(results)).lead(&lead(first));
+    for card in cards(results) {
+        report.card(card);
+    }
+    report.section("What the viewer saw");
+    for moment in moments {
+        report.text(&moment.words).images(&moment.images);
+    }
+    report.table(
+        &outcome::table(results),
+        "PSNR of the viewport's luma against the source seen through the same viewport, every picture: mean of the GoPs' decibels; \
+         decibels of the mean error; the worst 5 % of GoPs (at least one). Late view: share of the viewport's solid angle whose tiles \
+         had been asked for and were not in time; left out: not asked for. WS: the whole panorama, weighted by solid angle. \
+         Start-up: from asking for the start to the first picture. To good: how long what comes into view is more than six QP \
+         coarser than the finest in view.",
+    );
+    if first.quality.is_some() {
+        report
+            .figure(&quality(results), "Each GoP's mean error in the viewport, as decibels.")
+            .figure(&late(results), "Late and left-out tiles weigh as much as they fill of the view.");
+    }
+    report.section("What was asked for and what came");
+    report.figure(
+        &load(results),
+        "Media asked for, and of it what was in time. Capacity as it was known at each plan: the mean of the samples.",
+    );
+    report.table(
+        &tiles(results),
+        "Tiles over the whole viewing; dropped: the server could not begin them in time.",
+    );
+    report.made(&made(results, run));
+    report.render()
+}
+
+fn headline(results: &[&TiledResult]) -> String {
+    let quality = |result: &TiledResult| result.quality.as_ref().map(|q| (q.viewport, q.late_percent));
+    match results {
+        [ours, theirs, ..] => match (quality(ours), quality(theirs)) {
+            (Some((mine, late)), Some((other, other_late))) => format!(
+                "{} on {} against {} on {}: {:+.1} dB in the mean of GoPs, {:+.1} dB pooled, {:+.1} dB in the worst 5 %; {late:.2} % of the view late against {other_late:.2} %.",
+                ours.allocator,
+                ours.transport,
+                theirs.allocator,
+                theirs.transport,
+                mine.mean_db - other.mean_db,
+                mine.pooled_db - other.pooled_db,
+                mine.worst_db - other.worst_db,
+            ),
+            _ => ours.sentence(),
+        },
+        [only] => only.sentence(),
+        [] => String::new(),
+    }
+}
+
+fn lead(result: &TiledResult) -> String {
+    format!(
+        "{}. The viewer's head: {}. Tiles were pushed live, one GoP of {:.0} ms after the other, each in the order and quality the \
+         viewer's end had planned from where the head was and from what had arrived. What was not there when its GoP began was {} on \
+         the screen.",
+        result.clip,
+        result.head,
+        result.gop_ms,
+        outcome::concealment(result.concealment)
+    )
+}
+
+fn cards(results: &[&TiledResult]) -> Vec<KeyFigure> {
+    let (ours, theirs) = (results[0], results.get(1));
+    let card = |label: &str, unit: &str, digits: usize, of: &dyn Fn(&TiledResult) -> Option<f64>| {
+        let mine = of(ours)?;
+        let figure = KeyFigure::new(label, &format!("{mine:.digits$}"), unit);
+        let other = theirs.and_then(|other| Some((other, of(other)?)));
+        Some(match other {
+            Some((other, value)) => {
+                figure.note(&format!("{} on {} {value:.digits$}", other.allocator, other.transport))
+            }
+            None => figure,
+        })
+    };
+    let all = [
+        card("Viewport PSNR, mean of GoPs", "dB", 1, &|r| Some(r.quality.as_ref()?.viewport.mean_db)),
+        card("PSNR of the mean error", "dB", 1, &|r| Some(r.quality.as_ref()?.viewport.pooled_db)),
+        card("Worst 5 % of GoPs", "dB", 1, &|r| Some(r.quality.as_ref()?.viewport.worst_db)),
+        card("View that was late", "%", 2, &|r| Some(r.quality.as_ref()?.late_percent)),
+        card("Start-up", "ms", 0, &|r| r.start_up_ms),
+        card("Motion to high quality", "ms", 0, &|r| r.quality.as_ref()?.motion.mean_ms),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn name(result: &TiledResult) -> String {
+    format!("{} on {}", result.allocator, result.transport)
+}
+
+/// A line per viewing with one value a GoP.
+fn lines(
+    plot: &mut TimeSeries,
+    results: &[&TiledResult],
+    suffix: &str,
+    of: impl Fn(&TiledResult) -> Vec<f64>,
+) {
+    for (at, result) in results.iter().enumerate() {
+        let gop_s = result.gop_ms / 1e3;
+        let points =
+            of(result).into_iter().enumerate().map(|(at, value)| (at as f64 * gop_s, value)).collect();
+        plot.series.push(Series::new(&format!("{}{suffix}", name(result)), TONES[at % TONES.len()], points));
+    }
+}
+
+fn of_gops(result: &TiledResult, of: impl Fn(&GopQuality) -> f64) -> Vec<f64> {
+    result.quality.iter().flat_map(|quality| &quality.gops).map(of).collect()
+}
+
+fn quality(results: &[&TiledResult]) -> TimeSeries {
+    let mut plot = TimeSeries::per_second("Viewport PSNR, every GoP", "dB");
+    lines(&mut plot, results, "", |r| of_gops(r, |gop| psnr_db(gop.viewport_mse).min(TOP_DB)));
+    plot
+}
+
+fn late(results: &[&TiledResult]) -> TimeSeries {
+    let mut plot = TimeSeries::per_second("Share of the view that was not there", "%");
+    lines(&mut plot, results, ", late or left out", |r| {
+        of_gops(r, |gop| 100.0 * (gop.late_share + gop.left_out_share))
+    });
+    plot
+}
+
+fn load(results: &[&TiledResult]) -> TimeSeries {
+    let mut plot = TimeSeries::per_second("Media in time, every GoP", "Mbit/s");
+    plot.layout = if results.len() > 1 { Layout::Stacked } else { Layout::Overlaid };
+    let mbps = |result: &TiledResult, bytes: f64| bytes * 8.0 / 1e3 / result.gop_ms.max(1.0);
+    for (at, result) in results.iter().enumerate() {
+        let slots = || result.record.slots.iter();
+        let gop_s = result.gop_ms / 1e3;
+        let points = |of: &dyn Fn(&tributary_stream::tiled::SlotRecord) -> f64| {
+            slots().map(|slot| (f64::from(slot.slot) * gop_s, mbps(result, of(slot)))).collect::<Vec<_>>()
+        };
+        let tone = TONES[at % TONES.len()];
+        if results.len() == 1 {
+            let known = points(&|slot| slot.capacity_mean);
+            plot.series.push(Series::new("capacity as known", Tone::Neutral, known));
+            plot.series.push(Series::new(
+                "asked for",
+                Tone::Rival,
+                points(&|slot| slot.planned_bytes as f64),
+            ));
+        }
+        let note =
+            format!("asked {:.1}, in time {:.1} Mbit/s", result.load.planned_mbps, result.load.in_time_mbps);
+        let in_time = points(&|slot| slot.bytes_in_time() as f64);
+        let series_name = if results.len() == 1 { "in time".to_owned() } else { name(result) };
+        plot.series.push(Series::new(&series_name, tone, in_time).note(&note));
+    }
+    plot
+}
+
+fn tiles(results: &[&TiledResult]) -> Table {
+    let mut table = Table::new("").columns([
+        Column::left("viewing"),
+        Column::right("asked for"),
+        Column::right("in time"),
+        Column::right("late"),
+        Column::right("dropped"),
+        Column::right("left out"),
+        Column::right("came into view"),
+        Column::right("good at once"),
+        Column::right("left before good"),
+        Column::right("to good, 95 %").unit("ms"),
+    ]);
+    for result in results {
+        let load = result.load;
+        let motion = result.quality.as_ref().map(|quality| quality.motion);
+        let count = |value: u64| Cell::number(value as f64, 0);
+        let moved = |of: fn(&super::Motion) -> f64| Cell::optional_number(motion.as_ref().map(of), 0);
+        table.push([
+            Cell::text(&name(result)),
+            count(load.tiles_planned),
+            count(load.tiles_in_time),
+            count(load.tiles_late),
+            count(load.tiles_dropped),
+            count(load.tiles_left_out),
+            moved(|m| f64::from(m.came)),
+            moved(|m| f64::from(m.good_at_once)),
+            moved(|m| f64::from(m.left_before)),
+            Cell::optional_number(motion.and_then(|m| m.p95_ms), 0),
+        ]);
+    }
+    table
+}
+
+fn made(results: &[&TiledResult], run: &RunInfo) -> RunInfo {
+    let mut run = run.clone();
+    let mut set = |name: &str, value: String| _ = run.configuration.insert(name.to_owned(), value);
+    for result in results {
+        let of = |what: &str| {
+            if results.len() > 1 { format!("{what}, {}", name(result)) } else { what.to_owned() }
+        };
+        set(&of("capacity"), result.capacity_words());
+        set(&of("paths in use"), result.paths_up.to_string());
+    }
+    let first = results[0];
+    set("clip", first.clip.clone());
+    set("head", first.head.clone());
+    set("concealment", outcome::concealment(first.concealment).to_owned());
+    run
+}

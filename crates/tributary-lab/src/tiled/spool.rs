@@ -1,0 +1,147 @@
+//! What arrived, kept on disk until it is decoded: a viewing may be longer than memory.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tributary_stream::tiled::TileArrived;
+
+/// The most bytes that are kept: half an hour at a gigabit.
+const MOST_BYTES: u64 = 1 << 38;
+
+/// A tile in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spooled {
+    /// The slot.
+    pub slot: u32,
+    /// The GoP of the video.
+    pub gop: u32,
+    /// The tile.
+    pub tile: u16,
+    /// Index of the quality.
+    pub quality: u8,
+    /// Whether it was in time.
+    pub in_time: bool,
+    /// Where its bytes begin.
+    pub at: u64,
+    /// Bytes of the initialisation segment, then of the media segment.
+    pub lengths: (u32, u32),
+}
+
+/// Bytes on disk and what they are.
+#[derive(Debug)]
+pub struct Spool {
+    file: File,
+    end: u64,
+    tiles: Vec<Spooled>,
+    /// The first initialisation segment that came for each tile and quality: place and length.
+    inits: BTreeMap<(u16, u8), (u64, u32)>,
+}
+
+/// Why something cannot be read back.
+#[derive(Debug, Error)]
+pub enum SpoolError {
+    /// The file.
+    #[error("what arrived cannot be read back: {0}")]
+    Io(#[from] io::Error),
+    /// Nothing to decode it with.
+    #[error("tile {tile} in quality {quality} of slot {slot} came without its initialisation segment")]
+    NoInit {
+        /// The slot.
+        slot: u32,
+        /// The tile.
+        tile: u16,
+        /// The quality.
+        quality: u8,
+    },
+}
+
+impl Spool {
+    /// An empty one in a file that is gone when it is dropped.
+    ///
+    /// # Errors
+    /// No temporary file can be made.
+    pub fn temporary() -> io::Result<Self> {
+        Ok(Self::of(tempfile::tempfile()?))
+    }
+
+    /// An empty one in a file of this name, which stays.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(File::options().read(true).write(true).create(true).truncate(true).open(path)?))
+    }
+
+    /// One that another process filled, with the list it gave.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(path: &Path, tiles: Vec<Spooled>) -> io::Result<Self> {
+        let mut spool = Self::of(File::open(path)?);
+        for tile in tiles {
+            spool.note(tile);
+        }
+        Ok(spool)
+    }
+
+    fn of(file: File) -> Self {
+        Self { file, end: 0, tiles: Vec::new(), inits: BTreeMap::new() }
+    }
+
+    /// Keeps a tile.
+    ///
+    /// # Errors
+    /// The disk is full, or the viewing longer than anybody's.
+    pub fn push(&mut self, tile: &TileArrived) -> io::Result<()> {
+        let init = tile.init.as_ref().map_or(0, |init| init.len());
+        if self.end + (init + tile.segment.len()) as u64 > MOST_BYTES {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        if let Some(init) = &tile.init {
+            self.file.write_all(init)?;
+        }
+        self.file.write_all(&tile.segment)?;
+        let TileArrived { slot, gop, tile: number, quality, in_time, ref segment, .. } = *tile;
+        let lengths = (init as u32, segment.len() as u32);
+        self.note(Spooled { slot, gop, tile: number, quality, in_time, at: self.end, lengths });
+        Ok(())
+    }
+
+    fn note(&mut self, tile: Spooled) {
+        if tile.lengths.0 > 0 {
+            self.inits.entry((tile.tile, tile.quality)).or_insert((tile.at, tile.lengths.0));
+        }
+        self.end = tile.at + u64::from(tile.lengths.0) + u64::from(tile.lengths.1);
+        self.tiles.push(tile);
+    }
+
+    /// Everything in it, in the order of arrival.
+    #[must_use]
+    pub fn tiles(&self) -> &[Spooled] {
+        &self.tiles
+    }
+
+    /// The initialisation and the media segment of a tile.
+    ///
+    /// # Errors
+    /// [`SpoolError`].
+    pub fn read(&mut self, tile: &Spooled) -> Result<(Vec<u8>, Vec<u8>), SpoolError> {
+        let Spooled { slot, tile: number, quality, at, lengths, .. } = *tile;
+        let Some((init_at, init)) = self.inits.get(&(number, quality)).copied() else {
+            return Err(SpoolError::NoInit { slot, tile: number, quality });
+        };
+        let init = self.part(init_at, init)?;
+        Ok((init, self.part(at + u64::from(lengths.0), lengths.1)?))
+    }
+
+    fn part(&mut self, at: u64, length: u32) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        self.file.seek(SeekFrom::Start(at))?;
+        BufReader::new(&self.file).read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,321 @@
+//! From a user's wishes to a measured viewing: names and files are checked before anything connects.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tributary_stream::tiled::{Planner, PlayerSettings, TiledRecord};
+use tributary_tiles::{TiledError, TiledVideo};
+use tributary_types::Bitrate;
+use tributary_video::allocation::{self, Settings, UnknownAllocator};
+use tributary_video::head::{self, Format, HeadSample, HeadTrace, ReadError, UnknownFormat};
+use tributary_video::prediction::LiveSettings;
+use tributary_video::rd::Concealment;
+use tributary_video::sphere::Orientation;
+use tributary_video::viewport::{FieldOfView, FieldOfViewError};
+
+use super::measure::{MeasureError, MeasureSettings, Measured, measure};
+use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
+use super::play::{Kept, PlayConfig, PlayFailure, Played, play};
+use super::spool::Spool;
+
+/// The viewer and how the viewing is planned and measured.
+#[derive(Debug, Clone)]
+pub struct ViewerConfig {
+    /// The allocator's name.
+    pub allocator: String,
+    /// Qualities by exact dynamic programming.
+    pub exact: bool,
+    /// The head's movement and its format; `None` looks ahead without moving.
+    pub head: Option<(PathBuf, String)>,
+    /// Other viewers of the same video, in the same format.
+    pub crowd: Vec<PathBuf>,
+    /// What stands where a tile is missing.
+    pub concealment: Concealment,
+    /// How long, seconds; `None` is the video once.
+    pub seconds: Option<u32>,
+    /// What the paths are taken to carry at first.
+    pub assumed: Bitrate,
+    /// Field of view, degrees.
+    pub field: (f64, f64),
+    /// The viewport's width, pixels.
+    pub width: usize,
+}
+
+/// Why there is no viewer.
+#[derive(Debug, Error)]
+pub enum ViewError {
+    /// No allocator has this name.
+    #[error(transparent)]
+    Allocator(#[from] UnknownAllocator),
+    /// No format has this name.
+    #[error(transparent)]
+    Format(#[from] UnknownFormat),
+    /// A field of view that cannot be.
+    #[error(transparent)]
+    Field(#[from] FieldOfViewError),
+    /// A viewport that cannot be.
+    #[error("a viewport {0} pixels wide; 16 to 8192 are possible")]
+    Width(usize),
+    /// A trace that cannot be opened.
+    #[error("cannot open the head movement {path}: {source}")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A trace that is none.
+    #[error("{path}: {source}")]
+    Trace {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: ReadError,
+    },
+    /// The video to compare with.
+    #[error(transparent)]
+    Video(#[from] TiledError),
+    /// No viewing.
+    #[error(transparent)]
+    Play(#[from] PlayFailure),
+    /// Nothing to measure.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    /// The server's video is another one.
+    #[error("the server's video is not the one in {directory}: {differs}")]
+    Differs {
+        /// The directory compared with.
+        directory: PathBuf,
+        /// In what.
+        differs: &'static str,
+    },
+}
+
+/// A checked viewer.
+#[derive(Debug, Clone)]
+pub struct Viewpoint {
+    config: ViewerConfig,
+    trace: HeadTrace,
+    crowd: Vec<HeadTrace>,
+    field: FieldOfView,
+}
+
+/// A viewing, its bytes decoded and measured where there was something to compare with.
+#[derive(Debug)]
+pub struct Viewed {
+    /// What it came to.
+    pub result: TiledResult,
+    /// Figures and pictures; `None` without the source.
+    pub measured: Option<Measured>,
+}
+
+impl Viewpoint {
+    /// Checks every name and reads every trace.
+    ///
+    /// # Errors
+    /// [`ViewError`] names the file and what is wrong.
+    pub fn new(config: ViewerConfig) -> Result<Self, ViewError> {
+        allocation::create(&config.allocator, Settings::default())?;
+        let field = FieldOfView::from_degrees(config.field.0, config.field.1)?;
+        if !(16..=8192).contains(&config.width) {
+            return Err(ViewError::Width(config.width));
+        }
+        let still = |time_s| HeadSample { time_s, orientation: Orientation::default() };
+        let (trace, crowd) = match &config.head {
+            Some((path, format)) => {
+                let format: Format = format.parse()?;
+                let crowd = config.crowd.iter().map(|path| trace(path, format));
+                (trace(path, format)?, crowd.collect::<Result<_, _>>()?)
+            }
+            None => {
+                let crowd = config.crowd.iter().map(|path| trace(path, Format::Plain));
+                let ahead = HeadTrace::from_samples(vec![still(0.0), still(1.0)]).expect("two good samples");
+                (ahead, crowd.collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(Self { config, trace, crowd, field })
+    }
+
+    /// The viewer's head.
+    #[must_use]
+    pub fn trace(&self) -> &HeadTrace {
+        &self.trace
+    }
+
+    /// What the player is told.
+    #[must_use]
+    pub fn player(&self) -> PlayerSettings {
+        PlayerSettings { seconds: self.config.seconds, assumed: self.config.assumed }
+    }
+
+    /// What plans are made with.
+    ///
+    /// # Errors
+    /// [`UnknownAllocator`] cannot occur after the check in [`Self::new`].
+    pub fn planner(&self) -> Result<Planner, UnknownAllocator> {
+        let settings = Settings { exact: self.config.exact, ..Settings::default() };
+        Ok(Planner {
+            allocator: allocation::create(&self.config.allocator, settings)?,
+            prediction: LiveSettings::default(),
+            field: self.field,
+            trace: self.trace.clone(),
+            crowd: self.crowd.clone(),
+            concealment: self.config.concealment,
+        })
+    }
+
+    /// How the viewing is looked at.
+    #[must_use]
+    pub fn measure_settings(&self) -> MeasureSettings {
+        let (across, upwards) = self.field.half_extent();
+        let even = |side: f64| ((side / 2.0).round() as usize * 2).max(16);
+        let height = even(self.config.width as f64 * upwards / across);
+        MeasureSettings {
+            field: self.field,
+            viewport: (even(self.config.width as f64), height),
+            concealment: self.config.concealment,
+        }
+    }
+
+    /// The head in words; says where its last pose had to be held.
+    fn words(&self, record: &TiledRecord) -> String {
+        let Some((path, format)) = &self.config.head else {
+            return "straight ahead, without moving".to_owned();
+        };
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let played = record.slots.len() as f64 * record.gop_ms / 1e3;
+        let held = match self.trace.require_duration(played) {
+            Ok(()) => String::new(),
+            Err(_) => format!("; the trace ends at {:.1} s, its last pose is held", self.trace.duration_s()),
+        };
+        let crowd = match self.crowd.len() {
+            0 => "no other viewers known".to_owned(),
+            count => format!("{count} other viewers known"),
+        };
+        format!("{name} ({format}), {crowd}{held}")
+    }
+
+    /// Plays and measures. `reference` is the tiled video with the source's pictures.
+    ///
+    /// # Errors
+    /// [`ViewError`].
+    pub async fn view(
+        &self,
+        config: &PlayConfig,
+        reference: Option<&Path>,
+        progress: &mut (dyn FnMut(f64, &str) + Send),
+    ) -> Result<Viewed, ViewError> {
+        let reference = reference.map(TiledVideo::open).transpose()?;
+        let spool = Spool::temporary().map_err(PlayFailure::Spool)?;
+        progress(0.0, "playing");
+        let played = play(config, self.player(), self.planner()?, spool).await?;
+        if let (Some(reference), Some(video)) = (&reference, &played.video) {
+            self.same(reference, video)?;
+        }
+        let scheduler = config.common.as_ref().map_or("", |common| common.session.scheduler.as_str());
+        let transport = config.carrier.label(scheduler);
+        progress(0.3, "decoding and measuring");
+        let mut report = |share: f64| progress(0.3 + 0.7 * share, "decoding and measuring");
+        self.judge(&transport, played, reference.as_ref(), &mut report)
+    }
+
+    /// Plays only; what arrives stays in the file `keep`.
+    ///
+    /// # Errors
+    /// [`ViewError`].
+    pub async fn keep(&self, config: &PlayConfig, keep: &Path) -> Result<Kept, ViewError> {
+        let spool = Spool::create(keep).map_err(PlayFailure::Spool)?;
+        let played = play(config, self.player(), self.planner()?, spool).await?;
+        Ok(Kept { viewing: played.viewing, tiles: played.spool.tiles().to_vec() })
+    }
+
+    /// Measures a viewing that has been played.
+    ///
+    /// # Errors
+    /// [`ViewError::Measure`].
+    pub fn judge(
+        &self,
+        transport: &str,
+        mut played: Played,
+        reference: Option<&TiledVideo>,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Viewed, ViewError> {
+        let record = played.viewing.record;
+        let started = record.start_up_ms.is_some();
+        let measured = match reference.filter(|_| started) {
+            Some(video) => {
+                let settings = self.measure_settings();
+                Some(measure((video, &record), &mut played.spool, &self.trace, settings, progress)?)
+            }
+            None => None,
+        };
+        let slots = record.slots.len() as u32;
+        let result = TiledResult {
+            transport: transport.to_owned(),
+            allocator: self.config.allocator.clone(),
+            concealment: self.config.concealment,
+            clip: reference.map_or_else(|| "not known here".to_owned(), |video| outcome::clip(video, slots)),
+            head: self.words(&record),
+            knowledge: Knowledge::of(&record, self.config.assumed.as_bps() as f64 / 1e6),
+            paths_up: played.viewing.paths_up,
+            start_up_ms: record.start_up_ms,
+            rtt_ms: record.rtt_ms,
+            gop_ms: record.gop_ms,
+            load: Load::of(&record),
+            quality: measured.as_ref().and_then(Quality::of),
+            record,
+        };
+        Ok(Viewed { result, measured })
+    }
+
+    fn same(&self, reference: &TiledVideo, video: &tributary_stream::tiled::Video) -> Result<(), ViewError> {
+        let (ours, theirs) = (reference.table().layout(), &video.layout);
+        let differs = if ours.grid != theirs.grid {
+            "its grid is another"
+        } else if (ours.width, ours.height) != (theirs.width, theirs.height) {
+            "its pictures have another size"
+        } else if ours.qps != theirs.qps {
+            "its qualities are others"
+        } else if reference.gops() != video.gops as usize {
+            "it has another number of GoPs"
+        } else {
+            return Ok(());
+        };
+        Err(ViewError::Differs { directory: reference.directory().to_owned(), differs })
+    }
+}
+
+fn trace(path: &Path, format: Format) -> Result<HeadTrace, ViewError> {
+    let file = File::open(path).map_err(|source| ViewError::Open { path: path.to_owned(), source })?;
+    head::read(file, format).map_err(|source| ViewError::Trace { path: path.to_owned(), source })
+}
+
+impl Viewed {
+    /// The moments worth a picture: the worst slot, and the middle one.
+    ///
+    /// # Errors
+    /// ffmpeg is missing or fails.
+    pub fn moments(&mut self) -> Result<Vec<super::Beside>, super::StillError> {
+        let (Some(measured), Some(quality)) = (&mut self.measured, &self.result.quality) else {
+            return Ok(Vec::new());
+        };
+        let middle = quality.gops.len() as u32 / 2;
+        let mut moments = Vec::new();
+        for (slot, which) in
+            [(quality.worst_slot, "The GoP that looked worst"), (middle, "The middle of the viewing")]
+        {
+            let Some((seen, original)) = measured.stills.at(slot)? else { continue };
+            let Some(gop) = quality.gops.iter().find(|gop| gop.slot == slot) else { continue };
+            let decibels = tributary_video::metrics::psnr_db(gop.viewport_mse);
+            let seen_words = format!(
+                "seen: {decibels:.1} dB; {:.1} % of the view late, {:.1} % left out",
+                100.0 * gop.late_share,
+                100.0 * gop.left_out_share
+            );
+            let images = super::pictures(&[(&seen, seen_words), (&original, "the original".to_owned())])?;
+            moments.push(super::Beside { words: format!("{which}, number {slot}:"), images });
+        }
+        Ok(moments)
+    }
+}

@@ -1,0 +1,106 @@
+//! Drives a [`Player`] on real streams until the last slot has begun, whatever the transport does.
+//!
+//! Complete tiles go to a sink as they come; decoding is for later, so that it cannot disturb the clock.
+
+use core::time::Duration;
+use std::io;
+
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant as Clock, timeout, timeout_at};
+use tributary_types::Instant;
+
+use super::planner::Planner;
+use super::player::{PlayError, Player, PlayerSettings, TileArrived};
+use super::record::TiledRecord;
+use super::wire::{Message, Video};
+use crate::transfer::{End, READ};
+
+/// Time for the orderly end.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Why there is no viewing at all. A transport that fails is a result: it is in the record.
+#[derive(Debug, Error)]
+pub enum PlayTilesError {
+    /// The server breaks the protocol, or refuses.
+    #[error(transparent)]
+    Server(#[from] PlayError),
+    /// What arrived could not be kept.
+    #[error("cannot keep what arrived: {0}")]
+    Sink(#[source] io::Error),
+}
+
+/// Plays over a stream of bytes in each direction; `sink` gets every complete tile.
+///
+/// # Errors
+/// When the server does not speak the protocol or refuses, or when the sink fails.
+pub async fn play_tiles<R, W, F>(
+    (mut tiles, mut plans): (R, W),
+    settings: PlayerSettings,
+    planner: Planner,
+    mut sink: F,
+) -> Result<(Option<Video>, TiledRecord), PlayTilesError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    F: FnMut(TileArrived) -> io::Result<()>,
+{
+    let origin = Clock::now();
+    let clock = |at: Instant| origin + at.saturating_since(Instant::ZERO);
+    let now = || Instant::ZERO + origin.elapsed();
+    let mut player = Player::new(settings, planner, now());
+    let mut buffer = vec![0; READ];
+    let mut end = End::Complete;
+    while !player.is_over(now()) {
+        player.handle_timeout(now())?;
+        if let Err(stop) = send(&mut plans, &mut player, clock).await {
+            end = stop;
+            break;
+        }
+        match timeout_at(clock(player.poll_timeout()), tiles.read(&mut buffer)).await {
+            Err(_) => {}
+            Ok(Ok(0)) => {
+                end = End::Failed("the server closed before the end".to_owned());
+                break;
+            }
+            Ok(Ok(count)) => player.handle_bytes(now(), &buffer[..count])?,
+            Ok(Err(error)) => {
+                end = End::Failed(error.to_string());
+                break;
+            }
+        }
+        while let Some(tile) = player.poll_tile() {
+            sink(tile).map_err(PlayTilesError::Sink)?;
+        }
+    }
+    if end == End::Complete && player.video().is_none() {
+        end = End::TimedOut;
+    }
+    let _ = timeout(LEAVE, async {
+        plans.write_all(&Message::End.encode()).await?;
+        plans.shutdown().await
+    })
+    .await;
+    let video = player.video().cloned();
+    Ok((video, player.into_record(end)))
+}
+
+/// Sends what the player has to say; a transport that takes nothing until the end has failed.
+async fn send<W: AsyncWrite + Unpin>(
+    plans: &mut W,
+    player: &mut Player,
+    clock: impl Fn(Instant) -> Clock,
+) -> Result<(), End> {
+    while let Some(bytes) = player.poll_transmit() {
+        let write = async {
+            plans.write_all(&bytes).await?;
+            plans.flush().await
+        };
+        match timeout_at(clock(player.ends_at()), write).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(End::Failed(error.to_string())),
+            Err(_) => return Err(End::TimedOut),
+        }
+    }
+    Ok(())
+}

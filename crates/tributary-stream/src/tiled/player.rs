@@ -1,0 +1,477 @@
+//! The viewer's end as a machine: it asks for the start, plans every slot at its moment, and notes what
+//! arrives when.
+//!
+//! Slot *i* is planned at *T* + *i·D* and plays from *T* + (*i* + 1)·*D* + RTT, where *T* is the moment the start
+//! was answered and *D* the GoP duration: the picture begins one GoP and two round trips after the start was
+//! asked for. It decodes nothing; complete tiles come out with [`Player::poll_tile`].
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use thiserror::Error;
+use tributary_types::{Bitrate, Instant};
+use tributary_video::allocation::{Allocation, ProblemError};
+use tributary_video::head::TraceError;
+use tributary_video::rd::RdTable;
+
+use super::capacity::CapacityMeter;
+use super::frames::Frames;
+use super::guard::Guard;
+use super::planner::{Moment, Planner, Planning};
+use super::record::{Arrived, SlotRecord, TiledRecord};
+use super::shown::Shown;
+use super::wire::{self, MOST_ENTRIES, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
+use crate::transfer::End;
+
+/// A server that has not said what the video is by then says nothing any more.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// GoPs whose menus are asked for ahead of the one that is planned.
+const MENUS_AHEAD: u32 = 2;
+/// Menus that are kept: those ahead and what may have to stand in for a late one.
+const MENUS_KEPT: usize = 8;
+/// GoPs that are played at most.
+const MOST_SLOTS: u32 = 100_000;
+/// Tenths of a second that bytes are counted in.
+const TENTH: Duration = Duration::from_millis(100);
+
+/// How long to play, and what to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlayerSettings {
+    /// How long is played, seconds, rounded up to whole GoPs; the video begins again at its end. `None`: the
+    /// video once.
+    pub seconds: Option<u32>,
+    /// What the paths are taken to carry until something is known of them.
+    pub assumed: Bitrate,
+}
+
+/// A tile that came whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TileArrived {
+    /// The slot it was asked for.
+    pub slot: u32,
+    /// The GoP of the video.
+    pub gop: u32,
+    /// The tile.
+    pub tile: u16,
+    /// Index of the quality.
+    pub quality: u8,
+    /// Whether it came before its slot began.
+    pub in_time: bool,
+    /// The initialisation segment, where it came along.
+    pub init: Option<Bytes>,
+    /// The media segment.
+    pub segment: Bytes,
+}
+
+/// What a server did wrong.
+#[derive(Debug, Error)]
+pub enum PlayError {
+    /// Bytes that are no message.
+    #[error("the server's answer makes no sense: {0}")]
+    Wire(#[from] WireError),
+    /// It cannot go on.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// Tiles or menus before the video, or a second video.
+    #[error("the server sent a message out of turn")]
+    Order,
+    /// A tile nobody asked for.
+    #[error("the server sent tile {tile} in quality {quality} for slot {slot}, which was not asked for")]
+    Unasked {
+        /// The slot.
+        slot: u32,
+        /// The tile.
+        tile: u16,
+        /// The quality.
+        quality: u8,
+    },
+    /// Somebody to learn from did not watch all of the video.
+    #[error("a viewer to learn from: {0}")]
+    Crowd(#[source] TraceError),
+    /// Numbers that make no problem.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+}
+
+struct Partial {
+    head: TilePart,
+    bytes: BytesMut,
+}
+
+/// The viewer's end.
+pub struct Player {
+    settings: PlayerSettings,
+    /// How many GoPs are played; before the video is known, as many as seconds.
+    slots: u32,
+    planner: Option<Planner>,
+    planning: Option<Planning>,
+    frames: Frames,
+    began: Instant,
+    video: Option<Video>,
+    menus: BTreeMap<u32, RdTable>,
+    /// When the first slot was planned.
+    origin: Option<Instant>,
+    rtt: Duration,
+    meter: Option<CapacityMeter>,
+    guard: Guard,
+    shown: Shown,
+    /// Of the present slot, what has not arrived.
+    outstanding: BTreeSet<(u16, u8)>,
+    /// What was asked for and has not arrived, of every slot.
+    asked: BTreeSet<(u32, u16, u8)>,
+    /// Initialisation segments that are here.
+    inits: BTreeSet<(u16, u8)>,
+    partial: Option<Partial>,
+    out: VecDeque<Bytes>,
+    tiles: VecDeque<TileArrived>,
+    record: TiledRecord,
+}
+
+impl Player {
+    /// A player that asks for the start at once.
+    #[must_use]
+    pub fn new(settings: PlayerSettings, planner: Planner, now: Instant) -> Self {
+        let start = [Message::Start, Message::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
+        Self {
+            settings,
+            slots: settings.seconds.unwrap_or(0),
+            planner: Some(planner),
+            planning: None,
+            frames: Frames::new(Reader::Client),
+            began: now,
+            video: None,
+            menus: BTreeMap::new(),
+            origin: None,
+            rtt: Duration::ZERO,
+            meter: None,
+            guard: Guard::new(Duration::from_secs(1)),
+            shown: Shown::default(),
+            outstanding: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            inits: BTreeSet::new(),
+            partial: None,
+            out: start.iter().map(Message::encode).collect(),
+            tiles: VecDeque::new(),
+            record: TiledRecord::default(),
+        }
+    }
+
+    /// What the server said of its video.
+    #[must_use]
+    pub fn video(&self) -> Option<&Video> {
+        self.video.as_ref()
+    }
+
+    /// When [`Self::handle_timeout`] is to be called: the next plan, or the end.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        let Some(origin) = self.origin else { return self.began + START_LIMIT };
+        let next = self.record.slots.len() as u32;
+        if next < self.slots { origin + self.gop() * next } else { self.ends_at() }
+    }
+
+    /// Whether the viewing is over at `now`.
+    #[must_use]
+    pub fn is_over(&self, now: Instant) -> bool {
+        match self.origin {
+            Some(_) => now >= self.ends_at() && self.record.slots.len() as u32 >= self.slots,
+            None => now >= self.began + START_LIMIT,
+        }
+    }
+
+    /// When the viewing is over, as far as that is known.
+    #[must_use]
+    pub fn ends_at(&self) -> Instant {
+        if self.origin.is_none() {
+            return self.began + START_LIMIT;
+        }
+        self.deadline(self.slots.saturating_sub(1))
+    }
+
+    /// Bytes to send.
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.out.pop_front()
+    }
+
+    /// A tile that has come whole.
+    pub fn poll_tile(&mut self) -> Option<TileArrived> {
+        self.tiles.pop_front()
+    }
+
+    /// Bytes came.
+    ///
+    /// # Errors
+    /// [`PlayError`]: the server breaks the protocol, or refuses.
+    pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) -> Result<(), PlayError> {
+        self.count(now, bytes.len());
+        self.frames.push(bytes);
+        while let Some(message) = self.frames.next()? {
+            match message {
+                Message::Video(video) if self.video.is_none() => self.begin(video)?,
+                Message::Menu { gop, cells } => self.menu(now, gop, cells)?,
+                Message::Tile(part) => self.part(now, part)?,
+                Message::Refused { reason } => return Err(PlayError::Refused(reason)),
+                _ => return Err(PlayError::Order),
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans the slots whose moment has come.
+    ///
+    /// # Errors
+    /// [`PlayError::Problem`].
+    pub fn handle_timeout(&mut self, now: Instant) -> Result<(), PlayError> {
+        let Some(origin) = self.origin else { return Ok(()) };
+        loop {
+            let slot = self.record.slots.len() as u32;
+            if slot >= self.slots || now < origin + self.gop() * slot {
+                return Ok(());
+            }
+            self.plan(now, slot)?;
+        }
+    }
+
+    /// The account of the viewing; slots that were never planned are in it with nothing.
+    #[must_use]
+    pub fn into_record(mut self, end: End) -> TiledRecord {
+        let gops = self.video.as_ref().map_or(1, |video| video.gops);
+        for slot in self.record.slots.len() as u32..self.slots {
+            let deadline_ms = self.origin.map_or(0.0, |_| self.millis(self.deadline(slot)));
+            self.record.slots.push(SlotRecord {
+                slot,
+                gop: slot % gops,
+                deadline_ms,
+                ..SlotRecord::default()
+            });
+        }
+        self.record.gop_ms = self.video.as_ref().map_or(0.0, |v| v.layout.gop_duration_s * 1e3);
+        self.record.rtt_ms = self.rtt.as_secs_f64() * 1e3;
+        self.record.start_up_ms = self.origin.map(|_| self.millis(self.deadline(0)));
+        self.record.end = end;
+        self.record
+    }
+
+    fn gop(&self) -> Duration {
+        Duration::from_secs_f64(self.video.as_ref().map_or(1.0, |video| video.layout.gop_duration_s))
+    }
+
+    /// When everything of a slot must be here: its first picture.
+    fn deadline(&self, slot: u32) -> Instant {
+        self.origin.unwrap_or(self.began) + self.gop() * (slot + 1) + self.rtt
+    }
+
+    fn millis(&self, at: Instant) -> f64 {
+        at.saturating_since(self.began).as_secs_f64() * 1e3
+    }
+
+    fn count(&mut self, now: Instant, bytes: usize) {
+        self.record.bytes += bytes as u64;
+        let tenth = (now.saturating_since(self.began).as_nanos() / TENTH.as_nanos()) as usize;
+        let counts = &mut self.record.bytes_per_tenth;
+        // A driver that stops at the end never comes near this bound.
+        if tenth >= counts.len() && tenth < 1 << 20 {
+            counts.resize(tenth + 1, 0);
+        }
+        if let Some(count) = counts.get_mut(tenth) {
+            *count += bytes as u64;
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.bytes(now, bytes);
+        }
+    }
+
+    fn begin(&mut self, video: Video) -> Result<(), PlayError> {
+        let planner = self.planner.take().ok_or(PlayError::Order)?;
+        self.planning = Some(planner.begin(&video).map_err(PlayError::Crowd)?);
+        let gop_s = video.layout.gop_duration_s;
+        let asked = self.settings.seconds.map(|seconds| (f64::from(seconds) / gop_s - 1e-9).ceil() as u32);
+        self.slots = asked.unwrap_or(video.gops).clamp(1, MOST_SLOTS);
+        self.video = Some(video);
+        Ok(())
+    }
+
+    fn menu(&mut self, now: Instant, gop: u32, cells: Bytes) -> Result<(), PlayError> {
+        let Some(video) = &self.video else { return Err(PlayError::Order) };
+        if gop >= video.gops {
+            return Err(WireError::Field { field: "a menu's GoP", value: u64::from(gop) }.into());
+        }
+        let menu = wire::menu(&video.layout, cells)?;
+        self.menus.insert(gop, menu);
+        while self.menus.len() > MENUS_KEPT {
+            // The one that will be needed last, seen from the GoP that came now.
+            let ahead = |known: u32| (known + video.gops - gop) % video.gops;
+            let Some(furthest) = self.menus.keys().copied().max_by_key(|known| ahead(*known)) else { break };
+            self.menus.remove(&furthest);
+        }
+        if self.origin.is_none() && gop == 0 {
+            self.rtt = now.saturating_since(self.began);
+            self.meter = Some(CapacityMeter::new(self.gop(), now));
+            self.guard = Guard::new(self.gop());
+            self.origin = Some(now);
+            self.handle_timeout(now)?;
+        }
+        Ok(())
+    }
+
+    /// The last slot that is surely over tells the guard how late it was; of the one before this, all but a
+    /// round trip is known.
+    fn learn(&mut self, slot: u32) {
+        if let Some(before) = self.record.slots.last()
+            && let Some(menu) = self.menus.get(&before.gop)
+        {
+            self.shown.gop_over(menu, |tile| before.in_time(tile as u16));
+        }
+        if let Some(over) = slot.checked_sub(2).and_then(|over| self.record.slots.get(over as usize)) {
+            let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
+            self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
+        }
+    }
+
+    fn plan(&mut self, now: Instant, slot: u32) -> Result<(), PlayError> {
+        self.learn(slot);
+        let gops = self.video.as_ref().map_or(1, |video| video.gops);
+        let gop = slot % gops;
+        let play = self.deadline(0);
+        let playback_s = now.saturating_since(play).as_secs_f64() - play.saturating_since(now).as_secs_f64();
+        let known = self.menus.get(&gop).map(|menu| (menu, false));
+        let menu = known.or_else(|| self.menus.values().next_back().map(|menu| (menu, true)));
+        let (Some((menu, old_menu)), Some(planning)) = (menu, &self.planning) else {
+            return Err(PlayError::Order);
+        };
+        let measured = self.meter.as_mut().map_or_else(Vec::new, |meter| meter.samples(now));
+        let assumed = self.settings.assumed.as_bps() as f64 / 8.0 * menu.layout().gop_duration_s;
+        let guard = self.guard.time();
+        let left = 1.0 - guard.as_secs_f64() / menu.layout().gop_duration_s;
+        let (measured_count, known) =
+            (measured.len() as u32, if measured.is_empty() { vec![assumed] } else { measured });
+        // What may not begin any more is no capacity.
+        let samples: Vec<f64> = known.into_iter().map(|bytes| bytes * left).collect();
+        let mut slot_record = SlotRecord {
+            slot,
+            gop,
+            planned_ms: now.saturating_since(self.began).as_secs_f64() * 1e3,
+            capacity_mean: samples.iter().sum::<f64>() / samples.len() as f64,
+            capacity_least: samples.iter().copied().fold(f64::INFINITY, f64::min),
+            capacity_samples: measured_count,
+            guard_ms: guard.as_secs_f64() * 1e3,
+            old_menu,
+            ..SlotRecord::default()
+        };
+        let moment = Moment { playback_s, slot, slots: self.slots, gop };
+        let allocation = planning.plan(moment, (menu, &self.shown), samples)?;
+        slot_record.deadline_ms = self.millis(self.deadline(slot));
+        slot_record.left_out = allocation.choices.iter().filter(|choice| choice.is_none()).count() as u32;
+        slot_record.planned_bytes = allocation.bytes;
+        slot_record.expected_mse = allocation.expected_mse;
+        let entries = self.entries(&allocation);
+        slot_record.planned = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
+        self.ask(now, (slot, gop), entries);
+        self.record.slots.push(slot_record);
+        Ok(())
+    }
+
+    /// The allocation as the server is told it: every message once, within the protocol's bounds.
+    fn entries(&self, allocation: &Allocation) -> Vec<PlanEntry> {
+        let mut named = BTreeSet::new();
+        let entry = |message: &tributary_video::allocation::Message| {
+            let (tile, quality) = (message.tile as u16, message.choice as u8);
+            let with_init = !self.inits.contains(&(tile, quality));
+            named.insert((tile, quality)).then_some(PlanEntry { tile, quality, with_init })
+        };
+        allocation.order.iter().filter_map(entry).take(MOST_ENTRIES).collect()
+    }
+
+    fn ask(&mut self, now: Instant, (slot, gop): (u32, u32), entries: Vec<PlanEntry>) {
+        let gops = self.video.as_ref().map_or(1, |video| video.gops);
+        let ahead = (gop + MENUS_AHEAD) % gops;
+        if !self.menus.contains_key(&ahead) {
+            // Asked for first: behind a GoP of tiles it would come late.
+            self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
+        }
+        self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
+        self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
+        // What has not begun one GoP after the plan's arrival, less the guard, could only come late.
+        let within = (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now);
+        let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
+        self.out.push_back(Message::Plan(Plan { slot, gop, revision: 0, within_us, entries }).encode());
+        let busy = !self.outstanding.is_empty();
+        let (at, rtt) = (now, self.rtt);
+        if let Some(meter) = &mut self.meter {
+            if busy {
+                meter.expect(at, at + rtt);
+            } else {
+                meter.rest(at);
+            }
+        }
+    }
+
+    fn part(&mut self, now: Instant, part: TilePart) -> Result<(), PlayError> {
+        let (slot, tile, quality) = (part.slot, part.tile, part.quality);
+        if !self.asked.contains(&(slot, tile, quality)) {
+            return Err(PlayError::Unasked { slot, tile, quality });
+        }
+        let same = |head: &TilePart| {
+            (head.slot, head.gop, head.tile, head.quality, head.init, head.total)
+                == (part.slot, part.gop, part.tile, part.quality, part.init, part.total)
+        };
+        if part.offset == 0 {
+            // A tile whose rest was dropped at its deadline stays a part for ever.
+            let head = TilePart { payload: Bytes::new(), ..part.clone() };
+            self.partial = Some(Partial { head, bytes: BytesMut::new() });
+        }
+        let fits =
+            |partial: &&mut Partial| same(&partial.head) && partial.bytes.len() == part.offset as usize;
+        let Some(partial) = self.partial.as_mut().filter(fits) else {
+            // What came before it was dropped: of no use alone.
+            self.partial = None;
+            return Ok(());
+        };
+        partial.bytes.extend_from_slice(&part.payload);
+        if partial.bytes.len() < part.total as usize {
+            return Ok(());
+        }
+        let bytes = self.partial.take().map(|partial| partial.bytes.freeze()).unwrap_or_default();
+        self.complete(now, &part, bytes);
+        Ok(())
+    }
+
+    fn complete(&mut self, now: Instant, part: &TilePart, mut bytes: Bytes) {
+        let (slot, tile, quality) = (part.slot, part.tile, part.quality);
+        let in_time = now <= self.deadline(slot);
+        let complete_ms = self.millis(now);
+        self.asked.remove(&(slot, tile, quality));
+        if self.record.slots.len() as u32 == slot + 1 {
+            self.outstanding.remove(&(tile, quality));
+        }
+        if self.outstanding.is_empty()
+            && let Some(meter) = &mut self.meter
+        {
+            meter.rest(now);
+        }
+        let init = (part.init > 0).then(|| bytes.split_to(part.init as usize));
+        if init.is_some() {
+            self.inits.insert((tile, quality));
+        }
+        if let Some(record) = self.record.slots.get_mut(slot as usize) {
+            record.arrived.push(Arrived {
+                tile,
+                quality,
+                complete_ms,
+                in_time,
+                init_bytes: part.init,
+                bytes: part.total - part.init,
+            });
+        }
+        self.tiles.push_back(TileArrived {
+            slot,
+            gop: part.gop,
+            tile,
+            quality,
+            in_time,
+            init,
+            segment: bytes,
+        });
+    }
+}

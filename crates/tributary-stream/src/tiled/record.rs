@@ -1,0 +1,95 @@
+//! What one viewing planned and what of it arrived, slot by slot.
+
+use serde::{Deserialize, Serialize};
+
+use crate::transfer::End;
+
+/// A tile that came whole.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// The tile.
+    pub tile: u16,
+    /// Index of the quality, 0 the finest.
+    pub quality: u8,
+    /// When its last byte came, milliseconds since the start was asked for.
+    pub complete_ms: f64,
+    /// Whether that was in time.
+    pub in_time: bool,
+    /// Bytes of the initialisation segment ahead of it.
+    pub init_bytes: u32,
+    /// Bytes of the media segment.
+    pub bytes: u32,
+}
+
+/// One slot of the playing time. Times are milliseconds since the start was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlotRecord {
+    /// Counted from 0.
+    pub slot: u32,
+    /// The GoP of the video.
+    pub gop: u32,
+    /// What was asked for, first to last: tile and quality.
+    pub planned: Vec<(u16, u8)>,
+    /// Bytes of that.
+    pub planned_bytes: u64,
+    /// Tiles the allocator left to concealment.
+    pub left_out: u32,
+    /// When the first plan was sent.
+    pub planned_ms: f64,
+    /// When the tiles had to be there: the slot's first picture.
+    pub deadline_ms: f64,
+    /// Mean of the samples of capacity planned with, bytes until the last tile had to begin.
+    pub capacity_mean: f64,
+    /// The smallest of them.
+    pub capacity_least: f64,
+    /// How many there were; 0 where the assumed rate stood in.
+    pub capacity_samples: u32,
+    /// How long before the deadline the last tile had to begin, milliseconds.
+    pub guard_ms: f64,
+    /// `E[D]` the allocator expected in the viewport.
+    pub expected_mse: f64,
+    /// Whether the menu of another GoP had to serve.
+    pub old_menu: bool,
+    /// What arrived, also late.
+    pub arrived: Vec<Arrived>,
+}
+
+impl SlotRecord {
+    /// The finest quality of a tile that was in time.
+    #[must_use]
+    pub fn in_time(&self, tile: u16) -> Option<u8> {
+        let of = self.arrived.iter().filter(|arrival| arrival.tile == tile && arrival.in_time);
+        of.map(|arrival| arrival.quality).min()
+    }
+
+    /// Whether a tile was asked for.
+    #[must_use]
+    pub fn asked(&self, tile: u16) -> bool {
+        self.planned.iter().any(|(planned, _)| *planned == tile)
+    }
+
+    /// Bytes of media that were in time.
+    #[must_use]
+    pub fn bytes_in_time(&self) -> u64 {
+        self.arrived.iter().filter(|arrival| arrival.in_time).map(|arrival| u64::from(arrival.bytes)).sum()
+    }
+}
+
+/// One viewing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TiledRecord {
+    /// GoP duration, milliseconds.
+    pub gop_ms: f64,
+    /// From asking for the start to the video's description and first menu: one round trip.
+    pub rtt_ms: f64,
+    /// From asking for the start to the first picture's moment; `None` when there was no start.
+    pub start_up_ms: Option<f64>,
+    /// Every slot that was to be played.
+    pub slots: Vec<SlotRecord>,
+    /// All bytes that came, messages' heads included.
+    pub bytes: u64,
+    /// Bytes in each tenth of a second since the start.
+    pub bytes_per_tenth: Vec<u64>,
+    /// How it ended.
+    pub end: End,
+}

@@ -1,0 +1,250 @@
+//! Drives a [`Pusher`] on real streams: reads plans, reads the tiles' bytes, pushes them.
+//!
+//! While a tile waits for room, plans keep coming in, so a newer plan finds everything but that one tile
+//! not begun. Clients that stand still are let go.
+
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant as Clock, timeout};
+use tributary_types::Instant;
+use tributary_video::rd::RdTable;
+
+use super::outlet::{Outlet, Pushed};
+use super::pusher::{Answer, PushCounters, PushError, Pusher, TileOrder};
+use super::wire::{MOST_INIT, MOST_PART, MOST_SEGMENT, Message, TilePart, Video};
+
+/// A client may be silent, or leave what it asked for unread, for this long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of plans read at once.
+const READ: usize = 16 << 10;
+
+/// A tiled video that can be served.
+pub trait TileSource: Send + Sync + 'static {
+    /// Sizes and errors of every tile.
+    fn table(&self) -> &RdTable;
+
+    /// The initialisation segment of a tile in a quality.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn init(&self, tile: usize, quality: usize) -> io::Result<Bytes>;
+
+    /// The media segment of a tile of a GoP in a quality.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes>;
+}
+
+/// Why a client was given up.
+#[derive(Debug, Error)]
+pub enum ServeTilesError {
+    /// The client broke the protocol.
+    #[error(transparent)]
+    Client(#[from] PushError),
+    /// The stream broke.
+    #[error("the stream to the client broke: {0}")]
+    Stream(#[from] io::Error),
+    /// The video on disk is not what its table says.
+    #[error("GoP {gop}, tile {tile}, quality {quality} cannot be served: {source}")]
+    Source {
+        /// The GoP.
+        gop: u32,
+        /// The tile.
+        tile: u16,
+        /// The quality.
+        quality: u8,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// The client stood still.
+    #[error("the client neither asked nor read for {} seconds", PATIENCE.as_secs())]
+    Idle,
+}
+
+/// How serving one client went.
+#[derive(Debug)]
+pub struct ServedTiles {
+    /// What became of everything it asked for.
+    pub counters: PushCounters,
+    /// Whether it ended in order.
+    pub outcome: Result<(), ServeTilesError>,
+}
+
+/// Serves one client until it ends its stream. One that breaks the protocol, or asks for what cannot be
+/// read, is told why and let go.
+pub async fn serve_tiles<R, O, S>(mut plans: R, mut outlet: O, source: Arc<S>) -> ServedTiles
+where
+    R: AsyncRead + Unpin,
+    O: Outlet,
+    S: TileSource,
+{
+    let table = source.table();
+    let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX);
+    let mut serving = Serving {
+        pusher: Pusher::new(Video { layout: table.layout().clone(), gops }),
+        origin: Clock::now(),
+        buffer: vec![0; READ],
+    };
+    let outcome = serving.run(&mut plans, &mut outlet, &source).await;
+    if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
+        let reason = Message::Refused { reason: error.to_string() }.encode();
+        // One that breaks the protocol may not read either.
+        let _ = timeout(Duration::from_secs(1), outlet.push(reason, None)).await;
+    }
+    let _ = timeout(PATIENCE, outlet.finish()).await;
+    ServedTiles { counters: serving.pusher.counters(), outcome }
+}
+
+struct Serving {
+    pusher: Pusher,
+    origin: Clock,
+    buffer: Vec<u8>,
+}
+
+impl Serving {
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.origin.elapsed()
+    }
+
+    async fn run<R, O, S>(
+        &mut self,
+        plans: &mut R,
+        outlet: &mut O,
+        source: &Arc<S>,
+    ) -> Result<(), ServeTilesError>
+    where
+        R: AsyncRead + Unpin,
+        O: Outlet,
+        S: TileSource,
+    {
+        while !self.pusher.is_over() {
+            if let Some(answer) = self.pusher.poll_answer() {
+                let message = match answer {
+                    Answer::Video => Message::Video(self.pusher.video().clone()),
+                    Answer::Menu(gop) => Message::menu_of(source.table(), gop as usize),
+                };
+                self.push(plans, outlet, (message.encode(), None)).await?;
+            } else if let Some(order) = self.pusher.poll_tile(self.now()) {
+                self.tile(plans, outlet, (order, source)).await?;
+            } else {
+                let count = timeout(PATIENCE, plans.read(&mut self.buffer)).await;
+                self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, count: usize) -> Result<(), ServeTilesError> {
+        if count == 0 {
+            return Ok(self.pusher.handle_end()?);
+        }
+        let now = self.now();
+        Ok(self.pusher.handle_bytes(now, &self.buffer[..count])?)
+    }
+
+    /// Pushes one message while plans are read.
+    async fn push<R, O>(
+        &mut self,
+        plans: &mut R,
+        outlet: &mut O,
+        (message, deadline): (Bytes, Option<Instant>),
+    ) -> Result<Pushed, ServeTilesError>
+    where
+        R: AsyncRead + Unpin,
+        O: Outlet,
+    {
+        let within = deadline.map(|deadline| deadline.saturating_since(self.now()));
+        if within.is_some_and(|within| within.is_zero()) {
+            return Ok(Pushed::Expired);
+        }
+        let push = timeout(PATIENCE, outlet.push(message, within));
+        tokio::pin!(push);
+        let mut listening = !self.pusher.is_over();
+        loop {
+            tokio::select! {
+                biased;
+                pushed = &mut push => return Ok(pushed.map_err(|_| ServeTilesError::Idle)??),
+                count = plans.read(&mut self.buffer), if listening => {
+                    let count = count?;
+                    self.heard(count)?;
+                    listening = !self.pusher.is_over();
+                }
+            }
+        }
+    }
+
+    /// Reads a tile and pushes its parts; once a part was dropped, so is the rest.
+    async fn tile<R, O, S>(
+        &mut self,
+        plans: &mut R,
+        outlet: &mut O,
+        (order, source): (TileOrder, &Arc<S>),
+    ) -> Result<(), ServeTilesError>
+    where
+        R: AsyncRead + Unpin,
+        O: Outlet,
+        S: TileSource,
+    {
+        let (init, whole) = read(order, source).await?;
+        let mut offset = 0;
+        while offset < whole.len() {
+            let payload = whole.slice(offset..whole.len().min(offset + MOST_PART));
+            let length = payload.len();
+            let part = TilePart {
+                slot: order.slot,
+                gop: order.gop,
+                tile: order.entry.tile,
+                quality: order.entry.quality,
+                init,
+                total: whole.len() as u32,
+                offset: offset as u32,
+                payload,
+            };
+            // A part that begins after the deadline makes a tile that is late as a whole.
+            let deadline = Some(order.deadline);
+            let message = Message::Tile(part).encode();
+            if self.push(plans, outlet, (message, deadline)).await? == Pushed::Expired {
+                self.pusher.handle_expired();
+                return Ok(());
+            }
+            offset += length;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a tile, with its initialisation segment ahead where that is wanted, and that one's length.
+async fn read<S: TileSource>(order: TileOrder, source: &Arc<S>) -> Result<(u32, Bytes), ServeTilesError> {
+    let (gop, tile, quality) = (order.gop, order.entry.tile, order.entry.quality);
+    let failed = |source| ServeTilesError::Source { gop, tile, quality, source };
+    let with_init = order.entry.with_init;
+    let source = source.clone();
+    // Files are read off the runtime's threads: a slow disk must not hold up plans.
+    let reading = tokio::task::spawn_blocking(move || {
+        let (tile, quality) = (usize::from(tile), usize::from(quality));
+        let segment = source.segment(gop as usize, tile, quality)?;
+        let init = if with_init { Some(source.init(tile, quality)?) } else { None };
+        Ok::<_, io::Error>((init, segment))
+    });
+    let joined = reading.await.map_err(|error| failed(io::Error::other(error)))?;
+    let (init, segment) = joined.map_err(failed)?;
+    if !(1..=MOST_SEGMENT).contains(&segment.len()) {
+        let words = format!("a segment of {} bytes; 1 to {MOST_SEGMENT} can be sent", segment.len());
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, words)));
+    }
+    let Some(init) = init else { return Ok((0, segment)) };
+    if init.len() > MOST_INIT {
+        let words = format!("an initialisation segment of {} bytes; {MOST_INIT} are the most", init.len());
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, words)));
+    }
+    let mut whole = BytesMut::with_capacity(init.len() + segment.len());
+    whole.put_slice(&init);
+    whole.put_slice(&segment);
+    Ok((init.len() as u32, whole.freeze()))
+}

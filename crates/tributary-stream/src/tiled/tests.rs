@@ -1,0 +1,211 @@
+//! Both ends together in virtual time over links of chosen rates, and each end against a hostile peer.
+
+mod hostile;
+
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::time::{Instant as Clock, sleep, sleep_until};
+use tributary_types::Bitrate;
+use tributary_video::allocation::{self, Settings};
+use tributary_video::head::{HeadSample, HeadTrace};
+use tributary_video::prediction::LiveSettings;
+use tributary_video::projection::Projection;
+use tributary_video::rd::{Concealment, RdTable, TableLayout, TileCells};
+use tributary_video::sphere::Orientation;
+use tributary_video::tiles::TileGrid;
+use tributary_video::viewport::FieldOfView;
+
+use super::*;
+use crate::transfer::End;
+
+const TILES: usize = 8;
+/// Bytes of a tile in each quality; a GoP of all tiles in the middle one is 1.28 Mbit.
+const SIZES: [u64; 3] = [80_000, 20_000, 5_000];
+
+/// A video of numbers: every segment tells which one it is.
+struct Fake {
+    table: RdTable,
+    missing: Option<(usize, usize)>,
+}
+
+fn fake() -> Fake {
+    let grid = TileGrid::new(4, 2, Projection::Equirectangular).unwrap();
+    let layout = TableLayout { grid, width: 64, height: 32, gop_duration_s: 1.0, qps: vec![22, 32, 42] };
+    let cells =
+        TileCells { bytes: SIZES.to_vec(), mse: vec![4.0, 20.0, 90.0], freeze_mse: 600.0, black_mse: 9000.0 };
+    Fake { table: RdTable::new(layout, vec![cells; 3 * TILES]).unwrap(), missing: None }
+}
+
+fn content(gop: usize, tile: usize, quality: usize) -> Bytes {
+    let mut bytes = vec![7; SIZES[quality] as usize];
+    bytes[..3].copy_from_slice(&[gop as u8, tile as u8, quality as u8]);
+    bytes.into()
+}
+
+impl TileSource for Fake {
+    fn table(&self) -> &RdTable {
+        &self.table
+    }
+
+    fn init(&self, tile: usize, quality: usize) -> io::Result<Bytes> {
+        Ok(vec![tile as u8, quality as u8, 9].into())
+    }
+
+    fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes> {
+        if self.missing == Some((gop, tile)) {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        Ok(content(gop, tile, quality))
+    }
+}
+
+fn planner(allocator: &str) -> Planner {
+    let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
+    Planner {
+        allocator: allocation::create(allocator, Settings::default()).unwrap(),
+        prediction: LiveSettings::default(),
+        field: FieldOfView::default(),
+        trace: HeadTrace::from_samples(vec![at(0.0), at(1.0)]).unwrap(),
+        crowd: Vec::new(),
+        concealment: Concealment::Freeze,
+    }
+}
+
+fn settings(slots: u32) -> PlayerSettings {
+    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000) }
+}
+
+/// Carries bytes at a rate, but nothing in the outage (seconds from the start); holds 10 ms of them.
+async fn link(mut from: DuplexStream, mut to: DuplexStream, bytes_per_s: f64, outage: (f64, f64)) {
+    let (origin, mut buffer) = (Clock::now(), vec![0; 2000]);
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let now = origin.elapsed().as_secs_f64();
+        if (outage.0..outage.1).contains(&now) {
+            sleep_until(origin + Duration::from_secs_f64(outage.1)).await;
+        }
+        sleep(Duration::from_secs_f64(count as f64 / bytes_per_s)).await;
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+struct Seen {
+    record: TiledRecord,
+    tiles: Vec<TileArrived>,
+    counters: PushCounters,
+}
+
+/// A viewing over a link of this rate down and an unlimited one up.
+async fn view(
+    allocator: &str,
+    slots: u32,
+    bytes_per_s: f64,
+    outage: (f64, f64),
+) -> Result<Seen, PlayTilesError> {
+    let (server_out, link_in) = duplex(4000);
+    let (link_out, client_in) = duplex(4000);
+    let (client_out, server_in) = duplex(1 << 16);
+    tokio::spawn(link(link_in, link_out, bytes_per_s, outage));
+    let serving = tokio::spawn(serve_tiles(server_in, OrderedOutlet(server_out), Arc::new(fake())));
+    let mut tiles = Vec::new();
+    let sink = |tile| {
+        tiles.push(tile);
+        Ok(())
+    };
+    let (_, record) = play_tiles((client_in, client_out), settings(slots), planner(allocator), sink).await?;
+    let counters = serving.await.unwrap().counters;
+    Ok(Seen { record, tiles, counters })
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_planned_arrives_in_order_and_as_it_was() {
+    let seen = view("fix", 5, 400_000.0, (99.0, 99.0)).await.unwrap();
+    let record = &seen.record;
+    assert_eq!((record.end.clone(), record.slots.len()), (End::Complete, 5));
+    assert_eq!(record.slots.iter().map(|slot| slot.gop).collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
+    for slot in &record.slots[..1] {
+        let arrived: Vec<_> = slot.arrived.iter().map(|a| (a.tile, a.quality)).collect();
+        assert_eq!(arrived, slot.planned);
+        assert!(slot.arrived.iter().all(|arrival| arrival.in_time));
+    }
+    for tile in &seen.tiles {
+        assert_eq!(tile.segment, content(tile.gop as usize, tile.tile.into(), tile.quality.into()));
+    }
+    // Whatever arrives can be decoded with what arrived before it.
+    let mut inits = std::collections::BTreeSet::new();
+    for tile in &seen.tiles {
+        if tile.init.is_some() {
+            inits.insert((tile.tile, tile.quality));
+        }
+        assert!(inits.contains(&(tile.tile, tile.quality)));
+    }
+    let with_init = seen.tiles.iter().filter(|tile| tile.init.is_some()).count();
+    assert!(with_init < seen.tiles.len(), "nothing was told to be here already");
+    // One GoP and two round trips; the answer takes the link half a millisecond.
+    let start_up = record.start_up_ms.unwrap();
+    assert!((1000.0..1000.0 + 2.0 * record.rtt_ms + 1.0).contains(&start_up), "{start_up}");
+    assert_eq!(seen.counters.planned, record.slots.iter().map(|s| s.planned.len() as u64).sum::<u64>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_follow_what_arrives() {
+    // The second link carries eight times as much; both are told of 2 Mbit/s at first.
+    let (slow, fast) =
+        tokio::join!(view("ows", 6, 60_000.0, (99.0, 99.0)), view("ows", 6, 480_000.0, (99.0, 99.0)));
+    let planned = |seen: &Seen| seen.record.slots[3..].iter().map(|s| s.planned_bytes).sum::<u64>();
+    let (slow, fast) = (slow.unwrap(), fast.unwrap());
+    assert!(planned(&fast) > 3 * planned(&slow), "{} {}", planned(&fast), planned(&slow));
+    assert!(planned(&slow) <= 11 * 66_000, "{}", planned(&slow));
+    for slot in fast.record.slots.iter().chain(&slow.record.slots).filter(|slot| slot.slot > 5) {
+        assert!(slot.capacity_samples > 0);
+        assert!(4 * slot.bytes_in_time() >= 3 * slot.planned_bytes, "{slot:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_begin_in_time_is_dropped_and_the_next_gop_is_whole() {
+    let seen = view("ows-every-tile", 8, 300_000.0, (2.2, 4.6)).await.unwrap();
+    let in_time: Vec<bool> =
+        seen.record.slots.iter().map(|s| s.planned.iter().all(|(t, _)| s.in_time(*t).is_some())).collect();
+    assert_eq!(in_time[..2], [true, true], "{in_time:?}");
+    assert!(!in_time[2] && !in_time[3], "{in_time:?}");
+    assert_eq!(in_time[5..], [true, true, true], "{in_time:?}");
+    assert!(seen.counters.expired > 0, "{:?}", seen.counters);
+    let late = seen.tiles.iter().filter(|tile| !tile.in_time).count();
+    assert!(late <= 5, "{late} tiles had begun when their time was over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_or_leaves_ends_the_viewing() {
+    let (client, _server) = duplex(1 << 16);
+    let began = Clock::now();
+    let (tiles, plans) = split(client);
+    let (video, record) = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap();
+    assert_eq!((video, record.end, record.slots.len()), (None, End::TimedOut, 4));
+    assert!(began.elapsed() < Duration::from_secs(12));
+
+    let (client, server) = duplex(1 << 16);
+    drop(server);
+    let (tiles, plans) = split(client);
+    let (_, record) = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap();
+    assert!(matches!(record.end, End::Failed(_)) && record.start_up_ms.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_segment_is_named_to_the_client() {
+    let (client, server) = duplex(1 << 16);
+    let (plans, out) = split(server);
+    let source = Arc::new(Fake { missing: Some((1, 5)), ..fake() });
+    let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), source));
+    let (tiles, plans) = split(client);
+    let error = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap_err();
+    assert!(error.to_string().contains("GoP 1, tile 5"), "{error}");
+    let outcome = serving.await.unwrap().outcome;
+    assert!(matches!(outcome, Err(ServeTilesError::Source { gop: 1, tile: 5, .. })), "{outcome:?}");
+}

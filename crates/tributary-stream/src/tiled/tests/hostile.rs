@@ -1,0 +1,201 @@
+//! Peers that lie: every answer is an error, never a panic, and holds no memory.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use tributary_types::Instant;
+
+use super::super::frames::Frames;
+use super::super::wire::{Message, Plan, Reader, TilePart};
+use super::*;
+
+fn video() -> Video {
+    Video { layout: fake().table.layout().clone(), gops: 3 }
+}
+
+fn entry(tile: u16, quality: u8) -> PlanEntry {
+    PlanEntry { tile, quality, with_init: false }
+}
+
+fn plan(slot: u32, revision: u16, entries: Vec<PlanEntry>) -> Message {
+    Message::Plan(Plan { slot, gop: 0, revision, within_us: 1_000_000, entries })
+}
+
+fn part(slot: u32, tile: u16, offset: u32, total: u32) -> Message {
+    let payload = Bytes::from_static(&[1; 10]);
+    Message::Tile(TilePart { slot, gop: 0, tile, quality: 1, init: 0, total, offset, payload })
+}
+
+fn started() -> Pusher {
+    let mut pusher = Pusher::new(video());
+    pusher.handle_bytes(Instant::ZERO, &Message::Start.encode()).unwrap();
+    pusher
+}
+
+/// A player that has planned its first slot.
+fn playing() -> Player {
+    let mut player = Player::new(settings(3), planner("fix"), Instant::ZERO);
+    let at = Instant::from_millis(10);
+    player.handle_bytes(at, &Message::Video(video()).encode()).unwrap();
+    player.handle_bytes(at, &Message::menu_of(&fake().table, 0).encode()).unwrap();
+    player
+}
+
+fn messages() -> Vec<Message> {
+    vec![
+        Message::Start,
+        Message::Menus { first: 2, count: 3 },
+        plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
+        Message::End,
+        Message::Video(video()),
+        Message::menu_of(&fake().table, 1),
+        part(0, 3, 0, 20_000),
+        Message::Refused { reason: "no such thing — ü".to_owned() },
+    ]
+}
+
+#[test]
+fn messages_round_trip_in_any_pieces() {
+    for (reader, messages) in [(Reader::Server, &messages()[..4]), (Reader::Client, &messages()[4..])] {
+        let all: Vec<u8> = messages.iter().flat_map(|message| message.encode()).collect();
+        for piece in [1, 7, 4096] {
+            let (mut frames, mut found) = (Frames::new(reader), Vec::new());
+            for bytes in all.chunks(piece) {
+                frames.push(bytes);
+                while let Some(message) = frames.next().unwrap() {
+                    found.push(message);
+                }
+            }
+            assert_eq!(found, messages);
+            assert!(frames.is_between_messages());
+        }
+    }
+}
+
+#[test]
+fn every_single_byte_change_is_an_error_or_another_message() {
+    for message in messages() {
+        let good = message.encode();
+        for place in 0..good.len().min(64) {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = good.to_vec();
+                bytes[place] = value;
+                let _ = started().handle_bytes(Instant::ZERO, &bytes);
+                let _ = playing().handle_bytes(Instant::from_millis(20), &bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_length_is_judged_before_anything_is_kept_for_it() {
+    for kind in 0..=255 {
+        let head = [kind, 1, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        assert!(started().handle_bytes(Instant::ZERO, &head).is_err(), "{kind}");
+        assert!(playing().handle_bytes(Instant::ZERO, &head).is_err(), "{kind}");
+    }
+    assert!(matches!(
+        Pusher::new(video()).handle_bytes(Instant::ZERO, b"GET / HTTP/1.1\r\n\r\n"),
+        Err(PushError::Wire(WireError::Magic))
+    ));
+}
+
+#[test]
+fn clients_that_ask_for_what_is_not_there_are_told() {
+    let far = Message::Plan(Plan { slot: 0, gop: 3, revision: 0, within_us: 1, entries: vec![] });
+    for (message, words) in [
+        (plan(0, 0, vec![entry(8, 0)]), "tile 8; there are 8"),
+        (plan(0, 0, vec![entry(0, 3)]), "quality 3; there are 3"),
+        (far, "GoP 3; there are 3"),
+        (Message::Menus { first: 9, count: 1 }, "GoP 9"),
+        (Message::Start, "started twice"),
+    ] {
+        let error = started().handle_bytes(Instant::ZERO, &message.encode()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let mut pusher = started();
+    pusher.handle_bytes(Instant::ZERO, &plan(4, 1, vec![]).encode()).unwrap();
+    for old in [plan(4, 1, vec![]), plan(3, 9, vec![])] {
+        assert!(matches!(pusher.handle_bytes(Instant::ZERO, &old.encode()), Err(PushError::Old { .. })));
+    }
+    assert!(Pusher::new(video()).handle_bytes(Instant::ZERO, &plan(0, 0, vec![]).encode()).is_err());
+}
+
+#[test]
+fn requests_that_pile_up_are_refused() {
+    let mut pusher = started();
+    let many = |slot| plan(slot, 0, vec![entry(0, 0)]).encode();
+    let error = (0..100).find_map(|slot| pusher.handle_bytes(Instant::ZERO, &many(slot)).err());
+    assert!(matches!(error, Some(PushError::Excess(_))));
+    let menus = Message::Menus { first: 0, count: 16 }.encode();
+    let mut pusher = started();
+    let error = (0..100).find_map(|_| pusher.handle_bytes(Instant::ZERO, &menus).err());
+    assert!(matches!(error, Some(PushError::Excess(_))));
+}
+
+#[test]
+fn a_newer_revision_replaces_what_has_not_begun() {
+    let mut pusher = started();
+    let first = plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect());
+    pusher.handle_bytes(Instant::ZERO, &first.encode()).unwrap();
+    assert_eq!(pusher.poll_tile(Instant::ZERO).unwrap().entry, entry(0, 0));
+    let update = plan(0, 1, vec![entry(6, 2)]);
+    pusher.handle_bytes(Instant::ZERO, &update.encode()).unwrap();
+    assert_eq!(pusher.poll_tile(Instant::ZERO).unwrap().entry, entry(6, 2));
+    assert_eq!(pusher.poll_tile(Instant::ZERO), None);
+    let counters = PushCounters { planned: 5, pushed: 2, expired: 0, replaced: 3 };
+    assert_eq!(pusher.counters(), counters);
+    pusher.handle_bytes(Instant::ZERO, &plan(1, 0, vec![entry(1, 1)]).encode()).unwrap();
+    assert_eq!(pusher.poll_tile(Instant::from_millis(1000)), None, "its deadline has come");
+    assert_eq!(pusher.counters().expired, 1);
+}
+
+#[test]
+fn servers_that_push_what_was_not_asked_for_are_left() {
+    let at = Instant::from_millis(20);
+    let unasked = |message: Message| playing().handle_bytes(at, &message.encode());
+    assert!(matches!(unasked(part(2, 0, 0, 20)), Err(PlayError::Unasked { slot: 2, .. })));
+    assert!(matches!(unasked(part(0, 999, 0, 20)), Err(PlayError::Unasked { tile: 999, .. })));
+    assert!(matches!(unasked(Message::Video(video())), Err(PlayError::Order)));
+    assert!(matches!(unasked(Message::Refused { reason: "full".to_owned() }), Err(PlayError::Refused(_))));
+    let mut menu = Message::menu_of(&fake().table, 1).encode().to_vec();
+    menu[12..16].copy_from_slice(&f32::NAN.to_be_bytes());
+    let error = playing().handle_bytes(at, &menu).unwrap_err().to_string();
+    assert!(error.contains("freeze_mse") && error.contains("NaN"), "{error}");
+
+    let mut player = playing();
+    let mut planned = Frames::new(Reader::Server);
+    while let Some(bytes) = player.poll_transmit() {
+        planned.push(&bytes);
+    }
+    let entry = std::iter::from_fn(|| planned.next().unwrap()).find_map(|message| match message {
+        Message::Plan(plan) => plan.entries.first().copied(),
+        _ => None,
+    });
+    let PlanEntry { tile, quality, .. } = entry.unwrap();
+    let of = |offset, total| {
+        let Message::Tile(head) = part(0, tile, offset, total) else { unreachable!("a part is a tile") };
+        Message::Tile(TilePart { quality, ..head }).encode()
+    };
+    player.handle_bytes(at, &of(0, 30)).unwrap();
+    player.handle_bytes(at, &of(20, 30)).unwrap();
+    player.handle_bytes(at, &of(10, 30)).unwrap();
+    assert_eq!(player.poll_tile(), None, "a part that was dropped is missed");
+    player.handle_bytes(at, &of(0, 10)).unwrap();
+    assert_eq!(player.poll_tile().unwrap().segment.len(), 10);
+    assert!(matches!(player.handle_bytes(at, &of(0, 10)), Err(PlayError::Unasked { .. })), "twice");
+}
+
+proptest! {
+    #[test]
+    fn noise_is_survived(noise in proptest::collection::vec(any::<u8>(), 0..400), cut in 0usize..200) {
+        let _ = started().handle_bytes(Instant::ZERO, &noise);
+        let _ = playing().handle_bytes(Instant::from_millis(20), &noise);
+        let mut good: Vec<u8> = messages()[..3].iter().flat_map(|message| message.encode()).collect();
+        good.truncate(cut);
+        let mut pusher = Pusher::new(video());
+        if pusher.handle_bytes(Instant::ZERO, &good).is_ok() {
+            let _ = pusher.handle_end();
+        }
+        prop_assert!(pusher.poll_tile(Instant::ZERO).is_none() || cut > 8);
+    }
+}

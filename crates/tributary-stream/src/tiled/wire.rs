@@ -1,0 +1,408 @@
+//! The messages of tiled streaming as bytes: a head of eight bytes, then as many as the head announces.
+//!
+//! Everything is big-endian. Specified byte by byte in `docs/tiled-wire-format.md`; cutting a stream of
+//! bytes into messages is `frames`'s.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+use tributary_video::projection::Projection;
+use tributary_video::rd::{RdTable, TableError, TableLayout, TileCells};
+use tributary_video::tiles::{GridError, MOST_TILES, TileGrid};
+
+/// Bytes of every head.
+pub(super) const HEAD: usize = 8;
+/// The most tiles a plan may name: each tile of the largest grid twice.
+pub const MOST_ENTRIES: usize = 2 * MOST_TILES;
+/// The most bytes of an initialisation segment.
+pub const MOST_INIT: usize = 64 << 10;
+/// The most bytes of a media segment.
+pub const MOST_SEGMENT: usize = 64 << 20;
+/// The most payload of one message of a tile; longer tiles come in parts.
+pub const MOST_PART: usize = 512 << 10;
+/// The longest reason of a refusal, bytes.
+const MOST_REASON: usize = 256;
+/// The most GoPs a client may ask the menus of at once.
+pub(super) const MOST_MENUS: u16 = 16;
+
+const VERSION: u8 = 1;
+const MAGIC: &[u8; 4] = b"TRBT";
+
+/// What both ends say.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Message {
+    /// Client: begin.
+    Start,
+    /// Client: the menus of `count` GoPs from `first` on, wrapping round at the video's end.
+    Menus { first: u32, count: u16 },
+    /// Client: push these.
+    Plan(Plan),
+    /// Client: nothing more is wanted.
+    End,
+    /// Server: what the video is.
+    Video(Video),
+    /// Server: sizes and errors of one GoP; to be read with the video's layout.
+    Menu { gop: u32, cells: Bytes },
+    /// Server: a part of a tile.
+    Tile(TilePart),
+    /// Server: it cannot go on, and why.
+    Refused { reason: String },
+}
+
+/// What is to be pushed for one slot of the playing time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Counted from 0 at the start; rises from plan to plan.
+    pub slot: u32,
+    /// The GoP of the video that is shown in this slot.
+    pub gop: u32,
+    /// A higher one replaces what of the same slot has not begun.
+    pub revision: u16,
+    /// Microseconds from the plan's arrival after which nothing of it may begin.
+    pub within_us: u32,
+    /// First to last.
+    pub entries: Vec<PlanEntry>,
+}
+
+/// One tile in one quality.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanEntry {
+    /// The tile.
+    pub tile: u16,
+    /// Index of the quality, 0 the finest.
+    pub quality: u8,
+    /// Whether the initialisation segment is to go ahead of the media segment.
+    pub with_init: bool,
+}
+
+/// A part of a tile's bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TilePart {
+    pub slot: u32,
+    pub gop: u32,
+    pub tile: u16,
+    pub quality: u8,
+    /// Bytes of the initialisation segment at the beginning of the whole; 0 without one.
+    pub init: u32,
+    /// Bytes of the whole.
+    pub total: u32,
+    /// Where this part begins.
+    pub offset: u32,
+    pub payload: Bytes,
+}
+
+/// What the server says of its video.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Video {
+    /// Grid, size, GoP duration and QPs.
+    pub layout: TableLayout,
+    /// How many GoPs there are before it begins again.
+    pub gops: u32,
+}
+
+/// What is wrong with a message.
+#[derive(Debug, Error)]
+pub enum WireError {
+    /// Another protocol.
+    #[error("these bytes are not tiled streaming; is this the right port?")]
+    Magic,
+    /// A version we do not speak.
+    #[error("the peer speaks version {0} of tiled streaming, this program version {VERSION}")]
+    Version(u8),
+    /// A kind that does not exist, or not in this direction.
+    #[error("a message of kind {0:#04x}, which this side does not expect")]
+    Kind(u8),
+    /// A length that no message of this kind has.
+    #[error("a message of kind {kind:#04x} with {length} bytes")]
+    Length {
+        /// The kind.
+        kind: u8,
+        /// The length announced.
+        length: u64,
+    },
+    /// A field out of its range.
+    #[error("{field} is {value}, which is out of range")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// A grid that cannot be.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// A layout or a menu that makes no sense.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+const START: u8 = 0x01;
+const MENUS: u8 = 0x02;
+const PLAN: u8 = 0x03;
+const END: u8 = 0x04;
+const VIDEO: u8 = 0x81;
+const MENU: u8 = 0x82;
+const TILE: u8 = 0x83;
+const REFUSED: u8 = 0x84;
+
+const PLAN_FIXED: usize = 16;
+const TILE_FIXED: usize = 24;
+/// Bytes of a quality and of the two concealments of a tile in a menu.
+const CELL: usize = 8;
+
+/// Which end reads: each kind goes one way only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    Server,
+    Client,
+}
+
+/// The kind and length in a head, checked against what `reader` may get.
+pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), WireError> {
+    let [kind, version, z0, z1, length @ ..] = *bytes;
+    let length = u32::from_be_bytes(length) as usize;
+    if (z0, z1) != (0, 0) {
+        return Err(WireError::Magic);
+    }
+    if version != VERSION {
+        return Err(WireError::Version(version));
+    }
+    let longest_menu = 4 + MOST_TILES * CELL * (1 + tributary_video::allocation::MOST_CHOICES);
+    let (least, most) = match (reader, kind) {
+        (Reader::Server, START | MENUS) => (8, 8),
+        (Reader::Server, PLAN) => (PLAN_FIXED, PLAN_FIXED + 4 * MOST_ENTRIES),
+        (Reader::Server, END) => (0, 0),
+        (Reader::Client, VIDEO) => (25, 24 + tributary_video::allocation::MOST_CHOICES),
+        (Reader::Client, MENU) => (4 + 2 * CELL, longest_menu),
+        (Reader::Client, TILE) => (TILE_FIXED + 1, TILE_FIXED + MOST_PART),
+        (Reader::Client, REFUSED) => (0, MOST_REASON),
+        _ => return Err(WireError::Kind(kind)),
+    };
+    if !(least..=most).contains(&length) {
+        return Err(WireError::Length { kind, length: length as u64 });
+    }
+    Ok((kind, length))
+}
+
+/// The message of a kind and length that [`head`] has passed.
+pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<Message, WireError> {
+    let length = bytes.len() as u64;
+    Ok(match kind {
+        START => {
+            let mut magic = [0; 4];
+            bytes.copy_to_slice(&mut magic);
+            if &magic != MAGIC {
+                return Err(WireError::Magic);
+            }
+            Message::Start
+        }
+        MENUS => {
+            let (first, count) = (bytes.get_u32(), bytes.get_u16());
+            if !(1..=MOST_MENUS).contains(&count) {
+                return Err(WireError::Field { field: "the number of menus", value: u64::from(count) });
+            }
+            Message::Menus { first, count }
+        }
+        PLAN => plan(bytes)?,
+        END => Message::End,
+        VIDEO => video(bytes)?,
+        MENU => Message::Menu { gop: bytes.get_u32(), cells: bytes },
+        TILE => tile(bytes)?,
+        REFUSED => Message::Refused { reason: String::from_utf8_lossy(&bytes).into_owned() },
+        _ => return Err(WireError::Length { kind, length }),
+    })
+}
+
+fn plan(mut bytes: Bytes) -> Result<Message, WireError> {
+    let length = bytes.len() as u64;
+    let (slot, gop, revision) = (bytes.get_u32(), bytes.get_u32(), bytes.get_u16());
+    let (count, within_us) = (usize::from(bytes.get_u16()), bytes.get_u32());
+    if bytes.len() != 4 * count {
+        return Err(WireError::Length { kind: PLAN, length });
+    }
+    let mut entries = Vec::with_capacity(count);
+    while bytes.has_remaining() {
+        let (tile, quality, flags) = (bytes.get_u16(), bytes.get_u8(), bytes.get_u8());
+        if flags > 1 {
+            return Err(WireError::Field { field: "the flags of a tile", value: u64::from(flags) });
+        }
+        entries.push(PlanEntry { tile, quality, with_init: flags == 1 });
+    }
+    Ok(Message::Plan(Plan { slot, gop, revision, within_us, entries }))
+}
+
+fn video(mut bytes: Bytes) -> Result<Message, WireError> {
+    let (columns, rows) = (usize::from(bytes.get_u16()), usize::from(bytes.get_u16()));
+    let (width, height) = (bytes.get_u32() as usize, bytes.get_u32() as usize);
+    let (gop_us, gops) = (bytes.get_u32(), bytes.get_u32());
+    let projection = match bytes.get_u8() {
+        0 => Projection::Equirectangular,
+        1 => Projection::Cubemap,
+        other => return Err(WireError::Field { field: "the projection", value: u64::from(other) }),
+    };
+    bytes.advance(3);
+    if gops == 0 {
+        return Err(WireError::Field { field: "the number of GoPs", value: 0 });
+    }
+    if !(50_000..=60_000_000).contains(&gop_us) {
+        return Err(WireError::Field { field: "the GoP duration in µs", value: u64::from(gop_us) });
+    }
+    let layout = TableLayout {
+        grid: TileGrid::new(columns, rows, projection)?,
+        width,
+        height,
+        gop_duration_s: f64::from(gop_us) / 1e6,
+        qps: bytes.to_vec(),
+    };
+    // A table of nothing but zeros checks the layout with the same rules as a real one.
+    let zeros = || TileCells {
+        bytes: vec![0; layout.qps.len()],
+        mse: vec![0.0; layout.qps.len()],
+        freeze_mse: 0.0,
+        black_mse: 0.0,
+    };
+    RdTable::new(layout.clone(), (0..layout.grid.tiles()).map(|_| zeros()).collect())?;
+    Ok(Message::Video(Video { layout, gops }))
+}
+
+fn tile(mut bytes: Bytes) -> Result<Message, WireError> {
+    let (slot, gop) = (bytes.get_u32(), bytes.get_u32());
+    let (tile, quality, zero) = (bytes.get_u16(), bytes.get_u8(), bytes.get_u8());
+    let (init, total, offset) = (bytes.get_u32(), bytes.get_u32(), bytes.get_u32());
+    let refuse = |field, value: u32| Err(WireError::Field { field, value: u64::from(value) });
+    if zero != 0 {
+        return refuse("a byte that must be zero", u32::from(zero));
+    }
+    if init as usize > MOST_INIT || init >= total {
+        return refuse("the length of an initialisation segment", init);
+    }
+    if total as usize > MOST_SEGMENT + MOST_INIT {
+        return refuse("the length of a tile", total);
+    }
+    if offset as usize + bytes.len() > total as usize {
+        return refuse("the offset in a tile", offset);
+    }
+    Ok(Message::Tile(TilePart { slot, gop, tile, quality, init, total, offset, payload: bytes }))
+}
+
+/// The cells of a menu as a table of one GoP.
+pub(super) fn menu(layout: &TableLayout, mut cells: Bytes) -> Result<RdTable, WireError> {
+    let (tiles, qualities) = (layout.grid.tiles(), layout.qps.len());
+    if cells.len() != tiles * CELL * (1 + qualities) {
+        return Err(WireError::Length { kind: MENU, length: 4 + cells.len() as u64 });
+    }
+    let mut out = Vec::with_capacity(tiles);
+    for _ in 0..tiles {
+        let (freeze_mse, black_mse) = (f64::from(cells.get_f32()), f64::from(cells.get_f32()));
+        let (mut bytes, mut mse) = (Vec::with_capacity(qualities), Vec::with_capacity(qualities));
+        for _ in 0..qualities {
+            bytes.push(u64::from(cells.get_u32()));
+            mse.push(f64::from(cells.get_f32()));
+        }
+        out.push(TileCells { bytes, mse, freeze_mse, black_mse });
+    }
+    Ok(RdTable::new(layout.clone(), out)?)
+}
+
+impl Message {
+    /// The message with its head.
+    ///
+    /// # Panics
+    /// A message longer than its kind may be: a fault of this side.
+    pub(super) fn encode(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(64);
+        out.put_bytes(0, HEAD);
+        let kind = self.put(&mut out);
+        let length = u32::try_from(out.len() - HEAD).expect("messages are bounded");
+        (out[0], out[1]) = (kind, VERSION);
+        out[4..HEAD].copy_from_slice(&length.to_be_bytes());
+        out.freeze()
+    }
+
+    fn put(&self, out: &mut BytesMut) -> u8 {
+        match self {
+            Self::Start => {
+                out.put_slice(MAGIC);
+                out.put_u32(0);
+                START
+            }
+            Self::Menus { first, count } => {
+                out.put_u32(*first);
+                out.put_u16(*count);
+                out.put_u16(0);
+                MENUS
+            }
+            Self::Plan(plan) => {
+                out.put_u32(plan.slot);
+                out.put_u32(plan.gop);
+                out.put_u16(plan.revision);
+                out.put_u16(u16::try_from(plan.entries.len()).expect("plans are bounded"));
+                out.put_u32(plan.within_us);
+                for entry in &plan.entries {
+                    out.put_u16(entry.tile);
+                    out.put_u8(entry.quality);
+                    out.put_u8(u8::from(entry.with_init));
+                }
+                PLAN
+            }
+            Self::End => END,
+            Self::Video(Video { layout, gops }) => {
+                put_video(out, layout, *gops);
+                VIDEO
+            }
+            Self::Menu { gop, cells } => {
+                out.put_u32(*gop);
+                out.put_slice(cells);
+                MENU
+            }
+            Self::Tile(part) => {
+                out.put_u32(part.slot);
+                out.put_u32(part.gop);
+                out.put_u16(part.tile);
+                out.put_u8(part.quality);
+                out.put_u8(0);
+                out.put_u32(part.init);
+                out.put_u32(part.total);
+                out.put_u32(part.offset);
+                out.put_slice(&part.payload);
+                TILE
+            }
+            Self::Refused { reason } => {
+                let mut end = reason.len().min(MOST_REASON);
+                while !reason.is_char_boundary(end) {
+                    end -= 1;
+                }
+                out.put_slice(&reason.as_bytes()[..end]);
+                REFUSED
+            }
+        }
+    }
+
+    /// The menu of one GoP of a table.
+    pub(super) fn menu_of(table: &RdTable, gop: usize) -> Self {
+        let mut cells = BytesMut::new();
+        for tile in table.gop(gop) {
+            cells.put_f32(tile.freeze_mse as f32);
+            cells.put_f32(tile.black_mse as f32);
+            for (bytes, mse) in tile.bytes.iter().zip(&tile.mse) {
+                cells.put_u32(u32::try_from(*bytes).unwrap_or(u32::MAX));
+                cells.put_f32(*mse as f32);
+            }
+        }
+        Self::Menu { gop: gop as u32, cells: cells.freeze() }
+    }
+}
+
+fn put_video(out: &mut BytesMut, layout: &TableLayout, gops: u32) {
+    out.put_u16(layout.grid.columns() as u16);
+    out.put_u16(layout.grid.rows() as u16);
+    out.put_u32(layout.width as u32);
+    out.put_u32(layout.height as u32);
+    out.put_u32((layout.gop_duration_s * 1e6).round() as u32);
+    out.put_u32(gops);
+    out.put_u8(match layout.grid.projection() {
+        Projection::Equirectangular => 0,
+        Projection::Cubemap => 1,
+    });
+    out.put_bytes(0, 3);
+    out.put_slice(&layout.qps);
+}

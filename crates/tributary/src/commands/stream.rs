@@ -1,0 +1,245 @@
+//! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
+
+use super::output::{self, Progress};
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tributary_lab::machine;
+use tributary_lab::tiled::{
+    self, Carrier, Concealment, DiskSource, PlayConfig, TileServer, TiledVideo, ViewerConfig, Viewpoint,
+};
+use tributary_net::{Common, Key, PathConfig, PathError};
+use tributary_types::Bitrate;
+
+/// Tiled 360° video, live: a server, and a headless viewer that measures what it saw.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Stream {
+    Serve(StreamServeArguments),
+    Play(Box<StreamPlayArguments>),
+}
+
+/// What both ends have.
+#[derive(Debug, Args)]
+pub(crate) struct CarrierArguments {
+    /// What carries the tiles: session (all paths at once), tcp or mptcp; the same at both ends
+    #[arg(long, default_value = "session")]
+    pub(crate) carrier: String,
+    /// Key file of a session, the same at both ends (see `tributary keygen`)
+    #[arg(long)]
+    pub(crate) key: Option<PathBuf>,
+    /// Scheduler of what this end sends
+    #[arg(long, default_value = "fbdt")]
+    pub(crate) scheduler: String,
+    /// Congestion control of every socket; without it the system's
+    #[arg(long)]
+    pub(crate) congestion: Option<String>,
+    /// Largest transmission window of a session in KiB: what is in one has begun, and meets no deadline
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(64..=16_384))]
+    pub(crate) window: u64,
+    /// A session that is neither secret nor protected; for experiments, at both ends or none
+    #[arg(long)]
+    pub(crate) plaintext: bool,
+}
+
+/// Serve a tiled video to every viewer that comes: what each asks for, in its order, until its deadline.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary ingest my-equirectangular.mp4 --out tiles
+  tributary stream serve tiles --listen 203.0.113.5:7000 --key tributary.key")]
+pub(crate) struct StreamServeArguments {
+    /// Directory that `tributary ingest` made
+    pub(crate) directory: PathBuf,
+    /// Address to accept on; repeatable
+    #[arg(long, required = true, num_args = 1..)]
+    pub(crate) listen: Vec<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) carrier: CarrierArguments,
+    /// Print what it listens on, and the account of every viewer, as JSON objects
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Play a tiled video as a viewer with a head trace would see it, and measure the picture in front of the eyes.
+///
+/// It plans every GoP from where the head is and from what has arrived, shows what is there when the GoP
+/// begins, conceals the rest, and afterwards decodes everything and compares the viewport, picture by
+/// picture, with the source's.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
+      --reference tiles --head viewer.csv --seconds 30 --report viewing.html
+  tributary stream play --path any=203.0.113.5:7000 --carrier tcp --allocator fix --reference tiles --json")]
+pub(crate) struct StreamPlayArguments {
+    /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable for a session
+    #[arg(long = "path", required = true)]
+    pub(crate) paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) carrier: CarrierArguments,
+    #[command(flatten)]
+    pub(crate) viewer: ViewerArguments,
+    /// The tiled video with the source's pictures, to measure against; without it only arrivals are told
+    #[arg(long, value_name = "DIR")]
+    pub(crate) reference: Option<PathBuf>,
+    /// How long, seconds; the video begins again at its end [default: the video once]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: Option<u32>,
+    /// Write an HTML report with pictures of what was seen
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Keep what arrived in this file, print the account as JSON, measure nothing
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
+    pub(crate) keep: Option<PathBuf>,
+    /// Print one JSON object, with every GoP's plan, arrivals and quality
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The viewer.
+#[derive(Debug, Args)]
+pub(crate) struct ViewerArguments {
+    /// Which tile in which quality and order: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
+    #[arg(long, default_value = "ows")]
+    pub(crate) allocator: String,
+    /// Choose qualities by exact dynamic programming
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// Head movement; without it the viewer looks straight ahead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) head: Option<PathBuf>,
+    /// Its format: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
+    #[arg(long, default_value = "plain")]
+    pub(crate) head_format: String,
+    /// Head movement of another viewer of this video, to predict with; repeatable
+    #[arg(long, value_name = "FILE", requires = "head")]
+    pub(crate) crowd: Vec<PathBuf>,
+    /// What stands where a tile is missing
+    #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
+    pub(crate) concealment: String,
+    /// Mbit/s the paths are taken to carry before anything has arrived
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) assumed_rate: u64,
+    /// Field of view in degrees, across × upwards
+    #[arg(long, default_value = "110x90")]
+    pub(crate) field: String,
+    /// Width of the viewport that is measured, pixels
+    #[arg(long, default_value_t = 720)]
+    pub(crate) viewport_width: usize,
+}
+
+pub(crate) fn run(command: Stream) -> Result<ExitCode> {
+    match command {
+        Stream::Serve(arguments) => serve(arguments),
+        Stream::Play(arguments) => play(&arguments),
+    }
+}
+
+fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
+    let carrier: Carrier = arguments.carrier.carrier.parse()?;
+    let common = common(&arguments.carrier, carrier)?;
+    let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
+    let json = arguments.json;
+    super::proxy::runtime()?.block_on(async {
+        let congestion = arguments.carrier.congestion.as_deref();
+        let server = TileServer::bind(carrier, &arguments.listen, (common, congestion), video).await?;
+        super::proxy::announce(server.addresses(), json)?;
+        server.run(move |peer, served| drop(output::line(&account(peer, served, json)))).await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// A viewer that has gone, in a line.
+fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String {
+    let (counters, outcome) = (served.counters, &served.outcome);
+    let error = outcome.as_ref().err().map(ToString::to_string);
+    if json {
+        return serde_json::json!({ "viewer": peer, "tiles": counters, "error": error }).to_string();
+    }
+    let end = error.map_or_else(|| "left in order".to_owned(), |error| format!("was let go: {error}"));
+    format!(
+        "{peer} {end}; {} tiles asked for, {} pushed, {} dropped at their deadlines",
+        counters.planned, counters.pushed, counters.expired
+    )
+}
+
+fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
+    let carrier: Carrier = arguments.carrier.carrier.parse()?;
+    let paths = arguments.paths.iter().map(|path| path.parse());
+    let paths = paths.collect::<Result<Vec<PathConfig>, PathError>>()?;
+    let config = PlayConfig {
+        carrier,
+        paths,
+        common: common(&arguments.carrier, carrier)?,
+        congestion: arguments.carrier.congestion.clone(),
+    };
+    let viewpoint = Viewpoint::new(viewer(&arguments.viewer, arguments.seconds)?)?;
+    if let Some(keep) = &arguments.keep {
+        let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
+        output::line(&serde_json::to_string(&kept)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(report) = &arguments.report {
+        output::directory(report.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    }
+    let began = std::time::Instant::now();
+    let mut progress = Progress::new();
+    let mut report = |share: f64, text: &str| progress.at(share, text);
+    let viewing = viewpoint.view(&config, arguments.reference.as_deref(), &mut report);
+    let mut viewed = super::proxy::runtime()?.block_on(viewing)?;
+    progress.end();
+    if let Some(path) = &arguments.report {
+        let mut info = machine::run_info(&output::command_line());
+        info.seconds = Some(began.elapsed().as_secs_f64());
+        info.congestion = arguments.carrier.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
+        let moments = viewed.moments()?;
+        let page = tiled::page("tiled 360° video", &[&viewed.result], &moments, &info);
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        output::line(&serde_json::to_string(&viewed.result)?)?;
+    } else {
+        let table = tiled::table(&[&viewed.result]).to_text();
+        output::line(&format!("{table}\n{}\n{}", viewed.result.sentence(), viewed.result.conditions()))?;
+    }
+    if let Some(path) = &arguments.report {
+        eprintln!("report: {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn common(arguments: &CarrierArguments, carrier: Carrier) -> Result<Option<Common>> {
+    if carrier != Carrier::Session {
+        return Ok(None);
+    }
+    let Some(key) = &arguments.key else { bail!(tiled::CarrierError::NoKey) };
+    let mut common = Common::new(Key::load(key)?);
+    common.session.scheduler.clone_from(&arguments.scheduler);
+    common.congestion.clone_from(&arguments.congestion);
+    common.plaintext = arguments.plaintext;
+    common.session.window = (arguments.window as usize) << 10;
+    Ok(Some(common))
+}
+
+/// The viewer as the command line describes it.
+fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Result<ViewerConfig> {
+    let sides = arguments.field.split_once(['x', '×']);
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let field = sides.and_then(|(across, upwards)| Some((number(across)?, number(upwards)?)));
+    let Some(field) = field else { bail!("field of view `{}` is not ACROSSxUPWARDS", arguments.field) };
+    Ok(ViewerConfig {
+        allocator: arguments.allocator.clone(),
+        exact: arguments.exact,
+        head: arguments.head.clone().map(|path| (path, arguments.head_format.clone())),
+        crowd: arguments.crowd.clone(),
+        concealment: match arguments.concealment.as_str() {
+            "black" => Concealment::Black,
+            _ => Concealment::Freeze,
+        },
+        seconds,
+        assumed: Bitrate::from_bps(arguments.assumed_rate * 1_000_000),
+        field,
+        width: arguments.viewport_width,
+    })
+}
