@@ -1,5 +1,7 @@
 //! Plans: what they span, and what is refused where.
 
+use std::path::Path;
+
 use super::*;
 
 const PLAN: &str = r#"
