@@ -25,6 +25,10 @@ const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 const AHEAD: u64 = 256 << 10;
 const SHARE: u64 = 3;
 
+/// Bytes of the peer's credit and of the send buffer that bulk leaves to streams with a priority, or a
+/// sixteenth where that is less: bulk that waits for one lost segment uses up everything else.
+const RESERVED: u64 = 256 << 10;
+
 /// Everything this side sends.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
@@ -47,6 +51,8 @@ pub(crate) struct SendBuffer {
     ahead: u64,
     /// No message expires before this.
     expires: Option<Instant>,
+    /// A stream has had a priority: something is reserved for such.
+    has_priorities: bool,
 }
 
 impl SendBuffer {
@@ -64,6 +70,7 @@ impl SendBuffer {
             limit,
             ahead: 0,
             expires: None,
+            has_priorities: false,
         }
     }
 
@@ -87,10 +94,21 @@ impl SendBuffer {
 
     // ---- what the application writes
 
+    /// Adds a stream on which nothing was written.
+    pub fn open(&mut self, id: StreamId, stream: SendStream) {
+        self.has_priorities |= stream.priority > 0;
+        self.streams.insert(id, stream);
+    }
+
+    fn reserved(&self, of: u64) -> u64 {
+        if self.has_priorities { RESERVED.min(of / 16) } else { 0 }
+    }
+
     /// How many bytes a write to a stream may add now.
     pub fn write_room(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(&id) else { return 0 };
-        let session = self.limit.saturating_sub(self.unnumbered + self.unacknowledged);
+        let reserved = if stream.priority == 0 { self.reserved(self.limit as u64) as usize } else { 0 };
+        let session = self.limit.saturating_sub(self.unnumbered + self.unacknowledged + reserved);
         session.min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
     }
 
@@ -143,6 +161,7 @@ impl SendBuffer {
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.priority = priority;
+        self.has_priorities |= priority > 0;
         if std::mem::take(&mut stream.queued) {
             self.ready.retain(|other| *other != id);
             self.enqueue(id);
@@ -192,9 +211,11 @@ impl SendBuffer {
         if self.numbers_exhausted() {
             return 0;
         }
-        let bytes: u64 =
-            self.ready.iter().filter_map(|id| self.streams.get(id)).map(SendStream::sendable).sum();
-        bytes.min(self.credit())
+        let (mut first, mut bulk) = (0, 0);
+        for stream in self.ready.iter().filter_map(|id| self.streams.get(id)) {
+            *(if stream.priority > 0 { &mut first } else { &mut bulk }) += stream.sendable();
+        }
+        (first + bulk.min(self.bulk_credit())).min(self.credit())
     }
 
     /// The part of [`Self::available`] that is of streams with a priority and whose turn it is.
@@ -216,6 +237,11 @@ impl SendBuffer {
     /// Payload the peer's session credit still lets be numbered.
     pub fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.numbered)
+    }
+
+    /// The part of it that bulk may use.
+    fn bulk_credit(&self) -> u64 {
+        self.credit().saturating_sub(self.reserved(self.max_data))
     }
 
     /// Whether a load would number anything, an empty end of a stream included.
@@ -242,9 +268,11 @@ impl SendBuffer {
         let mut idle_turns = 0;
         while idle_turns < self.ready.len() && !self.numbers_exhausted() {
             let id = self.next_turn().expect("the queue is not empty in the loop");
+            let bulk_credit = self.bulk_credit();
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let offset = stream.offset;
-            match stream.number(segment.min(usize::try_from(left).unwrap_or(usize::MAX))) {
+            let most = if stream.priority > 0 { left } else { left.min(bulk_credit) };
+            match stream.number(segment.min(usize::try_from(most).unwrap_or(usize::MAX))) {
                 Some((payload, fin)) => {
                     idle_turns = 0;
                     left -= payload.len() as u64;

@@ -37,7 +37,7 @@ pub enum MultipathError {
         name: String,
     },
     /// No scheduler has this name.
-    #[error("unknown scheduler `{name}`; known: {}", scheduler::names().join(", "))]
+    #[error("unknown scheduler `{name}`; known: {}; priorities first: avira+NAME", scheduler::names().join(", "))]
     UnknownScheduler {
         /// What was asked for.
         name: String,

@@ -58,10 +58,17 @@ impl Weights {
         Ok(())
     }
 
-    fn score(&self, forecast: Forecast, scale: Forecast) -> f64 {
-        let share = |value: f64, most: f64| if most > 0.0 { value / most } else { 0.0 };
-        self.latency * share(forecast.latency, scale.latency)
-            + self.throughput * share(forecast.throughput, scale.throughput)
+    /// What the features count for once each is divided by the largest.
+    fn scaled(&self, largest: Forecast) -> Self {
+        let over = |weight: f64, most: f64| if most > 0.0 { weight / most } else { 0.0 };
+        Self {
+            latency: over(self.latency, largest.latency),
+            throughput: over(self.throughput, largest.throughput),
+        }
+    }
+
+    fn score(&self, forecast: Forecast) -> f64 {
+        self.latency * forecast.latency + self.throughput * forecast.throughput
     }
 }
 
@@ -75,26 +82,41 @@ pub(super) struct Choice {
     pub has_room: bool,
 }
 
+/// Subflows whose forecasts are kept from the search for the largest to the sums; further ones are asked
+/// twice. No session has more.
+const MOST: usize = 32;
+
 /// The best of the subflows that `allowed` lets through; silent ones only when all of them are.
 pub(super) fn best(
     (now, tracker, weights): (Instant, &Tracker, &Weights),
     subflows: &[SubflowView],
     allowed: impl Fn(&SubflowView) -> bool,
 ) -> Option<Choice> {
-    let mut scale = Forecast::default();
-    for view in subflows {
+    let mut forecasts = [Forecast::default(); MOST];
+    let (mut scale, mut moving) = (Forecast::default(), false);
+    for (at, view) in subflows.iter().enumerate() {
         let forecast = tracker.forecast(now, view);
         scale.latency = scale.latency.max(forecast.latency);
         scale.throughput = scale.throughput.max(forecast.throughput);
+        moving |= !view.silent;
+        if let Some(kept) = forecasts.get_mut(at) {
+            *kept = forecast;
+        }
     }
-    let moving = subflows.iter().any(|view| !view.silent);
-    let open = subflows.iter().filter(|view| view.silent != moving && allowed(view));
-    let choices = open.map(|view| {
-        let forecast = tracker.forecast(now, view);
-        let score = weights.score(forecast, scale);
-        Choice { subflow: view.id, score, forecast, has_room: view.room > 0 }
-    });
-    choices.min_by(|a, b| a.score.total_cmp(&b.score).then(a.subflow.cmp(&b.subflow)))
+    let weights = weights.scaled(scale);
+    let mut best: Option<Choice> = None;
+    for (at, view) in subflows.iter().enumerate() {
+        if view.silent == moving || !allowed(view) {
+            continue;
+        }
+        let forecast = forecasts.get(at).copied().unwrap_or_else(|| tracker.forecast(now, view));
+        let score = weights.score(forecast);
+        let order = |best: &Choice| score.total_cmp(&best.score).then(view.id.cmp(&best.subflow));
+        if best.as_ref().is_none_or(|best| order(best).is_lt()) {
+            best = Some(Choice { subflow: view.id, score, forecast, has_room: view.room > 0 });
+        }
+    }
+    best
 }
 
 #[cfg(test)]

@@ -19,6 +19,9 @@ use history::{History, Sample};
 const EVERY: Duration = Duration::from_millis(5);
 /// Bytes of a message, for the time until it has arrived.
 const MESSAGE: u64 = 1448;
+/// A subflow that stands still is observed as one that takes this many seconds. Whether it would be a
+/// minute or an hour is not known, and would bend the line until the observation is forgotten.
+const LONGEST: f64 = 1.0;
 
 /// What counts as the latency of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,17 +34,31 @@ pub(super) enum Latency {
     Arrival,
 }
 
+fn seconds(time: Duration) -> f64 {
+    time.as_nanos() as u64 as f64 * 1e-9
+}
+
 impl Latency {
-    fn of(self, now: Instant, subflow: &SubflowView) -> Duration {
+    /// In seconds.
+    fn of(self, now: Instant, subflow: &SubflowView) -> f64 {
         match self {
-            Self::RoundTrip => subflow.srtt,
+            Self::RoundTrip => seconds(subflow.srtt),
             Self::Arrival => {
-                let waited = subflow.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
-                let overdue = if waited > subflow.srtt { waited } else { Duration::ZERO };
-                subflow.arrival(MESSAGE).max(overdue)
+                let waited = subflow.oldest_sent.map_or(Duration::ZERO, |sent| now.saturating_since(sent));
+                let overdue = if waited > subflow.srtt { seconds(waited) } else { 0.0 };
+                arrival(subflow).max(overdue).min(LONGEST)
             }
         }
     }
+}
+
+/// Seconds until a message handed over now has arrived: [`SubflowView::arrival`] without the rounding.
+fn arrival(subflow: &SubflowView) -> f64 {
+    let half = seconds(subflow.min_rtt) * 0.5;
+    let Some(rate) = subflow.rate else { return half };
+    let each = 8.0 / rate.as_bps() as f64; // Infinite at no rate; what comes of it is bounded.
+    let ahead = subflow.in_flight.saturating_add(MESSAGE) as f64;
+    (half + MESSAGE as f64 * each).max(ahead * each)
 }
 
 /// What a subflow will do.
@@ -84,22 +101,33 @@ impl Tracker {
                 continue;
             };
             if history.last().is_none_or(|last| now >= last + EVERY) {
-                history.push(Sample::of(now, self.latency.of(now, view), view.rate));
+                history.push(Sample::new(now, self.latency.of(now, view), rate(view)));
             }
         }
     }
 
     /// What this subflow will do; as it is now where nothing else is known.
+    ///
+    /// Deviates: where latency is the time to arrival, a line that falls is not believed: it says that what
+    /// stood still will soon be fast, and a queue that is there now has to drain first.
     pub fn forecast(&self, now: Instant, subflow: &SubflowView) -> Forecast {
-        self.history(subflow.id).and_then(|history| history.forecast(now)).unwrap_or_else(|| Forecast {
-            latency: self.latency.of(now, subflow).as_secs_f64(),
-            throughput: subflow.rate.map_or(0.0, |rate| Bitrate::as_bps(rate) as f64),
-        })
+        let line = self.history(subflow.id).and_then(|history| history.forecast(now));
+        match (line, self.latency) {
+            (Some(line), Latency::RoundTrip) => line,
+            (Some(line), Latency::Arrival) => {
+                Forecast { latency: line.latency.max(self.latency.of(now, subflow)), ..line }
+            }
+            (None, _) => Forecast { latency: self.latency.of(now, subflow), throughput: rate(subflow) },
+        }
     }
 
     fn history(&self, subflow: SubflowId) -> Option<&History> {
         self.histories.iter().find(|(id, _)| *id == subflow).map(|(_, history)| history)
     }
+}
+
+fn rate(subflow: &SubflowView) -> f64 {
+    subflow.rate.map_or(0.0, |rate| Bitrate::as_bps(rate) as f64)
 }
 
 #[cfg(test)]

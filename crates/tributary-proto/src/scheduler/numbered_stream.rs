@@ -38,6 +38,11 @@ impl NumberedStream {
         self.mark_every = (every > 0).then_some(every);
     }
 
+    /// What is written from now on has this priority; zero is bulk.
+    pub fn prioritise(&mut self, priority: u8) {
+        self.send.set_priority(STREAM, priority);
+    }
+
     /// What a scheduler sees; `window` is the transmission window in bytes.
     #[must_use]
     pub fn view(&self, window: usize) -> WindowView<'_> {

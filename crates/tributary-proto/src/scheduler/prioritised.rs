@@ -69,6 +69,10 @@ pub(super) struct Prioritised {
     tracker: Tracker,
     /// With what is beyond the paper.
     is_product: bool,
+    /// The paper's form holds everything back until the forecast's choice has room.
+    waits: bool,
+    /// What is held back, and for which subflow.
+    held: Option<(Assignment, SubflowId)>,
     /// Prioritised segments that were numbered and not sent.
     fresh: Option<(DataSeq, DataSeq)>,
     /// The next window that is loaded is of prioritised segments.
@@ -86,6 +90,12 @@ impl Prioritised {
         Self::new(name, bulk, weights, Latency::RoundTrip)
     }
 
+    /// The paper's, in which a prioritised segment waits for the forecast's choice instead of falling back,
+    /// and what is behind it in the connection waits with it.
+    pub fn waiting(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
+        Self { waits: true, ..Self::paper(name, bulk, weights) }
+    }
+
     /// The product's.
     pub fn product(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         Self { is_product: true, ..Self::new(name, bulk, weights, Latency::Arrival) }
@@ -98,6 +108,8 @@ impl Prioritised {
             weights,
             tracker: Tracker::new(latency),
             is_product: false,
+            waits: false,
+            held: None,
             fresh: None,
             asked: false,
             copies: VecDeque::with_capacity(MOST_COPIES),
@@ -118,7 +130,7 @@ impl Prioritised {
 
     fn decide(&mut self, segment: DataSeq, choice: &Choice, why: PriorityChoice) {
         // Bounded: a forecast of an hour says all there is to say.
-        let forecast = Duration::from_secs_f64(choice.forecast.latency.min(3600.0));
+        let forecast = Duration::from_nanos((choice.forecast.latency.min(3600.0) * 1e9) as u64);
         self.decision = Some(PriorityDecision { segment, onto: choice.subflow, choice: why, forecast });
     }
 
@@ -208,6 +220,21 @@ impl Prioritised {
         Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Reinjection })
     }
 
+    /// What was held back, once its subflow has room, or on another choice where that one is lost.
+    fn next_held(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<Assignment> {
+        let (assignment, onto) = self.held?;
+        let moving = subflows.iter().any(|s| !s.silent);
+        let alive = subflows.iter().any(|s| s.id == onto && s.silent != moving);
+        let choice = self.best(now, subflows, |s| s.id == onto || !alive)?;
+        if !choice.has_room {
+            self.held = Some((assignment, choice.subflow));
+            return None;
+        }
+        self.held = None;
+        self.decide(assignment.segment, &choice, PriorityChoice::Forecast);
+        Some(Assignment { subflow: choice.subflow, ..assignment })
+    }
+
     /// The bulk scheduler's decision; where a prioritised segment goes is decided here.
     fn next_bulk(
         &mut self,
@@ -236,6 +263,10 @@ impl Prioritised {
             self.decide(assignment.segment, &best, PriorityChoice::Forecast);
             return Some(Assignment { subflow: best.subflow, ..assignment });
         }
+        if self.waits {
+            self.held = Some((assignment, best.subflow));
+            return None;
+        }
         if let Some(choice) = self.best(now, subflows, |s| s.id == assignment.subflow) {
             self.decide(assignment.segment, &choice, PriorityChoice::Fallback);
         }
@@ -249,6 +280,9 @@ impl Scheduler for Prioritised {
     }
 
     fn load(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
+        if self.held.is_some() {
+            return None;
+        }
         self.asked = self.wants_load(window, subflows);
         if self.asked {
             let bytes = window.available_prioritised().min(AHEAD);
@@ -265,6 +299,9 @@ impl Scheduler for Prioritised {
     ) -> Option<Assignment> {
         self.decision = None;
         self.tracker.observe(now, subflows);
+        if self.held.is_some() {
+            return self.next_held(now, subflows);
+        }
         if self.ahead >= AHEAD {
             // Bulk has waited long enough.
             if let Some(assignment) = self.next_bulk(now, window, subflows) {

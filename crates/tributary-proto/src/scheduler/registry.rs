@@ -33,6 +33,8 @@ macro_rules! entry {
 
 /// The paper's AVIRA.
 const AVIRA: &str = "avira";
+/// The same, in which a prioritised segment waits for the forecast's choice.
+const AVIRA_WAITING: &str = "avira-waiting";
 
 const KNOWN: &[Entry] = &[
     entry!("blest", |_| Box::new(OneAtATime::new(blest::Blest::default()))),
@@ -58,10 +60,12 @@ pub fn create(name: &str, rng: Rng) -> Option<Box<dyn Scheduler>> {
 /// The scheduler called `name`; `None` when there is none. The weights are for those that forecast.
 #[must_use]
 pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dyn Scheduler>> {
-    if name == AVIRA {
-        // The default of the model that the paper extends is round-robin.
-        let bulk = Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
-        return Some(Box::new(Prioritised::paper(AVIRA, bulk, *weights)));
+    // The default of the model that the paper extends is round-robin.
+    let default = || Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
+    match name {
+        AVIRA => return Some(Box::new(Prioritised::paper(AVIRA, default(), *weights))),
+        AVIRA_WAITING => return Some(Box::new(Prioritised::waiting(AVIRA_WAITING, default(), *weights))),
+        _ => {}
     }
     let entry = KNOWN.iter().find(|entry| entry.name == name || entry.prioritised == name)?;
     let bulk = (entry.make)(rng);
@@ -72,14 +76,16 @@ pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dy
     })
 }
 
-/// Whether [`create`] knows the name: one of [`names`], or `avira+` and one of them but `avira`.
+/// Whether [`create`] knows the name: one of [`names`], or `avira+` and one of those that are not AVIRA's.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
-    name == AVIRA || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)
+    name == AVIRA
+        || name == AVIRA_WAITING
+        || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)
 }
 
 /// Every name, in alphabetical order, without those that begin with `avira+`.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    core::iter::once(AVIRA).chain(KNOWN.iter().map(|entry| entry.name)).collect()
+    [AVIRA, AVIRA_WAITING].into_iter().chain(KNOWN.iter().map(|entry| entry.name)).collect()
 }

@@ -40,6 +40,31 @@ fn streams_take_turns_and_the_end_rides_on_the_last_segment() {
 }
 
 #[test]
+fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
+    let (limit, credit) = (8 << 20, 4 << 20);
+    for priority in [0, 7] {
+        let mut buffer = SendBuffer::new(limit, credit);
+        buffer.open(StreamId(0), SendStream::new(0, u64::MAX / 2));
+        buffer.open(StreamId(2), SendStream::new(0, u64::MAX / 2));
+        buffer.set_priority(StreamId(2), priority);
+        let reserved = if priority > 0 { RESERVED } else { 0 };
+        while buffer.write_room(StreamId(0)) > 0 {
+            buffer.push(StreamId(0), Bytes::from(vec![1; buffer.write_room(StreamId(0))]));
+            buffer.load(u64::MAX, 64 << 10);
+        }
+        assert_eq!(buffer.held() as u64, limit as u64 - reserved);
+        assert_eq!((buffer.credit(), buffer.available(), buffer.has_loadable()), (reserved, 0, false));
+        assert_eq!(buffer.write_room(StreamId(2)) as u64, reserved);
+        if priority > 0 {
+            buffer.push(StreamId(2), Bytes::from(vec![2; 1000]));
+            assert_eq!((buffer.available(), buffer.available_prioritised()), (1000, 1000));
+            assert_eq!(buffer.load(u64::MAX, 64 << 10).2, 1000);
+            assert!(!buffer.has_loadable());
+        }
+    }
+}
+
+#[test]
 fn credit_of_the_stream_and_of_the_session_both_hold() {
     let mut buffer = buffer(&[(0, 30)]);
     buffer.push(StreamId(0), Bytes::from(vec![1; 100]));

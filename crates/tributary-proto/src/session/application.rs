@@ -112,7 +112,7 @@ impl Session {
     }
 
     pub(super) fn insert_stream(&mut self, id: StreamId, priority: u8) {
-        self.send.streams.insert(id, SendStream::new(priority, self.peer.stream_credit));
+        self.send.open(id, SendStream::new(priority, self.peer.stream_credit));
         self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));
     }
 

@@ -39,7 +39,7 @@ pub enum Choice {
 
 /// A name that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown {what} `{name}`; known: {}", known.join(", "))]
+#[error("unknown {what} `{name}`; known: {}{}", known.join(", "), hint(what))]
 pub struct UnknownName {
     /// What should have had the name.
     pub what: &'static str,
@@ -47,6 +47,11 @@ pub struct UnknownName {
     pub name: String,
     /// The names there are.
     pub known: Vec<String>,
+}
+
+/// Names that are made of others are not listed.
+fn hint(what: &str) -> &'static str {
+    if matches!(what, "transport" | "scheduler") { "; priorities first: avira+SCHEDULER" } else { "" }
 }
 
 impl UnknownName {

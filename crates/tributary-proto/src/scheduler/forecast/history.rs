@@ -1,11 +1,9 @@
 //! The last observations of one subflow: a ring of fixed size, and the lines through it.
 
-use core::time::Duration;
-
-use tributary_types::{Bitrate, Instant};
+use tributary_types::Instant;
 
 use super::Forecast;
-use super::line::Line;
+use super::line::{Fit, Line};
 
 /// Observations kept.
 pub(super) const KEPT: usize = 64;
@@ -21,54 +19,95 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub fn of(at: Instant, latency: Duration, throughput: Option<Bitrate>) -> Self {
-        let throughput = throughput.map_or(0.0, |rate| rate.as_bps() as f64);
-        Self { at, latency: latency.as_secs_f64(), throughput }
+    /// Latency in seconds, throughput in bit/s.
+    pub fn new(at: Instant, latency: f64, throughput: f64) -> Self {
+        Self { at, latency, throughput }
+    }
+
+    fn features(&self) -> [f64; 2] {
+        [self.latency, self.throughput]
     }
 }
 
-/// The last observations.
+/// The last observations. What a decision reads is apart from the observations themselves.
 #[derive(Debug)]
 pub(super) struct History {
-    samples: [Sample; KEPT],
-    /// Observations made; the newest is in place `made - 1`, modulo [`KEPT`].
-    made: usize,
-    /// Where `x` is zero: the oldest observation kept.
-    origin: Instant,
     latency: Line,
     throughput: Line,
+    /// Where `x` is zero: not after the oldest observation.
+    origin: Instant,
+    newest: Instant,
+    /// How far ahead of the newest a line is followed.
+    reach: u64,
+    /// Observations made; the newest is in place `made - 1`, modulo [`KEPT`].
+    made: usize,
+    fit: Fit<2>,
+    samples: Box<[Sample; KEPT]>,
 }
 
 impl Default for History {
     fn default() -> Self {
         Self {
-            samples: [Sample::default(); KEPT],
-            made: 0,
-            origin: Instant::ZERO,
             latency: Line::default(),
             throughput: Line::default(),
+            origin: Instant::ZERO,
+            newest: Instant::ZERO,
+            reach: 0,
+            made: 0,
+            fit: Fit::default(),
+            samples: Box::new([Sample::default(); KEPT]),
         }
     }
+}
+
+fn nanos_between(earlier: Instant, later: Instant) -> u64 {
+    later.as_nanos().saturating_sub(earlier.as_nanos())
 }
 
 impl History {
     /// When the newest observation was made.
     pub fn last(&self) -> Option<Instant> {
-        self.made.checked_sub(1).map(|at| self.samples[at % KEPT].at)
+        (self.made > 0).then_some(self.newest)
+    }
+
+    fn x(&self, at: Instant) -> f64 {
+        nanos_between(self.origin, at) as f64 * 1e-9
+    }
+
+    fn oldest(&self) -> Instant {
+        if self.made > KEPT { self.samples[self.made % KEPT].at } else { self.samples[0].at }
     }
 
     /// Adds an observation, in place of the oldest when there are enough, and fits the lines: a
     /// decision only reads them.
     pub fn push(&mut self, sample: Sample) {
-        self.samples[self.made % KEPT] = sample;
+        let replaced = std::mem::replace(&mut self.samples[self.made % KEPT], sample);
         self.made += 1;
-        let kept = &self.samples[..self.made.min(KEPT)];
-        let oldest = if self.made > KEPT { self.samples[self.made % KEPT] } else { self.samples[0] };
-        self.origin = oldest.at;
-        let x = |sample: &Sample| sample.at.saturating_since(oldest.at).as_secs_f64();
-        let line = |y: fn(&Sample) -> f64| Line::through(kept.iter().map(|s| (x(s), y(s))));
-        self.latency = line(|s| s.latency).unwrap_or_default();
-        self.throughput = line(|s| s.throughput).unwrap_or_default();
+        self.newest = sample.at;
+        let oldest = self.oldest();
+        self.reach = nanos_between(oldest, sample.at);
+        // Sums keep the rounding of what they were made of: they begin anew when the origin is left behind,
+        // which in an even rhythm is once in every turn of the ring, and where time goes back.
+        let left_behind = nanos_between(self.origin, oldest) > self.reach;
+        if self.made == 1 || left_behind || sample.at < self.origin || self.made.is_multiple_of(KEPT) {
+            self.sum_up();
+        } else {
+            if self.made > KEPT {
+                self.fit.remove(self.x(replaced.at), replaced.features());
+            }
+            self.fit.add(self.x(sample.at), sample.features());
+        }
+        [self.latency, self.throughput] = self.fit.lines();
+    }
+
+    fn sum_up(&mut self) {
+        let kept = self.made.min(KEPT);
+        self.origin = self.samples[..kept].iter().map(|sample| sample.at).min().unwrap_or_default();
+        self.fit = Fit::default();
+        for at in 0..kept {
+            let sample = self.samples[at];
+            self.fit.add(self.x(sample.at), sample.features());
+        }
     }
 
     /// Where the lines are now; `None` without observations.
@@ -76,9 +115,9 @@ impl History {
     /// Deviates: a line is followed no farther ahead of the newest observation than the observations
     /// reach back, and never below zero; the paper does not bound it.
     pub fn forecast(&self, now: Instant) -> Option<Forecast> {
-        let last = self.last()?;
-        let reach = last.saturating_since(self.origin);
-        let x = now.min(last + reach).saturating_since(self.origin).as_secs_f64();
-        Some(Forecast { latency: self.latency.at(x).max(0.0), throughput: self.throughput.at(x).max(0.0) })
+        let ahead = nanos_between(self.newest, now).min(self.reach);
+        let x = self.x(self.newest) + ahead as f64 * 1e-9;
+        let at = |line: &Line| line.at(x).max(0.0);
+        (self.made > 0).then(|| Forecast { latency: at(&self.latency), throughput: at(&self.throughput) })
     }
 }

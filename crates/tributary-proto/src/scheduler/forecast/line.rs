@@ -1,4 +1,68 @@
-//! Ordinary least squares with one variable (AVIRA §III-E, equations 1a to 1c).
+//! Ordinary least squares with one variable (AVIRA §III-E, equations 1a to 1c), by sums that grow and shrink.
+
+/// Sums over the points of one feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    y: f64,
+    xy: f64,
+}
+
+/// Sums over the points of several features that share their `x`.
+///
+/// Deviates: algorithm 1 as printed does not begin its sums anew for each feature, and subtracts squares of
+/// time stamps that are equal but for their last digits. Here each feature has its own, and `x` is counted
+/// from a place near the points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fit<const FEATURES: usize> {
+    count: f64,
+    x: f64,
+    xx: f64,
+    features: [Sums; FEATURES],
+}
+
+impl<const FEATURES: usize> Default for Fit<FEATURES> {
+    fn default() -> Self {
+        Self { count: 0.0, x: 0.0, xx: 0.0, features: [Sums::default(); FEATURES] }
+    }
+}
+
+impl<const FEATURES: usize> Fit<FEATURES> {
+    /// Adds a point.
+    pub fn add(&mut self, x: f64, y: [f64; FEATURES]) {
+        self.weigh(1.0, x, y);
+    }
+
+    /// Takes a point away that was added.
+    pub fn remove(&mut self, x: f64, y: [f64; FEATURES]) {
+        self.weigh(-1.0, x, y);
+    }
+
+    fn weigh(&mut self, weight: f64, x: f64, y: [f64; FEATURES]) {
+        let weighted = weight * x;
+        self.count += weight;
+        self.x += weighted;
+        self.xx += weighted * x;
+        for (sums, y) in self.features.iter_mut().zip(y) {
+            sums.y += weight * y;
+            sums.xy += weighted * y;
+        }
+    }
+
+    /// The lines closest to the points; their means where fewer than two distinct `x` leave no slope. Finite
+    /// for finite points.
+    pub fn lines(&self) -> [Line; FEATURES] {
+        let count = self.count.max(1.0);
+        let mean = self.x / count;
+        let along = self.xx - self.x * mean;
+        // What rounding leaves of equal squares is no distance.
+        let distinct = along > self.xx * 1e-12;
+        self.features.map(|sums| {
+            let slope = (sums.xy - sums.y * mean) / along;
+            let slope = if distinct && slope.is_finite() { slope } else { 0.0 };
+            Line { centre: (mean, sums.y / count), slope }
+        })
+    }
+}
 
 /// A straight line, kept as its centre and its slope.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -8,30 +72,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line closest to the points; their mean where fewer than two distinct `x` leave no slope.
-    /// `None` without points. Finite for finite points.
-    ///
-    /// Deviates: algorithm 1 as printed does not begin its sums anew for each feature, and subtracts
-    /// squares of time stamps that are equal but for their last digits. Here `x` is centred first.
-    pub fn through(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
-        let (mut count, mut sums) = (0.0, (0.0, 0.0));
-        for (x, y) in points.clone() {
-            count += 1.0;
-            sums = (sums.0 + x, sums.1 + y);
-        }
-        if count == 0.0 {
-            return None;
-        }
-        let centre = (sums.0 / count, sums.1 / count);
-        let (mut along, mut across) = (0.0, 0.0);
-        for (x, y) in points {
-            along += (x - centre.0) * (x - centre.0);
-            across += (x - centre.0) * (y - centre.1);
-        }
-        let slope = across / along;
-        Some(Self { centre, slope: if slope.is_finite() { slope } else { 0.0 } })
-    }
-
     /// The line's value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.centre.1 + self.slope * (x - self.centre.0)

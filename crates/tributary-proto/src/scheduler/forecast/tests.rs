@@ -1,12 +1,13 @@
 //! Forecasts are numbers whatever happened, and exact where it was a straight line.
 
 use proptest::prelude::*;
+use tributary_types::PathId;
 
 use super::history::KEPT;
 use super::*;
 
 fn sample(at: u64, latency: u64, throughput: u64) -> Sample {
-    Sample::of(Instant::from_nanos(at), Duration::from_nanos(latency), Some(Bitrate::from_bps(throughput)))
+    Sample::new(Instant::from_nanos(at), latency as f64 * 1e-9, throughput as f64)
 }
 
 proptest! {
@@ -68,4 +69,67 @@ fn only_the_newest_observations_count() {
     }
     let forecast = history.forecast(Instant::from_nanos(1 << 30)).unwrap();
     assert!((forecast.latency - 0.005).abs() < 1e-12, "{forecast:?}");
+}
+
+fn view(in_flight: u64, rate: u64, oldest_sent: Option<Instant>) -> SubflowView {
+    SubflowView {
+        id: SubflowId(1),
+        path: PathId(1),
+        room: 1,
+        srtt: Duration::from_millis(20),
+        rttvar: Duration::ZERO,
+        min_rtt: Duration::from_millis(10),
+        cwnd: 1 << 16,
+        in_flight,
+        delivered: 0,
+        rate: Some(Bitrate::from_bps(rate)),
+        long_rate: None,
+        oldest_sent,
+        silent: false,
+        rank: 0,
+    }
+}
+
+#[test]
+fn what_stood_still_is_not_forecast_to_be_fast() {
+    let mut tracker = Tracker::new(Latency::Arrival);
+    tracker.up(SubflowId(1));
+    let mut now = Instant::from_millis(100);
+    let since = now;
+    // Stands still, which counts as a second and not as the hour that a rate of a bit would take.
+    let still = view(400_000, 1, Some(since));
+    for _ in 0..20 {
+        now += EVERY;
+        tracker.observe(now, &[still]);
+    }
+    let forecast = tracker.forecast(now, &still);
+    assert!((forecast.latency - LONGEST).abs() < 1e-9, "{forecast:?}");
+    // Creeps: the line falls steeply and would soon be below zero, but 400 kB at 3 Mbit/s take a second.
+    for kilobytes in (300..400).rev() {
+        now += EVERY;
+        let creeping = view(kilobytes * 1000, 3_000_000, Some(now));
+        tracker.observe(now, &[creeping]);
+        let forecast = tracker.forecast(now, &creeping);
+        assert!(forecast.latency >= 0.79, "{kilobytes} kB: {forecast:?}");
+    }
+}
+
+#[test]
+fn sums_that_grow_and_shrink_do_not_drift() {
+    let mut history = History::default();
+    let mut rng = tributary_types::Rng::new(5);
+    let mut at = 0;
+    for _ in 0..100_000 {
+        // With pauses of minutes, and a value now and then that is beyond all others.
+        at += if rng.below(1000) == 0 { 100_000_000_000 } else { 5_000_000 + rng.below(1_000_000) };
+        let spike = if rng.below(500) == 0 { 1_000_000_000_000_000 } else { 0 };
+        history.push(sample(at, spike + rng.below(50_000_000), rng.below(1 << 30)));
+    }
+    for _ in 0..KEPT {
+        at += 5_000_000;
+        history.push(sample(at, 20_000_000, 7_000_000));
+    }
+    let forecast = history.forecast(Instant::from_nanos(at + 100_000_000)).unwrap();
+    assert!((forecast.latency - 0.02).abs() < 1e-8, "{forecast:?}");
+    assert!((forecast.throughput - 7e6).abs() < 1.0, "{forecast:?}");
 }

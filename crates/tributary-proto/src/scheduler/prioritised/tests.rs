@@ -139,6 +139,25 @@ fn a_late_message_goes_again_on_another_subflow_and_asks_to_be_woken_for_it() {
 }
 
 #[test]
+fn a_late_message_takes_the_first_room_that_comes_before_bulk_does() {
+    let mut sender = Sender::new("avira+linux-default");
+    let mut subflows = [view(0, 10, 1 << 20), view(1, 100, 0)];
+    sender.write(MESSAGES, 200);
+    let (first, ..) = sender.next(&subflows).expect("there is room");
+    sender.write(BULK, 1 << 20);
+    subflows[0].room = 0;
+    // Late, and asked again and again while nobody has room; room on its own subflow is none for it.
+    for _ in 0..20 {
+        sender.now += Duration::from_millis(3);
+        assert_eq!(sender.next(&subflows), None);
+        assert!(sender.scheduler.poll_timeout().is_none_or(|at| at > sender.now), "it does not spin");
+    }
+    subflows[1].room = 1 << 16;
+    let (again, ..) = sender.next(&subflows).expect("there is room now");
+    assert_eq!((again.segment, again.subflow), (first.segment, SubflowId(1)));
+}
+
+#[test]
 fn a_stream_that_never_rests_leaves_bulk_its_quarter() {
     for scheduler in ["avira+fbdt", "avira+linux-default", "avira", "fbdt", "min-rtt", "redundant"] {
         let mut sender = Sender::new(scheduler);

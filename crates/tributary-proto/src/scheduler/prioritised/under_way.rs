@@ -8,25 +8,25 @@ use tributary_types::{DataSeq, Instant};
 use super::{SubflowView, WindowView};
 
 /// Segments watched at most. Later ones are left to the bulk scheduler and to TCP.
-const WATCHED: usize = 64;
+const WATCHED: usize = 256;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
 /// A segment is late this long after its subflow's round trip, or a quarter of that.
 const MARGIN: Duration = Duration::from_millis(5);
-/// A late segment that no subflow can take is looked at again after this.
-const AGAIN: Duration = Duration::from_millis(2);
 
 /// The segments, in the order they were sent.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     watched: VecDeque<DataSeq>,
-    /// None of them is late before this, unless its subflow falls silent.
+    /// None of the others is late before this, unless its subflow falls silent.
     late_at: Option<Instant>,
+    /// One is late, and no subflow could take it.
+    overdue: bool,
 }
 
 impl Default for UnderWay {
     fn default() -> Self {
-        Self { watched: VecDeque::with_capacity(WATCHED), late_at: None }
+        Self { watched: VecDeque::with_capacity(WATCHED), late_at: None, overdue: false }
     }
 }
 
@@ -52,9 +52,13 @@ impl UnderWay {
     }
 
     /// Whether looking for a late one pays.
-    pub fn may_be_late(&self, now: Instant, subflows: &[SubflowView]) -> bool {
+    pub fn may_be_late(&mut self, now: Instant, subflows: &[SubflowView]) -> bool {
+        if self.late_at.is_some_and(|at| at <= now) {
+            (self.late_at, self.overdue) = (None, true);
+        }
         !self.watched.is_empty()
-            && (self.late_at.is_some_and(|at| at <= now) || subflows.iter().any(|s| s.silent))
+            && subflows.iter().any(|s| s.room > 0 && !s.silent)
+            && (self.overdue || subflows.iter().any(|s| s.silent))
     }
 
     /// The first late segment that another subflow can take now.
@@ -65,29 +69,33 @@ impl UnderWay {
         subflows: &[SubflowView],
     ) -> Option<DataSeq> {
         self.watched.retain(|segment| window.is_open(*segment));
-        self.late_at = None;
+        (self.late_at, self.overdue) = (None, false);
         let mut found = None;
         for &seq in &self.watched {
             let Some(segment) = window.segment(seq).filter(|s| s.sends < MOST_SENDS) else { continue };
             let Some(copy) = segment.last_copy else { continue };
-            let carrier = subflows.iter().find(|s| s.id == copy.carrier);
-            let at = match carrier {
+            let at = match subflows.iter().find(|s| s.id == copy.carrier) {
                 // Where a subflow is gone the session sends again what was on it.
                 None => continue,
                 Some(carrier) if carrier.silent => now,
                 Some(carrier) => copy.at + patience(carrier),
             };
-            let can = |s: &SubflowView| s.room > 0 && !s.silent && !window.is_on(seq, s.id);
-            if at <= now && found.is_none() && subflows.iter().any(can) {
-                found = Some(seq);
+            if at > now {
+                self.late_at = Some(self.late_at.map_or(at, |before| before.min(at)));
+                continue;
             }
-            let next = at.max(now + AGAIN);
-            self.late_at = Some(self.late_at.map_or(next, |before| before.min(next)));
+            let free = |s: &SubflowView| !s.silent && !window.is_on(seq, s.id);
+            if found.is_none() && subflows.iter().any(|s| s.room > 0 && free(s)) {
+                found = Some(seq);
+            } else {
+                // It goes as soon as there is room on one that does not have it.
+                self.overdue |= subflows.iter().any(free);
+            }
         }
         found
     }
 
-    /// When to look again although nothing happened.
+    /// When to look again although nothing happened: not for what only waits for room.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.watched.is_empty() { None } else { self.late_at }
     }
