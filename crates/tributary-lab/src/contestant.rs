@@ -31,7 +31,7 @@ pub struct SessionSettings {
 
 /// No contestant has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown transport `{name}`; known: {}", known.join(", "))]
+#[error("unknown transport `{name}`; known: {}; priorities first: avira+SCHEDULER", known.join(", "))]
 pub struct UnknownContestant {
     name: String,
     known: Vec<String>,
@@ -44,7 +44,8 @@ impl Contestant {
         Self::Tributary(SessionSettings { scheduler: scheduler.to_owned(), ..SessionSettings::default() })
     }
 
-    /// The contestant called `name`: a path of the scenario, `mptcp`, or a scheduler.
+    /// The contestant called `name`: a path of the scenario, `mptcp`, or a scheduler, with `avira+` in
+    /// front for priorities first.
     ///
     /// # Errors
     /// [`UnknownContestant`] lists the names there are.
@@ -55,10 +56,10 @@ impl Contestant {
         if name == "mptcp" {
             return Ok(Self::Mptcp);
         }
-        let schedulers = tributary_proto::scheduler::names();
-        if schedulers.contains(&name) {
+        if tributary_proto::scheduler::is_known(name) {
             return Ok(Self::session(name));
         }
+        let schedulers = tributary_proto::scheduler::names();
         let paths = scenario.paths.iter().map(|path| path.name.as_str());
         let known = paths.chain(["mptcp"]).chain(schedulers.iter().copied()).map(str::to_owned).collect();
         Err(UnknownContestant { name: name.to_owned(), known })
@@ -115,6 +116,11 @@ mod tests {
         assert_eq!(Contestant::find("wigig", &scenario).unwrap().paths(&scenario), vec![1]);
         assert_eq!(Contestant::find("mptcp", &scenario), Ok(Contestant::Mptcp));
         assert_eq!(Contestant::find("fbdt", &scenario).unwrap().paths(&scenario), vec![0, 1]);
+        assert_eq!(Contestant::find("avira+fbdt", &scenario).unwrap().name(), "avira+fbdt");
+        for refused in ["avira+", "avira+avira", "avira+fdbt", "AVIRA"] {
+            let error = Contestant::find(refused, &scenario).unwrap_err().to_string();
+            assert!(error.contains(refused) && error.contains("avira+SCHEDULER"), "{error}");
+        }
         let error = Contestant::find("fdbt", &scenario).unwrap_err().to_string();
         assert!(
             error.contains("`fdbt`") && error.contains("wifi") && error.contains("fbdt-paper"),

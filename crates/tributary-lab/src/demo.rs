@@ -1,6 +1,7 @@
 //! The demo: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and
 //! `fbdt`, through the same emulated trace. Measures and describes; the caller writes the files.
 
+pub mod imu;
 mod outcome;
 mod page;
 mod stills;

@@ -7,11 +7,13 @@
 mod carrier;
 mod client;
 mod input;
+mod messages;
 mod server;
 mod usage;
 mod windows;
 
 use crate::contestant::Contestant;
+use crate::messages::{MessageFlow, MessageRecord};
 use crate::workload::{Record, Video, Workload};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,9 @@ pub struct Plan {
     pub threads: usize,
     /// The server notes the window of a single TCP connection over time.
     pub windows: bool,
+    /// Messages beside the workload, each kind on a stream or a connection of its own.
+    #[serde(default)]
+    pub messages: Vec<MessageFlow>,
     /// Which end.
     pub role: Role,
 }
@@ -90,6 +95,9 @@ pub struct ClientReport {
     pub fallback: bool,
     /// Counters of a Tributary session.
     pub session: Option<Counters>,
+    /// Messages beside the workload.
+    #[serde(default)]
+    pub messages: Vec<MessageRecord>,
 }
 
 /// What the server reports.

@@ -12,6 +12,7 @@ pub mod endpoint;
 pub mod figures;
 mod kernel;
 pub mod machine;
+pub mod messages;
 mod process;
 pub mod reproduce;
 pub mod result;
@@ -23,6 +24,7 @@ pub mod tiled;
 pub mod workload;
 
 pub use contestant::{Contestant, SessionSettings, UnknownContestant};
+pub use messages::{MessageFlow, MessageRecord};
 pub use result::{RunResult, World};
 pub use run::{Cell, LabError, Queue, run};
 pub use simulate::{SimResult, Simulation};

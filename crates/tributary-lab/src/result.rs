@@ -5,6 +5,7 @@
 
 use crate::contestant::Contestant;
 use crate::endpoint::{ClientReport, Counters, ServerReport, WindowSample};
+use crate::messages::MessageRecord;
 use crate::run::Cell;
 use crate::workload::Record;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,9 @@ pub struct RunResult {
     /// The window of a single TCP connection every 10 ms, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowSample>,
+    /// Messages beside the workload, when asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageRecord>,
 }
 
 /// Goodput after the ramp-up.
@@ -180,6 +184,7 @@ impl RunResult {
             audit: AuditNote::new(&network.audit),
             record: client.record,
             windows: server.windows.clone(),
+            messages: client.messages.clone(),
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::contestant::Contestant;
 use crate::endpoint::{ClientReport, Plan, Reply, Role, ServerReport};
 use crate::kernel;
+use crate::messages::MessageFlow;
 use crate::process::Endpoint;
 use crate::result::{NetworkReport, RunResult};
 use crate::workload::{Video, Workload};
@@ -67,6 +68,8 @@ pub struct Cell {
     pub threads: usize,
     /// The window of a single TCP connection is noted over time.
     pub windows: bool,
+    /// Messages beside the workload, each kind on a stream or a connection of its own.
+    pub messages: Vec<MessageFlow>,
     /// How often a run that the emulator finds invalid is made until it is kept and marked.
     pub attempts: u32,
 }
@@ -85,6 +88,7 @@ impl Cell {
             video,
             threads: 1,
             windows: false,
+            messages: Vec::new(),
             attempts: ATTEMPTS,
         }
     }
@@ -114,6 +118,7 @@ impl Cell {
             limit: (START + self.workload.duration() + GRACE).as_secs_f64(),
             threads: self.threads,
             windows: self.windows,
+            messages: self.messages.iter().map(MessageFlow::bounded).collect(),
             role,
         }
     }

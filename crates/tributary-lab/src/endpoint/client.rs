@@ -1,8 +1,10 @@
 //! The client of a run: connects over all its paths, waits for the word, measures one workload.
 
-use super::{ClientReport, EndpointError, Plan, Reply, carrier, input, reply, usage};
+use super::{ClientReport, EndpointError, Plan, Reply, carrier, input, messages, reply, system, usage};
 use crate::contestant::{Contestant, SessionSettings};
+use crate::messages::{MessageFlow, MessageRecord};
 use crate::workload::{Record, Workload};
+use core::future::poll_fn;
 use core::time::Duration;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -42,7 +44,16 @@ async fn over_kernel(plan: &Plan, paths: &[Path], workload: &Workload) -> Result
         }
         _ => (1, false),
     };
-    let (record, cpu_seconds) = begin(stream, workload).await?;
+    let mut beside = Vec::new();
+    for _ in &plan.messages {
+        let mut own = carrier::connect(plan, local, server).await?;
+        messages::introduce(&mut own).await.map_err(system("opening a connection for messages"))?;
+        if plan.contestant == Contestant::Mptcp {
+            mptcp_paths(&own, paths.len()).await?;
+        }
+        beside.push(own);
+    }
+    let (record, messages, cpu_seconds) = begin(stream, workload, (beside, &plan.messages)).await?;
     reply(&Reply::Measured(Box::new(ClientReport {
         record,
         cpu_seconds,
@@ -50,6 +61,7 @@ async fn over_kernel(plan: &Plan, paths: &[Path], workload: &Workload) -> Result
         paths_up,
         fallback,
         session: None,
+        messages,
     })));
     Ok(())
 }
@@ -111,7 +123,13 @@ async fn over_session(
     let session = connect(config).await?;
     let paths_up = session_paths(&session, paths.len()).await?;
     let stream = session.open_stream(0).await?;
-    let (record, cpu_seconds) = begin(stream, workload).await?;
+    let mut beside = Vec::new();
+    for flow in &plan.messages {
+        let mut own = session.open_stream(flow.priority).await?;
+        messages::introduce(&mut own).await.map_err(system("opening a stream for messages"))?;
+        beside.push(own);
+    }
+    let (record, messages, cpu_seconds) = begin(stream, workload, (beside, &plan.messages)).await?;
     let counters = session.stats().session.into();
     reply(&Reply::Measured(Box::new(ClientReport {
         record,
@@ -120,6 +138,7 @@ async fn over_session(
         paths_up,
         fallback: false,
         session: Some(counters),
+        messages,
     })));
     session.abort(0, "the measurement is over");
     Ok(())
@@ -139,8 +158,12 @@ async fn session_paths(session: &Session, wanted: usize) -> Result<usize, Endpoi
     }
 }
 
-/// Says that it is connected, waits for the word, runs the workload.
-async fn begin<S>(stream: S, workload: &Workload) -> Result<(Record, f64), EndpointError>
+/// Says that it is connected, waits for the word, runs the workload and the messages beside it.
+async fn begin<S>(
+    stream: S,
+    workload: &Workload,
+    (mut beside, flows): (Vec<S>, &[MessageFlow]),
+) -> Result<(Record, Vec<MessageRecord>, f64), EndpointError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -150,8 +173,26 @@ where
         return Err(EndpointError::Plan("the lab went away".to_owned()));
     }
     let began = usage::cpu_time();
-    let record = fetch(stream, workload).await?;
-    Ok((record, usage::cpu_time().saturating_sub(began).as_secs_f64()))
+    let mut latencies = vec![Vec::new(); flows.len()];
+    let mut receiving: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+    for ((stream, flow), latencies) in beside.iter_mut().zip(flows).zip(&mut latencies) {
+        receiving.push(Box::pin(messages::receive(stream, flow, latencies)));
+    }
+    let record = tokio::select! {
+        record = fetch(stream, workload) => record?,
+        never = poll_fn(|cx| poll_all(&mut receiving, cx)) => never,
+    };
+    drop(receiving);
+    let messages = flows.iter().zip(&latencies).map(|(flow, took)| MessageRecord::new(&flow.name, took));
+    Ok((record, messages.collect(), usage::cpu_time().saturating_sub(began).as_secs_f64()))
+}
+
+/// Lets all go on; the workload's end is the end.
+fn poll_all<T>(futures: &mut [Pin<Box<dyn Future<Output = ()> + '_>>], cx: &mut Context<'_>) -> Poll<T> {
+    for future in futures {
+        let _ = future.as_mut().poll(cx);
+    }
+    Poll::Pending
 }
 
 async fn fetch<S>(stream: S, workload: &Workload) -> Result<Record, EndpointError>

@@ -1,10 +1,11 @@
 //! The server of a run: accepts, serves every stream, accounts for itself at the end of its input.
 
 use super::{
-    Counters, EndpointError, Plan, Reply, ServerReport, WindowSample, carrier, input, reply, system, usage,
-    windows,
+    Counters, EndpointError, Plan, Reply, ServerReport, WindowSample, carrier, input, messages, reply,
+    system, usage, windows,
 };
 use crate::contestant::{Contestant, SessionSettings};
+use crate::messages::MessageFlow;
 use crate::workload::Video;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -78,6 +79,9 @@ fn kernel(
 }
 
 async fn accept(listener: TcpListener, plan: Plan, ladder: Option<Arc<Ladder>>, shared: Shared) {
+    // The workload's connection comes first, then one for each kind of messages.
+    let mut flows = plan.messages.clone().into_iter();
+    let mut first = true;
     while let Ok((stream, _)) = listener.accept().await {
         let checked = carrier::checked_congestion(&plan, &stream);
         with(&shared, |seen| match checked {
@@ -87,6 +91,12 @@ async fn accept(listener: TcpListener, plan: Plan, ladder: Option<Arc<Ladder>>, 
         if plan.contestant == Contestant::Mptcp {
             let fallback = sockopt::mptcp_state(stream.as_fd()).is_ok_and(|state| state.fallback);
             with(&shared, |seen| seen.fallback |= fallback);
+        }
+        if !std::mem::take(&mut first)
+            && let Some(flow) = flows.next()
+        {
+            tokio::spawn(messages::push(stream, flow));
+            continue;
         }
         if plan.windows && plan.contestant != Contestant::Mptcp {
             tokio::spawn(watched(stream, ladder.clone(), shared.clone()));
@@ -119,21 +129,33 @@ async fn session(
     let mut listener = Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await?;
     let listening = listener.addresses().to_vec();
     let (ladder, shared, congestion) = (ladder.clone(), shared.clone(), plan.congestion.clone());
+    let flows = plan.messages.clone();
     tokio::spawn(async move {
         while let Some((session, _)) = listener.accept().await {
             with(&shared, |seen| {
                 note(&mut seen.congestion, congestion.clone());
                 seen.session = Some(session.clone());
             });
-            let ladder = ladder.clone();
-            tokio::spawn(async move {
-                while let Some(stream) = session.accept_stream().await {
-                    tokio::spawn(serve(stream, ladder.clone()));
-                }
-            });
+            tokio::spawn(serve_session(session, ladder.clone(), flows.clone()));
         }
     });
     Ok(listening)
+}
+
+/// The workload's stream comes first, then one for each kind of messages.
+async fn serve_session(session: Session, ladder: Option<Arc<Ladder>>, flows: Vec<MessageFlow>) {
+    let (mut flows, mut first) = (flows.into_iter(), true);
+    while let Some(stream) = session.accept_stream().await {
+        match flows.as_slice().first().filter(|_| !first) {
+            Some(flow) => {
+                stream.set_priority(flow.priority);
+                tokio::spawn(messages::push(stream, flow.clone()));
+                flows.next();
+            }
+            None => drop(tokio::spawn(serve(stream, ladder.clone()))),
+        }
+        first = false;
+    }
 }
 
 /// Adds a name that is not there yet.

@@ -3,6 +3,8 @@
 //! Deviations from the paper: `docs/reproductions/avira.md`.
 
 mod claims;
+mod emulated;
+mod form;
 mod messages;
 mod network;
 mod page;
@@ -12,8 +14,10 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::time::Instant;
 
-pub use messages::Messages;
-pub use network::{Layout, Measured, PRIORITISED, Setting};
+pub use emulated::{EmulatedOutcome, EmulatedRun, EmulatedSettings, emulated_table, run_emulated};
+pub use form::{Compared, Form};
+pub use messages::{Latencies, Messages};
+pub use network::{Measured, PRIORITISED, Setting};
 pub use page::{markdown, render, tables};
 use serde::Serialize;
 use thiserror::Error;
@@ -21,16 +25,11 @@ use tributary_link::ScenarioError;
 use tributary_report::{Reproduction, RunInfo};
 use tributary_sim::run::RunError;
 
+use crate::contestant::UnknownContestant;
 use crate::demo::Progress;
 use crate::machine;
+use crate::run::LabError;
 
-/// The paper's schedulers, with its name, its mean RTT and standard deviation in ms (table II).
-pub const COMPARED: [(&str, &str, f64, f64); 4] = [
-    ("round-robin", "Default", 927.0, 83.6),
-    ("random", "Random", 908.0, 91.0),
-    ("lowest-rtt", "Lowest", 915.0, 92.0),
-    ("avira", "AVIRA", 893.0, 89.2),
-];
 /// Congestion control of the first experiment, uncoupled as in the ns-3 model.
 const CONGESTION: &str = "reno";
 
@@ -64,6 +63,8 @@ pub struct Outcome {
 /// A run of the paper's experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
+    /// Reading of the paper.
+    pub form: Form,
     /// Scheduler.
     pub scheduler: &'static str,
     /// Seed.
@@ -82,12 +83,26 @@ pub enum AviraError {
     /// A scenario is missing.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// A network is not one of the experiment's.
+    #[error("no network of this experiment is called {asked}; known: {known}")]
+    Networks {
+        /// What was asked for.
+        asked: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A scheduler is missing from the registry.
+    #[error(transparent)]
+    Contestant(#[from] UnknownContestant),
+    /// A run on real sockets failed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
 }
 
 /// One run of either experiment.
 enum Job {
-    Paper(&'static str, u64),
-    Messages(&'static str, u64),
+    Paper(Form, &'static str, u64),
+    Messages(&'static str, &'static str, u64),
 }
 
 enum Done {
@@ -98,13 +113,13 @@ enum Done {
 impl Job {
     fn run(&self, settings: &Settings) -> Result<Done, AviraError> {
         match *self {
-            Self::Paper(scheduler, seed) => {
+            Self::Paper(form, scheduler, seed) => {
                 let (congestion, seconds) = (CONGESTION, settings.seconds);
-                let setting = Setting { scheduler, congestion, layout: Layout::Apart, seed, seconds };
-                Ok(Done::Paper(Run { scheduler, seed, measured: network::simulate(&setting)? }))
+                let setting = Setting { scheduler, congestion, form, seed, seconds };
+                Ok(Done::Paper(Run { form, scheduler, seed, measured: network::simulate(&setting)? }))
             }
-            Self::Messages(transport, seed) => {
-                messages::simulate(transport, seed, settings.message_seconds).map(Done::Messages)
+            Self::Messages(scenario, transport, seed) => {
+                messages::simulate(scenario, transport, seed, settings.message_seconds).map(Done::Messages)
             }
         }
     }
@@ -119,8 +134,13 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, Avira
     let seeds = 1..=u64::from(settings.seeds);
     let mut jobs = Vec::new();
     for seed in seeds.clone() {
-        jobs.extend(COMPARED.iter().map(|(scheduler, ..)| Job::Paper(scheduler, seed)));
-        jobs.extend(messages::TRANSPORTS.iter().map(|transport| Job::Messages(transport, seed)));
+        for form in Form::ALL {
+            jobs.extend(form.compared().iter().map(|compared| Job::Paper(form, compared.scheduler, seed)));
+        }
+        for scenario in messages::SCENARIOS {
+            let transports = messages::TRANSPORTS.iter();
+            jobs.extend(transports.map(|transport| Job::Messages(scenario, transport, seed)));
+        }
     }
     let (mut runs, mut messages) = (Vec::new(), Vec::new());
     for done in side_by_side(settings, &jobs, progress) {
@@ -129,8 +149,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, Avira
             Done::Messages(run) => messages.push(run),
         }
     }
-    runs.sort_by_key(|run| (run.scheduler, run.seed));
-    messages.sort_by(|a, b| (&a.transport, a.seed).cmp(&(&b.transport, b.seed)));
+    runs.sort_by_key(|run| (run.form, run.scheduler, run.seed));
+    messages.sort_by(|a, b| (&a.scenario, &a.transport, a.seed).cmp(&(&b.scenario, &b.transport, b.seed)));
     let mut info = describe(settings, seeds.collect());
     info.seconds = Some(began.elapsed().as_secs_f64());
     let claims = claims::judge(&runs, &messages);
@@ -171,6 +191,9 @@ fn describe(settings: &Settings, seeds: Vec<u64>) -> RunInfo {
     let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
     set("world", "simulated: the same on every machine for the same seeds".to_owned());
     set("paper's experiment", format!("{} s, 8 subflows, 1 in {PRIORITISED} prioritised", settings.seconds));
-    set("messages", format!("{} s of mobility, {}", settings.message_seconds, messages::DESCRIPTION));
+    set("messages", format!("{} s of each network, {}", settings.message_seconds, messages::DESCRIPTION));
     info
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 //! in 500 prioritised. AVIRA §IV and table I.
 //!
 //! Deviates: the paper's source has one device, so that one link of 1 Mbit/s is before both pathways. Then
-//! all subflows wait in the same queue, and no scheduler can choose; [`Layout::SharedAccess`] has it so.
+//! all subflows wait in the same queue, and no scheduler can choose; [`Form::SharedAccess`] has it so.
 
 use core::time::Duration;
 
@@ -16,7 +16,9 @@ use tributary_sim::workload::{self, Client, Terms};
 use tributary_sim::{
     Endpoint, HostId, LinkId, MptcpConfig, MptcpTransport, SubflowPath, SubflowReport, TcpConfig, World,
 };
-use tributary_types::{Bitrate, Instant, Rng};
+use tributary_types::{Bitrate, DataSize, Instant, Rng};
+
+use super::Form;
 
 /// AVIRA, table I.
 const RATE: Bitrate = Bitrate::from_mbps(1);
@@ -30,17 +32,10 @@ const QUEUE: u64 = 100;
 const JITTER: Duration = Duration::from_millis(3);
 /// Bytes of a segment in the ns-3 model.
 const SEGMENT: u64 = 1400;
+/// Nine tenths of what two pathways carry, headers not counted.
+const OFFERED: Bitrate = Bitrate::from_bps(1_800_000);
 /// Before this, queues are still filling.
 const WARM_UP: u64 = 10;
-
-/// Where the pathways part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// At the source: each pathway has its own links.
-    Apart,
-    /// Behind the source's only link, and they meet before the sink's.
-    SharedAccess,
-}
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -49,8 +44,8 @@ pub struct Setting {
     pub scheduler: &'static str,
     /// Congestion control of every subflow.
     pub congestion: &'static str,
-    /// Where the pathways part.
-    pub layout: Layout,
+    /// Reading of the paper.
+    pub form: Form,
     /// Seed of everything that is drawn.
     pub seed: u64,
     /// Length, seconds.
@@ -103,8 +98,7 @@ impl Network {
         let mut chain = |world: &mut World, hops: usize| -> [Vec<LinkId>; 2] {
             [(); 2].map(|()| (0..hops).map(|_| link(world)).collect())
         };
-        let ends =
-            (setting.layout == Layout::SharedAccess).then(|| [chain(&mut world, 1), chain(&mut world, 1)]);
+        let ends = (setting.form == Form::SharedAccess).then(|| [chain(&mut world, 1), chain(&mut world, 1)]);
         let inner = if ends.is_some() { [1, 2] } else { [2, 3] };
         let pathways = inner.map(|hops| chain(&mut world, hops));
         let mut paths = Vec::new();
@@ -152,7 +146,11 @@ pub fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunEr
     };
     let (client, server) = MptcpTransport::pair(&config, &network.paths)?;
     let terms = Terms::always(Rng::new(setting.seed).child("workload"));
-    let (reader, writer) = workload::pair(&[WorkloadSpec::Bulk { size: None }], &terms);
+    let source = match setting.form {
+        Form::Limited => WorkloadSpec::Constant { rate: OFFERED, packet: DataSize::from_bytes(SEGMENT) },
+        _ => WorkloadSpec::Bulk { size: None },
+    };
+    let (reader, writer) = workload::pair(&[source], &terms);
     let world = &mut network.world;
     world.place_host(network.server, Box::new(Endpoint::new(Box::new(server), Box::new(writer))));
     world.place_host(network.client, Box::new(Endpoint::new(Box::new(client), Box::new(reader))));

@@ -3,12 +3,13 @@
 use tributary_report::plot::Bar;
 use tributary_report::{Bars, Cdf, Cell, Column, HtmlReport, Interval, Table, Tone, stats};
 
-use super::messages::TRANSPORTS;
-use super::{COMPARED, Messages, Outcome, Run};
+use super::claims::series;
+use super::messages::{SCENARIOS, TRANSPORTS};
+use super::{Form, Messages, Outcome, Run};
 
 const TONES: [Tone; 4] = [Tone::Rival, Tone::Peer, Tone::Cousin, Tone::Hero];
 
-fn with_interval(values: &[f64], decimals: usize) -> String {
+pub(super) fn with_interval(values: &[f64], decimals: usize) -> String {
     match (stats::mean(values), stats::mean_interval(values)) {
         (Some(mean), Some(Interval { low, high })) => {
             format!("{mean:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
@@ -19,13 +20,13 @@ fn with_interval(values: &[f64], decimals: usize) -> String {
 }
 
 fn of<'a>(outcome: &'a Outcome, scheduler: &'a str) -> impl Iterator<Item = &'a Run> + Clone {
-    outcome.runs.iter().filter(move |run| run.scheduler == scheduler)
+    outcome.runs.iter().filter(move |run| run.form == Form::Printed && run.scheduler == scheduler)
 }
 
-/// Table II, the traffic of each subflow, and the messages.
+/// Table II, the traffic of each subflow, the other readings of the paper, and the messages.
 #[must_use]
-pub fn tables(outcome: &Outcome) -> [Table; 3] {
-    [second(outcome), fifth(outcome), messages(outcome)]
+pub fn tables(outcome: &Outcome) -> [Table; 4] {
+    [second(outcome), fifth(outcome), readings(outcome), messages(outcome)]
 }
 
 fn second(outcome: &Outcome) -> Table {
@@ -40,7 +41,8 @@ fn second(outcome: &Outcome) -> Table {
         Column::right("Prioritised, mean").unit("ms"),
         Column::right("p99").unit("ms"),
     ]);
-    for (scheduler, name, paper_rtt, paper_deviation) in COMPARED {
+    for compared in Form::Printed.compared() {
+        let (scheduler, name) = (compared.scheduler, compared.name);
         let values = |number: fn(&Run) -> f64| of(outcome, scheduler).map(number).collect::<Vec<_>>();
         let text = |number: fn(&Run) -> f64, decimals| Cell::text(&with_interval(&values(number), decimals));
         let prioritised: Vec<f64> =
@@ -49,8 +51,8 @@ fn second(outcome: &Outcome) -> Table {
             Cell::text(&format!("{name} ({scheduler})")),
             text(|run| run.measured.rtt_ms, 1),
             Cell::optional_number(stats::mean(&values(|run| run.measured.rtt_deviation_ms)), 1),
-            Cell::number(paper_rtt, 0),
-            Cell::number(paper_deviation, 1),
+            Cell::number(compared.rtt_ms, 0),
+            Cell::number(compared.deviation_ms, 1),
             text(|run| run.measured.throughput_mbps, 3),
             text(|run| run.measured.retransmitted_percent, 3),
             Cell::optional_number(stats::mean(&prioritised), 0),
@@ -65,7 +67,7 @@ fn fifth(outcome: &Outcome) -> Table {
     let columns = core::iter::once(Column::left("Scheduler"))
         .chain((0..8).map(|subflow| Column::right(&subflow.to_string()).unit("MB")));
     let mut table = Table::new("Figure 5: bytes of each subflow, means over the seeds").columns(columns);
-    for (scheduler, name, ..) in COMPARED {
+    for (scheduler, name) in Form::Printed.compared().map(|c| (c.scheduler, c.name)) {
         let cells = (0..8).map(|subflow| {
             let bytes = of(outcome, scheduler).filter_map(|run| run.measured.subflow_bytes.get(subflow));
             let bytes: Vec<f64> = bytes.map(|bytes| *bytes as f64 / 1e6).collect();
@@ -76,26 +78,53 @@ fn fifth(outcome: &Outcome) -> Table {
     table
 }
 
+fn readings(outcome: &Outcome) -> Table {
+    let columns = ["Default", "Random", "Lowest", "AVIRA"].map(|name| Column::right(name).unit("ms"));
+    let columns = core::iter::once(Column::left("Reading")).chain(columns);
+    let columns = columns.chain([Column::right("Throughput: AVIRA over Default")]);
+    let mut table = Table::new("Mean RTT in other readings of the paper").columns(columns);
+    for form in Form::ALL {
+        let names = form.compared().map(|compared| compared.scheduler);
+        let rtt = names.map(|name| {
+            let values = series(&outcome.runs, form, name, |run| run.measured.rtt_ms);
+            Cell::text(&with_interval(&values, 1))
+        });
+        let throughput = |name| series(&outcome.runs, form, name, |run| run.measured.throughput_mbps);
+        let (ours, default) = (throughput(names[3]), throughput(names[0]));
+        let gain: Vec<f64> = ours.iter().zip(&default).map(|(ours, default)| ours / default).collect();
+        let cells = core::iter::once(Cell::text(form.label())).chain(rtt);
+        table.push(cells.chain([Cell::text(&with_interval(&gain, 4))]));
+    }
+    table
+}
+
 fn messages(outcome: &Outcome) -> Table {
-    let mut table = Table::new("Messages beside bulk, mobility: means over the seeds").columns([
+    let mut table = Table::new("Messages beside bulk: means over the seeds").columns([
+        Column::left("Network"),
         Column::left("Transport"),
         Column::right("p50").unit("ms"),
         Column::right("p95").unit("ms"),
         Column::right("p99").unit("ms"),
+        Column::right("p99, first 2 s").unit("ms"),
+        Column::right("p99, after").unit("ms"),
         Column::right("Bulk").unit("Mbit/s"),
         Column::right("Arrived").unit("%"),
     ]);
-    for transport in TRANSPORTS {
-        let runs: Vec<&Messages> = outcome.messages.iter().filter(|m| m.transport == transport).collect();
+    for (scenario, transport) in SCENARIOS.iter().flat_map(|s| TRANSPORTS.iter().map(move |t| (*s, *t))) {
+        let these = |m: &&Messages| m.scenario == scenario && m.transport == transport;
+        let runs: Vec<&Messages> = outcome.messages.iter().filter(these).collect();
         let text = |number: fn(&Messages) -> f64, decimals| {
             let values: Vec<f64> = runs.iter().map(|run| number(run)).collect();
             Cell::text(&with_interval(&values, decimals))
         };
         let row = [
+            Cell::text(scenario),
             Cell::text(transport),
-            text(|m| m.p50_ms, 1),
-            text(|m| m.p95_ms, 1),
-            text(|m| m.p99_ms, 1),
+            text(|m| m.all.p50_ms, 1),
+            text(|m| m.all.p95_ms, 1),
+            text(|m| m.all.p99_ms, 1),
+            text(|m| m.start.p99_ms, 1),
+            text(|m| m.steady.p99_ms, 1),
             text(|m| m.bulk_mbps, 1),
             text(|m| 100.0 * m.arrived as f64 / m.made.max(1) as f64, 2),
         ];
@@ -124,13 +153,15 @@ pub fn markdown(outcome: &Outcome) -> String {
 pub fn render(outcome: &Outcome) -> String {
     let claims = &outcome.reproduction.claims;
     let holding = claims.iter().filter(|claim| claim.holds).count();
-    let [second, fifth, messages] = tables(outcome);
+    let [second, fifth, readings, messages] = tables(outcome);
+    let compared = Form::Printed.compared();
     let mut rtt = Cdf::new("Figure 6: mean RTT of every second of every seed", "RTT (ms)");
     let mut prioritised = Cdf::new("Every prioritised packet of every seed", "latency (ms)");
     let series: Vec<(&str, Tone)> =
-        COMPARED.iter().zip(TONES).map(|((_, name, ..), tone)| (*name, tone)).collect();
+        compared.iter().zip(TONES).map(|(compared, tone)| (compared.name, tone)).collect();
     let mut traffic = Bars::new("Figure 5: traffic of each subflow", "MB", &series);
-    for ((scheduler, name, ..), tone) in COMPARED.iter().zip(TONES) {
+    for (compared, tone) in compared.iter().zip(TONES) {
+        let (scheduler, name) = (compared.scheduler, compared.name);
         // The first ten seconds fill the queues.
         let seconds: Vec<f64> = of(outcome, scheduler)
             .flat_map(|run| run.measured.rtt_series_ms.iter().skip(10))
@@ -142,8 +173,9 @@ pub fn render(outcome: &Outcome) -> String {
         prioritised.push(name, tone, &packets);
     }
     for subflow in 0..8 {
-        let bars = COMPARED.iter().map(|(scheduler, ..)| {
-            let bytes = of(outcome, scheduler).filter_map(|run| run.measured.subflow_bytes.get(subflow));
+        let bars = compared.iter().map(|compared| {
+            let bytes =
+                of(outcome, compared.scheduler).filter_map(|run| run.measured.subflow_bytes.get(subflow));
             let bytes: Vec<f64> = bytes.map(|bytes| *bytes as f64 / 1e6).collect();
             Bar::new(stats::mean(&bytes).unwrap_or(f64::NAN)).interval(stats::mean_interval(&bytes))
         });
@@ -162,6 +194,8 @@ pub fn render(outcome: &Outcome) -> String {
         .table(&fifth, "The same as numbers.")
         .figure(&rtt, "Share of seconds at or below a mean RTT.")
         .figure(&prioritised, "The paper does not report these.")
+        .section("Other readings")
+        .table(&readings, "What the paper leaves open, decided otherwise.")
         .section("Messages")
         .table(&messages, "From making a message to its arrival in order.");
     report.render()

@@ -41,6 +41,7 @@ fn run(scenario: &str, transport: &str, per_second: &[f64], silence_ms: f64) -> 
         audit: AuditNote::default(),
         record: Record::Bulk(BulkRecord::default()),
         windows: Vec::new(),
+        messages: Vec::new(),
     }
 }
 

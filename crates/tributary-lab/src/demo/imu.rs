@@ -1,0 +1,105 @@
+//! Live video with head movement and sound beside it: what a viewer's movement waits for, by scheduler.
+
+use super::{DemoError, Progress, START_UP, Settings};
+use crate::contestant::Contestant;
+use crate::machine;
+use crate::messages::MessageFlow;
+use crate::result::RunResult;
+use crate::run::{Cell, run as measure};
+use crate::workload::{Record, Workload};
+use serde::Serialize;
+use std::time::Instant;
+use tributary_report::{Cell as Field, Column, HtmlReport, RunInfo, Table};
+
+/// Kernel MPTCP with a connection for each flow, the product without and with priorities.
+const TRANSPORTS: [&str; 3] = ["mptcp", "fbdt", "avira+fbdt"];
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct ImuOutcome {
+    /// A run for each transport.
+    pub runs: Vec<RunResult>,
+    /// How it was measured.
+    pub run: RunInfo,
+}
+
+/// Runs live video, 1000 messages of head movement a second and 50 frames of sound over each transport.
+///
+/// # Errors
+/// [`DemoError`]; a transport that performs badly is a result.
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, DemoError> {
+    let began = Instant::now();
+    let video = settings.encoded();
+    video.build(&mut |part| progress(part * 0.1, "encoding the video"))?;
+    let mut runs = Vec::new();
+    for (index, name) in TRANSPORTS.iter().enumerate() {
+        let share = 0.1 + 0.9 * index as f64 / TRANSPORTS.len() as f64;
+        progress(share, &format!("{name}: live video, head movement and sound"));
+        let contestant = Contestant::find(name, &settings.scenario)?;
+        let start_up_ms = START_UP.as_millis() as u64;
+        let live = Workload::Live { gops: settings.seconds.max(3), start_up_ms };
+        let mut cell = Cell::new(&settings.scenario, &contestant, &settings.congestion, &live);
+        cell.video = Some(video.clone());
+        cell.messages = vec![MessageFlow::imu(), MessageFlow::audio()];
+        runs.push(measure(&cell)?);
+    }
+    let mut run = machine::run_info(&settings.command);
+    run.seconds = Some(began.elapsed().as_secs_f64());
+    run.seeds = vec![settings.scenario.seed];
+    run.congestion.clone_from(&settings.congestion);
+    run.audit = Some(machine::audit(runs.iter()));
+    let scenario = format!("{}: {}", settings.scenario.name, settings.scenario.description);
+    run.configuration.insert("scenario".to_owned(), scenario);
+    let messages = "imu: 1000 messages of 64 bytes a second; audio: 50 of 320";
+    run.configuration.insert("messages".to_owned(), messages.to_owned());
+    Ok(ImuOutcome { runs, run })
+}
+
+impl ImuOutcome {
+    /// Latencies of each flow, and the video beside them.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new("Movement and sound beside live video").columns([
+            Column::left("Transport"),
+            Column::left("Flow"),
+            Column::right("p50").unit("ms"),
+            Column::right("p95").unit("ms"),
+            Column::right("p99").unit("ms"),
+            Column::right("longest").unit("ms"),
+            Column::right("Arrived"),
+            Column::right("Video").unit("Mbit/s"),
+            Column::right("Stalls"),
+        ]);
+        for run in &self.runs {
+            let Record::Live(video) = &run.record else { continue };
+            for flow in &run.messages {
+                let row = [
+                    Field::text(&run.contestant.label()),
+                    Field::text(&flow.name),
+                    Field::number(flow.p50_ms, 1),
+                    Field::number(flow.p95_ms, 1),
+                    Field::number(flow.p99_ms, 1),
+                    Field::number(flow.longest_ms, 1),
+                    Field::number(flow.arrived as f64, 0),
+                    Field::number(video.played_mbps, 1),
+                    Field::number(f64::from(video.stalls), 0),
+                ];
+                if run.transport == "avira+fbdt" { table.push_highlighted(row) } else { table.push(row) }
+            }
+        }
+        table
+    }
+
+    /// The report as one HTML file.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut report = HtmlReport::new("demo · head movement and sound");
+        report
+            .headline("What a movement waits for, by scheduler.")
+            .lead("A live 360° video, a thousand messages of head movement a second and sound, over emulated radios: the network's share of motion to photon.")
+            .section("Latency")
+            .table(&self.table(), "From making a message to its arrival in order; over kernel MPTCP each flow has a connection of its own.");
+        report.made(&self.run);
+        report.render()
+    }
+}
