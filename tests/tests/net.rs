@@ -4,6 +4,8 @@
 mod common;
 #[path = "net/paths.rs"]
 mod paths;
+#[path = "net/priorities.rs"]
+mod priorities;
 #[path = "net/proxy.rs"]
 mod proxy;
 #[path = "net/refusal.rs"]

@@ -5,6 +5,7 @@
 //! through in both directions. When the session dies, the next connection opens a new one.
 
 mod forward;
+mod priority;
 mod relay;
 mod serve;
 
@@ -17,6 +18,7 @@ use thiserror::Error;
 use crate::error::{ConnectError, ListenError};
 
 pub use forward::{ForwardConfig, Forwarder};
+pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
 pub use serve::{ServeConfig, Server};
 
 /// Why the proxy does not run.
@@ -39,6 +41,9 @@ pub enum ProxyError {
     /// The target is not `HOST:PORT`.
     #[error("forward target `{0}`: expected HOST:PORT")]
     Target(String),
+    /// A priority rule that could never fit.
+    #[error("priority rules: {0}")]
+    Priority(String),
     /// The event log cannot be written.
     #[error("event log {}: {error}", path.display())]
     EventLog {

@@ -4,6 +4,7 @@
 //! `ioctl` and `poll`; the rest is safe. Options a kernel lacks are reported, never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
+mod mark;
 mod mptcp;
 mod tcp_info;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use thiserror::Error;
 
+pub use mark::{keep_opening_packets, opening_code_point};
 pub use mptcp::{MptcpState, mptcp_socket, mptcp_state};
 pub use tcp_info::{TcpInfo, tcp_info};
 

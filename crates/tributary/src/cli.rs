@@ -143,6 +143,7 @@ pub(crate) struct QueueArguments {
 #[command(after_help = "Examples:
   tributary demo
   tributary demo --video my-equirectangular.mp4 --scenario mobility
+  tributary demo --imu --scenario mobility --seconds 15
   tributary demo --congestion bbr --seconds 60 --out report")]
 pub(crate) struct DemoArguments {
     /// Equirectangular video file
@@ -163,7 +164,10 @@ pub(crate) struct DemoArguments {
     /// Seed of the scenario's randomness
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Directory for the report (demo.html, demo.json, demo.svg)
+    /// Head movement (1000 messages a second) and sound beside the live video: latency by scheduler
+    #[arg(long)]
+    pub(crate) imu: bool,
+    /// Directory for the report (demo.html, demo.json, demo.svg; with --imu imu.html, imu.json)
     #[arg(long, default_value = "tributary-demo")]
     pub(crate) out: PathBuf,
     /// Print one JSON object instead of the table
@@ -237,15 +241,32 @@ pub(crate) struct SessionArguments {
     /// Key file, the same at both ends (see `tributary keygen`)
     #[arg(long)]
     pub(crate) key: PathBuf,
-    /// Scheduler of what this end sends
-    #[arg(long, default_value = "fbdt")]
-    pub(crate) scheduler: String,
+    /// Scheduler of what this end sends [default: fbdt, with --priority avira+fbdt]
+    #[arg(long)]
+    pub(crate) scheduler: Option<String>,
+    /// What counts for the subflow of what goes first: LATENCY,THROUGHPUT [default: 1,-0.25]
+    ///
+    /// LATENCY from 0.001 to 1000, THROUGHPUT from -1000 to 0.
+    #[arg(long, value_name = "L,T", value_parser = weights, allow_hyphen_values = true)]
+    pub(crate) weights: Option<(f64, f64)>,
+    /// What of this end's data goes first: PORT=N or dscp:NAME=N, N from 1 to 255; repeatable
+    ///
+    /// `connect`: the port that the application connected to, or the DSCP of its packets. `serve`: the port
+    /// that it forwards to. The first rule that fits decides; other connections are bulk.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) priority: Vec<String>,
     /// Congestion control of every subflow; without it the system's
     #[arg(long)]
     pub(crate) congestion: Option<String>,
     /// Neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
     pub(crate) plaintext: bool,
+}
+
+fn weights(text: &str) -> Result<(f64, f64), &'static str> {
+    let numbers =
+        text.split_once(',').and_then(|(l, t)| Some((l.trim().parse().ok()?, t.trim().parse().ok()?)));
+    numbers.ok_or("expected two numbers, for example 1,-0.25")
 }
 
 /// Server end of the proxy: accept sessions and forward each stream to one TCP address.
@@ -270,14 +291,16 @@ pub(crate) struct ServeArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   tributary connect --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
-      --listen 127.0.0.1:8080 --key tributary.key")]
+      --listen 127.0.0.1:8080 --key tributary.key
+  tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:8080 --listen 127.0.0.1:8081 \\
+      --priority 8081=7 --priority dscp:EF=7 --key tributary.key")]
 pub(crate) struct ConnectArguments {
     /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable, one for each radio
     #[arg(long = "path", required = true)]
     pub(crate) paths: Vec<String>,
-    /// Address for applications to connect to
-    #[arg(long)]
-    pub(crate) listen: SocketAddr,
+    /// Address for applications to connect to; repeatable, all lead to the same target
+    #[arg(long, required = true)]
+    pub(crate) listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Write the session's events to this file, one JSON object a line

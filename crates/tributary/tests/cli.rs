@@ -156,6 +156,31 @@ fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
 }
 
 #[test]
+fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
+    let directory = TempDir::new().unwrap();
+    let key = key(&directory, "key");
+    let connect = |more: &[&str]| {
+        let fixed =
+            ["connect", "--path", "127.0.0.1=127.0.0.1:9", "--listen", "127.0.0.1:0", "--key", text(&key)];
+        output(&[&fixed[..], more].concat())
+    };
+    refused(&connect(&["--priority", "80"]), 1, &["`80`", "PORT=N", "dscp:EF=7"]);
+    refused(&connect(&["--priority", "80=256"]), 1, &["`256`", "from 0 to 255"]);
+    refused(&connect(&["--priority", "dscp:XX=7"]), 1, &["`XX`", "AF43"]);
+    refused(&connect(&["--priority", "9=7"]), 1, &["nobody listens on port 9"]);
+    refused(&connect(&["--weights", "0,-0.25"]), 1, &["`latency`", "from 0.001 to 1000"]);
+    refused(&connect(&["--weights", "1,0.5"]), 1, &["`throughput`", "from -1000 to 0"]);
+    refused(&connect(&["--weights", "1"]), 2, &["1,-0.25"]);
+    refused(&connect(&["--scheduler", "avira+fdbt"]), 1, &["`avira+fdbt`", "avira+NAME"]);
+    for world in ["sim", "emu"] {
+        let run = output(&["run", "mobility", "--world", world, "--transport", "avira+fdbt"]);
+        refused(&run, 1, &["`avira+fdbt`", "avira+SCHEDULER"]);
+    }
+    let reproduce = output(&["reproduce", "avira", "--networks", "mobility"]);
+    refused(&reproduce, 1, &["--world emu"]);
+}
+
+#[test]
 fn a_wrong_key_is_reported_at_once() {
     let directory = TempDir::new().unwrap();
     let (ours, theirs) = (key(&directory, "ours"), key(&directory, "theirs"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{ForwardConfig, Forwarder, ProxyError, ServeConfig, Server};
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ProxyError, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig};
 
 use crate::common::{client, in_time, paths, settings};
@@ -34,7 +34,8 @@ async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
         common: settings(false),
         limits: Limits::default(),
     };
-    let server = Server::bind(ServeConfig { listen, forward }).await.unwrap();
+    let server =
+        Server::bind(ServeConfig { listen, forward, priorities: PriorityRules::default() }).await.unwrap();
     let address = server.addresses()[0];
     (address, tokio::spawn(server.run()))
 }
@@ -42,11 +43,12 @@ async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
 async fn forwarder(server: SocketAddr) -> (SocketAddr, Forwarder) {
     let config = ForwardConfig {
         connect: client(settings(false), paths(2, server)),
-        listen: "127.0.0.1:0".parse().unwrap(),
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        priorities: PriorityRules::default(),
         json_events: None,
     };
     let forwarder = Forwarder::bind(config).await.unwrap();
-    (forwarder.address().unwrap(), forwarder)
+    (forwarder.addresses()[0], forwarder)
 }
 
 async fn reversed_through(address: SocketAddr, data: Vec<u8>) -> bool {
@@ -117,11 +119,12 @@ async fn events_are_logged_as_lines_of_json() {
         let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
         let config = ForwardConfig {
             connect: client(settings(false), paths(2, server)),
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: PriorityRules::default(),
             json_events: Some(path.clone()),
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
-        let address = forwarder.address().unwrap();
+        let address = forwarder.addresses()[0];
         tokio::spawn(forwarder.run());
         assert!(reversed_through(address, vec![1; 100_000]).await);
         loop {
@@ -145,14 +148,19 @@ async fn errors_name_the_thing() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let listen = |common| ListenConfig { addresses: vec![address], common, limits: Limits::default() };
-    let serve = |forward: &str| ServeConfig { listen: listen(settings(false)), forward: forward.to_owned() };
+    let serve = |forward: &str| ServeConfig {
+        listen: listen(settings(false)),
+        forward: forward.to_owned(),
+        priorities: PriorityRules::default(),
+    };
     let error = Server::bind(serve("127.0.0.1:80")).await.unwrap_err().to_string();
     assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
     let error = Server::bind(serve("nonsense")).await.unwrap_err();
     assert!(matches!(error, ProxyError::Target(_)), "{error}");
     let config = ForwardConfig {
         connect: client(settings(false), paths(1, address)),
-        listen: address,
+        listen: vec![address],
+        priorities: PriorityRules::default(),
         json_events: None,
     };
     let error = Forwarder::bind(config).await.unwrap_err().to_string();

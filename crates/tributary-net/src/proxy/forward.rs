@@ -1,6 +1,7 @@
 //! The client side of the proxy: every local TCP connection becomes a stream of the session.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use tokio::sync::Mutex;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
-use super::ProxyError;
 use super::relay::relay;
+use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
 use crate::error::ConnectError;
 use crate::session::{Session, connect};
@@ -23,8 +24,10 @@ pub struct ForwardConfig {
     /// The session's paths and settings. Its timeout is also how long a local connection waits for a new
     /// session when the old one has died.
     pub connect: ConnectConfig,
-    /// Where local applications connect.
-    pub listen: SocketAddr,
+    /// Where local applications connect; all addresses lead to the same target.
+    pub listen: Vec<SocketAddr>,
+    /// What of this end's data goes first, by the port that an application connected to and its packets' mark.
+    pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<PathBuf>,
 }
@@ -32,8 +35,9 @@ pub struct ForwardConfig {
 /// The client side, connected and listening.
 #[derive(Debug)]
 pub struct Forwarder {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     sessions: Arc<Sessions>,
+    priorities: PriorityRules,
 }
 
 /// The current session, made anew when it is gone.
@@ -50,9 +54,17 @@ impl Forwarder {
     /// # Errors
     /// [`ProxyError`]: a wrong setting or key, a local port in use, an unreachable server.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
-        let address = config.listen;
-        let listener =
-            TcpListener::bind(address).await.map_err(|error| ProxyError::Bind { address, error })?;
+        let mut listeners = Vec::new();
+        for address in config.listen {
+            let bound = bind(address, config.priorities.look_at_marks()).await;
+            listeners.push(bound.map_err(|error| ProxyError::Bind { address, error })?);
+        }
+        let listening: Vec<u16> =
+            listeners.iter().filter_map(|l| Some(l.local_addr().ok()?.port())).collect();
+        if let Some(port) = config.priorities.ports().find(|port| !listening.contains(port)) {
+            let problem = format!("nobody listens on port {port}; applications connect to {listening:?}");
+            return Err(ProxyError::Priority(problem));
+        }
         let mut connect = config.connect;
         let log = match &config.json_events {
             Some(path) => {
@@ -63,13 +75,13 @@ impl Forwarder {
         };
         let sessions = Sessions { config: connect, current: Mutex::default(), log };
         sessions.get().await?;
-        Ok(Self { listener, sessions: Arc::new(sessions) })
+        Ok(Self { listeners, sessions: Arc::new(sessions), priorities: config.priorities })
     }
 
-    /// The local address, with the port the system chose.
+    /// The local addresses, with the ports the system chose.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.listener.local_addr().ok()
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
     /// The session that new connections use now; `None` while a lost one is being replaced.
@@ -80,19 +92,39 @@ impl Forwarder {
 
     /// Forwards until it is dropped.
     pub async fn run(self) {
-        let mut connections = JoinSet::new();
-        loop {
-            match self.listener.accept().await {
-                Ok((tcp, _)) => {
-                    connections.spawn(forward(tcp, self.sessions.clone()));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed");
-                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                }
-            }
-            while connections.try_join_next().is_some() {}
+        let mut loops = JoinSet::new();
+        for listener in self.listeners {
+            loops.spawn(accept(listener, self.sessions.clone(), self.priorities.clone()));
         }
+        while loops.join_next().await.is_some() {}
+    }
+}
+
+async fn bind(address: SocketAddr, look_at_marks: bool) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await?;
+    if look_at_marks {
+        crate::sockopt::keep_opening_packets(listener.as_fd())?;
+    }
+    Ok(listener)
+}
+
+async fn accept(listener: TcpListener, sessions: Arc<Sessions>, priorities: PriorityRules) {
+    let port = listener.local_addr().map_or(0, |address| address.port());
+    let mut connections = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((tcp, _)) => {
+                let mark =
+                    priorities.look_at_marks().then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
+                let priority = priorities.of(port, mark.flatten());
+                connections.spawn(forward(tcp, sessions.clone(), priority));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
     }
 }
 
@@ -100,7 +132,7 @@ async fn create(path: &Path) -> Result<File, ProxyError> {
     File::create(path).await.map_err(|error| ProxyError::EventLog { path: path.to_owned(), error })
 }
 
-async fn forward(tcp: TcpStream, sessions: Arc<Sessions>) {
+async fn forward(tcp: TcpStream, sessions: Arc<Sessions>, priority: u8) {
     // A session may end between being chosen and being used; the next one is asked for once.
     for _ in 0..2 {
         let session = match sessions.get().await {
@@ -110,13 +142,12 @@ async fn forward(tcp: TcpStream, sessions: Arc<Sessions>) {
                 break;
             }
         };
-        if let Ok(stream) = session.open_stream(0).await {
+        if let Ok(stream) = session.open_stream(priority).await {
             // In many protocols (SMTP, SSH) the server speaks first.
             stream.announce();
             return relay(tcp, stream).await;
         }
     }
-    use std::os::fd::AsFd;
     let _ = crate::sockopt::set_abort_on_drop(tcp.as_fd());
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::ProxyError;
 use super::relay::relay;
+use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
 use crate::session::Session;
@@ -23,6 +23,8 @@ pub struct ServeConfig {
     pub listen: ListenConfig,
     /// `HOST:PORT` that every stream is connected to; resolved anew for each.
     pub forward: String,
+    /// What of this end's data goes first, by the target's port.
+    pub priorities: PriorityRules,
 }
 
 /// The server side, listening.
@@ -30,6 +32,8 @@ pub struct ServeConfig {
 pub struct Server {
     listener: Listener,
     target: Arc<str>,
+    /// Of every stream.
+    priority: u8,
 }
 
 impl Server {
@@ -39,10 +43,22 @@ impl Server {
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
         let port = config.forward.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
-        if !matches!(port, Some((host, Ok(_))) if !host.is_empty()) {
+        let Some((_, Ok(port))) = port.filter(|(host, _)| !host.is_empty()) else {
             return Err(ProxyError::Target(config.forward));
+        };
+        let rules = config.priorities;
+        if rules.look_at_marks() {
+            let problem =
+                "the server's end sees no mark of an application: give a port, or mark at the client";
+            return Err(ProxyError::Priority(problem.to_owned()));
         }
-        Ok(Self { listener: Listener::bind(config.listen).await?, target: config.forward.into() })
+        if let Some(other) = rules.ports().find(|named| *named != port) {
+            return Err(ProxyError::Priority(format!(
+                "nothing is forwarded to port {other}, only to {port}"
+            )));
+        }
+        let priority = rules.of(port, None);
+        Ok(Self { listener: Listener::bind(config.listen).await?, target: config.forward.into(), priority })
     }
 
     /// The addresses it listens on.
@@ -56,15 +72,16 @@ impl Server {
         let mut sessions = JoinSet::new();
         while let Some((session, from)) = self.listener.accept().await {
             tracing::info!(%from, "session opened");
-            sessions.spawn(serve_session(session, self.target.clone()));
+            sessions.spawn(serve_session(session, self.target.clone(), self.priority));
             while sessions.try_join_next().is_some() {}
         }
     }
 }
 
-async fn serve_session(session: Session, target: Arc<str>) {
+async fn serve_session(session: Session, target: Arc<str>, priority: u8) {
     let mut connections = JoinSet::new();
     while let Some(stream) = session.accept_stream().await {
+        stream.set_priority(priority);
         connections.spawn(serve_stream(stream, target.clone()));
         while connections.try_join_next().is_some() {}
     }

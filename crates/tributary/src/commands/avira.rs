@@ -1,6 +1,7 @@
 //! `tributary reproduce avira`.
 
 use super::output::{self, Progress};
+use crate::cli::WorldArgument;
 use anyhow::Result;
 use clap::Args;
 use std::num::NonZeroUsize;
@@ -10,20 +11,29 @@ use tributary_lab::reproduce::avira::{self, Settings};
 
 /// AVIRA's experiment in the simulator, and prioritised messages beside bulk while the radios change.
 ///
+/// With --world emu the messages alone, on real sockets through the emulator.
+///
 /// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. The same
 /// seeds give the same numbers on every machine.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary reproduce avira --quick
   tributary reproduce avira --json
+  tributary reproduce avira --world emu --networks mobility
   tributary reproduce avira --seeds 40 --out avira")]
 pub(crate) struct AviraArguments {
-    /// Five minutes instead of the paper's twenty, four seconds of messages instead of twenty
+    /// Where: models in virtual time, or kernel stacks in wall time
+    #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
+    pub(crate) world: WorldArgument,
+    /// Five minutes instead of the paper's twenty, eight seconds of messages instead of twenty
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Seeds every run is made with
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=999))]
-    pub(crate) seeds: u32,
+    /// Seeds every run is made with [default: sim 20, emu 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=999))]
+    pub(crate) seeds: Option<u32>,
+    /// Networks of the messages on real sockets, separated by commas: mobility, blackout, onoff; emu only
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) networks: Vec<String>,
     /// Runs at once [default: one a core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -39,9 +49,15 @@ pub(crate) struct AviraArguments {
 }
 
 pub(crate) fn run(arguments: &AviraArguments) -> Result<ExitCode> {
-    let (seconds, message_seconds) = if arguments.quick { (300, 4) } else { (1200, 20) };
+    if arguments.world == WorldArgument::Emu {
+        return emulated(arguments);
+    }
+    if !arguments.networks.is_empty() {
+        anyhow::bail!("--networks is for real sockets: add --world emu, or leave it out");
+    }
+    let (seconds, message_seconds) = if arguments.quick { (300, 8) } else { (1200, 20) };
     let settings = Settings {
-        seeds: arguments.seeds,
+        seeds: arguments.seeds.unwrap_or(20),
         seconds,
         message_seconds,
         jobs: arguments.jobs,
@@ -64,6 +80,34 @@ pub(crate) fn run(arguments: &AviraArguments) -> Result<ExitCode> {
             output::line(&table.to_text())?;
         }
         output::line(&outcome.reproduction.table().to_text())?;
+    }
+    eprintln!("report: {}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn emulated(arguments: &AviraArguments) -> Result<ExitCode> {
+    let settings = avira::EmulatedSettings {
+        seeds: arguments.seeds.unwrap_or(if arguments.quick { 1 } else { 3 }),
+        seconds: if arguments.quick { 8 } else { 20 },
+        networks: arguments.networks.clone(),
+        command: output::command_line(),
+    };
+    tributary_emu::isolate()?;
+    output::directory(&arguments.out)?;
+    let mut progress = Progress::new();
+    let outcome = avira::run_emulated(&settings, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let (table, claims) = (avira::emulated_table(&outcome), outcome.reproduction.table());
+    let json = serde_json::to_string(&outcome)?;
+    let markdown = format!("{}\n{}", table.to_markdown(), claims.to_markdown());
+    output::file(&arguments.out, "avira-emulated.json", &json)?;
+    let page = output::file(&arguments.out, "avira-emulated.md", &markdown)?;
+    if arguments.json {
+        output::line(&json)?;
+    } else if arguments.markdown {
+        output::line(&markdown)?;
+    } else {
+        output::line(&format!("{}\n{}", table.to_text(), claims.to_text()))?;
     }
     eprintln!("report: {}", page.display());
     Ok(ExitCode::SUCCESS)

@@ -24,6 +24,9 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
     settings.check()?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;
+    if arguments.imu {
+        return imu(arguments, &settings);
+    }
     let mut progress = Progress::new();
     let outcome = demo::run(&settings, &mut |share, text| progress.at(share, text))?;
     let page = demo::page(&settings, &outcome)?;
@@ -43,6 +46,22 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
             page.display()
         ))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn imu(arguments: &DemoArguments, settings: &Settings) -> Result<ExitCode> {
+    let mut progress = Progress::new();
+    let outcome = demo::imu::run(settings, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let json = serde_json::to_string(&outcome)?;
+    output::file(&arguments.out, "imu.json", &json)?;
+    let page = output::file(&arguments.out, "imu.html", &outcome.page())?;
+    if arguments.json {
+        output::line(&json)?;
+    } else {
+        output::line(&outcome.table().to_text())?;
+    }
+    eprintln!("report: {}", page.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,17 +6,21 @@ use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
-use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Scheduler where none is named, and where something is to go first.
+const SCHEDULER: &str = "fbdt";
+const WITH_PRIORITIES: &str = "avira+fbdt";
 
 pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let common = common(&arguments.session)?;
+    let priorities = priorities(&arguments.session)?;
     let listen = ListenConfig { addresses: arguments.listen, common, limits: Limits::default() };
     runtime()?.block_on(async {
-        let server = Server::bind(ServeConfig { listen, forward: arguments.forward }).await?;
+        let server = Server::bind(ServeConfig { listen, forward: arguments.forward, priorities }).await?;
         announce(server.addresses(), arguments.json)?;
         server.run().await;
         Ok(ExitCode::SUCCESS)
@@ -28,18 +32,29 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let paths = arguments.paths.iter().map(|path| path.parse());
     let paths = paths.collect::<Result<Vec<_>, tributary_net::PathError>>()?;
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
-    let config = ForwardConfig { connect, listen: arguments.listen, json_events: arguments.json_events };
+    let priorities = priorities(&arguments.session)?;
+    let (listen, json_events) = (arguments.listen, arguments.json_events);
+    let config = ForwardConfig { connect, listen, priorities, json_events };
     runtime()?.block_on(async {
         let forwarder = Forwarder::bind(config).await?;
-        announce(forwarder.address().as_slice(), arguments.json)?;
+        announce(&forwarder.addresses(), arguments.json)?;
         forwarder.run().await;
         Ok(ExitCode::SUCCESS)
     })
 }
 
+fn priorities(arguments: &SessionArguments) -> Result<PriorityRules> {
+    let rules = arguments.priority.iter().map(|rule| rule.parse::<PriorityRule>());
+    Ok(rules.collect::<Result<_, _>>()?)
+}
+
 fn common(arguments: &SessionArguments) -> Result<Common> {
     let mut common = Common::new(Key::load(&arguments.key)?);
-    common.session.scheduler.clone_from(&arguments.scheduler);
+    let default = if arguments.priority.is_empty() { SCHEDULER } else { WITH_PRIORITIES };
+    common.session.scheduler = arguments.scheduler.clone().unwrap_or_else(|| default.to_owned());
+    if let Some((latency, throughput)) = arguments.weights {
+        (common.session.weights.latency, common.session.weights.throughput) = (latency, throughput);
+    }
     common.congestion.clone_from(&arguments.congestion);
     common.plaintext = arguments.plaintext;
     Ok(common)

@@ -1,0 +1,160 @@
+//! Which connections of the proxy go first: rules by port and by the mark of their packets.
+//!
+//! Source of the names: RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622. A rule orders what this end sends;
+//! it is not on the wire and says nothing to the peer.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// What a connection is recognised by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// Forwarder: the local port that the application connected to. Server: the target's port.
+    Port(u16),
+    /// Forwarder: the code point of the application's first packet.
+    Dscp(u8),
+}
+
+/// One rule: `PORT=N`, or `dscp:NAME=N` with a name (`EF`, `AF41`, `CS5`, …) or a number from 0 to 63. `N`
+/// is the priority from 0, bulk, to 255.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityRule {
+    sign: Sign,
+    priority: u8,
+}
+
+/// A rule that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("priority rule `{rule}`: {problem}; expected PORT=N or dscp:NAME=N, for example 5004=7 or dscp:EF=7")]
+pub struct PriorityRuleError {
+    rule: String,
+    problem: String,
+}
+
+impl FromStr for PriorityRule {
+    type Err = PriorityRuleError;
+
+    fn from_str(rule: &str) -> Result<Self, Self::Err> {
+        let refuse = |problem: String| PriorityRuleError { rule: rule.to_owned(), problem };
+        let (sign, priority) = rule.split_once('=').ok_or_else(|| refuse("it has no `=`".to_owned()))?;
+        let priority =
+            priority.parse().map_err(|_| refuse(format!("priority `{priority}` is not from 0 to 255")))?;
+        let sign = match sign.split_once(':') {
+            Some((kind, name)) if kind.eq_ignore_ascii_case("dscp") => {
+                Sign::Dscp(code_point(name).ok_or_else(|| {
+                    let names = "EF, VA, LE, CS0 to CS7, AF11 to AF43";
+                    refuse(format!("unknown code point `{name}`: a number from 0 to 63, or {names}"))
+                })?)
+            }
+            Some((kind, _)) => return Err(refuse(format!("`{kind}:` is unknown"))),
+            None => match sign.parse() {
+                Ok(port) if port > 0 => Sign::Port(port),
+                _ => return Err(refuse(format!("port `{sign}` is not from 1 to 65535"))),
+            },
+        };
+        Ok(Self { sign, priority })
+    }
+}
+
+fn code_point(name: &str) -> Option<u8> {
+    let upper = name.to_ascii_uppercase();
+    let digits = |rest: &str| -> Option<Vec<u8>> {
+        rest.chars().map(|c| c.to_digit(10).map(|digit| digit as u8)).collect()
+    };
+    match upper.as_str() {
+        "EF" => return Some(46),
+        "VA" => return Some(44),
+        "LE" => return Some(1),
+        _ => {}
+    }
+    if let Some(class) = upper.strip_prefix("CS").and_then(digits) {
+        return matches!(class[..], [0..=7]).then(|| class[0] * 8);
+    }
+    if let Some(class) = upper.strip_prefix("AF").and_then(digits) {
+        return matches!(class[..], [1..=4, 1..=3]).then(|| class[0] * 8 + class[1] * 2);
+    }
+    name.parse().ok().filter(|number| *number < 64)
+}
+
+/// The rules of one end; the first that fits a connection decides, and none makes it bulk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PriorityRules(Vec<PriorityRule>);
+
+impl FromIterator<PriorityRule> for PriorityRules {
+    fn from_iter<T: IntoIterator<Item = PriorityRule>>(rules: T) -> Self {
+        Self(rules.into_iter().collect())
+    }
+}
+
+impl PriorityRules {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a rule asks for the mark of packets.
+    #[must_use]
+    pub fn look_at_marks(&self) -> bool {
+        self.0.iter().any(|rule| matches!(rule.sign, Sign::Dscp(_)))
+    }
+
+    /// The ports that rules name.
+    pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
+        self.0.iter().filter_map(|rule| match rule.sign {
+            Sign::Port(port) => Some(port),
+            Sign::Dscp(_) => None,
+        })
+    }
+
+    /// The priority of a connection to this port whose packets have this mark.
+    #[must_use]
+    pub fn of(&self, port: u16, dscp: Option<u8>) -> u8 {
+        let fits = |rule: &&PriorityRule| match rule.sign {
+            Sign::Port(named) => named == port,
+            Sign::Dscp(named) => Some(named) == dscp,
+        };
+        self.0.iter().find(fits).map_or(0, |rule| rule.priority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(of: &[&str]) -> PriorityRules {
+        of.iter().map(|rule| rule.parse::<PriorityRule>().expect("a rule")).collect()
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = rules(&["5004=7", "dscp:EF=6", "dscp:af41=3", "dscp:0=1"]);
+        assert_eq!(rules.of(5004, Some(46)), 7);
+        assert_eq!(rules.of(80, Some(46)), 6);
+        assert_eq!(rules.of(80, Some(34)), 3);
+        assert_eq!(rules.of(80, Some(0)), 1);
+        assert_eq!((rules.of(80, None), rules.of(80, Some(10))), (0, 0));
+        assert!(rules.look_at_marks() && rules.ports().eq([5004]));
+        assert!(PriorityRules::default().is_empty() && !PriorityRules::default().look_at_marks());
+    }
+
+    #[test]
+    fn names_of_code_points_are_the_registered_ones() {
+        let names = [("CS0", 0), ("CS7", 56), ("AF11", 10), ("AF43", 38), ("EF", 46), ("VA", 44), ("63", 63)];
+        for (name, value) in names {
+            assert_eq!(code_point(name), Some(value), "{name}");
+        }
+        for name in ["CS8", "CS", "CS77", "AF14", "AF51", "AF4", "64", "-1", "", "E F", "ÄF11"] {
+            assert_eq!(code_point(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_what_was_expected() {
+        for rule in ["", "80", "=7", "0=7", "65536=7", "80=256", "80=-1", "dscp:XX=7", "dscp=7", "mark:3=7"] {
+            let error = rule.parse::<PriorityRule>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{rule}`")) && error.contains("dscp:EF=7"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Messages with a priority beside bulk, and rules of the proxy that make them of ports and marks.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
+use tributary_net::{Common, Limits, ListenConfig, Session, StreamError, connect};
+use tributary_proto::Event;
+
+use crate::common::{check_pattern, client, in_time, listen, pair, paths, send_pattern, settings};
+
+const MESSAGE: usize = 64;
+
+fn first_things_first() -> Common {
+    let mut common = settings(false);
+    common.session.scheduler = "avira+fbdt".to_owned();
+    common.session.telemetry = true;
+    common
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_beside_bulk_arrive_whole_and_before_it() {
+    in_time(async {
+        let (session, peer, _listener) = pair(first_things_first(), 2).await;
+        let (mut bulk, mut messages) =
+            (session.open_stream(0).await.unwrap(), session.open_stream(7).await.unwrap());
+        let count = 50;
+        // The peer reads no bulk before it has all messages: they pass it although it fills every buffer.
+        let reading = tokio::spawn(async move {
+            let first = peer.accept_stream().await.unwrap();
+            let second = peer.accept_stream().await.unwrap();
+            let (mut bulk, mut messages) =
+                if first.id() < second.id() { (first, second) } else { (second, first) };
+            let mut got = Vec::new();
+            while got.len() < count * MESSAGE {
+                got.extend_from_slice(&messages.read_chunk().await.unwrap().expect("more is written"));
+            }
+            (got, check_pattern(&mut bulk).await)
+        });
+        let bytes = 60_000_000;
+        let sending = tokio::spawn(async move {
+            send_pattern(&mut bulk, bytes).await;
+            bulk
+        });
+        for number in 0..count {
+            messages.write_message(Bytes::from(vec![number as u8; MESSAGE]), None).await.unwrap();
+        }
+        let (got, bulk) = reading.await.unwrap();
+        let numbers = (0..count).flat_map(|number| [number as u8; MESSAGE]);
+        assert!(got.into_iter().eq(numbers), "in order and whole");
+        assert_eq!(bulk, bytes);
+        sending.await.unwrap();
+        session.abort(0, "done");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_with_its_bounds() {
+    in_time(async {
+        let (session, _peer, _listener) = pair(first_things_first(), 1).await;
+        let mut messages = session.open_stream(7).await.unwrap();
+        let past = messages.write_message(Bytes::from_static(b"late"), Some(Duration::ZERO)).await;
+        assert_eq!(past, Err(StreamError::DeadlinePassed));
+        let long = messages.write_message(Bytes::from(vec![0; (1 << 20) + 1]), None).await;
+        assert_eq!(long, Err(StreamError::MessageTooLong { bytes: (1 << 20) + 1, most: 1 << 20 }));
+        messages.write_message(Bytes::from_static(b"fine"), Some(Duration::from_secs(5))).await.unwrap();
+
+        let listener = listen(settings(false)).await;
+        let mut wrong = settings(false);
+        wrong.session.weights.latency = 0.0;
+        let error = connect(client(wrong, paths(1, listener.addresses()[0]))).await.unwrap_err().to_string();
+        assert!(error.contains("from 0.001 to 1000"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_the_peers_is_bulk_here_whatever_it_claims() {
+    in_time(async {
+        let (session, peer, _listener) = pair(first_things_first(), 2).await;
+        let mut claimed = session.open_stream(255).await.unwrap();
+        claimed.write_message(Bytes::from_static(b"me first"), None).await.unwrap();
+        let mut events = peer.events();
+        let mut answer = peer.accept_stream().await.unwrap();
+        send_pattern(&mut answer, 300_000).await;
+        assert_eq!(check_pattern(&mut claimed).await, 300_000);
+        assert_eq!(prioritised(&mut events), 0);
+    })
+    .await;
+}
+
+fn prioritised(events: &mut tokio::sync::broadcast::Receiver<tributary_net::SessionEvent>) -> usize {
+    let events = std::iter::from_fn(|| events.try_recv().ok());
+    events.filter(|event| matches!(event.event, Event::Prioritised(_))).count()
+}
+
+/// Answers each connection with as many bytes as it got.
+async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = tcp.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+        }
+    });
+    address
+}
+
+fn rules(of: &[String]) -> PriorityRules {
+    of.iter().map(|rule| rule.parse::<PriorityRule>().unwrap()).collect()
+}
+
+async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<SocketAddr>, Session) {
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
+    let forward = echo().await.to_string();
+    let server = Server::bind(ServeConfig { listen: server, forward, priorities: PriorityRules::default() });
+    let server = server.await.unwrap();
+    let connect = client(first_things_first(), paths(2, server.addresses()[0]));
+    tokio::spawn(server.run());
+    let config = ForwardConfig { connect, listen, priorities, json_events: None };
+    let forwarder = Forwarder::bind(config).await.unwrap();
+    let (addresses, session) = (forwarder.addresses(), forwarder.session().unwrap());
+    tokio::spawn(forwarder.run());
+    (addresses, session)
+}
+
+/// Sends something through the proxy with this mark and waits for it to come back.
+async fn exchange(address: SocketAddr, dscp: u32) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_tos_v4(dscp << 2).unwrap();
+    let mut tcp = socket.connect(address).await.unwrap();
+    tcp.write_all(&[7; 20_000]).await.unwrap();
+    tcp.shutdown().await.unwrap();
+    let mut got = Vec::new();
+    tcp.read_to_end(&mut got).await.unwrap();
+    assert_eq!(got, [7; 20_000]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_proxy_puts_first_what_its_rules_name() {
+    in_time(async {
+        // A port that is free now; a rule has to name it before it is listened on.
+        let named = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let listen = vec!["127.0.0.1:0".parse().unwrap(), named];
+        let rules = rules(&[format!("{}=7", named.port()), "dscp:EF=5".to_owned()]);
+        let (addresses, session) = proxy(listen, rules).await;
+        for (address, dscp, first) in [
+            (addresses[0], 0, false),
+            (addresses[1], 0, true),
+            (addresses[0], 46, true),
+            (addresses[0], 10, false),
+        ] {
+            let mut events = session.events();
+            exchange(address, dscp).await;
+            let decisions = prioritised(&mut events);
+            assert_eq!(decisions > 0, first, "{address}, code point {dscp}: {decisions} decisions");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rules_that_could_never_fit_are_refused() {
+    in_time(async {
+        let target: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let serve = |rule: &str| ServeConfig {
+            listen: ListenConfig {
+                addresses: vec!["127.0.0.1:0".parse().unwrap()],
+                common: settings(false),
+                limits: Limits::default(),
+            },
+            forward: target.to_string(),
+            priorities: rules(&[rule.to_owned()]),
+        };
+        let error = Server::bind(serve("10=7")).await.unwrap_err().to_string();
+        assert!(error.contains("10") && error.contains("only to 9"), "{error}");
+        let error = Server::bind(serve("dscp:EF=7")).await.unwrap_err().to_string();
+        assert!(error.contains("sees no mark"), "{error}");
+        assert!(Server::bind(serve("9=7")).await.is_ok());
+        let config = ForwardConfig {
+            connect: client(settings(false), paths(1, target)),
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: rules(&["9=7".to_owned()]),
+            json_events: None,
+        };
+        let error = Forwarder::bind(config).await.unwrap_err().to_string();
+        assert!(error.contains("nobody listens on port 9"), "{error}");
+    })
+    .await;
+}
