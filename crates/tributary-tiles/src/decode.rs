@@ -135,8 +135,8 @@ impl Pictures {
     /// ffmpeg is missing, or the size is none.
     pub fn of_stream(stream: Vec<u8>, (width, height): (usize, usize)) -> Result<Self, DecodeError> {
         let mut command = Command::new("ffmpeg");
-        // A stream that announces larger pictures would take memory; macroblocks round sizes up.
-        let pixels = (width.next_multiple_of(16) * height.next_multiple_of(16)).to_string();
+        // A stream that announces much larger pictures would take memory; ffmpeg counts what it pads with.
+        let pixels = ((width + 128) * (height + 128)).to_string();
         command.args(["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "pipe"]);
         command.args(["-threads", "1", "-err_detect", "explode", "-max_pixels", &pixels]);
         command.args(["-f", "h264", "-i", "pipe:0", "-autoscale", "0", "-fps_mode", "passthrough"]);

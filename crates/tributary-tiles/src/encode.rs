@@ -59,6 +59,14 @@ impl Encoder {
         )
     }
 
+    /// Arguments of an output at `qp`, all but its name.
+    pub(crate) fn arguments(&self, qp: u8) -> Vec<String> {
+        let qp = qp.to_string();
+        let all = ["-c:v", "libx264", "-preset", &self.preset, "-qp", &qp, "-threads", "1"];
+        let rest = ["-x264-params", &self.options(), "-f", "h264"];
+        all.iter().chain(&rest).map(ToString::to_string).collect()
+    }
+
     /// Encodes pictures of `width` × `height` pixels that `feed` writes, raw 4:2:0; one byte stream a GoP.
     ///
     /// # Errors
@@ -72,9 +80,8 @@ impl Encoder {
         let mut command = Command::new("ffmpeg");
         command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "pipe", "-f", "rawvideo"]);
         command.args(["-pix_fmt", "yuv420p", "-s", &format!("{width}x{height}")]);
-        command.args(["-r", &self.rate.to_string(), "-i", "pipe:0", "-c:v", "libx264"]);
-        command.args(["-preset", &self.preset, "-qp", &qp.to_string(), "-threads", "1"]);
-        command.args(["-x264-params", &self.options(), "-f", "h264", "pipe:1"]);
+        command.args(["-r", &self.rate.to_string(), "-i", "pipe:0"]);
+        command.args(self.arguments(qp)).arg("pipe:1");
         let stream = program::run_fed("ffmpeg", &mut command, feed)?;
         let found = gop::split(&stream);
         let broken = |gop, reason| Err(EncodeError::Output { gop, found: found.len(), reason });

@@ -11,6 +11,7 @@
 pub mod decode;
 pub mod encode;
 pub mod gop;
+pub mod ingest;
 pub mod layout;
 pub mod mp4;
 pub mod patch;

@@ -1,6 +1,7 @@
 //! A tiled video read back: opened and checked, then piece by piece.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::record::{FORMAT, Record, SourceInfo};
 /// A whole tiled video in a directory.
 ///
 /// Opening checks that every file is there, of the size the table says; reading one checks its SHA-256.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct TiledVideo {
     directory: PathBuf,
     record: Record,
@@ -87,6 +88,12 @@ pub enum TiledError {
     /// It does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+}
+
+impl fmt::Debug for TiledVideo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledVideo").field("directory", &self.directory).finish_non_exhaustive()
+    }
 }
 
 impl TiledVideo {

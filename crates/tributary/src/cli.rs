@@ -20,6 +20,7 @@ pub(crate) enum Command {
     Reproduce(Reproduce),
     Run(Box<RunArguments>),
     Sweep(crate::commands::sweep::SweepArguments),
+    Ingest(crate::commands::ingest::IngestArguments),
     #[command(subcommand)]
     Stream(crate::commands::stream::Stream),
     Serve(ServeArguments),

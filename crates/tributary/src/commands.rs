@@ -4,6 +4,7 @@ pub(crate) mod avira;
 pub(crate) mod bench;
 mod demo;
 mod emulate;
+pub(crate) mod ingest;
 mod measure;
 mod output;
 mod proxy;
@@ -23,6 +24,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Reproduce(Reproduce::Avira(arguments)) => avira::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Ingest(arguments) => ingest::run(arguments),
         Command::Stream(command) => stream::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),

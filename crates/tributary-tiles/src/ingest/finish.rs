@@ -1,0 +1,84 @@
+//! Notes into the table, the manifest, the checksums and, last of all, the record.
+
+use tributary_video::rd::{RdTable, TableLayout};
+
+use super::IngestError;
+use super::manifest;
+use super::plan::Plan;
+use super::tiles::{self, Row};
+use super::untiled::{self, Untiled};
+use super::work::{Reference, Sums, Work};
+use crate::layout::{self, hex, sum};
+use crate::record::{FORMAT, Overhead, Record};
+
+/// Writes what makes the directory a video.
+pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), IngestError> {
+    let (mut cells, mut sums, mut codecs) = (Vec::new(), made.sums.clone(), Vec::new());
+    for (gop, row) in (0..made.gops).flat_map(|gop| (0..plan.grid.rows()).map(move |row| (gop, row))) {
+        let row: Row = note(work, &tiles::note(gop, row))?;
+        cells.extend(row.cells);
+        codecs = row.codecs;
+        for (name, sum) in row.sums {
+            // Initialisation segments are written by every GoP, and must be the same each time.
+            if sums.get(&name).is_some_and(|before| *before != sum) {
+                let reason = format!("the parameters of {name} change between GoPs");
+                return Err(IngestError::Setting { name: "libx264", reason });
+            }
+            sums.insert(name, sum);
+        }
+    }
+    let layout = TableLayout {
+        grid: plan.grid,
+        width: plan.size.0,
+        height: plan.size.1,
+        gop_duration_s: plan.rate.seconds_of(plan.pictures_per_gop),
+        qps: plan.qps.clone(),
+    };
+    let table = RdTable::new(layout, cells)?;
+    let mut json = Vec::new();
+    table.write_json(&mut json)?;
+    work.write(layout::TABLE.to_owned(), &json, &mut sums)?;
+    let manifest = manifest::manifest(&table, plan.rate, &codecs);
+    work.write(layout::MANIFEST.to_owned(), manifest.as_bytes(), &mut sums)?;
+    // As `sha256sum --check` reads it.
+    let lines: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
+    work.write(layout::SUMS.to_owned(), lines.as_bytes(), &mut Sums::new())?;
+    let record = Record {
+        format: FORMAT.to_owned(),
+        source: plan.source.clone(),
+        frame_rate: plan.rate,
+        pictures_per_gop: plan.pictures_per_gop,
+        encoder: plan.encoder().description(),
+        overhead: overhead(plan, work, &table)?,
+        notes: made.notes.clone(),
+        sums_sha256: hex(&sum(lines.as_bytes())),
+    };
+    let text = serde_json::to_string_pretty(&record).expect("a record is plain fields") + "\n";
+    work.write(layout::RECORD.to_owned(), text.as_bytes(), &mut Sums::new())?;
+    work.end()
+}
+
+fn note<N: serde::de::DeserializeOwned>(work: &Work, name: &str) -> Result<N, IngestError> {
+    let path = work.path(layout::WORK).join(name);
+    let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "somebody removed or changed it");
+    work.load(name).ok_or_else(|| IngestError::Unreadable { path, source: gone() })
+}
+
+/// What tiling costs at each QP.
+fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, IngestError> {
+    let gops: Vec<Untiled> =
+        (0..table.gops()).map(|gop| note(work, &untiled::note(gop))).collect::<Result<_, _>>()?;
+    let count = gops.len() as f64;
+    let at = |(index, qp): (usize, &u8)| {
+        let cells = || (0..table.gops()).flat_map(|gop| table.gop(gop));
+        Overhead {
+            qp: *qp,
+            tiled_bytes: cells().map(|cell| cell.bytes[index]).sum(),
+            untiled_bytes: gops.iter().map(|gop| gop.bytes[index]).sum(),
+            // All tiles have as many pixels.
+            tiled_mse: cells().map(|cell| cell.mse[index]).sum::<f64>() / (count * plan.grid.tiles() as f64),
+            untiled_mse: gops.iter().map(|gop| gop.mse[index]).sum::<f64>() / count,
+        }
+    };
+    Ok(plan.qps.iter().enumerate().map(at).collect())
+}

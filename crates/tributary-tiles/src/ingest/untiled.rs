@@ -1,0 +1,75 @@
+//! A GoP in one piece at every QP, by the same encoder: what tiling is compared with. Nothing of it stays.
+
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use tributary_video::metrics::mse;
+use tributary_video::picture::Picture;
+
+use super::IngestError;
+use super::plan::Plan;
+use super::tiles::reference;
+use super::work::Work;
+use crate::decode::{DecodeError, Pictures};
+use crate::layout;
+use crate::mp4::{Timing, media_segment};
+use crate::program::{self, name_of};
+
+/// The note about one GoP, one number per QP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Untiled {
+    pub(super) bytes: Vec<u64>,
+    pub(super) mse: Vec<f64>,
+}
+
+/// Its name.
+pub(super) fn note(gop: usize) -> String {
+    format!("untiled-{gop:05}.json")
+}
+
+/// Measures GoP `gop`, unless that has been done before.
+pub(super) fn make(plan: &Plan, work: &Work, gop: usize) -> Result<(), IngestError> {
+    if work.load::<Untiled>(&note(gop)).is_some() {
+        return Ok(());
+    }
+    let scratch = work.scratch()?;
+    let name = |qp: &u8| scratch.path().join(format!("{qp}.h264"));
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
+    command.args(["-r", &plan.rate.to_string(), "-f", "h264", "-i"]);
+    command.arg(name_of(&work.path(&layout::reference(gop))));
+    let encoder = plan.encoder();
+    for qp in &plan.qps {
+        command
+            .args(["-map", "0:v:0", "-fps_mode", "passthrough"])
+            .args(encoder.arguments(*qp))
+            .arg(name_of(&name(qp)));
+    }
+    program::run("ffmpeg", &mut command, b"")?;
+    let mut bytes = Vec::new();
+    let mut shown = Vec::new();
+    for qp in &plan.qps {
+        let path = name(qp);
+        let stream = std::fs::read(&path).map_err(|source| IngestError::Unreadable { path, source })?;
+        bytes.push(media_segment(&stream, (1, 0), Timing::of(plan.rate))?.len() as u64);
+        shown.push(Pictures::of_stream(stream, plan.size)?);
+    }
+    let mse = errors(plan, reference(plan, work, gop)?, shown)?;
+    work.save(&note(gop), &Untiled { bytes, mse })
+}
+
+/// The mean error of luma of each of `shown`, all read side by side: a GoP need not fit into memory.
+fn errors(plan: &Plan, originals: Pictures, mut shown: Vec<Pictures>) -> Result<Vec<f64>, IngestError> {
+    let mut sums = vec![0.0; shown.len()];
+    let mut picture = Picture::black(plan.size.0, plan.size.1).map_err(DecodeError::Size)?;
+    for original in originals {
+        let original = original?;
+        for (sum, shown) in sums.iter_mut().zip(&mut shown) {
+            if !shown.read_into(&mut picture)? {
+                return Err(DecodeError::Cut.into());
+            }
+            *sum += mse(&original.luma(), &picture.luma()).map_err(DecodeError::Size)?;
+        }
+    }
+    Ok(sums.into_iter().map(|sum| sum / plan.pictures_per_gop as f64).collect())
+}

@@ -1,0 +1,153 @@
+//! The directory being filled: one process at a time, with notes of what is finished.
+//!
+//! Every file appears whole under its name, and a note about files only after them, so that whatever
+//! stops an ingest, the next one finds either a finished piece or none.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::IngestError;
+use super::plan::Plan;
+use crate::layout;
+use crate::video::TiledVideo;
+
+const PLAN: &str = "plan.json";
+
+/// SHA-256 of files, by their names in the directory.
+pub(super) type Sums = BTreeMap<String, String>;
+
+/// A piece of work whose files can be held against its note.
+pub(super) trait Note: Serialize + DeserializeOwned {
+    fn sums(&self) -> &Sums;
+}
+
+/// The note about the source's own pictures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reference {
+    pub(super) gops: usize,
+    pub(super) notes: Vec<String>,
+    pub(super) sums: Sums,
+}
+
+impl Note for Reference {
+    fn sums(&self) -> &Sums {
+        &self.sums
+    }
+}
+
+/// The directory, locked.
+pub(super) struct Work {
+    directory: PathBuf,
+    /// Unlocks when it is closed, however that comes about.
+    _lock: File,
+}
+
+/// The video in `directory`, if one is there and is what `plan` makes.
+pub(super) fn finished(directory: &Path, plan: &Plan) -> Result<Option<TiledVideo>, IngestError> {
+    if !directory.join(layout::RECORD).exists() {
+        return Ok(None);
+    }
+    let video = TiledVideo::open(directory)?;
+    let gops = if plan.resample { video.gops() } else { plan.gops };
+    let same = video.source() == &plan.source
+        && (video.grid(), video.size(), video.frame_rate()) == (plan.grid, plan.size, plan.rate)
+        && (video.qps(), video.gops()) == (&plan.qps[..], gops)
+        && video.record().encoder == plan.encoder().description();
+    if same {
+        return Ok(Some(video));
+    }
+    let what = "holds a tiled video of another source or other settings";
+    Err(IngestError::Occupied { directory: directory.to_owned(), what })
+}
+
+impl Work {
+    /// Begins in `directory`, or goes on where an equal ingest stopped.
+    pub(super) fn begin(directory: &Path, plan: &Plan) -> Result<Self, IngestError> {
+        let occupied = |what| Err(IngestError::Occupied { directory: directory.to_owned(), what });
+        let at = directory.join(layout::WORK);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| IngestError::Write { path, source }
+        };
+        if foreign(directory).map_err(failed(directory))? && !at.join(PLAN).exists() {
+            return occupied("is not empty and holds no ingest");
+        }
+        fs::create_dir_all(&at).map_err(failed(&at))?;
+        let lock = File::create(at.join("lock")).map_err(failed(&at))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(IngestError::Busy(directory.to_owned()));
+        }
+        let work = Self { directory: directory.to_owned(), _lock: lock };
+        match fs::read(at.join(PLAN)) {
+            Ok(bytes) => match serde_json::from_slice::<Plan>(&bytes) {
+                Ok(begun) if begun == *plan => {}
+                _ => return occupied("holds an unfinished ingest of another source or other settings"),
+            },
+            Err(_) => work.save(PLAN, plan)?,
+        }
+        Ok(work)
+    }
+
+    /// Where a file of the video lies.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// A directory for what nobody needs afterwards.
+    pub(super) fn scratch(&self) -> Result<tempfile::TempDir, IngestError> {
+        let path = self.path(layout::WORK);
+        tempfile::tempdir_in(&path).map_err(|source| IngestError::Write { path, source })
+    }
+
+    /// Writes a file of the video and notes its SHA-256.
+    pub(super) fn write(&self, name: String, bytes: &[u8], sums: &mut Sums) -> Result<(), IngestError> {
+        let path = self.path(&name);
+        layout::write_whole(&path, bytes).map_err(|source| IngestError::Write { path, source })?;
+        sums.insert(name, layout::hex(&layout::sum(bytes)));
+        Ok(())
+    }
+
+    /// Notes that a piece is finished.
+    pub(super) fn save(&self, name: &str, note: &impl Serialize) -> Result<(), IngestError> {
+        let path = self.directory.join(layout::WORK).join(name);
+        let failed = |source| IngestError::Write { path: path.clone(), source };
+        let bytes = serde_json::to_vec(note).map_err(|e| failed(io::Error::other(e)))?;
+        layout::write_whole(&path, &bytes).map_err(failed)
+    }
+
+    /// The note of a finished piece, if there is one.
+    pub(super) fn load<N: DeserializeOwned>(&self, name: &str) -> Option<N> {
+        let bytes = fs::read(self.directory.join(layout::WORK).join(name)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// The note of a finished piece all of whose files are what they were.
+    pub(super) fn load_whole<N: Note>(&self, name: &str) -> Option<N> {
+        let note: N = self.load(name)?;
+        let whole = note.sums().iter().all(|(name, sum)| {
+            fs::read(self.path(name)).is_ok_and(|bytes| layout::hex(&layout::sum(&bytes)) == *sum)
+        });
+        whole.then_some(note)
+    }
+
+    /// Removes the notes; the video is whole.
+    pub(super) fn end(&self) -> Result<(), IngestError> {
+        let path = self.path(layout::WORK);
+        fs::remove_dir_all(&path).map_err(|source| IngestError::Write { path, source })
+    }
+}
+
+/// Whether a directory has anything but a working directory in it.
+fn foreign(directory: &Path) -> io::Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(entries) => Ok(entries.flatten().any(|entry| entry.file_name() != layout::WORK)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
