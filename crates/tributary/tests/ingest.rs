@@ -1,0 +1,64 @@
+//! `tributary ingest` by command line: killed in the middle, it goes on where it was and makes the same
+//! video; what it refuses it says in one line.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tributary_tiles::{TiledError, TiledVideo};
+
+/// Four seconds of ffmpeg's test picture.
+fn clip(path: &Path) {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=s=160x80:r=5:d=4"]);
+    command.args(["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"]).arg(path);
+    assert!(command.status().expect("ffmpeg is installed (apt-get install ffmpeg)").success());
+}
+
+fn tributary(source: &Path, out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.arg("ingest").arg(source).arg("--out").arg(out);
+    command.args(["--grid", "2x2", "--qps", "38,26", "--preset", "ultrafast", "--jobs", "1", "--json"]);
+    command
+}
+
+#[test]
+fn a_killed_ingest_goes_on_and_makes_the_same_video() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (source, out) = (directory.path().join("clip.mp4"), directory.path().join("tiles"));
+    clip(&source);
+    let mut running = tributary(&source, &out).stderr(Stdio::piped()).spawn().expect("it starts");
+    let said = BufReader::new(running.stderr.take().expect("piped"));
+    // A line is said when the reference is there and tiles begin.
+    let begun = said.lines().map_while(Result::ok).any(|line| line.contains("encoding"));
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+    assert!(begun);
+    assert!(matches!(TiledVideo::open(&out), Err(TiledError::Unfinished { .. })));
+
+    let output = tributary(&source, &out).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let made: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!((made["gops"].as_u64(), made["qualities"].as_array().map(Vec::len)), (Some(4), Some(2)));
+    let video = TiledVideo::open(&out).expect("a whole video");
+    video.verify().expect("whole");
+    let fresh = directory.path().join("fresh");
+    assert!(tributary(&source, &fresh).status().expect("it runs").success());
+    let sums = |of: &Path| fs::read(of.join("SHA256SUMS")).expect("there");
+    assert!(sums(&out) == sums(&fresh));
+}
+
+#[test]
+fn a_refusal_names_the_file_and_the_way_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("clip.mp4");
+    clip(&source);
+    let out = directory.path().join("tiles");
+    let output = tributary(&source, &out).args(["--size", "161x80"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--size 160x80"), "{said}");
+    let output = tributary(&directory.path().join("none.mp4"), &out).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("none.mp4"));
+    assert!(!out.exists());
+}
