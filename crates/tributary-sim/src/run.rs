@@ -8,12 +8,14 @@ mod background;
 mod budget;
 mod choice;
 mod outcome;
+mod tiled;
 mod topology;
 mod trace;
 
 pub use budget::{expected_packets, least_budget};
 pub use choice::{Choice, UnknownName, check_congestion, check_scheduler, transports};
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
+pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};
 pub use trace::{LinkLosses, Trace, TraceSample};
 
@@ -110,6 +112,14 @@ pub enum RunError {
     /// The run was stopped.
     #[error(transparent)]
     World(#[from] WorldError),
+}
+
+/// Where a connection is put.
+struct Place<'a> {
+    world: &'a mut World,
+    topology: &'a Topology,
+    routes: &'a mut RouteMap,
+    number: usize,
 }
 
 /// The two hosts of one connection.
@@ -241,21 +251,8 @@ impl Cell {
         for (number, workloads) in self.bundles().into_iter().enumerate() {
             let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
             let rng = seed.child(&number.to_string());
-            let used = self.transport.paths(&self.scenario);
-            let mut blueprint = Blueprint {
-                choice: &self.transport,
-                congestion: &self.congestion,
-                options: &self.options,
-                seed: rng.child("transport").next_u64(),
-                paths: Vec::new(),
-            };
-            for path in used {
-                let subflow = topology.ways(&self.scenario, path, world, (pair.client, pair.server));
-                routes.add(number as u32, subflow);
-                // Subflows of a path share its routes.
-                blueprint.paths.extend((0..self.options.subflows).map(|_| subflow));
-            }
-            let Assembly { client, server } = blueprint.build()?;
+            let place = Place { world: &mut *world, topology, routes: &mut *routes, number };
+            let Assembly { client, server } = self.assemble(place, pair, &rng)?;
             let from = Instant::ZERO + self.options.begin;
             let terms = Terms { from, ..Terms::always(rng.child("workload")) };
             let (asks, answers) = workload::pair(&workloads, &terms);
@@ -264,6 +261,26 @@ impl Cell {
             pairs.push(pair);
         }
         Ok(pairs)
+    }
+
+    /// Both ends of a connection's transport, with routes of its own.
+    fn assemble(&self, place: Place<'_>, pair: Pair, rng: &Rng) -> Result<Assembly, RunError> {
+        let used = self.transport.paths(&self.scenario);
+        let mut blueprint = Blueprint {
+            choice: &self.transport,
+            congestion: &self.congestion,
+            options: &self.options,
+            seed: rng.child("transport").next_u64(),
+            paths: Vec::new(),
+        };
+        for path in used {
+            let hosts = (pair.client, pair.server);
+            let subflow = place.topology.ways(&self.scenario, path, place.world, hosts);
+            place.routes.add(place.number as u32, subflow);
+            // Subflows of a path share its routes.
+            blueprint.paths.extend((0..self.options.subflows).map(|_| subflow));
+        }
+        blueprint.build()
     }
 
     /// Runs to the end, telling of link events and letting `look` look on the way.

@@ -203,6 +203,22 @@ impl Transport for SessionTransport {
         written
     }
 
+    fn write_message(&mut self, now: Instant, key: StreamKey, bytes: u64, within: Duration) -> Option<bool> {
+        let Some(session) = self.session.as_mut() else { return Some(false) };
+        let chunk = self.content.next(key, bytes);
+        if chunk.len() as u64 != bytes {
+            return Some(false); // longer than any message here
+        }
+        // Contents go by their place in the stream, which dropping would move: checked ones stay.
+        let within = (!self.config.check_content).then_some(within);
+        let taken = session.write_message(now, stream(key), chunk, within).is_ok();
+        if taken {
+            self.content.written(key, bytes);
+            self.dirty = true;
+        }
+        Some(taken)
+    }
+
     fn finish(&mut self, _: Instant, key: StreamKey) {
         if let Some(session) = self.session.as_mut() {
             // Refused only when the stream or the session is over already.

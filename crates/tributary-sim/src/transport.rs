@@ -26,6 +26,13 @@ pub enum Notice {
     Readable(StreamKey),
     /// A write that was cut short may succeed.
     Writable(StreamKey),
+    /// Messages of a stream were dropped as a whole: their deadline passed before they began to be sent.
+    Expired {
+        /// The stream.
+        stream: StreamKey,
+        /// How many.
+        messages: u32,
+    },
     /// The transport is over.
     Closed,
 }
@@ -86,6 +93,20 @@ pub trait Transport: Debug + Any {
 
     /// Takes up to `bytes` more and returns how many; `Notice::Writable` follows when fewer.
     fn write(&mut self, now: Instant, stream: StreamKey, bytes: u64) -> u64;
+
+    /// Writes a message of `bytes`, all of it or nothing, and says which. If it has not begun to be sent
+    /// `within` that time it is dropped as a whole, and `Notice::Expired` follows. `None` where the transport
+    /// knows only bytes.
+    fn write_message(
+        &mut self,
+        now: Instant,
+        stream: StreamKey,
+        bytes: u64,
+        within: Duration,
+    ) -> Option<bool> {
+        let _ = (now, stream, bytes, within);
+        None
+    }
 
     /// Ends a stream behind what was written.
     fn finish(&mut self, now: Instant, stream: StreamKey);

@@ -11,6 +11,7 @@ mod exchange;
 mod pull;
 mod push;
 mod server;
+pub mod tiled;
 
 pub use arrivals::{Arrivals, BIN, Silence};
 pub use client::Client;

@@ -229,6 +229,9 @@ impl SessionTransport {
             Event::StreamOpened(id) => self.notices.push_back(Notice::Opened(u64::from(id.0))),
             Event::StreamReadable(id) => self.notices.push_back(Notice::Readable(u64::from(id.0))),
             Event::StreamWritable(id) => self.notices.push_back(Notice::Writable(u64::from(id.0))),
+            Event::MessageExpired { stream, messages, .. } => {
+                self.notices.push_back(Notice::Expired { stream: u64::from(stream.0), messages });
+            }
             Event::Closed { .. } => self.notices.push_back(Notice::Closed),
             _ => {}
         }

@@ -122,7 +122,7 @@ impl Application for Client {
             Notice::Connected => self.connected(now),
             Notice::Readable(stream) => self.read(now, stream, transport),
             Notice::Writable(stream) => self.write(now, stream, transport),
-            Notice::Opened(_) | Notice::Closed => {}
+            Notice::Opened(_) | Notice::Expired { .. } | Notice::Closed => {}
         }
         self.ask(now, transport);
     }

@@ -117,7 +117,7 @@ impl Application for Server {
                     self.write(now, stream, index, transport);
                 }
             }
-            Notice::Opened(_) | Notice::Closed => {}
+            Notice::Opened(_) | Notice::Expired { .. } | Notice::Closed => {}
         }
         self.push(now, transport);
     }

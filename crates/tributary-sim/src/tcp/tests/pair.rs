@@ -72,7 +72,7 @@ impl Application for Peer {
             Notice::Writable(_) => self.write(now, transport),
             Notice::Readable(stream) => self.read(now, stream, transport),
             Notice::Closed => self.closed = Some(now),
-            Notice::Opened(_) => {}
+            Notice::Opened(_) | Notice::Expired { .. } => {}
         }
     }
 
