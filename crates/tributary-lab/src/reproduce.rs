@@ -3,6 +3,7 @@
 pub mod avira;
 pub mod fbdt;
 pub mod fbdt_sim;
+pub mod ows;
 mod runs;
 
 pub use runs::Runs;

@@ -7,6 +7,7 @@ mod emulate;
 pub(crate) mod ingest;
 mod measure;
 mod output;
+pub(crate) mod ows;
 mod proxy;
 mod reproduce;
 pub(crate) mod stream;
@@ -22,6 +23,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Reproduce(Reproduce::Fbdt(arguments)) => reproduce::fbdt(&arguments),
         Command::Reproduce(Reproduce::Avira(arguments)) => avira::run(&arguments),
+        Command::Reproduce(Reproduce::Ows(arguments)) => ows::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Ingest(arguments) => ingest::run(arguments),

@@ -1,0 +1,241 @@
+//! The videos of the experiment: rate–distortion tables, ingested from files or drawn by the program, looped
+//! and brought to a common load.
+//!
+//! Errors stay as they were measured. Sizes of a clip are all multiplied by one factor, so that clips of any
+//! resolution load the radios alike: the paper's videos have 16 times the pixels of a 2K clip and its radios
+//! ten times our rates. The factor is named in every result.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+use tributary_types::Rng;
+use tributary_video::allocation::MOST_BYTES;
+use tributary_video::metrics::psnr_db;
+use tributary_video::projection::Projection;
+use tributary_video::rd::{RdTable, TableError, TableLayout, TileCells};
+use tributary_video::tiles::TileGrid;
+
+/// The table's name in a directory of tiles.
+const TABLE: &str = "table.json";
+/// A clip moves when freezing its pictures for a GoP leaves less than this, dB.
+const MOVING_BELOW_DB: f64 = 30.0;
+
+/// Why a clip cannot be used.
+#[derive(Debug, Error)]
+pub enum ClipError {
+    /// The table cannot be opened.
+    #[error("{}: {source}; give a directory that `tributary ingest` has written", path.display())]
+    Open {
+        /// The table.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The table is none.
+    #[error("{}: {source}", path.display())]
+    Table {
+        /// The table.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: TableError,
+    },
+    /// Every size is 0.
+    #[error("{name}: the finest quality has no bytes")]
+    Empty {
+        /// The clip.
+        name: String,
+    },
+}
+
+/// What is said of a clip.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClipInfo {
+    /// Its name.
+    pub name: String,
+    /// Whether encoded from pictures, or drawn.
+    pub origin: &'static str,
+    /// Whether it moves.
+    pub moving: bool,
+    /// PSNR of showing the last picture of the GoP before throughout a GoP, dB.
+    pub freeze_db: f64,
+    /// GoPs before it starts again.
+    pub gops: usize,
+    /// Tiles.
+    pub tiles: usize,
+    /// Quantisation parameters.
+    pub qps: Vec<u8>,
+    /// What every size was multiplied by.
+    pub factor: f64,
+    /// Mean bytes of a GoP with every tile in the finest quality, after that.
+    pub finest_bytes: f64,
+    /// The same in the coarsest.
+    pub coarsest_bytes: f64,
+}
+
+/// A clip ready to be streamed.
+#[derive(Clone, Debug)]
+pub struct Clip {
+    /// What is said of it.
+    pub info: ClipInfo,
+    table: RdTable,
+}
+
+impl Clip {
+    /// The clip in a directory of tiles, loaded so that its finest quality has `bytes` a second.
+    ///
+    /// # Errors
+    /// [`ClipError`].
+    pub fn read(directory: &Path, bytes: f64) -> Result<Self, ClipError> {
+        let path = directory.join(TABLE);
+        let file = File::open(&path).map_err(|source| ClipError::Open { path: path.clone(), source })?;
+        let table = RdTable::read_json(file).map_err(|source| ClipError::Table { path, source })?;
+        let name = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
+        Self::new(name, "encoded", &table, bytes)
+    }
+
+    /// Two clips without pictures, drawn like an encoder's: one that moves and one that hardly does.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn drawn(bytes: f64) -> Result<Vec<Self>, ClipError> {
+        let one = |(name, motion): (&str, f64)| Self::new(name.to_owned(), "drawn", &draw(motion), bytes);
+        [("drawn-moving", 1.0), ("drawn-still", 0.03)].into_iter().map(one).collect()
+    }
+
+    fn new(name: String, origin: &'static str, table: &RdTable, bytes: f64) -> Result<Self, ClipError> {
+        let mean = |of: &dyn Fn(&TileCells) -> u64| {
+            let gops = (0..table.gops()).flat_map(|gop| table.gop(gop));
+            gops.map(|cells| of(cells) as f64).sum::<f64>() / table.gops() as f64
+        };
+        let finest = mean(&|cells| cells.bytes[0]);
+        if finest <= 0.0 {
+            return Err(ClipError::Empty { name });
+        }
+        let factor = bytes * table.layout().gop_duration_s / finest;
+        let coarsest = mean(&|cells| *cells.bytes.last().expect("a table has qualities"));
+        let looped = looped(table, factor);
+        let freeze_db = psnr_db(freeze_mse(&looped));
+        let info = ClipInfo {
+            name,
+            origin,
+            moving: freeze_db < MOVING_BELOW_DB,
+            freeze_db,
+            gops: table.gops(),
+            tiles: table.layout().grid.tiles(),
+            qps: table.layout().qps.clone(),
+            factor,
+            finest_bytes: finest * factor,
+            coarsest_bytes: coarsest * factor,
+        };
+        Ok(Self { info, table: looped })
+    }
+
+    /// Its table, sizes multiplied.
+    #[must_use]
+    pub fn table(&self) -> &RdTable {
+        &self.table
+    }
+
+    /// Which of the table's GoPs is shown as GoP `gop` of a viewing.
+    #[must_use]
+    pub fn at(&self, gop: usize) -> usize {
+        gop % self.table.gops()
+    }
+
+    /// Length of a GoP, seconds.
+    #[must_use]
+    pub fn gop_s(&self) -> f64 {
+        self.table.layout().gop_duration_s
+    }
+}
+
+/// Sizes multiplied, and the seam made smooth: when a clip starts again, its first GoP has nothing before it that could
+/// be frozen, which a longer clip would have. There freezing costs what it does in the tile's other GoPs on average.
+/// What a real cut costs would be more, and would favour whoever misses less.
+fn looped(table: &RdTable, factor: f64) -> RdTable {
+    let (gops, tiles) = (table.gops(), table.layout().grid.tiles());
+    let scaled = |bytes: &u64| ((*bytes as f64 * factor).round().max(1.0) as u64).min(MOST_BYTES);
+    let mut cells: Vec<TileCells> = (0..gops).flat_map(|gop| table.gop(gop).to_vec()).collect();
+    for (at, cell) in cells.iter_mut().enumerate() {
+        cell.bytes = cell.bytes.iter().map(scaled).collect();
+        if at < tiles && gops > 1 {
+            let others = (1..gops).map(|gop| table.gop(gop)[at].freeze_mse);
+            cell.freeze_mse = others.sum::<f64>() / (gops - 1) as f64;
+        }
+    }
+    RdTable::new(table.layout().clone(), cells).expect("a table stays one when its sizes are multiplied")
+}
+
+/// Mean over GoPs and the sphere.
+fn freeze_mse(table: &RdTable) -> f64 {
+    let shares = table.layout().grid.sphere_shares();
+    let gop = |gop: usize| table.gop(gop).iter().zip(&shares).map(|(c, s)| c.freeze_mse * s).sum::<f64>();
+    (0..table.gops()).map(gop).sum::<f64>() / table.gops() as f64
+}
+
+/// Sizes fall by 2^-0.8 and errors double for six QP, around a tile's own busyness, as in the allocators' own
+/// benchmark; rows near the equator are busier.
+fn draw(motion: f64) -> RdTable {
+    const GOPS: usize = 10;
+    let grid = TileGrid::new(8, 4, Projection::Equirectangular).expect("a valid grid");
+    let qps: Vec<u8> = (0..7).map(|at| 16 + 4 * at).collect();
+    let mut rng = Rng::new(1).child(if motion < 0.5 { "still" } else { "moving" });
+    let places: Vec<(f64, f64, f64)> = (0..grid.tiles())
+        .map(|tile| {
+            let row = if (1..3).contains(&(tile / grid.columns())) { 1.0 } else { 0.4 };
+            let busy = row * (0.2 + rng.uniform() * rng.uniform());
+            (busy, 0.5 + 2.0 * rng.uniform() * busy, 40.0 + 1500.0 * rng.uniform() * busy)
+        })
+        .collect();
+    let mut cells = Vec::new();
+    for _ in 0..GOPS {
+        for (busy, mse, change) in &places {
+            let now = 0.7 + 0.6 * rng.uniform();
+            let steps = qps.iter().map(|qp| f64::from(qp - qps[0]) / 6.0);
+            cells.push(TileCells {
+                bytes: steps
+                    .clone()
+                    .map(|step| (1e5 * busy * now * libm::exp2(-0.8 * step)) as u64 + 40)
+                    .collect(),
+                mse: steps.map(|step| mse * now * libm::exp2(step)).collect(),
+                freeze_mse: motion * change * now,
+                black_mse: 6000.0 + 6000.0 * busy,
+            });
+        }
+    }
+    let layout = TableLayout { grid, width: 2048, height: 1024, gop_duration_s: 1.0, qps };
+    RdTable::new(layout, cells).expect("drawn numbers are in range")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_clips_are_loaded_as_asked_and_told_apart() {
+        let clips = Clip::drawn(40e6).unwrap();
+        for clip in &clips {
+            assert!((clip.info.finest_bytes / 40e6 - 1.0).abs() < 1e-6, "{:?}", clip.info);
+            assert!(clip.info.coarsest_bytes < 0.15 * clip.info.finest_bytes);
+            assert!(clip.table().not_monotone(1).is_empty());
+        }
+        assert_eq!(clips.iter().map(|clip| clip.info.moving).collect::<Vec<_>>(), [true, false]);
+    }
+
+    #[test]
+    fn a_written_clip_is_read_and_a_missing_one_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Clip::read(directory.path(), 1e6).unwrap_err().to_string();
+        assert!(error.contains("table.json") && error.contains("tributary ingest"), "{error}");
+        draw(1.0).write_json(File::create(directory.path().join(TABLE)).unwrap()).unwrap();
+        let clip = Clip::read(directory.path(), 1e6).unwrap();
+        assert_eq!((clip.info.origin, clip.info.gops, clip.at(23)), ("encoded", 10, 3));
+        // The seam costs what the other GoPs do.
+        let mean = (1..10).map(|gop| clip.table().gop(gop)[5].freeze_mse).sum::<f64>() / 9.0;
+        assert!((clip.table().gop(0)[5].freeze_mse - mean).abs() < 1e-9);
+        std::fs::write(directory.path().join(TABLE), "{}").unwrap();
+        assert!(matches!(Clip::read(directory.path(), 1e6), Err(ClipError::Table { .. })));
+    }
+}

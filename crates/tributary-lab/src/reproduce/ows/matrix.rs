@@ -1,0 +1,156 @@
+//! Which viewings there are, and running them side by side.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, mpsc};
+
+use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
+use tributary_video::rd::Concealment;
+
+use super::audience::{Audience, Stage, Watched};
+use super::clip::Clip;
+use super::planner::{self, BY_GAIN, UPDATED};
+use super::scene::{self, SCENES};
+use super::viewing::{Task, Viewed};
+use super::{OwsError, Settings};
+use crate::demo::Progress;
+
+/// The rival, and the product's.
+pub(super) const TRANSPORTS: [&str; 2] = ["mptcp", "fbdt"];
+/// Steps from the baseline to the whole chain: transport and allocator.
+pub(super) const CHAIN: [(&str, &str); 7] = [
+    ("mptcp", "fix"),
+    ("fbdt", "fix"),
+    ("fbdt", "fix-q"),
+    ("fbdt", BY_GAIN),
+    ("fbdt", "ows-every-tile"),
+    ("fbdt", "ows"),
+    ("fbdt", UPDATED),
+];
+/// Of these every viewing is run.
+const MAIN: [(&str, &str); 4] = [CHAIN[0], CHAIN[4], CHAIN[5], CHAIN[6]];
+/// Of these some.
+const ASIDE: [(&str, &str); 11] = [
+    CHAIN[1],
+    CHAIN[2],
+    CHAIN[3],
+    ("mptcp", "fix-q"),
+    ("mptcp", "ows-paper"),
+    ("mptcp", "two-class"),
+    ("mptcp", "ows"),
+    ("mptcp", UPDATED),
+    ("fbdt", "ows-paper"),
+    ("fbdt", "ows-paper-descending"),
+    ("fbdt", "two-class"),
+];
+/// Some with black in place of freezing.
+const BLACK: [(&str, &str); 3] = [CHAIN[0], CHAIN[4], CHAIN[6]];
+
+/// Every viewing that the settings ask for.
+pub(super) fn tasks(
+    settings: &Settings,
+    clips: &[Arc<Clip>],
+    audiences: &[Audience],
+) -> Result<Vec<Task>, OwsError> {
+    let mut earlier: BTreeMap<(&str, &str, u64), Arc<Vec<f64>>> = BTreeMap::new();
+    let mut tasks = Vec::new();
+    for (index, clip) in clips.iter().enumerate() {
+        let grid = clip.table().layout().grid;
+        let stages: Vec<Stage<'_>> =
+            audiences.iter().map(|audience| audience.before(grid, clip.gop_s())).collect::<Result<_, _>>()?;
+        for viewing in 0..settings.viewings {
+            let eyes = Arc::new(eyes(&stages, viewing, settings.gops)?);
+            for (scene, _) in SCENES {
+                let mut push = |(transport, allocator), concealment| -> Result<(), OwsError> {
+                    let key = (scene, transport, clip.gop_s().to_bits());
+                    if let Entry::Vacant(vacant) = earlier.entry(key) {
+                        let gop = Duration::from_secs_f64(clip.gop_s());
+                        vacant.insert(Arc::new(scene::earlier(scene, transport, gop)?));
+                    }
+                    let (watched, earlier) = (eyes.clone(), earlier[&key].clone());
+                    let clip = (index, clip.clone());
+                    tasks.push(Task {
+                        clip,
+                        viewing,
+                        watched,
+                        scene,
+                        transport,
+                        allocator,
+                        concealment,
+                        earlier,
+                    });
+                    Ok(())
+                };
+                MAIN.into_iter().try_for_each(|pair| push(pair, Concealment::Freeze))?;
+                if viewing < settings.aside {
+                    ASIDE.into_iter().try_for_each(|pair| push(pair, Concealment::Freeze))?;
+                    BLACK.into_iter().try_for_each(|pair| push(pair, Concealment::Black))?;
+                }
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// Videos in turn, so that few viewings have viewers of all.
+fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
+    let stage = &stages[viewing % stages.len()];
+    Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops, planner::plans(UPDATED))?)
+}
+
+/// Runs all tasks, as many at once as there are cores; each has its own world.
+pub(super) fn side_by_side(
+    jobs: Option<NonZeroUsize>,
+    tasks: &[Task],
+    progress: Progress<'_>,
+) -> Vec<Result<Viewed, OwsError>> {
+    let cores = jobs.or_else(|| std::thread::available_parallelism().ok());
+    let (next, (sender, receiver)) = (AtomicUsize::new(0), mpsc::channel());
+    std::thread::scope(|scope| {
+        for _ in 0..cores.map_or(1, NonZeroUsize::get) {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if sender.send(task.run()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut all = Vec::new();
+        for done in receiver {
+            all.push(done);
+            progress(all.len() as f64 / tasks.len() as f64, "viewings");
+        }
+        all
+    })
+}
+
+/// Wants nothing.
+#[derive(Debug)]
+struct Idle;
+
+impl TilePlanner for Idle {
+    fn plan(&mut self, _: usize, _: usize, _: &[GopRecord]) -> Option<Vec<TileMessage>> {
+        None
+    }
+}
+
+/// How long each transport connects in line of sight before the first GoP can be asked for, ms.
+pub(super) fn connecting() -> Result<Vec<(&'static str, f64)>, OwsError> {
+    let spec = TiledSpec { gops: 1, gop: Duration::from_millis(100), ..TiledSpec::default() };
+    let mut all = Vec::new();
+    for transport in TRANSPORTS {
+        let scenario = scene::scenario(SCENES[0].0, Duration::from_millis(500))?;
+        let outcome = scene::cell(&scenario, transport)?.run_tiled(&spec, Box::new(Idle))?;
+        let Some(started) = outcome.record.started else {
+            return Err(OwsError::NothingSeen { scene: SCENES[0].0, transport });
+        };
+        all.push((transport, started.as_secs_f64() * 1e3));
+    }
+    Ok(all)
+}

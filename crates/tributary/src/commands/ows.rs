@@ -1,0 +1,105 @@
+//! `tributary reproduce ows`.
+
+use super::output::{self, Progress};
+use anyhow::{Context, Result};
+use clap::Args;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tributary_lab::reproduce::ows::{self, STARTING, Settings};
+
+/// OWS in the simulator: what viewers would see of tiled 360° video over WiFi and WiGig, by allocator and
+/// transport.
+///
+/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. The same tables and
+/// recordings give the same numbers on every machine. Without --tiled the clips are drawn like an encoder's, without
+/// --heads the head movement is generated; every result says so.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary reproduce ows --quick
+  tributary reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
+  tributary reproduce ows --quick --json")]
+pub(crate) struct OwsArguments {
+    /// Few viewings: within ten minutes on two cores
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Directory that `tributary ingest` has written; repeatable
+    #[arg(long)]
+    pub(crate) tiled: Vec<PathBuf>,
+    /// Recorded head movement, FORMAT:FOLDER; formats: nasrabadi19, jin22, wu17, plain
+    #[arg(long)]
+    pub(crate) heads: Option<String>,
+    /// Viewings of each clip in each scene [default: 36, quick 6]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=9999))]
+    pub(crate) viewings: Option<u16>,
+    /// So many of these also with the allocators that are only compared [default: 12, quick 2]
+    #[arg(long)]
+    pub(crate) aside: Option<u16>,
+    /// GoPs of a viewing; the first two are not counted
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(STARTING as i64 + 1..=40))]
+    pub(crate) gops: u16,
+    /// Bytes of the finest quality relative to what both radios carry in line of sight
+    #[arg(long, default_value_t = 2.0, value_parser = load)]
+    pub(crate) load: f64,
+    /// Viewings at once [default: one a core]
+    #[arg(long)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Directory for ows.html, ows.json and ows.md
+    #[arg(long, default_value = "tributary-reproduction")]
+    pub(crate) out: PathBuf,
+    /// Print the outcome as one JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Print the tables as Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if (0.01..=100.0).contains(&load) => Ok(load),
+        _ => Err("a load is a number from 0.01 to 100".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
+    let heads = match &arguments.heads {
+        Some(text) => {
+            let (format, folder) =
+                text.split_once(':').context("--heads takes FORMAT:FOLDER, such as jin22:traces")?;
+            Some((format.parse()?, PathBuf::from(folder)))
+        }
+        None => None,
+    };
+    let (viewings, aside) = if arguments.quick { (6, 2) } else { (36, 12) };
+    let settings = Settings {
+        tiled: arguments.tiled.clone(),
+        heads,
+        viewings: arguments.viewings.map_or(viewings, usize::from),
+        aside: arguments.aside.map_or(aside, usize::from),
+        gops: usize::from(arguments.gops),
+        load: arguments.load,
+        jobs: arguments.jobs,
+        command: output::command_line(),
+    };
+    output::directory(&arguments.out)?;
+    let mut progress = Progress::new();
+    let outcome = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let (json, markdown) = (serde_json::to_string(&outcome)?, ows::markdown(&outcome));
+    output::file(&arguments.out, "ows.json", &json)?;
+    output::file(&arguments.out, "ows.md", &markdown)?;
+    let page = output::file(&arguments.out, "ows.html", &ows::render(&outcome))?;
+    if arguments.json {
+        output::line(&json)?;
+    } else if arguments.markdown {
+        output::line(&markdown)?;
+    } else {
+        for table in ows::tables(&outcome) {
+            output::line(&table.to_text())?;
+        }
+        output::line(&outcome.reproduction.table().to_text())?;
+    }
+    eprintln!("report: {}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
