@@ -1,20 +1,27 @@
-//! The demo: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and
-//! `fbdt`, through the same emulated trace. Measures and describes; the caller writes the files.
+//! Demonstrations through one emulated trace. Tiled: what one viewer sees with the product and without it.
+//! Untiled: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and
+//! `fbdt`. Measures and describes; the caller writes the files.
 
+mod head;
 pub mod imu;
 mod outcome;
 mod page;
 mod stills;
+mod tiled;
+mod tiles;
 
 use crate::contestant::{Contestant, UnknownContestant};
 use crate::machine;
 use crate::run::{Cell, LabError, run as measure};
 use crate::workload::{Content, Video, Workload};
 use core::time::Duration;
+pub use head::generated_head;
 pub use outcome::{Outcome, Transport};
 use std::path::PathBuf;
 use std::time::Instant;
 use thiserror::Error;
+pub use tiled::{TiledDemoError, TiledOutcome, TiledSettings, run_tiled};
+pub use tiles::{TilesError, tiles_of};
 use tributary_link::Scenario;
 use tributary_stream::LadderError;
 

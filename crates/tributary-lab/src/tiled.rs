@@ -29,3 +29,6 @@ pub use tributary_stream::tiled::ServedTiles;
 pub use tributary_tiles::TiledVideo;
 pub use tributary_video::rd::Concealment;
 pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint};
+
+#[cfg(test)]
+mod tests;

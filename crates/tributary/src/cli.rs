@@ -136,27 +136,33 @@ pub(crate) struct QueueArguments {
     pub(crate) queue_ms: Option<u64>,
 }
 
-/// Stream a 360° video over emulated radios: each alone, kernel MPTCP, fbdt-paper, fbdt; write a report.
+/// Stream a tiled 360° video over emulated radios: OWS on an FBDT session beside FIX on kernel MPTCP.
 ///
-/// About three minutes. Needs ffmpeg, and root or user namespaces. Without --video it takes the sample
-/// video where there is one, else a scene that the program renders itself.
+/// One viewer's head, the same trace of the radios twice; what was in front of the eyes is decoded, rendered
+/// and measured. About three minutes, and a minute more to cut the video into tiles the first time. Needs
+/// ffmpeg, and root or user namespaces. Without --video it takes the sample video where there is one, else
+/// a scene that the program renders itself.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary demo
-  tributary demo --video my-equirectangular.mp4 --scenario mobility
-  tributary demo --imu --scenario mobility --seconds 15
-  tributary demo --congestion bbr --seconds 60 --out report")]
+  tributary demo --video my-equirectangular.mp4 --head viewer.csv
+  tributary demo --tiles tiles --scenario mobility-2k --concealment black --out report
+  tributary demo --untiled --scenario blackout --congestion bbr --seconds 60
+  tributary demo --imu --scenario mobility --seconds 15")]
 pub(crate) struct DemoArguments {
     /// Equirectangular video file
     #[arg(long)]
     pub(crate) video: Option<PathBuf>,
+    /// A video that `tributary ingest` has made already
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["video", "untiled"])]
+    pub(crate) tiles: Option<PathBuf>,
     /// Accept a video whose picture is not twice as wide as high
     #[arg(long)]
     pub(crate) any_aspect: bool,
-    /// Scenario: a name (see `tributary emu list`) or a .toml file
-    #[arg(long, default_value = "blackout")]
-    pub(crate) scenario: String,
-    /// Seconds each transport is measured: two fifths bulk, the rest live video
+    /// Scenario: a name (see `tributary emu list`) or a .toml file [default: mobility-2k; --untiled: blackout]
+    #[arg(long)]
+    pub(crate) scenario: Option<String>,
+    /// Seconds of video each transport plays; --untiled: measured, two fifths bulk, the rest live video
     #[arg(long, default_value_t = 27, value_parser = clap::value_parser!(u32).range(6..=3600))]
     pub(crate) seconds: u32,
     /// Congestion control of every socket of both ends
@@ -168,7 +174,12 @@ pub(crate) struct DemoArguments {
     /// Head movement (1000 messages a second) and sound beside the live video: latency by scheduler
     #[arg(long)]
     pub(crate) imu: bool,
-    /// Directory for the report (demo.html, demo.json, demo.svg; with --imu imu.html, imu.json)
+    #[command(flatten)]
+    pub(crate) viewer: crate::commands::stream::ViewerArguments,
+    /// The whole video in one of eight bitrates instead, over each radio alone, kernel MPTCP, fbdt-paper, fbdt
+    #[arg(long)]
+    pub(crate) untiled: bool,
+    /// Directory for the report (demo.html, demo.json; --untiled: and demo.svg; with --imu imu.html, imu.json)
     #[arg(long, default_value = "tributary-demo")]
     pub(crate) out: PathBuf,
     /// Print one JSON object instead of the table

@@ -2,19 +2,80 @@
 
 use super::output::{self, Progress};
 use crate::cli::DemoArguments;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tributary_lab::demo::{self, Settings};
+use tributary_lab::demo::{self, Settings, TiledSettings};
+use tributary_lab::tiled;
 use tributary_link::Scenario;
 
 /// Where a sample video may lie beside a checkout.
 const SAMPLES: &str = "../shared/data/video-overpass";
 
+/// Where a sample viewer's head movement may lie beside a checkout, and its format.
+const HEADS: (&str, &str) = ("../shared/data/head-nasrabadi19/traces_full", "nasrabadi19");
+
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
+    // Messages beside the video are a matter of the older road.
+    if arguments.untiled || arguments.imu { untiled(arguments) } else { tiles(arguments) }
+}
+
+fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
+    let scenario = Scenario::find(arguments.scenario.as_deref().unwrap_or("mobility-2k"))?;
+    let mut viewer = super::stream::viewer(&arguments.viewer, None)?;
+    if viewer.head.is_none() {
+        viewer.head = Some(match first(Path::new(HEADS.0), "csv") {
+            Some(path) => (path, HEADS.1.to_owned()),
+            None => (demo::generated_head(&output::cache()).context("the cache")?, "plain".to_owned()),
+        });
+    }
+    // Names and traces are looked at before anything takes time.
+    tiled::Viewpoint::new(viewer.clone())?;
+    tributary_emu::isolate()?;
+    output::directory(&arguments.out)?;
+    let mut progress = Progress::new();
+    let video = arguments.video.clone().or_else(|| first(Path::new(SAMPLES), "mp4"));
+    let directory = match &arguments.tiles {
+        Some(directory) => directory.clone(),
+        None => {
+            let mut told = |share: f64| progress.at(0.3 * share, "cutting the video into tiles");
+            demo::tiles_of(video.as_deref(), arguments.any_aspect, &output::cache(), &mut told)?
+        }
+    };
+    let settings = TiledSettings {
+        scenario: scenario.with_seed(arguments.seed),
+        directory,
+        viewer,
+        seconds: arguments.seconds,
+        congestion: arguments.congestion.clone(),
+        command: output::command_line(),
+    };
+    let (outcome, page) =
+        demo::run_tiled(&settings, &mut |share, text| progress.at(0.3 + 0.7 * share, text))?;
+    progress.end();
+    let json = serde_json::to_string(&outcome)?;
+    output::file(&arguments.out, "demo.json", &json)?;
+    let page = output::file(&arguments.out, "demo.html", &page)?;
+    if arguments.json {
+        output::line(&json)?;
+        eprintln!("report: {}", page.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let results: Vec<_> = outcome.viewings.iter().collect();
+    output::line(&tiled::table(&results).to_text())?;
+    for result in &results {
+        output::line(&result.sentence())?;
+    }
+    let conditions = results.first().map(|result| result.conditions()).context("a demo has viewings")?;
+    output::line(&format!("{conditions}\nreport: {}", page.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn untiled(arguments: &DemoArguments) -> Result<ExitCode> {
+    let scenario = arguments.scenario.as_deref().unwrap_or("blackout");
     let settings = Settings {
-        scenario: Scenario::find(&arguments.scenario)?.with_seed(arguments.seed),
-        video: arguments.video.clone().or_else(|| sample(Path::new(SAMPLES))),
+        scenario: Scenario::find(scenario)?.with_seed(arguments.seed),
+        video: arguments.video.clone().or_else(|| first(Path::new(SAMPLES), "mp4")),
         any_aspect: arguments.any_aspect,
         seconds: arguments.seconds,
         congestion: arguments.congestion.clone(),
@@ -65,8 +126,8 @@ fn imu(arguments: &DemoArguments, settings: &Settings) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first .mp4 file of a directory, if there is one.
-fn sample(directory: &Path) -> Option<PathBuf> {
+/// The first file of a directory with this ending, if there is one.
+fn first(directory: &Path, ending: &str) -> Option<PathBuf> {
     let files = std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "mp4")).min()
+    files.filter(|path| path.extension().is_some_and(|extension| extension == ending)).min()
 }

@@ -223,7 +223,7 @@ fn common(arguments: &CarrierArguments, carrier: Carrier) -> Result<Option<Commo
 }
 
 /// The viewer as the command line describes it.
-fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Result<ViewerConfig> {
+pub(crate) fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Result<ViewerConfig> {
     let sides = arguments.field.split_once(['x', '×']);
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let field = sides.and_then(|(across, upwards)| Some((number(across)?, number(upwards)?)));

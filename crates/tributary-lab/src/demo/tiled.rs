@@ -1,0 +1,316 @@
+//! The demo: one viewer of a tiled 360° video twice through the same emulated radios, once as the product
+//! does it (OWS on an FBDT session) and once as it is done without (FIX on kernel MPTCP).
+//!
+//! Both ends are the program's own commands, `stream serve` and `stream play`, each in its namespace.
+//! Decoding and measuring come after both viewings.
+
+use core::time::Duration;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tributary_emu::{Network, NetworkError, Side, Verdict};
+use tributary_link::Scenario;
+use tributary_net::Key;
+use tributary_report::{RunInfo, schema};
+use tributary_tiles::{TiledError, TiledVideo};
+
+use crate::kernel;
+use crate::machine;
+use crate::run::{LabError, own_program};
+use crate::tiled::{
+    self, Beside, Carrier, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig,
+    Viewpoint,
+};
+
+/// Time for a server to be ready, and for a client to end after its last picture.
+const GRACE: Duration = Duration::from_secs(30);
+/// What is compared with: the paper's plain choice of qualities on the kernel's multipath TCP.
+const RIVAL: (&str, Carrier) = ("fix", Carrier::Mptcp);
+
+/// What to demonstrate.
+#[derive(Debug, Clone)]
+pub struct TiledSettings {
+    /// The network.
+    pub scenario: Scenario,
+    /// The tiled video.
+    pub directory: PathBuf,
+    /// The viewer; its allocator is the product's, the rival has its own.
+    pub viewer: ViewerConfig,
+    /// Seconds of playing time.
+    pub seconds: u32,
+    /// Congestion control of every socket.
+    pub congestion: String,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// Why there is no demo.
+#[derive(Debug, Error)]
+pub enum TiledDemoError {
+    /// The tiled video.
+    #[error(transparent)]
+    Video(#[from] TiledError),
+    /// The viewer.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// The emulated network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A process or the kernel.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// No key.
+    #[error(transparent)]
+    Key(#[from] tributary_net::KeyError),
+    /// No place for what arrives.
+    #[error("cannot keep what arrives: {0}")]
+    Files(#[from] std::io::Error),
+    /// No picture for the report.
+    #[error(transparent)]
+    Still(#[from] StillError),
+}
+
+/// What a demo measured, the product first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TiledOutcome {
+    /// One viewing each.
+    pub viewings: Vec<TiledResult>,
+    /// How it was made.
+    pub run: RunInfo,
+}
+
+/// How far it is: share of the whole, 0 to 1, and what is being done.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
+
+/// Plays twice, measures, and gives the numbers and the page.
+///
+/// # Errors
+/// [`TiledDemoError`]; a transport that performs badly is a result.
+pub fn run_tiled(
+    settings: &TiledSettings,
+    progress: Progress<'_>,
+) -> Result<(TiledOutcome, String), TiledDemoError> {
+    let began = std::time::Instant::now();
+    let video = TiledVideo::open(&settings.directory)?;
+    let files = tempfile::tempdir()?;
+    let mut kept = Vec::new();
+    let mut audits = Vec::new();
+    let contestants = [(settings.viewer.allocator.as_str(), Carrier::Session), RIVAL];
+    for (at, (allocator, carrier)) in contestants.iter().enumerate() {
+        let label = carrier.label("fbdt");
+        progress(0.35 * at as f64, &format!("{allocator} on {label}: playing {} s", settings.seconds));
+        let (played, audit) = play_emulated(settings, (allocator, *carrier), files.path())?;
+        kept.push((*allocator, label, played));
+        audits.push(audit);
+    }
+    let mut viewed = Vec::new();
+    for (at, (allocator, label, played)) in kept.into_iter().enumerate() {
+        let viewpoint = viewpoint(settings, allocator)?;
+        let text = format!("{allocator} on {label}: decoding and measuring");
+        let mut report = |share: f64| progress(0.7 + 0.15 * (at as f64 + share), &text);
+        viewed.push(viewpoint.judge(&label, played, Some(&video), &mut report)?);
+    }
+    let moments = moments(&mut viewed)?;
+    let mut info = machine::run_info(&settings.command);
+    info.seconds = Some(began.elapsed().as_secs_f64());
+    info.seeds = vec![settings.scenario.seed];
+    info.congestion = format!("{}, set on every socket of both ends", settings.congestion);
+    info.audit = Some(joined(&contestants, &audits));
+    let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
+    set("scenario", format!("{}: {}", settings.scenario.name, settings.scenario.description));
+    set("base RTT", format!("{} ms", settings.scenario.rtt.as_secs_f64() * 1e3));
+    set("viewing", format!("{} s, one after the other through the same trace", settings.seconds));
+    let viewings: Vec<TiledResult> = viewed.into_iter().map(|viewed| viewed.result).collect();
+    let title = format!("demo · tiled 360° · {}", settings.scenario.name);
+    let page = tiled::page(&title, &viewings.iter().collect::<Vec<_>>(), &moments, &info);
+    progress(1.0, "writing the report");
+    Ok((TiledOutcome { viewings, run: info }, page))
+}
+
+fn viewpoint(settings: &TiledSettings, allocator: &str) -> Result<Viewpoint, ViewError> {
+    let seconds = Some(settings.seconds);
+    Viewpoint::new(ViewerConfig { allocator: allocator.to_owned(), seconds, ..settings.viewer.clone() })
+}
+
+/// One viewing in a fresh emulated network.
+fn play_emulated(
+    settings: &TiledSettings,
+    (allocator, carrier): (&str, Carrier),
+    files: &Path,
+) -> Result<(Played, (bool, String)), TiledDemoError> {
+    let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
+    let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
+    if carrier == Carrier::Mptcp {
+        kernel::prepare_mptcp(&network)?;
+    }
+    let key = files.join("key");
+    write_key(&key, &Key::generate()?)?;
+    let carrier_name = match carrier {
+        Carrier::Session => "session",
+        Carrier::Tcp => "tcp",
+        Carrier::Mptcp => "mptcp",
+    };
+    let common = ["--carrier", carrier_name, "--congestion", settings.congestion.as_str()];
+    let used = if carrier == Carrier::Session { settings.scenario.paths.len() } else { 1 };
+
+    let mut serve = network.command(Side::Server, own_program()?);
+    serve
+        .args(["stream", "serve"])
+        .arg(&settings.directory)
+        .args(common)
+        .arg("--key")
+        .arg(&key)
+        .arg("--json");
+    for path in 0..used {
+        serve.arg("--listen").arg(format!("{}:0", Side::Server.address(path)));
+    }
+    let server = Process::start("server", serve)?;
+    let listening: Listening = server.line(GRACE)?;
+
+    let spool = files.join(format!("{carrier_name}.spool"));
+    let mut play = network.command(Side::Client, own_program()?);
+    play.args(["stream", "play"]).args(common).arg("--key").arg(&key).arg("--keep").arg(&spool);
+    play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);
+    for (path, server) in listening.listening.iter().enumerate() {
+        play.arg("--path").arg(format!("{}={server}", Side::Client.address(path)));
+    }
+    play.args(viewer_arguments(&settings.viewer));
+    // The trace begins when the viewer does.
+    network.rewind()?;
+    let client = Process::start("client", play)?;
+    let kept: Kept = client.line(duration + GRACE)?;
+    let audit = network.audit()?;
+    let spool = Spool::open(&spool, kept.tiles)?;
+    let words = match audit.verdict() {
+        Verdict::Valid => (true, format!("valid, delay error p99 {:.0} µs", audit.delay_error.p99_us)),
+        Verdict::Invalid { reasons } => (false, reasons.join(", ")),
+    };
+    Ok((Played { viewing: kept.viewing, video: None, spool }, words))
+}
+
+/// A key that only this user may read, as `stream` demands it.
+fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(key.to_line().as_bytes())
+}
+
+fn joined(contestants: &[(&str, Carrier)], audits: &[(bool, String)]) -> schema::Audit {
+    let detail = contestants.iter().zip(audits);
+    let detail = detail.map(|((allocator, _), (_, words))| format!("{allocator}: {words}"));
+    schema::Audit {
+        valid: audits.iter().all(|(valid, _)| *valid),
+        detail: detail.collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// The viewer as the command line of `stream play` says it.
+fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<std::ffi::OsString> = Vec::new();
+    let mut add = |name: &str, value: &std::ffi::OsStr| arguments.extend([name.into(), value.to_owned()]);
+    if let Some((path, format)) = &viewer.head {
+        add("--head", path.as_os_str());
+        add("--head-format", format.as_ref());
+    }
+    for path in &viewer.crowd {
+        add("--crowd", path.as_os_str());
+    }
+    add("--concealment", tiled::concealment_name(viewer.concealment).as_ref());
+    add("--assumed-rate", (viewer.assumed.as_bps() / 1_000_000).max(1).to_string().as_ref());
+    add("--field", format!("{}x{}", viewer.field.0, viewer.field.1).as_ref());
+    if viewer.exact {
+        arguments.push("--exact".into());
+    }
+    arguments
+}
+
+#[derive(Deserialize)]
+struct Listening {
+    listening: Vec<SocketAddr>,
+}
+
+/// One of our own commands in a namespace: answers with a line of JSON, killed when dropped.
+struct Process {
+    name: &'static str,
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(name: &'static str, mut command: std::process::Command) -> Result<Self, LabError> {
+        let failed = |source| LabError::Process { name, source };
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().map_err(failed)?;
+        let output = child.stdout.take().expect("standard output was piped");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { name, child, lines })
+    }
+
+    /// The next line it prints.
+    fn line<T: serde::de::DeserializeOwned>(&self, within: Duration) -> Result<T, LabError> {
+        let failed = |reason: String| LabError::Endpoint { name: self.name, reason };
+        let line = self.lines.recv_timeout(within).map_err(|error| match error {
+            RecvTimeoutError::Timeout => failed(format!("no answer within {} s", within.as_secs())),
+            RecvTimeoutError::Disconnected => failed("ended without an answer".to_owned()),
+        })?;
+        serde_json::from_str(&line).map_err(|error| failed(format!("answered `{line:.200}`: {error}")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The moment that looked worst to the rival's viewer and to ours, each seen by both beside the original.
+fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
+    let worst = |viewed: &Viewed| viewed.result.quality.as_ref().map(|quality| quality.worst_slot);
+    let mut slots: Vec<(u32, String)> = Vec::new();
+    for at in viewed.iter().rev() {
+        let Some(slot) = worst(at).filter(|slot| slots.iter().all(|known| known.0 != *slot)) else {
+            continue;
+        };
+        let words =
+            format!("Second {slot}, the worst one of {} on {}:", at.result.allocator, at.result.transport);
+        slots.push((slot, words));
+    }
+    let mut moments = Vec::new();
+    for (slot, words) in slots {
+        let mut pictures = Vec::new();
+        let mut original = None;
+        for viewed in viewed.iter_mut() {
+            let Viewed { result, measured: Some(measured) } = viewed else { continue };
+            let Some((seen, source)) = measured.stills.at(slot)? else { continue };
+            let gop = result.quality.iter().flat_map(|quality| &quality.gops).find(|gop| gop.slot == slot);
+            let Some(gop) = gop else { continue };
+            let decibels = tributary_video::metrics::psnr_db(gop.viewport_mse);
+            let late = 100.0 * gop.late_share;
+            let caption = format!(
+                "{} on {}: {decibels:.1} dB, {late:.0} % of the view late",
+                result.allocator, result.transport
+            );
+            pictures.push((seen, caption));
+            original = Some(source);
+        }
+        pictures.extend(original.map(|source| (source, "the original".to_owned())));
+        let captioned: Vec<_> = pictures.iter().map(|(picture, words)| (picture, words.clone())).collect();
+        moments.push(Beside { words, images: tiled::pictures(&captioned)? });
+    }
+    Ok(moments)
+}

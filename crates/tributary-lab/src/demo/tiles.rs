@@ -1,0 +1,108 @@
+//! The demo's video in tiles: made once, kept in the cache.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use thiserror::Error;
+use tributary_stream::scene::Scene;
+use tributary_tiles::ingest::{IngestError, Settings, ingest};
+use tributary_tiles::program::{self, ProgramError};
+use tributary_video::projection::Projection;
+use tributary_video::tiles::TileGrid;
+
+/// Tiles across and down.
+const GRID: (usize, usize) = (8, 4);
+/// From nearly without loss to a blur.
+const QPS: [u8; 7] = [18, 22, 27, 32, 37, 42, 47];
+/// Seconds of distinct video; it repeats.
+const SECONDS: u32 = 8;
+/// The rendered scene's size and rate.
+const SCENE: (u32, u32, u32) = (2048, 1024, 30);
+
+/// Why there are no tiles.
+#[derive(Debug, Error)]
+pub enum TilesError {
+    /// The video.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
+    /// ffmpeg, which encodes the scene.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The cache.
+    #[error("cannot keep {path}: {source}")]
+    Cache {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// The directory with the tiles of `video`, or of the rendered scene; `progress` is told 0 to 1. Blocks.
+///
+/// # Errors
+/// [`TilesError`].
+pub fn tiles_of(
+    video: Option<&Path>,
+    any_aspect: bool,
+    cache: &Path,
+    progress: &mut (dyn FnMut(f64) + Send),
+) -> Result<PathBuf, TilesError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TilesError::Cache { path, source }
+    };
+    std::fs::create_dir_all(cache).map_err(failed(cache))?;
+    let source = match video {
+        Some(path) => path.to_owned(),
+        None => scene(cache)?,
+    };
+    let grid = TileGrid::new(GRID.0, GRID.1, Projection::Equirectangular).expect("a small grid");
+    let settings = Settings {
+        grid,
+        qps: QPS.to_vec(),
+        size: None,
+        seconds: Some(SECONDS),
+        rate: None,
+        any_aspect,
+        preset: "veryfast".to_owned(),
+        jobs: None,
+    };
+    let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let bytes = std::fs::metadata(&source).map_or(0, |data| data.len());
+    // The ingest itself refuses a directory of another source.
+    let directory = cache.join(format!("tiles-{name}-{bytes}-{}x{}", GRID.0, GRID.1));
+    let told = Mutex::new(progress);
+    ingest(&source, &settings, &directory, &|at| {
+        let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        told(at.done as f64 / at.total.max(1) as f64);
+    })?;
+    Ok(directory)
+}
+
+/// The rendered scene as a file without loss.
+fn scene(cache: &Path) -> Result<PathBuf, TilesError> {
+    let path = cache.join("scene-2048x1024.mp4");
+    if path.exists() {
+        return Ok(path);
+    }
+    let (width, height, rate) = SCENE;
+    let part = cache.join("scene-2048x1024.part.mp4");
+    let (size, rate_text) = (format!("{width}x{height}"), rate.to_string());
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size]);
+    command.args(["-r", &rate_text, "-i", "pipe:0", "-c:v", "libx264", "-preset", "ultrafast", "-qp", "0"]);
+    command.arg(program::name_of(&part));
+    program::run_fed("ffmpeg", &mut command, |input| {
+        let scene = Scene::new(width, height);
+        let mut frame = scene.frame();
+        (0..SECONDS * rate).try_for_each(|number| {
+            scene.render(number, &mut frame);
+            input.write_all(&frame)
+        })
+    })?;
+    std::fs::rename(&part, &path).map_err(|source| TilesError::Cache { path: path.clone(), source })?;
+    Ok(path)
+}

@@ -1,0 +1,228 @@
+//! A real clip over real sockets on loopback: served, played, decoded and measured.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use tributary_net::{Common, Key};
+use tributary_tiles::FrameRate;
+use tributary_tiles::ingest::{Settings, ingest};
+use tributary_types::Bitrate;
+use tributary_video::projection::Projection;
+use tributary_video::rd::Concealment;
+use tributary_video::tiles::TileGrid;
+
+use super::*;
+
+/// Two seconds of a moving pattern in 4×2 tiles, made once.
+fn clip() -> &'static Path {
+    static CLIP: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let made = CLIP.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("clip.mp4");
+        let pattern = "testsrc2=size=256x128:rate=10:duration=2";
+        let made = Command::new("ffmpeg")
+            .args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", pattern, "-pix_fmt", "yuv420p"])
+            .arg(&source)
+            .status();
+        assert!(made.unwrap().success());
+        let settings = Settings {
+            grid: TileGrid::new(4, 2, Projection::Equirectangular).unwrap(),
+            qps: vec![20, 32, 44],
+            size: None,
+            seconds: None,
+            rate: Some(FrameRate::new(10, 1).unwrap()),
+            any_aspect: false,
+            preset: "ultrafast".to_owned(),
+            jobs: None,
+        };
+        ingest(&source, &settings, &directory.path().join("tiles"), &|_| ()).unwrap();
+        directory
+    });
+    Box::leak(made.path().join("tiles").into_boxed_path())
+}
+
+fn viewer(allocator: &str, head: Option<PathBuf>) -> ViewerConfig {
+    ViewerConfig {
+        allocator: allocator.to_owned(),
+        exact: false,
+        head: head.map(|path| (path, "plain".to_owned())),
+        crowd: Vec::new(),
+        concealment: Concealment::Freeze,
+        seconds: Some(3),
+        assumed: Bitrate::from_bps(20_000_000),
+        field: (110.0, 90.0),
+        width: 96,
+    }
+}
+
+fn common() -> Common {
+    Common::new(Key::from_bytes([7; 32]))
+}
+
+/// Serves the clip and plays it over the same carrier.
+async fn view(carrier: Carrier, config: ViewerConfig, directory: &Path) -> Result<Viewed, ViewError> {
+    let video = DiskSource(Arc::new(TiledVideo::open(directory).unwrap()));
+    let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let server = TileServer::bind(carrier, &[listen], (Some(common()), None), video).await.unwrap();
+    let path = format!("127.0.0.1={}", server.addresses()[0]).parse().unwrap();
+    let serving = tokio::spawn(server.run(|_, _| ()));
+    let config_play = PlayConfig { carrier, paths: vec![path], common: Some(common()), congestion: None };
+    let viewpoint = Viewpoint::new(config)?;
+    let viewed = viewpoint.view(&config_play, Some(clip()), &mut |_, _| ()).await;
+    serving.abort();
+    viewed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_viewer_on_loopback_sees_the_video_over_every_carrier() {
+    let directory = tempfile::tempdir().unwrap();
+    let head = directory.path().join("head.csv");
+    std::fs::write(&head, "time_s,yaw_deg,pitch_deg\n0,0,0\n1,90,10\n1.2,100,0\n").unwrap();
+    let carriers = [(Carrier::Session, "ows"), (Carrier::Tcp, "fix")];
+    let views =
+        carriers.map(|(carrier, allocator)| view(carrier, viewer(allocator, Some(head.clone())), clip()));
+    let [over_session, over_tcp] = views;
+    let (over_session, over_tcp) = tokio::join!(over_session, over_tcp);
+    for mut viewed in [over_session.unwrap(), over_tcp.unwrap()] {
+        let result = viewed.result.clone();
+        assert_eq!(result.record.slots.len(), 3);
+        assert!(result.load.tiles_in_time > 0, "{:?}", result.load);
+        assert!(result.head.contains("ends at 1.2 s, its last pose is held"), "{}", result.head);
+        assert!(result.clip.contains("played over and over"), "{}", result.clip);
+        let quality = result.quality.as_ref().unwrap();
+        assert_eq!(quality.gops.len(), 3);
+        // A loaded machine may be late with some of it; what came is far better than nothing.
+        assert!(quality.viewport.pooled_db > 12.0, "{quality:?}");
+        assert!(quality.viewport.mean_db >= quality.viewport.worst_db - 1e-9);
+        let moments = viewed.moments().unwrap();
+        assert!(moments.iter().all(|m| m.images.len() == 2 && m.images[0].bytes.starts_with(&[0xff, 0xd8])));
+        let page = page("test", &[&result], &moments, &crate::machine::run_info("test"));
+        assert!(page.contains("data:image/jpeg") && page.contains("worst 5 %"));
+        let json = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<TiledResult>(&json).unwrap().load, result.load);
+        assert!(table(&[&result]).to_text().contains("frozen"));
+    }
+}
+
+#[test]
+fn what_arrived_in_time_is_what_is_measured() {
+    let video = TiledVideo::open(clip()).unwrap();
+    let viewpoint = Viewpoint::new(viewer("fix", None)).unwrap();
+    let tiles = video.grid().tiles() as u16;
+    // All tiles finest in slot 0, all coarsest in slot 1, none but late ones in slot 2.
+    let mut spool = Spool::temporary().unwrap();
+    let mut record = tributary_stream::tiled::TiledRecord { gop_ms: 1000.0, ..Default::default() };
+    record.start_up_ms = Some(1000.0);
+    for (slot, quality) in [(0, 0), (1, 2), (2, 0)] {
+        let gop = slot % 2;
+        for tile in 0..tiles {
+            let (at, quality_at) = (usize::from(tile), usize::from(quality));
+            let arrived = tributary_stream::tiled::TileArrived {
+                slot,
+                gop,
+                tile,
+                quality,
+                in_time: slot < 2,
+                init: Some(video.init(at, quality_at).unwrap().to_vec().into()),
+                segment: video.segment(gop as usize, at, quality_at).unwrap().into(),
+            };
+            spool.push(&arrived).unwrap();
+        }
+        record.slots.push(tributary_stream::tiled::SlotRecord {
+            slot,
+            gop,
+            planned: (0..tiles).map(|tile| (tile, quality)).collect(),
+            ..Default::default()
+        });
+    }
+    let mut looked = |concealment| {
+        let settings = MeasureSettings { concealment, ..viewpoint.measure_settings() };
+        measure((&video, &record), &mut spool, viewpoint.trace(), settings, &mut |_| ()).unwrap()
+    };
+    let (frozen, black) = (looked(Concealment::Freeze), looked(Concealment::Black));
+    let table_mse = |gop: usize, quality: usize| {
+        video.table().gop(gop).iter().map(|cells| cells.mse[quality]).sum::<f64>() / f64::from(tiles)
+    };
+    let [fine, coarse, late] = frozen.gops.as_slice() else { panic!("three slots") };
+    // The table was measured by the ingest from the same pictures, in other weights.
+    assert!(fine.ws_mse < 4.0 * table_mse(0, 0) && coarse.ws_mse > table_mse(1, 2) / 4.0);
+    assert!(fine.viewport_mse < coarse.viewport_mse && coarse.viewport_mse < late.viewport_mse);
+    assert_eq!((fine.late_share, coarse.late_share), (0.0, 0.0));
+    assert!((late.late_share - 1.0).abs() < 1e-9 && late.left_out_share == 0.0);
+    assert_eq!(black.gops[..2], frozen.gops[..2]);
+    assert!(black.gops[2].viewport_mse > late.viewport_mse);
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_named_before_anything_connects() {
+    let refused = |change: fn(&mut ViewerConfig)| {
+        let mut config = viewer("ows", None);
+        change(&mut config);
+        Viewpoint::new(config).map(drop).unwrap_err().to_string()
+    };
+    assert!(refused(|c| c.allocator = "best".to_owned()).contains("known are fix, fix-q, ows"));
+    assert!(refused(|c| c.field = (190.0, 90.0)).contains("190"));
+    assert!(refused(|c| c.width = 1).contains("16 to 8192"));
+    assert!(refused(|c| c.head = Some(("/nowhere.csv".into(), "plain".to_owned()))).contains("/nowhere.csv"));
+    assert!(refused(|c| c.head = Some(("/nowhere.csv".into(), "vive".to_owned()))).contains("vive"));
+    let directory = tempfile::tempdir().unwrap();
+    for (text, words) in [
+        ("time_s,yaw_deg,pitch_deg\n0,0,0\n1,NaN,0\n", "line 3"),
+        ("time_s,yaw_deg,pitch_deg,zoom\n0,0,0,1\n", "zoom"),
+        ("time_s,yaw_deg,pitch_deg\n1,0,0\n0,0,0\n", "sort the trace"),
+    ] {
+        let path = directory.path().join("head.csv");
+        std::fs::write(&path, text).unwrap();
+        let mut config = viewer("ows", Some(path));
+        config.seconds = None;
+        let error = Viewpoint::new(config).map(drop).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert!("quic".parse::<Carrier>().unwrap_err().to_string().contains("session, tcp, mptcp"));
+}
+
+#[tokio::test]
+async fn segments_that_are_gone_and_servers_that_are_none_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("tiles");
+    let copied = Command::new("cp").args(["-r"]).arg(clip()).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let error = {
+        let video = DiskSource(Arc::new(TiledVideo::open(&copy).unwrap()));
+        // Gone after the server has looked.
+        for tile in 0..video.0.grid().tiles() {
+            for qp in video.0.qps() {
+                std::fs::remove_file(copy.join(tributary_tiles::layout::segment(1, tile, *qp))).unwrap();
+            }
+        }
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let server = TileServer::bind(Carrier::Tcp, &[listen], (None, None), video).await.unwrap();
+        let path = format!("127.0.0.1={}", server.addresses()[0]).parse().unwrap();
+        let serving = tokio::spawn(server.run(|_, _| ()));
+        let config = PlayConfig { carrier: Carrier::Tcp, paths: vec![path], common: None, congestion: None };
+        let viewpoint = Viewpoint::new(viewer("ows", None)).unwrap();
+        let error = viewpoint.view(&config, None, &mut |_, _| ()).await.map(drop).unwrap_err();
+        serving.abort();
+        error.to_string()
+    };
+    assert!(error.contains("GoP 1") && error.contains("is missing"), "{error}");
+    assert!(TiledVideo::open(&copy).is_err());
+
+    // Something else listens there and hangs up.
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = other.local_addr().unwrap();
+    let accepting = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt;
+        let (mut stream, _) = other.accept().await.unwrap();
+        stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let path = format!("127.0.0.1={address}").parse().unwrap();
+    let config = PlayConfig { carrier: Carrier::Tcp, paths: vec![path], common: None, congestion: None };
+    let viewpoint = Viewpoint::new(viewer("ows", None)).unwrap();
+    let error = viewpoint.view(&config, None, &mut |_, _| ()).await.map(drop).unwrap_err().to_string();
+    accepting.abort();
+    assert!(error.contains("makes no sense"), "{error}");
+}
