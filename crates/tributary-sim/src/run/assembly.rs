@@ -11,6 +11,10 @@ use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{TcpConfig, TcpTransport};
 use crate::transport::Transport;
 
+/// Largest buffers of a host, at both ends: those of the emulator's hosts, so that a scenario has the same
+/// in both worlds. A connection's own grow up to them.
+const HOST_BUFFERS: u64 = 64 << 20;
+
 /// Everything a transport is made of.
 pub(super) struct Blueprint<'a> {
     pub choice: &'a Choice,
@@ -44,14 +48,16 @@ impl Blueprint<'_> {
             }
             Choice::Mptcp { scheduler } => {
                 let (scheduler, seed) = (scheduler.clone(), self.seed);
-                let config = MptcpConfig { scheduler, congestion, seed, ..MptcpConfig::default() };
+                let config =
+                    MptcpConfig { tcp: host_tcp(), scheduler, congestion, seed, ..MptcpConfig::default() };
                 let (client, server) = MptcpTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }
             Choice::Session { scheduler } => {
                 let session = self.session(scheduler);
                 let seed = self.seed;
-                let config = SessionConfig { session, congestion, seed, ..SessionConfig::default() };
+                let tcp = TcpConfig { nagle: false, ..host_tcp() };
+                let config = SessionConfig { session, tcp, congestion, seed, ..SessionConfig::default() };
                 let (client, server) = SessionTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }
@@ -94,9 +100,14 @@ impl Blueprint<'_> {
 
 /// Both ends of a TCP connection with the customary settings; `congestion` has been checked.
 pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) -> Assembly {
-    let config = TcpConfig::default();
+    let config = host_tcp();
     let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
     let client = TcpTransport::client(config.clone(), controller(0), up);
     let server = TcpTransport::server(config.clone(), controller(1), down);
     Assembly::new(client, server)
+}
+
+/// TCP of a host of the emulator.
+fn host_tcp() -> TcpConfig {
+    TcpConfig { receive_buffer: HOST_BUFFERS, send_buffer: HOST_BUFFERS, ..TcpConfig::default() }
 }
