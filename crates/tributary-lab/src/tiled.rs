@@ -20,7 +20,7 @@ pub use carrier::{Carrier, CarrierError};
 pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
 pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, table};
-pub use page::{Beside, page};
+pub use page::{Beside, figure, page};
 pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
 pub use serve::{DiskSource, TileServer};
 pub use spool::{Spool, SpoolError, Spooled};

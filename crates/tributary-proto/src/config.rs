@@ -92,7 +92,7 @@ impl Config {
         };
         within("window", self.window as u64, 64 << 10, 16 << 20)?;
         within("receive_credit", self.receive_credit, 256 << 10, 1 << 30)?;
-        within("send_buffer", self.send_buffer as u64, 256 << 10, 1 << 30)?;
+        within("send_buffer", self.send_buffer as u64, 64 << 10, 1 << 30)?;
         within("max_streams", u64::from(self.max_streams), 1, 1 << 20)?;
         within("max_subflows", self.max_subflows as u64, 1, 64)?;
         self.weights.check()?;

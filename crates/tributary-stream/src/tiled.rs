@@ -25,7 +25,7 @@ pub use planner::{Moment, Planner, Planning};
 pub use player::{PlayError, Player, PlayerSettings, TileArrived};
 pub use pusher::{PushCounters, PushError, Pusher, TileOrder};
 pub use record::{Arrived, SlotRecord, TiledRecord};
-pub use server::{ServeTilesError, ServedTiles, TileSource, serve_tiles};
+pub use server::{ServeTilesError, ServedTiles, TileSource, longest_message, serve_tiles};
 pub use wire::{MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, Video, WireError};
 
 #[cfg(test)]

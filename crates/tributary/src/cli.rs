@@ -179,7 +179,7 @@ pub(crate) struct DemoArguments {
     /// The whole video in one of eight bitrates instead, over each radio alone, kernel MPTCP, fbdt-paper, fbdt
     #[arg(long)]
     pub(crate) untiled: bool,
-    /// Directory for the report (demo.html, demo.json; --untiled: and demo.svg; with --imu imu.html, imu.json)
+    /// Directory for the report (demo.html, demo.json, demo.svg; with --imu imu.html, imu.json)
     #[arg(long, default_value = "tributary-demo")]
     pub(crate) out: PathBuf,
     /// Print one JSON object instead of the table

@@ -134,8 +134,18 @@ pub fn run_tiled(
 }
 
 fn viewpoint(settings: &TiledSettings, allocator: &str) -> Result<Viewpoint, ViewError> {
-    let seconds = Some(settings.seconds);
-    Viewpoint::new(ViewerConfig { allocator: allocator.to_owned(), seconds, ..settings.viewer.clone() })
+    Viewpoint::new(viewer(settings, allocator))
+}
+
+/// The viewer with one of the contestants' allocators; the rival plans as it is described.
+fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
+    let ours = allocator == settings.viewer.allocator;
+    ViewerConfig {
+        allocator: allocator.to_owned(),
+        seconds: Some(settings.seconds),
+        plans: settings.viewer.plans.filter(|_| ours),
+        ..settings.viewer.clone()
+    }
 }
 
 /// One viewing in a fresh emulated network.
@@ -180,7 +190,7 @@ fn play_emulated(
     for (path, server) in listening.listening.iter().enumerate() {
         play.arg("--path").arg(format!("{}={server}", Side::Client.address(path)));
     }
-    play.args(viewer_arguments(&settings.viewer));
+    play.args(viewer_arguments(&viewer(settings, allocator)));
     // The trace begins when the viewer does.
     network.rewind()?;
     let client = Process::start("client", play)?;
@@ -224,6 +234,9 @@ fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
     add("--concealment", tiled::concealment_name(viewer.concealment).as_ref());
     add("--assumed-rate", (viewer.assumed.as_bps() / 1_000_000).max(1).to_string().as_ref());
     add("--field", format!("{}x{}", viewer.field.0, viewer.field.1).as_ref());
+    if let Some(plans) = viewer.plans {
+        add("--plans", plans.to_string().as_ref());
+    }
     if viewer.exact {
         arguments.push("--exact".into());
     }
@@ -278,7 +291,7 @@ impl Drop for Process {
     }
 }
 
-/// The moment that looked worst to the rival's viewer and to ours, each seen by both beside the original.
+/// The moment that looked worst to the rival's viewer, to ours, and the middle one, each seen by both beside the original.
 fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
     let worst = |viewed: &Viewed| viewed.result.quality.as_ref().map(|quality| quality.worst_slot);
     let mut slots: Vec<(u32, String)> = Vec::new();
@@ -289,6 +302,11 @@ fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
         let words =
             format!("Second {slot}, the worst one of {} on {}:", at.result.allocator, at.result.transport);
         slots.push((slot, words));
+    }
+    // A still moment beside the worst ones: the middle of the viewing.
+    let middle = viewed.first().map_or(0, |viewed| viewed.result.record.slots.len() as u32 / 2);
+    if slots.iter().all(|known| known.0 != middle) {
+        slots.push((middle, format!("Second {middle}, the middle of the viewing:")));
     }
     let mut moments = Vec::new();
     for (slot, words) in slots {

@@ -72,6 +72,8 @@ pub struct TiledResult {
     pub transport: String,
     /// The allocator's name.
     pub allocator: String,
+    /// How often a GoP was planned.
+    pub plans: u16,
     /// What stood where a tile was missing.
     pub concealment: Concealment,
     /// The clip, its grid and QPs, in words.
@@ -207,16 +209,22 @@ impl TiledResult {
         )
     }
 
-    /// Clip, head, concealment, capacity and load in a few lines.
+    /// Clip, head and concealment in a few lines.
     #[must_use]
     pub fn conditions(&self) -> String {
+        format!("clip: {}\nhead: {}\nmissing tiles: {}", self.clip, self.head, concealment(self.concealment))
+    }
+
+    /// What was asked for, what came, and what was known of capacity, in a line.
+    #[must_use]
+    pub fn load_words(&self) -> String {
         let Load { planned_mbps, tiles_planned, tiles_in_time, tiles_late, tiles_dropped, .. } = self.load;
         format!(
-            "clip: {}\nhead: {}\nmissing tiles: {}; capacity: {}\nload: {planned_mbps:.1} Mbit/s asked for; \
-             {tiles_planned} tiles, {tiles_in_time} in time, {tiles_late} late, {tiles_dropped} dropped",
-            self.clip,
-            self.head,
-            concealment(self.concealment),
+            "{} on {}: {planned_mbps:.1} Mbit/s asked for, planned {}× a GoP; {tiles_planned} tiles, {tiles_in_time} in time, \
+             {tiles_late} late, {tiles_dropped} dropped; capacity {}",
+            self.allocator,
+            self.transport,
+            self.plans,
             self.capacity_words()
         )
     }
@@ -226,8 +234,9 @@ impl TiledResult {
     pub fn capacity_words(&self) -> String {
         let Knowledge { assumed_mbps, gops_assumed, mean_samples, mean_mbps } = self.knowledge;
         format!(
-            "measured from what arrived in the last twelve GoPs ({mean_samples:.0} samples, mean {mean_mbps:.1} Mbit/s); \
-             {gops_assumed} GoPs planned with an assumed {assumed_mbps:.0} Mbit/s"
+            "measured ({mean_samples:.0} samples, mean {mean_mbps:.1} Mbit/s), {assumed_mbps:.0} Mbit/s assumed for the \
+             first {}",
+            if gops_assumed == 1 { "GoP".to_owned() } else { format!("{gops_assumed} GoPs") }
         )
     }
 }

@@ -2,7 +2,7 @@
 //! sentence follows from the numbers.
 
 use tributary_report::{
-    Cell, Column, HtmlReport, Image, KeyFigure, Layout, RunInfo, Series, Table, TimeSeries, plot::Tone,
+    Cell, Column, HtmlReport, Image, KeyFigure, Layout, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
 };
 use tributary_video::metrics::psnr_db;
 
@@ -21,6 +21,12 @@ pub struct Beside {
     pub words: String,
     /// What was seen and what it should have been.
     pub images: Vec<Image>,
+}
+
+/// The quality of every GoP as a picture of its own (SVG).
+#[must_use]
+pub fn figure(results: &[&TiledResult]) -> String {
+    Plot::standalone(&quality(results))
 }
 
 /// The report of one or more viewings of the same clip, the product's first.
@@ -227,6 +233,7 @@ fn made(results: &[&TiledResult], run: &RunInfo) -> RunInfo {
             if results.len() > 1 { format!("{what}, {}", name(result)) } else { what.to_owned() }
         };
         set(&of("capacity"), result.capacity_words());
+        set(&of("plans a GoP"), result.plans.to_string());
         set(&of("paths in use"), result.paths_up.to_string());
     }
     let first = results[0];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpListener;
 use tributary_net::{Common, Limits, ListenConfig, Listener};
-use tributary_stream::tiled::{OrderedOutlet, ServedTiles, TileSource, serve_tiles};
+use tributary_stream::tiled::{OrderedOutlet, ServedTiles, TileSource, longest_message, serve_tiles};
 use tributary_tiles::TiledVideo;
 use tributary_video::rd::RdTable;
 
@@ -57,6 +57,7 @@ impl TileServer {
         if carrier == Carrier::Session {
             let mut common = common.ok_or(CarrierError::NoKey)?;
             common.congestion = congestion.map(str::to_owned);
+            common.session.send_buffer = send_buffer(&common, &video);
             let config = ListenConfig { addresses: addresses.to_vec(), common, limits: Limits::default() };
             let listener = Listener::bind(config).await?;
             let addresses = listener.addresses().to_vec();
@@ -93,6 +94,12 @@ impl TileServer {
             }
         }
     }
+}
+
+/// Bytes a session may hold: what lies in there is planned no more, so it is little; yet a quarter of it has to
+/// take the longest message.
+fn send_buffer(common: &Common, video: &DiskSource) -> usize {
+    (common.session.window + (32 << 10)).max(4 * longest_message(video.table()))
 }
 
 async fn sessions<F>(mut listener: Listener, video: DiskSource, told: Arc<F>)

@@ -52,6 +52,7 @@ fn viewer(allocator: &str, head: Option<PathBuf>) -> ViewerConfig {
         concealment: Concealment::Freeze,
         seconds: Some(3),
         assumed: Bitrate::from_bps(20_000_000),
+        plans: None,
         field: (110.0, 90.0),
         width: 96,
     }

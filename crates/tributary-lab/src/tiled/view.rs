@@ -19,6 +19,9 @@ use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
 use super::play::{Kept, PlayConfig, PlayFailure, Played, play};
 use super::spool::Spool;
 
+/// Plans a GoP by default: often enough for a turning head, seldom enough for what is planned to be begun.
+const PLANS: u16 = 8;
+
 /// The viewer and how the viewing is planned and measured.
 #[derive(Debug, Clone)]
 pub struct ViewerConfig {
@@ -36,10 +39,22 @@ pub struct ViewerConfig {
     pub seconds: Option<u32>,
     /// What the paths are taken to carry at first.
     pub assumed: Bitrate,
+    /// Plans a GoP; `None` is what suits the allocator, see [`ViewerConfig::plans`].
+    pub plans: Option<u16>,
     /// Field of view, degrees.
     pub field: (f64, f64),
     /// The viewport's width, pixels.
     pub width: usize,
+}
+
+impl ViewerConfig {
+    /// Plans a GoP. `ows` looks again and again; everything else is a rule that plans a GoP once, and is left
+    /// as it is described.
+    #[must_use]
+    pub fn plans(&self) -> u16 {
+        let again = matches!(self.allocator.as_str(), "ows" | "ows-every-tile");
+        self.plans.unwrap_or(if again { PLANS } else { 1 }).max(1)
+    }
 }
 
 /// Why there is no viewer.
@@ -146,7 +161,8 @@ impl Viewpoint {
     /// What the player is told.
     #[must_use]
     pub fn player(&self) -> PlayerSettings {
-        PlayerSettings { seconds: self.config.seconds, assumed: self.config.assumed }
+        let (seconds, assumed, plans) = (self.config.seconds, self.config.assumed, self.config.plans());
+        PlayerSettings { seconds, assumed, plans }
     }
 
     /// What plans are made with.
@@ -254,6 +270,7 @@ impl Viewpoint {
         let result = TiledResult {
             transport: transport.to_owned(),
             allocator: self.config.allocator.clone(),
+            plans: self.config.plans(),
             concealment: self.config.concealment,
             clip: reference.map_or_else(|| "not known here".to_owned(), |video| outcome::clip(video, slots)),
             head: self.words(&record),

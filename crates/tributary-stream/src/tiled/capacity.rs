@@ -1,8 +1,9 @@
 //! What the client knows of the paths' capacity: bytes that arrived while something was outstanding.
 //!
-//! Time is cut into bins. A sample is the bytes of one GoP duration, scaled by the share of it in which
+//! Time is cut into bins. A sample is the bytes of as long as is asked about, scaled by the share of it in which
 //! something was outstanding: while the server has nothing to send, silence says nothing of the paths. No
-//! model of the future is made: the last seconds' samples are taken as equally likely. Deterministic.
+//! model of the future is made: of the last seconds' samples, the half before which the rate was most like the
+//! present one are taken as equally likely, for a blocked radio stays blocked a while. Deterministic.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -15,6 +16,10 @@ const BIN: Duration = Duration::from_millis(20);
 const STEP: usize = 5;
 /// GoP durations that are remembered.
 const REMEMBERED: usize = 12;
+/// Bins before a sample that are held against the present.
+const LOOK: usize = 15;
+/// Samples below which all are taken.
+const FEW: usize = 20;
 /// Share of a sample that counts as busy at least: from a short burst no more than four times of what really
 /// arrived is concluded.
 const LEAST_BUSY: f64 = 0.25;
@@ -61,21 +66,26 @@ impl CapacityMeter {
         }
     }
 
-    /// Bytes that one GoP duration carries, in samples of the last seconds; empty before anything is known.
+    /// Bytes that so much time carries, in samples of the last seconds; empty before anything is known.
     #[must_use]
-    pub fn samples(&mut self, now: Instant) -> Vec<f64> {
+    pub fn samples(&mut self, now: Instant, within: Duration) -> Vec<f64> {
         self.advance(now);
-        let length = self.bins_per_gop;
+        let bins = (within.as_nanos() / BIN.as_nanos()) as usize;
+        let length = bins.clamp(STEP, self.bins_per_gop.max(STEP));
+        let scale = within.as_secs_f64() / (length as f64 * BIN.as_secs_f64());
         // The bin that is not over yet is left out.
         let bins: Vec<(u64, f64)> = self.bins.iter().map(|(b, busy)| (*b, busy.as_secs_f64())).collect();
         let Some(whole) = bins.len().checked_sub(1).map(|last| &bins[..last]) else { return Vec::new() };
-        let sample = |window: &[(u64, f64)]| {
-            let (bytes, busy) = window.iter().fold((0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
-            let share = busy / (length as f64 * BIN.as_secs_f64());
-            (bytes > 0 || share >= LEAST_BUSY).then(|| bytes as f64 / share.clamp(LEAST_BUSY, 1.0))
+        let now_rate = whole.len().checked_sub(LOOK).and_then(|from| rate(&whole[from..]));
+        let sample = |from: usize| {
+            let bytes = scale * rate(&whole[from..from + length])? * length as f64;
+            let before = from.checked_sub(LOOK).and_then(|before| rate(&whole[before..from]));
+            Some((before, bytes))
         };
         // From the latest backwards, so that the newest sample is always a whole one.
-        backwards(whole, length, STEP).filter_map(sample).collect()
+        let count = whole.len().checked_sub(length).map_or(0, |room| room / STEP + 1);
+        let samples = (0..count).filter_map(|at| sample(whole.len() - length - at * STEP)).collect();
+        like(samples, now_rate)
     }
 
     /// Brings the bins up to `now`.
@@ -112,13 +122,24 @@ impl CapacityMeter {
     }
 }
 
-/// Windows of `length` items, the last one first.
-fn backwards<T>(items: &[T], length: usize, step: usize) -> impl Iterator<Item = &[T]> + use<'_, T> {
-    let count = items.len().checked_sub(length).map_or(0, |room| room / step + 1);
-    (0..count).map(move |at| {
-        let end = items.len() - at * step;
-        &items[end - length..end]
-    })
+/// Bytes in a bin, mean over the time something was outstanding; nothing where next to nothing was.
+fn rate(bins: &[(u64, f64)]) -> Option<f64> {
+    let (bytes, busy) = bins.iter().fold((0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
+    let share = busy / (bins.len() as f64 * BIN.as_secs_f64());
+    let known = bytes > 0 || share >= LEAST_BUSY;
+    known.then(|| bytes as f64 / share.clamp(LEAST_BUSY, 1.0) / bins.len() as f64)
+}
+
+/// The half of the samples with the rate before them nearest to `now`; all where too little is known.
+fn like(samples: Vec<(Option<f64>, f64)>, now: Option<f64>) -> Vec<f64> {
+    let far = |now: f64| samples.iter().filter_map(move |(before, bytes)| Some(((*before)? - now, *bytes)));
+    let mut known: Vec<(f64, f64)> = now.map(|now| far(now).collect()).unwrap_or_default();
+    if known.len() < 2 * FEW {
+        return samples.into_iter().map(|(_, bytes)| bytes).collect();
+    }
+    known.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+    known.truncate(known.len() / 2);
+    known.into_iter().map(|(_, bytes)| bytes).collect()
 }
 
 #[cfg(test)]
@@ -144,7 +165,7 @@ mod tests {
                     meter.rest(at(gop * 1000 + busy_ms));
                 }
             }
-            let samples = meter.samples(at(4000));
+            let samples = meter.samples(at(4000), GOP);
             assert!(samples.len() > 20, "{}", samples.len());
             for sample in samples {
                 assert!((sample - 1e6).abs() < 6e4, "{busy_ms} ms busy: {sample}");
@@ -160,7 +181,7 @@ mod tests {
             meter.bytes(at(gop * 1000 + 5), 100_000);
             meter.rest(at(gop * 1000 + 5));
         }
-        let samples = meter.samples(at(3000));
+        let samples = meter.samples(at(3000), GOP);
         assert!(samples.len() > 10 && samples.iter().all(|sample| *sample == 400_000.0), "{samples:?}");
     }
 
@@ -172,10 +193,31 @@ mod tests {
             meter.bytes(at(step * 10), 10_000);
         }
         // Two seconds of nothing while tiles are outstanding.
-        let least = meter.samples(at(3000)).into_iter().fold(f64::INFINITY, f64::min);
+        let least = meter.samples(at(3000), GOP).into_iter().fold(f64::INFINITY, f64::min);
         assert_eq!(least, 0.0);
         let mut idle = CapacityMeter::new(GOP, at(0));
-        assert!(idle.samples(at(5000)).is_empty());
+        assert!(idle.samples(at(5000), GOP).is_empty());
+    }
+
+    #[test]
+    fn what_followed_when_it_was_as_now_is_expected() {
+        // A second fast, a second slow, again and again.
+        let mut meter = CapacityMeter::new(GOP, at(0));
+        meter.expect(at(0), at(0));
+        let mut expected = [0.0; 2];
+        for step in 1..=1240 {
+            let fast = (step * 10 - 1) % 2000 < 1000;
+            meter.bytes(at(step * 10), if fast { 20_000 } else { 1_000 });
+            let moment = match step {
+                1190 => 0,
+                1240 => 1,
+                _ => continue,
+            };
+            // At the end of a slow second, and within a fast one.
+            let samples = meter.samples(at(step * 10), Duration::from_millis(100));
+            expected[moment] = samples.iter().sum::<f64>() / samples.len() as f64;
+        }
+        assert!(2.0 * expected[0] < expected[1], "{expected:?}");
     }
 
     #[test]
@@ -184,7 +226,7 @@ mod tests {
         meter.expect(at(0), at(0));
         meter.bytes(at(500), 1_000_000);
         let much_later = Instant::from_millis(1 << 40);
-        assert!(meter.samples(much_later).iter().all(|sample| *sample == 0.0));
+        assert!(meter.samples(much_later, GOP).iter().all(|sample| *sample == 0.0));
         assert!(meter.bins.len() <= 12 * 50);
     }
 }

@@ -1,27 +1,29 @@
 //! The viewer's end as a machine: it asks for the start, plans every slot at its moment, and notes what
 //! arrives when.
 //!
-//! Slot *i* is planned at *T* + *i·D* and plays from *T* + (*i* + 1)·*D* + RTT, where *T* is the moment the start
+//! Slot *i* is planned at *T* + *i·D*, again as often in *D* as is wished, and plays from *T* + (*i* + 1)·*D* + RTT, where *T* is the moment the start
 //! was answered and *D* the GoP duration: the picture begins one GoP and two round trips after the start was
 //! asked for. It decodes nothing; complete tiles come out with [`Player::poll_tile`].
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod plans;
+
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tributary_types::{Bitrate, Instant};
-use tributary_video::allocation::{Allocation, ProblemError};
+use tributary_video::allocation::ProblemError;
 use tributary_video::head::TraceError;
 use tributary_video::rd::RdTable;
 
 use super::capacity::CapacityMeter;
 use super::frames::Frames;
 use super::guard::Guard;
-use super::planner::{Moment, Planner, Planning};
+use super::planner::{Planner, Planning};
 use super::record::{Arrived, SlotRecord, TiledRecord};
 use super::shown::Shown;
-use super::wire::{self, MOST_ENTRIES, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
+use super::wire::{self, Message, Reader, TilePart, Video, WireError};
 use crate::transfer::End;
 
 /// A server that has not said what the video is by then says nothing any more.
@@ -43,6 +45,9 @@ pub struct PlayerSettings {
     pub seconds: Option<u32>,
     /// What the paths are taken to carry until something is known of them.
     pub assumed: Bitrate,
+    /// How often a slot is planned, evenly over its time: 1 is once, at its beginning. Later plans know where the
+    /// head is then and what is here already, and take the place of what has not begun.
+    pub plans: u16,
 }
 
 /// A tile that came whole.
@@ -116,6 +121,8 @@ pub struct Player {
     meter: Option<CapacityMeter>,
     guard: Guard,
     shown: Shown,
+    /// The last plan of the present slot: 0 is the first.
+    revision: u16,
     /// Of the present slot, what has not arrived.
     outstanding: BTreeSet<(u16, u8)>,
     /// What was asked for and has not arrived, of every slot.
@@ -147,6 +154,7 @@ impl Player {
             meter: None,
             guard: Guard::new(Duration::from_secs(1)),
             shown: Shown::default(),
+            revision: 0,
             outstanding: BTreeSet::new(),
             asked: BTreeSet::new(),
             inits: BTreeSet::new(),
@@ -166,9 +174,7 @@ impl Player {
     /// When [`Self::handle_timeout`] is to be called: the next plan, or the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
-        let Some(origin) = self.origin else { return self.began + START_LIMIT };
-        let next = self.record.slots.len() as u32;
-        if next < self.slots { origin + self.gop() * next } else { self.ends_at() }
+        self.next_plan().map_or_else(|| self.ends_at(), |next| next.at)
     }
 
     /// Whether the viewing is over at `now`.
@@ -218,19 +224,15 @@ impl Player {
         Ok(())
     }
 
-    /// Plans the slots whose moment has come.
+    /// Makes the plans whose moment has come.
     ///
     /// # Errors
     /// [`PlayError::Problem`].
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), PlayError> {
-        let Some(origin) = self.origin else { return Ok(()) };
-        loop {
-            let slot = self.record.slots.len() as u32;
-            if slot >= self.slots || now < origin + self.gop() * slot {
-                return Ok(());
-            }
-            self.plan(now, slot)?;
+        while let Some(due) = self.next_plan().filter(|next| next.at <= now) {
+            self.plan(now, due)?;
         }
+        Ok(())
     }
 
     /// The account of the viewing; slots that were never planned are in it with nothing.
@@ -315,98 +317,6 @@ impl Player {
         Ok(())
     }
 
-    /// The last slot that is surely over tells the guard how late it was; of the one before this, all but a
-    /// round trip is known.
-    fn learn(&mut self, slot: u32) {
-        if let Some(before) = self.record.slots.last()
-            && let Some(menu) = self.menus.get(&before.gop)
-        {
-            self.shown.gop_over(menu, |tile| before.in_time(tile as u16));
-        }
-        if let Some(over) = slot.checked_sub(2).and_then(|over| self.record.slots.get(over as usize)) {
-            let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
-            self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
-        }
-    }
-
-    fn plan(&mut self, now: Instant, slot: u32) -> Result<(), PlayError> {
-        self.learn(slot);
-        let gops = self.video.as_ref().map_or(1, |video| video.gops);
-        let gop = slot % gops;
-        let play = self.deadline(0);
-        let playback_s = now.saturating_since(play).as_secs_f64() - play.saturating_since(now).as_secs_f64();
-        let known = self.menus.get(&gop).map(|menu| (menu, false));
-        let menu = known.or_else(|| self.menus.values().next_back().map(|menu| (menu, true)));
-        let (Some((menu, old_menu)), Some(planning)) = (menu, &self.planning) else {
-            return Err(PlayError::Order);
-        };
-        let measured = self.meter.as_mut().map_or_else(Vec::new, |meter| meter.samples(now));
-        let assumed = self.settings.assumed.as_bps() as f64 / 8.0 * menu.layout().gop_duration_s;
-        let guard = self.guard.time();
-        let left = 1.0 - guard.as_secs_f64() / menu.layout().gop_duration_s;
-        let (measured_count, known) =
-            (measured.len() as u32, if measured.is_empty() { vec![assumed] } else { measured });
-        // What may not begin any more is no capacity.
-        let samples: Vec<f64> = known.into_iter().map(|bytes| bytes * left).collect();
-        let mut slot_record = SlotRecord {
-            slot,
-            gop,
-            planned_ms: now.saturating_since(self.began).as_secs_f64() * 1e3,
-            capacity_mean: samples.iter().sum::<f64>() / samples.len() as f64,
-            capacity_least: samples.iter().copied().fold(f64::INFINITY, f64::min),
-            capacity_samples: measured_count,
-            guard_ms: guard.as_secs_f64() * 1e3,
-            old_menu,
-            ..SlotRecord::default()
-        };
-        let moment = Moment { playback_s, slot, slots: self.slots, gop };
-        let allocation = planning.plan(moment, (menu, &self.shown), samples)?;
-        slot_record.deadline_ms = self.millis(self.deadline(slot));
-        slot_record.left_out = allocation.choices.iter().filter(|choice| choice.is_none()).count() as u32;
-        slot_record.planned_bytes = allocation.bytes;
-        slot_record.expected_mse = allocation.expected_mse;
-        let entries = self.entries(&allocation);
-        slot_record.planned = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
-        self.ask(now, (slot, gop), entries);
-        self.record.slots.push(slot_record);
-        Ok(())
-    }
-
-    /// The allocation as the server is told it: every message once, within the protocol's bounds.
-    fn entries(&self, allocation: &Allocation) -> Vec<PlanEntry> {
-        let mut named = BTreeSet::new();
-        let entry = |message: &tributary_video::allocation::Message| {
-            let (tile, quality) = (message.tile as u16, message.choice as u8);
-            let with_init = !self.inits.contains(&(tile, quality));
-            named.insert((tile, quality)).then_some(PlanEntry { tile, quality, with_init })
-        };
-        allocation.order.iter().filter_map(entry).take(MOST_ENTRIES).collect()
-    }
-
-    fn ask(&mut self, now: Instant, (slot, gop): (u32, u32), entries: Vec<PlanEntry>) {
-        let gops = self.video.as_ref().map_or(1, |video| video.gops);
-        let ahead = (gop + MENUS_AHEAD) % gops;
-        if !self.menus.contains_key(&ahead) {
-            // Asked for first: behind a GoP of tiles it would come late.
-            self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
-        }
-        self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
-        self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
-        // What has not begun one GoP after the plan's arrival, less the guard, could only come late.
-        let within = (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now);
-        let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
-        self.out.push_back(Message::Plan(Plan { slot, gop, revision: 0, within_us, entries }).encode());
-        let busy = !self.outstanding.is_empty();
-        let (at, rtt) = (now, self.rtt);
-        if let Some(meter) = &mut self.meter {
-            if busy {
-                meter.expect(at, at + rtt);
-            } else {
-                meter.rest(at);
-            }
-        }
-    }
-
     fn part(&mut self, now: Instant, part: TilePart) -> Result<(), PlayError> {
         let (slot, tile, quality) = (part.slot, part.tile, part.quality);
         if !self.asked.contains(&(slot, tile, quality)) {
@@ -455,6 +365,11 @@ impl Player {
             self.inits.insert((tile, quality));
         }
         if let Some(record) = self.record.slots.get_mut(slot as usize) {
+            if !record.planned.contains(&(tile, quality)) {
+                // A later plan wanted it no more, but it had begun.
+                record.planned.push((tile, quality));
+                record.planned_bytes += u64::from(part.total - part.init);
+            }
             record.arrived.push(Arrived {
                 tile,
                 quality,

@@ -2,10 +2,10 @@
 //! they may begin.
 //!
 //! It reads no files and writes to no socket; `server` does. A newer revision of a slot's plan takes the
-//! place of what of the slot has not begun.
+//! place of what of the slot has not begun; what has is not pushed twice.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -108,6 +108,8 @@ pub struct Pusher {
     ended: bool,
     answers: VecDeque<Answer>,
     plans: VecDeque<Waiting>,
+    /// Slot, tile and quality of what was handed out since the latest plan's slot was first planned.
+    pushed: BTreeSet<(u32, u16, u8)>,
     last: Option<(u32, u16)>,
     counters: PushCounters,
 }
@@ -123,6 +125,7 @@ impl Pusher {
             ended: false,
             answers: VecDeque::new(),
             plans: VecDeque::new(),
+            pushed: BTreeSet::new(),
             last: None,
             counters: PushCounters::default(),
         }
@@ -191,6 +194,7 @@ impl Pusher {
                 self.plans.pop_front();
             } else if let Some(entry) = plan.entries.pop_front() {
                 self.counters.pushed += 1;
+                self.pushed.insert((slot, entry.tile, entry.quality));
                 return Some(TileOrder { slot, gop, entry, deadline });
             } else {
                 self.plans.pop_front();
@@ -223,7 +227,7 @@ impl Pusher {
     }
 
     fn plan(&mut self, now: Instant, plan: Plan) -> Result<(), PushError> {
-        let Plan { slot, gop, revision, within_us, entries } = plan;
+        let Plan { slot, gop, revision, within_us, mut entries } = plan;
         if let Some((last, before)) = self.last
             && (slot, revision) <= (last, before)
         {
@@ -235,6 +239,10 @@ impl Pusher {
             known("quality", u64::from(entry.quality), self.video.layout.qps.len() as u64)?;
         }
         self.last = Some((slot, revision));
+        // Of slots before this one no later plan can come.
+        self.pushed.retain(|pushed| pushed.0 == slot);
+        // A client cannot know what has begun when it plans again.
+        entries.retain(|entry| !self.pushed.contains(&(slot, entry.tile, entry.quality)));
         self.counters.planned += entries.len() as u64;
         let replaced = self.plans.iter().filter(|waiting| waiting.slot == slot);
         self.counters.replaced += replaced.map(|waiting| waiting.entries.len() as u64).sum::<u64>();

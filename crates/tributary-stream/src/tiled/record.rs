@@ -28,12 +28,14 @@ pub struct SlotRecord {
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
-    /// What was asked for, first to last: tile and quality.
+    /// What was asked for and not withdrawn, first to last: tile and quality.
     pub planned: Vec<(u16, u8)>,
     /// Bytes of that.
     pub planned_bytes: u64,
     /// Tiles the allocator left to concealment.
     pub left_out: u32,
+    /// How often it was planned.
+    pub plans: u32,
     /// When the first plan was sent.
     pub planned_ms: f64,
     /// When the tiles had to be there: the slot's first picture.

@@ -16,10 +16,12 @@ use tributary_video::rd::RdTable;
 
 use super::outlet::{Outlet, Pushed};
 use super::pusher::{Answer, PushCounters, PushError, Pusher, TileOrder};
-use super::wire::{MOST_INIT, MOST_PART, MOST_SEGMENT, Message, TilePart, Video};
+use super::wire::{MOST_INIT, MOST_SEGMENT, Message, TilePart, Video};
 
 /// A client may be silent, or leave what it asked for unread, for this long.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a tile that go in one message: a part that has begun keeps what is more urgent waiting.
+const PART: usize = 16 << 10;
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
 
@@ -39,6 +41,12 @@ pub trait TileSource: Send + Sync + 'static {
     /// # Errors
     /// It cannot be read.
     fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes>;
+}
+
+/// Bytes of the longest message about a video: a menu, or a part of a tile.
+#[must_use]
+pub fn longest_message(table: &RdTable) -> usize {
+    Message::menu_of(table, 0).encode().len().max(PART + 64)
 }
 
 /// Why a client was given up.
@@ -194,7 +202,7 @@ impl Serving {
         let (init, whole) = read(order, source).await?;
         let mut offset = 0;
         while offset < whole.len() {
-            let payload = whole.slice(offset..whole.len().min(offset + MOST_PART));
+            let payload = whole.slice(offset..whole.len().min(offset + PART));
             let length = payload.len();
             let part = TilePart {
                 slot: order.slot,

@@ -76,7 +76,7 @@ fn planner(allocator: &str) -> Planner {
 }
 
 fn settings(slots: u32) -> PlayerSettings {
-    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000) }
+    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1 }
 }
 
 /// Carries bytes at a rate, but nothing in the outage (seconds from the start); holds 10 ms of them.
@@ -101,10 +101,19 @@ struct Seen {
     counters: PushCounters,
 }
 
-/// A viewing over a link of this rate down and an unlimited one up.
+/// A viewing over a link of this rate down and an unlimited one up, every slot planned once.
 async fn view(
     allocator: &str,
     slots: u32,
+    bytes_per_s: f64,
+    outage: (f64, f64),
+) -> Result<Seen, PlayTilesError> {
+    view_with(planner(allocator), settings(slots), bytes_per_s, outage).await
+}
+
+async fn view_with(
+    planner: Planner,
+    settings: PlayerSettings,
     bytes_per_s: f64,
     outage: (f64, f64),
 ) -> Result<Seen, PlayTilesError> {
@@ -118,7 +127,7 @@ async fn view(
         tiles.push(tile);
         Ok(())
     };
-    let (_, record) = play_tiles((client_in, client_out), settings(slots), planner(allocator), sink).await?;
+    let (_, record) = play_tiles((client_in, client_out), settings, planner, sink).await?;
     let counters = serving.await.unwrap().counters;
     Ok(Seen { record, tiles, counters })
 }
@@ -179,6 +188,38 @@ async fn what_cannot_begin_in_time_is_dropped_and_the_next_gop_is_whole() {
     assert!(seen.counters.expired > 0, "{:?}", seen.counters);
     let late = seen.tiles.iter().filter(|tile| !tile.in_time).count();
     assert!(late <= 5, "{late} tiles had begun when their time was over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing_twice() {
+    // The head turns right round in the middle of a slot.
+    let at = |time_s, yaw| HeadSample { time_s, orientation: Orientation { yaw, ..Orientation::default() } };
+    let turning = || Planner {
+        trace: HeadTrace::from_samples(vec![at(0.0, 0.0), at(2.2, 0.0), at(2.4, 3.0), at(9.0, 3.0)]).unwrap(),
+        ..planner("ows")
+    };
+    let with = |plans| PlayerSettings { plans, ..settings(8) };
+    let outage = (99.0, 99.0);
+    let (once, often) = tokio::join!(
+        view_with(turning(), with(1), 60_000.0, outage),
+        view_with(turning(), with(8), 60_000.0, outage)
+    );
+    let (once, often) = (once.unwrap(), often.unwrap());
+    assert!(once.record.slots.iter().all(|slot| slot.plans == 1));
+    assert!(often.record.slots.iter().all(|slot| slot.plans > 5), "{:?}", often.record.slots);
+    let mut seen = std::collections::BTreeSet::new();
+    for tile in &often.tiles {
+        assert!(seen.insert((tile.slot, tile.tile, tile.quality)), "{tile:?} came twice");
+    }
+    let in_time = |seen: &Seen| seen.record.slots.iter().map(SlotRecord::bytes_in_time).sum::<u64>();
+    assert!(in_time(&often) > in_time(&once), "{} {}", in_time(&often), in_time(&once));
+    // Slot 3 is sent from 2 s to 3 s of the trace's time: the turn comes after its first plan.
+    let behind = |seen: &Seen| {
+        let tiles =
+            seen.record.slots[3].arrived.iter().filter(|t| t.in_time && matches!(t.tile, 0 | 3 | 4 | 7));
+        tiles.map(|tile| u64::from(tile.bytes)).sum::<u64>()
+    };
+    assert!(behind(&often) > behind(&once), "{} {}", behind(&often), behind(&once));
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,19 +55,24 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     progress.end();
     let json = serde_json::to_string(&outcome)?;
     output::file(&arguments.out, "demo.json", &json)?;
+    let results: Vec<_> = outcome.viewings.iter().collect();
+    output::file(&arguments.out, "demo.svg", &tiled::figure(&results))?;
     let page = output::file(&arguments.out, "demo.html", &page)?;
     if arguments.json {
         output::line(&json)?;
         eprintln!("report: {}", page.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let results: Vec<_> = outcome.viewings.iter().collect();
     output::line(&tiled::table(&results).to_text())?;
     for result in &results {
         output::line(&result.sentence())?;
     }
     let conditions = results.first().map(|result| result.conditions()).context("a demo has viewings")?;
-    output::line(&format!("{conditions}\nreport: {}", page.display()))?;
+    output::line(&conditions)?;
+    for result in &results {
+        output::line(&result.load_words())?;
+    }
+    output::line(&format!("report: {}", page.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

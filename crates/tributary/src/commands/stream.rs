@@ -37,7 +37,7 @@ pub(crate) struct CarrierArguments {
     #[arg(long)]
     pub(crate) congestion: Option<String>,
     /// Largest transmission window of a session in KiB: what is in one has begun, and meets no deadline
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(64..=16_384))]
+    #[arg(long, default_value_t = 96, value_parser = clap::value_parser!(u64).range(64..=16_384))]
     pub(crate) window: u64,
     /// A session that is neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
@@ -121,6 +121,9 @@ pub(crate) struct ViewerArguments {
     /// Mbit/s the paths are taken to carry before anything has arrived
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) assumed_rate: u64,
+    /// How often a GoP is planned, while it is sent [default: 8 with ows and ows-every-tile, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub(crate) plans: Option<u16>,
     /// Field of view in degrees, across × upwards
     #[arg(long, default_value = "110x90")]
     pub(crate) field: String,
@@ -201,7 +204,12 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
         output::line(&serde_json::to_string(&viewed.result)?)?;
     } else {
         let table = tiled::table(&[&viewed.result]).to_text();
-        output::line(&format!("{table}\n{}\n{}", viewed.result.sentence(), viewed.result.conditions()))?;
+        output::line(&format!(
+            "{table}\n{}\n{}\n{}",
+            viewed.result.sentence(),
+            viewed.result.conditions(),
+            viewed.result.load_words()
+        ))?;
     }
     if let Some(path) = &arguments.report {
         eprintln!("report: {}", path.display());
@@ -238,6 +246,7 @@ pub(crate) fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Resul
             _ => Concealment::Freeze,
         },
         seconds,
+        plans: arguments.plans,
         assumed: Bitrate::from_bps(arguments.assumed_rate * 1_000_000),
         field,
         width: arguments.viewport_width,

@@ -1,0 +1,214 @@
+//! When the player plans and what it asks for: each slot at its beginning, and again while it is sent, with
+//! the head as it is then and what is here already.
+//!
+//! What was asked for and has probably begun is not asked for in another quality; a server drops what it
+//! has pushed from a later plan of the same slot.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tributary_types::Instant;
+use tributary_video::allocation::Allocation;
+use tributary_video::rd::RdTable;
+
+use super::{MENUS_AHEAD, PlayError, Player};
+use crate::tiled::planner::{Moment, Screen};
+use crate::tiled::record::SlotRecord;
+use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
+
+/// Samples of capacity below which what was assumed counts with them: after one good second nobody knows
+/// that the next will be like it.
+const TRUSTED: usize = 30;
+/// Shares of the assumed rate that are taken to be as likely as each sample until then.
+const ASSUMED: [f64; 3] = [1.0, 0.5, 0.25];
+/// The time whose arrivals are taken to be on their way when a slot is planned again: what lies in a session's
+/// buffer, in sockets and in the paths' queues.
+const ON_THE_WAY: Duration = Duration::from_millis(150);
+
+/// A plan that is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub(super) at: Instant,
+    slot: u32,
+    revision: u16,
+}
+
+/// What is asked for of a slot already.
+#[derive(Default)]
+struct Begun {
+    /// The finest quality of each tile that is here or on its way.
+    have: BTreeMap<u16, u8>,
+    /// What of it has not arrived, first to last.
+    coming: Vec<(u16, u8)>,
+    /// What of it has.
+    arrived: Vec<(u16, u8)>,
+}
+
+impl Player {
+    /// The next plan: of the present slot again, or the first of the next.
+    pub(super) fn next_plan(&self) -> Option<Due> {
+        let origin = self.origin?;
+        let next = self.record.slots.len() as u32;
+        let again = next.checked_sub(1).and_then(|slot| {
+            let revision = self.revision.checked_add(1).filter(|r| *r < self.settings.plans)?;
+            let begins = origin + self.gop() * slot;
+            let at = begins + self.gop() * u32::from(revision) / u32::from(self.settings.plans);
+            // It has to be at the server before everything has to have begun.
+            let useful = at + self.rtt + self.guard.time() < begins + self.gop();
+            useful.then_some(Due { at, slot, revision })
+        });
+        let first = || Due { at: origin + self.gop() * next, slot: next, revision: 0 };
+        again.or_else(|| (next < self.slots).then(first))
+    }
+
+    pub(super) fn plan(&mut self, now: Instant, due: Due) -> Result<(), PlayError> {
+        let Due { slot, revision, .. } = due;
+        self.revision = revision;
+        if revision == 0 {
+            self.learn(slot);
+        }
+        let gop = slot % self.video.as_ref().map_or(1, |video| video.gops);
+        // What may not begin any more is no capacity.
+        let within = self.begin_within(now, slot);
+        let (samples, measured) = self.capacity(now, within);
+        let begun = if revision == 0 { Begun::default() } else { self.begun(slot, &samples, within) };
+        let known = self.menus.get(&gop).map(|menu| (menu, false));
+        let menu = known.or_else(|| self.menus.values().next_back().map(|menu| (menu, true)));
+        let (Some((menu, old_menu)), Some(planning)) = (menu, &self.planning) else {
+            return Err(PlayError::Order);
+        };
+        let moment = Moment { playback_s: self.playback_s(now), slot, slots: self.slots, gop };
+        let screen = Screen { menu, shown: &self.shown, have: &begun.have };
+        let allocation = planning.plan(moment, screen, samples.clone())?;
+        let entries = self.entries(&allocation, &begun);
+        let mut record = match revision {
+            0 => SlotRecord {
+                slot,
+                gop,
+                planned_ms: self.millis(now),
+                deadline_ms: self.millis(self.deadline(slot)),
+                capacity_mean: samples.iter().sum::<f64>() / samples.len() as f64,
+                capacity_least: samples.iter().copied().fold(f64::INFINITY, f64::min),
+                capacity_samples: measured,
+                guard_ms: self.guard.time().as_secs_f64() * 1e3,
+                old_menu,
+                ..SlotRecord::default()
+            },
+            _ => self.record.slots.pop().unwrap_or_default(),
+        };
+        record.plans += 1;
+        record.expected_mse = allocation.expected_mse;
+        record.planned = begun.arrived.clone();
+        record.planned.extend(entries.iter().map(|entry| (entry.tile, entry.quality)));
+        record.planned_bytes = record.planned.iter().map(|tile| size(menu, *tile)).sum();
+        let tiles: BTreeSet<u16> = record.planned.iter().map(|(tile, _)| *tile).collect();
+        record.left_out = (menu.gop(0).len() - tiles.len()) as u32;
+        self.record.slots.push(record);
+        self.ask(now, (slot, gop, revision), entries);
+        Ok(())
+    }
+
+    /// The last slot that is surely over tells the guard how late it was; of the one before this, all but a
+    /// round trip is known.
+    fn learn(&mut self, slot: u32) {
+        if let Some(before) = self.record.slots.last()
+            && let Some(menu) = self.menus.get(&before.gop)
+        {
+            self.shown.gop_over(menu, |tile| before.in_time(tile as u16));
+        }
+        if let Some(over) = slot.checked_sub(2).and_then(|over| self.record.slots.get(over as usize)) {
+            let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
+            self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
+        }
+    }
+
+    /// The playing time, seconds; negative before the first picture.
+    fn playback_s(&self, now: Instant) -> f64 {
+        let play = self.deadline(0);
+        now.saturating_since(play).as_secs_f64() - play.saturating_since(now).as_secs_f64()
+    }
+
+    /// How long from a plan's arrival something of the slot may begin.
+    fn begin_within(&self, now: Instant, slot: u32) -> Duration {
+        (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now)
+    }
+
+    /// Bytes that arrive within that time, in samples, and how many of these were measured.
+    fn capacity(&mut self, now: Instant, within: Duration) -> (Vec<f64>, u32) {
+        let mut samples = self.meter.as_mut().map_or_else(Vec::new, |meter| meter.samples(now, within));
+        let measured = samples.len();
+        let assumed = self.settings.assumed.as_bps() as f64 / 8.0 * within.as_secs_f64();
+        match measured {
+            0 => samples.push(assumed),
+            few if few < TRUSTED => samples.extend(ASSUMED.map(|share| share * assumed)),
+            _ => {}
+        }
+        (samples, measured as u32)
+    }
+
+    /// What of the present slot is here, and what is probably on its way.
+    fn begun(&self, slot: u32, samples: &[f64], within: Duration) -> Begun {
+        let mut begun = Begun::default();
+        let Some(record) = self.record.slots.get(slot as usize) else { return begun };
+        let menu = self.menus.get(&record.gop);
+        let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
+        let rate = mean / within.as_secs_f64().max(1e-3);
+        let mut on_the_way = rate * ON_THE_WAY.as_secs_f64();
+        begun.arrived = record.arrived.iter().map(|tile| (tile.tile, tile.quality)).collect();
+        let coming = record.planned.iter().filter(|tile| self.outstanding.contains(tile));
+        for tile in coming {
+            if on_the_way <= 0.0 {
+                break;
+            }
+            on_the_way -= menu.map_or(0.0, |menu| size(menu, *tile) as f64);
+            begun.coming.push(*tile);
+        }
+        for (tile, quality) in begun.arrived.iter().chain(&begun.coming) {
+            let finest = begun.have.entry(*tile).or_insert(*quality);
+            *finest = (*finest).min(*quality);
+        }
+        begun
+    }
+
+    /// What has begun, then the allocation as the server is told it: every message once, none that is no finer
+    /// than what is here, within the protocol's bounds.
+    fn entries(&self, allocation: &Allocation, begun: &Begun) -> Vec<PlanEntry> {
+        let chosen = allocation.order.iter().map(|message| (message.tile as u16, message.choice as u8));
+        let finer = chosen.filter(|(tile, quality)| begun.have.get(tile).is_none_or(|have| quality < have));
+        let mut named = BTreeSet::new();
+        let entry = |(tile, quality): (u16, u8)| {
+            let with_init = !self.inits.contains(&(tile, quality));
+            named.insert((tile, quality)).then_some(PlanEntry { tile, quality, with_init })
+        };
+        begun.coming.iter().copied().chain(finer).filter_map(entry).take(MOST_ENTRIES).collect()
+    }
+
+    fn ask(&mut self, now: Instant, (slot, gop, revision): (u32, u32, u16), entries: Vec<PlanEntry>) {
+        let gops = self.video.as_ref().map_or(1, |video| video.gops);
+        let ahead = (gop + MENUS_AHEAD) % gops;
+        if revision == 0 && !self.menus.contains_key(&ahead) {
+            // Asked for first: behind a GoP of tiles it would come late.
+            self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
+        }
+        self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
+        self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
+        // What has not begun one GoP after the first plan's arrival, less the guard, could only come late.
+        let within_us = u32::try_from(self.begin_within(now, slot).as_micros()).unwrap_or(u32::MAX);
+        self.out.push_back(Message::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
+        let busy = !self.outstanding.is_empty();
+        let rtt = self.rtt;
+        if let Some(meter) = &mut self.meter {
+            if busy {
+                meter.expect(now, now + rtt);
+            } else {
+                meter.rest(now);
+            }
+        }
+    }
+}
+
+/// Bytes of a tile in a quality.
+fn size(menu: &RdTable, (tile, quality): (u16, u8)) -> u64 {
+    let cells = menu.gop(0).get(usize::from(tile));
+    cells.and_then(|cells| cells.bytes.get(usize::from(quality))).copied().unwrap_or(0)
+}
