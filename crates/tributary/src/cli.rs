@@ -154,7 +154,7 @@ pub(crate) struct DemoArguments {
     #[arg(long)]
     pub(crate) video: Option<PathBuf>,
     /// A video that `tributary ingest` has made already
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["video", "untiled"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["video", "untiled", "imu"])]
     pub(crate) tiles: Option<PathBuf>,
     /// Accept a video whose picture is not twice as wide as high
     #[arg(long)]

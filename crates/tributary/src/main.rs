@@ -11,8 +11,17 @@ fn main() -> ExitCode {
     match commands::dispatch(arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tributary: {error:#}");
+            eprintln!("tributary: {}", line(&error));
             ExitCode::from(1)
         }
     }
+}
+
+/// An error and its causes in a line, without those that it names itself.
+fn line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
+        "" => cause,
+        known if known.contains(&cause) => line,
+        known => format!("{known}: {cause}"),
+    })
 }

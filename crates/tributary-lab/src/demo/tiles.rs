@@ -18,8 +18,10 @@ const GRID: (usize, usize) = (8, 4);
 const QPS: [u8; 7] = [18, 22, 27, 32, 37, 42, 47];
 /// Seconds of distinct video; it repeats.
 const SECONDS: u32 = 8;
-/// The rendered scene's size and rate.
-const SCENE: (u32, u32, u32) = (2048, 1024, 30);
+/// The size every video is scaled to: any clip can be cut into the tiles then, and takes about as long.
+const SIZE: (u32, u32) = (2048, 1024);
+/// Pictures a second of the rendered scene.
+const RATE: u32 = 30;
 
 /// Why there are no tiles.
 #[derive(Debug, Error)]
@@ -27,9 +29,16 @@ pub enum TilesError {
     /// The video.
     #[error(transparent)]
     Ingest(#[from] IngestError),
-    /// ffmpeg, which encodes the scene.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
+    /// The rendered scene.
+    #[error(
+        "cannot render a scene into {cache}: {source}; make room, or set XDG_CACHE_HOME to another place"
+    )]
+    Scene {
+        /// Where.
+        cache: PathBuf,
+        /// What failed.
+        source: ProgramError,
+    },
     /// The cache.
     #[error("cannot keep {path}: {source}")]
     Cache {
@@ -63,7 +72,7 @@ pub fn tiles_of(
     let settings = Settings {
         grid,
         qps: QPS.to_vec(),
-        size: None,
+        size: Some((SIZE.0 as usize, SIZE.1 as usize)),
         seconds: Some(SECONDS),
         rate: None,
         any_aspect,
@@ -72,37 +81,49 @@ pub fn tiles_of(
     };
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let bytes = std::fs::metadata(&source).map_or(0, |data| data.len());
-    // The ingest itself refuses a directory of another source.
     let directory = cache.join(format!("tiles-{name}-{bytes}-{}x{}", GRID.0, GRID.1));
     let told = Mutex::new(progress);
-    ingest(&source, &settings, &directory, &|at| {
-        let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        told(at.done as f64 / at.total.max(1) as f64);
-    })?;
+    let cut = || {
+        ingest(&source, &settings, &directory, &|at| {
+            let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            told(at.done as f64 / at.total.max(1) as f64);
+        })
+    };
+    let made = match cut() {
+        // Another file of this name and length was here, or other settings: a cache holds what is used.
+        Err(IngestError::Occupied { .. }) => {
+            std::fs::remove_dir_all(&directory).map_err(failed(&directory))?;
+            cut()
+        }
+        made => made,
+    };
+    made?;
     Ok(directory)
 }
 
-/// The rendered scene as a file without loss.
+/// The rendered scene as a file nearly without loss.
 fn scene(cache: &Path) -> Result<PathBuf, TilesError> {
     let path = cache.join("scene-2048x1024.mp4");
     if path.exists() {
         return Ok(path);
     }
-    let (width, height, rate) = SCENE;
-    let part = cache.join("scene-2048x1024.part.mp4");
-    let (size, rate_text) = (format!("{width}x{height}"), rate.to_string());
+    let failed = |source| TilesError::Cache { path: path.clone(), source };
+    // Renamed when it is whole, and gone when it never is.
+    let part = tempfile::Builder::new().suffix(".mp4").tempfile_in(cache).map_err(failed)?;
+    let (size, rate) = (format!("{}x{}", SIZE.0, SIZE.1), RATE.to_string());
     let mut command = Command::new("ffmpeg");
     command.args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size]);
-    command.args(["-r", &rate_text, "-i", "pipe:0", "-c:v", "libx264", "-preset", "ultrafast", "-qp", "0"]);
-    command.arg(program::name_of(&part));
-    program::run_fed("ffmpeg", &mut command, |input| {
-        let scene = Scene::new(width, height);
+    command.args(["-r", &rate, "-i", "pipe:0", "-c:v", "libx264", "-preset", "ultrafast", "-qp", "12"]);
+    command.arg(program::name_of(part.path()));
+    let rendered = program::run_fed("ffmpeg", &mut command, |input| {
+        let scene = Scene::new(SIZE.0, SIZE.1);
         let mut frame = scene.frame();
-        (0..SECONDS * rate).try_for_each(|number| {
+        (0..SECONDS * RATE).try_for_each(|number| {
             scene.render(number, &mut frame);
             input.write_all(&frame)
         })
-    })?;
-    std::fs::rename(&part, &path).map_err(|source| TilesError::Cache { path: path.clone(), source })?;
+    });
+    rendered.map_err(|source| TilesError::Scene { cache: cache.to_owned(), source })?;
+    part.persist(&path).map_err(|error| failed(error.error))?;
     Ok(path)
 }

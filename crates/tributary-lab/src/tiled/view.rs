@@ -47,6 +47,24 @@ pub struct ViewerConfig {
     pub width: usize,
 }
 
+impl Default for ViewerConfig {
+    /// `ows`, freezing, 110° × 90° in 720 pixels, 10 Mbit/s assumed, looking straight ahead.
+    fn default() -> Self {
+        Self {
+            allocator: "ows".to_owned(),
+            exact: false,
+            head: None,
+            crowd: Vec::new(),
+            concealment: Concealment::Freeze,
+            seconds: None,
+            assumed: Bitrate::from_bps(10_000_000),
+            plans: None,
+            field: (110.0, 90.0),
+            width: 720,
+        }
+    }
+}
+
 impl ViewerConfig {
     /// Plans a GoP. `ows` looks again and again; everything else is a rule that plans a GoP once, and is left
     /// as it is described.
@@ -81,10 +99,12 @@ pub enum ViewError {
         source: std::io::Error,
     },
     /// A trace that is none.
-    #[error("{path}: {source}")]
+    #[error("{path} as {format}: {source}; formats are plain, nasrabadi19, jin22, wu17 (--head-format)")]
     Trace {
         /// Which.
         path: PathBuf,
+        /// What it was read as.
+        format: Format,
         /// What is wrong.
         source: ReadError,
     },
@@ -305,7 +325,7 @@ impl Viewpoint {
 
 fn trace(path: &Path, format: Format) -> Result<HeadTrace, ViewError> {
     let file = File::open(path).map_err(|source| ViewError::Open { path: path.to_owned(), source })?;
-    head::read(file, format).map_err(|source| ViewError::Trace { path: path.to_owned(), source })
+    head::read(file, format).map_err(|source| ViewError::Trace { path: path.to_owned(), format, source })
 }
 
 impl Viewed {

@@ -18,7 +18,7 @@ const SHIPPED: &[(&str, &str, &str)] = shipped!(
         "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
     "channel": "markov" "blockage-short" "blockage-long";
     "topology": "shared-bottleneck" "multi-hop";
-    "tiled": "mobility-2k";
+    "tiled": "los-2k" "nlos-2k" "mobility-2k";
 );
 
 impl Scenario {

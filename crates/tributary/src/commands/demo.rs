@@ -132,7 +132,7 @@ fn imu(arguments: &DemoArguments, settings: &Settings) -> Result<ExitCode> {
 }
 
 /// The first file of a directory with this ending, if there is one.
-fn first(directory: &Path, ending: &str) -> Option<PathBuf> {
+pub(crate) fn first(directory: &Path, ending: &str) -> Option<PathBuf> {
     let files = std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     files.filter(|path| path.extension().is_some_and(|extension| extension == ending)).min()
 }

@@ -1,14 +1,18 @@
 //! `tributary reproduce ows`.
 
 use super::output::{self, Progress};
+use crate::cli::WorldArgument;
 use anyhow::{Context, Result};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_lab::demo::{generated_head, tiles_of};
 use tributary_lab::reproduce::ows::{self, STARTING, Settings};
+use tributary_lab::tiled::{ViewerConfig, Viewpoint};
+use tributary_video::head::Format;
 
-/// OWS in the simulator: what viewers would see of tiled 360° video over WiFi and WiGig, by allocator and
+/// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
 /// transport.
 ///
 /// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. The same tables and
@@ -18,8 +22,12 @@ use tributary_lab::reproduce::ows::{self, STARTING, Settings};
 #[command(after_help = "Examples:
   tributary reproduce ows --quick
   tributary reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
-  tributary reproduce ows --quick --json")]
+  tributary reproduce ows --quick --json
+  tributary reproduce ows --world emu --tiled tiles --heads plain:viewers")]
 pub(crate) struct OwsArguments {
+    /// In the simulator, or live through the emulator: one viewing of each kind in each scene, decoded and measured
+    #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
+    pub(crate) world: WorldArgument,
     /// Few viewings: within ten minutes on two cores
     #[arg(long)]
     pub(crate) quick: bool,
@@ -63,14 +71,10 @@ fn load(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
-    let heads = match &arguments.heads {
-        Some(text) => {
-            let (format, folder) =
-                text.split_once(':').context("--heads takes FORMAT:FOLDER, such as jin22:traces")?;
-            Some((format.parse()?, PathBuf::from(folder)))
-        }
-        None => None,
-    };
+    if arguments.world == WorldArgument::Emu {
+        return live(arguments);
+    }
+    let heads = heads(arguments)?;
     let (viewings, aside) = if arguments.quick { (6, 2) } else { (36, 12) };
     let settings = Settings {
         tiled: arguments.tiled.clone(),
@@ -102,4 +106,55 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     }
     eprintln!("report: {}", page.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn heads(arguments: &OwsArguments) -> Result<Option<(Format, PathBuf)>> {
+    let Some(text) = &arguments.heads else { return Ok(None) };
+    let (format, folder) =
+        text.split_once(':').context("--heads takes FORMAT:FOLDER, such as jin22:traces")?;
+    Ok(Some((format.parse()?, PathBuf::from(folder))))
+}
+
+/// The first clip and the first head, live.
+fn live(arguments: &OwsArguments) -> Result<ExitCode> {
+    let cache = output::cache();
+    let head = match heads(arguments)? {
+        Some((format, folder)) => {
+            let file = super::demo::first(&folder, "csv");
+            let file = file.with_context(|| format!("no .csv file in {}", folder.display()))?;
+            (file, format.to_string())
+        }
+        None => (generated_head(&cache).context("the cache")?, "plain".to_owned()),
+    };
+    let viewer = ViewerConfig { head: Some(head), ..ViewerConfig::default() };
+    Viewpoint::new(viewer.clone())?;
+    tributary_emu::isolate()?;
+    output::directory(&arguments.out)?;
+    let mut progress = Progress::new();
+    let directory = match arguments.tiled.first() {
+        Some(directory) => directory.clone(),
+        None => tiles_of(None, false, &cache, &mut |share| progress.at(0.0, &cutting(share)))?,
+    };
+    let seconds = if arguments.quick { 10 } else { 27 };
+    let settings = ows::LiveSettings { directory, viewer, seconds, command: output::command_line() };
+    let outcome = ows::run_live(&settings, &mut |share, text| progress.at(share, text))?;
+    progress.end();
+    let (table, claims) = (ows::live_table(&outcome), outcome.reproduction.table());
+    let json = serde_json::to_string(&outcome)?;
+    let markdown = format!("{}\n{}", table.to_markdown(), claims.to_markdown());
+    output::file(&arguments.out, "ows-emulated.json", &json)?;
+    let page = output::file(&arguments.out, "ows-emulated.md", &markdown)?;
+    if arguments.json {
+        output::line(&json)?;
+    } else if arguments.markdown {
+        output::line(&markdown)?;
+    } else {
+        output::line(&format!("{}\n{}", table.to_text(), claims.to_text()))?;
+    }
+    eprintln!("report: {}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cutting(share: f64) -> String {
+    format!("cutting a scene into tiles: {:.0} %", 10.0 * (10.0 * share).floor())
 }
