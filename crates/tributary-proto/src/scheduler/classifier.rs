@@ -95,7 +95,7 @@ pub(super) fn best(
     let mut forecasts = [Forecast::default(); MOST];
     let (mut scale, mut moving) = (Forecast::default(), false);
     for (at, view) in subflows.iter().enumerate() {
-        let forecast = tracker.forecast(now, view);
+        let forecast = tracker.forecast(now, view, at);
         scale.latency = scale.latency.max(forecast.latency);
         scale.throughput = scale.throughput.max(forecast.throughput);
         moving |= !view.silent;
@@ -109,7 +109,7 @@ pub(super) fn best(
         if view.silent == moving || !allowed(view) {
             continue;
         }
-        let forecast = forecasts.get(at).copied().unwrap_or_else(|| tracker.forecast(now, view));
+        let forecast = forecasts.get(at).copied().unwrap_or_else(|| tracker.forecast(now, view, at));
         let score = weights.score(forecast);
         let order = |best: &Choice| score.total_cmp(&best.score).then(view.id.cmp(&best.subflow));
         if best.as_ref().is_none_or(|best| order(best).is_lt()) {

@@ -84,7 +84,7 @@ impl Tracker {
 
     /// A subflow opened.
     pub fn up(&mut self, subflow: SubflowId) {
-        if self.history(subflow).is_none() {
+        if self.place(subflow, self.histories.len()).is_none() {
             self.histories.push((subflow, History::default()));
         }
     }
@@ -96,22 +96,21 @@ impl Tracker {
 
     /// Notes what the subflows do now, those that were not observed a moment ago.
     pub fn observe(&mut self, now: Instant, subflows: &[SubflowView]) {
-        for view in subflows {
-            let Some((_, history)) = self.histories.iter_mut().find(|(id, _)| *id == view.id) else {
-                continue;
-            };
+        for (at, view) in subflows.iter().enumerate() {
+            let Some(place) = self.place(view.id, at) else { continue };
+            let history = &mut self.histories[place].1;
             if history.last().is_none_or(|last| now >= last + EVERY) {
                 history.push(Sample::new(now, self.latency.of(now, view), rate(view)));
             }
         }
     }
 
-    /// What this subflow will do; as it is now where nothing else is known.
+    /// What this subflow will do, the `at`th that is open; as it is now where nothing else is known.
     ///
     /// Deviates: where latency is the time to arrival, a line that falls is not believed: it says that what
     /// stood still will soon be fast, and a queue that is there now has to drain first.
-    pub fn forecast(&self, now: Instant, subflow: &SubflowView) -> Forecast {
-        let line = self.history(subflow.id).and_then(|history| history.forecast(now));
+    pub fn forecast(&self, now: Instant, subflow: &SubflowView, at: usize) -> Forecast {
+        let line = self.place(subflow.id, at).and_then(|place| self.histories[place].1.forecast(now));
         match (line, self.latency) {
             (Some(line), Latency::RoundTrip) => line,
             (Some(line), Latency::Arrival) => {
@@ -121,8 +120,14 @@ impl Tracker {
         }
     }
 
-    fn history(&self, subflow: SubflowId) -> Option<&History> {
-        self.histories.iter().find(|(id, _)| *id == subflow).map(|(_, history)| history)
+    /// Where the history of a subflow is. The first place looked at is `guess`: subflows are listed in the
+    /// order in which they came up.
+    fn place(&self, subflow: SubflowId, guess: usize) -> Option<usize> {
+        let is_it = |(id, _): &(SubflowId, History)| *id == subflow;
+        if self.histories.get(guess).is_some_and(is_it) {
+            return Some(guess);
+        }
+        self.histories.iter().position(is_it)
     }
 }
 

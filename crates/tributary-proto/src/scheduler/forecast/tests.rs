@@ -102,14 +102,14 @@ fn what_stood_still_is_not_forecast_to_be_fast() {
         now += EVERY;
         tracker.observe(now, &[still]);
     }
-    let forecast = tracker.forecast(now, &still);
+    let forecast = tracker.forecast(now, &still, 0);
     assert!((forecast.latency - LONGEST).abs() < 1e-9, "{forecast:?}");
     // Creeps: the line falls steeply and would soon be below zero, but 400 kB at 3 Mbit/s take a second.
     for kilobytes in (300..400).rev() {
         now += EVERY;
         let creeping = view(kilobytes * 1000, 3_000_000, Some(now));
         tracker.observe(now, &[creeping]);
-        let forecast = tracker.forecast(now, &creeping);
+        let forecast = tracker.forecast(now, &creeping, 0);
         assert!(forecast.latency >= 0.79, "{kilobytes} kB: {forecast:?}");
     }
 }
