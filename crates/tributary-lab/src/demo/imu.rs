@@ -1,4 +1,7 @@
 //! Live video with head movement and sound beside it: what a viewer's movement waits for, by scheduler.
+//! Measures; what is said about it is in `page.rs`.
+
+mod page;
 
 use super::{DemoError, Progress, START_UP, Settings};
 use crate::contestant::Contestant;
@@ -7,12 +10,14 @@ use crate::messages::MessageFlow;
 use crate::result::RunResult;
 use crate::run::{Cell, run as measure};
 use crate::workload::{Record, Workload};
+use page::Row;
 use serde::Serialize;
 use std::time::Instant;
-use tributary_report::{Cell as Field, Column, HtmlReport, RunInfo, Table};
+use tributary_report::{RunInfo, Table};
 
-/// Kernel MPTCP with a connection for each flow, the product without and with priorities.
-const TRANSPORTS: [&str; 3] = ["mptcp", "fbdt", "avira+fbdt"];
+/// Kernel MPTCP with a connection for each flow; its scheduler in a session, and the product's, each
+/// without and with priorities.
+const TRANSPORTS: [&str; 5] = ["mptcp", "linux-default", "avira+linux-default", "fbdt", "avira+fbdt"];
 
 /// What came out.
 #[derive(Clone, Debug, Serialize)]
@@ -56,50 +61,29 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, De
 }
 
 impl ImuOutcome {
+    fn rows(&self) -> Vec<Row<'_>> {
+        let rows = self.runs.iter().filter_map(|run| {
+            let Record::Live(video) = &run.record else { return None };
+            Some(Row {
+                transport: &run.transport,
+                label: run.contestant.label(),
+                flows: &run.messages,
+                played_mbps: video.played_mbps,
+                stalls: video.stalls,
+            })
+        });
+        rows.collect()
+    }
+
     /// Latencies of each flow, and the video beside them.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table = Table::new("Movement and sound beside live video").columns([
-            Column::left("Transport"),
-            Column::left("Flow"),
-            Column::right("p50").unit("ms"),
-            Column::right("p95").unit("ms"),
-            Column::right("p99").unit("ms"),
-            Column::right("longest").unit("ms"),
-            Column::right("Arrived"),
-            Column::right("Video").unit("Mbit/s"),
-            Column::right("Stalls"),
-        ]);
-        for run in &self.runs {
-            let Record::Live(video) = &run.record else { continue };
-            for flow in &run.messages {
-                let row = [
-                    Field::text(&run.contestant.label()),
-                    Field::text(&flow.name),
-                    Field::number(flow.p50_ms, 1),
-                    Field::number(flow.p95_ms, 1),
-                    Field::number(flow.p99_ms, 1),
-                    Field::number(flow.longest_ms, 1),
-                    Field::number(flow.arrived as f64, 0),
-                    Field::number(video.played_mbps, 1),
-                    Field::number(f64::from(video.stalls), 0),
-                ];
-                if run.transport == "avira+fbdt" { table.push_highlighted(row) } else { table.push(row) }
-            }
-        }
-        table
+        page::table(&self.rows())
     }
 
     /// The report as one HTML file.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut report = HtmlReport::new("demo · head movement and sound");
-        report
-            .headline("What a movement waits for, by scheduler.")
-            .lead("A live 360° video, a thousand messages of head movement a second and sound, over emulated radios: the network's share of motion to photon.")
-            .section("Latency")
-            .table(&self.table(), "From making a message to its arrival in order; over kernel MPTCP each flow has a connection of its own.");
-        report.made(&self.run);
-        report.render()
+        page::render(&self.rows(), &self.run)
     }
 }

@@ -173,17 +173,17 @@ where
         return Err(EndpointError::Plan("the lab went away".to_owned()));
     }
     let began = usage::cpu_time();
-    let mut latencies = vec![Vec::new(); flows.len()];
+    let mut received: Vec<messages::Received> = flows.iter().map(|_| Default::default()).collect();
     let mut receiving: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-    for ((stream, flow), latencies) in beside.iter_mut().zip(flows).zip(&mut latencies) {
-        receiving.push(Box::pin(messages::receive(stream, flow, latencies)));
+    for ((stream, flow), received) in beside.iter_mut().zip(flows).zip(&mut received) {
+        receiving.push(Box::pin(messages::receive(stream, flow, received)));
     }
     let record = tokio::select! {
         record = fetch(stream, workload) => record?,
         never = poll_fn(|cx| poll_all(&mut receiving, cx)) => never,
     };
     drop(receiving);
-    let messages = flows.iter().zip(&latencies).map(|(flow, took)| MessageRecord::new(&flow.name, took));
+    let messages = flows.iter().zip(&received).map(|(flow, received)| received.record(flow));
     Ok((record, messages.collect(), usage::cpu_time().saturating_sub(began).as_secs_f64()))
 }
 

@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::messages::{MessageFlow, STAMP};
+use crate::messages::{MessageFlow, MessageRecord, STAMP};
 
 /// Latencies kept of one flow at most: ten minutes of a thousand a second.
 const MOST: usize = 600_000;
@@ -41,13 +41,42 @@ pub(super) async fn introduce<S: AsyncWrite + Unpin>(stream: &mut S) -> std::io:
     stream.write_all(b"c").await
 }
 
-/// Client: lets the server begin, and notes how long each message took, in milliseconds, until dropped.
+/// What a client saw of a flow.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// When the server was let begin, nanoseconds.
+    began: u64,
+    /// How long each message took, milliseconds.
+    latencies_ms: Vec<f64>,
+}
+
+impl Received {
+    /// What it is now that the run ends.
+    pub fn record(&self, flow: &MessageFlow) -> MessageRecord {
+        MessageRecord::new(&flow.name, &self.latencies_ms, &self.ages_ms(flow, monotonic()))
+    }
+
+    /// How old the messages are that were due until `end` and have not arrived, milliseconds. They arrive
+    /// in the order in which they are made.
+    fn ages_ms(&self, flow: &MessageFlow, end: u64) -> Vec<f64> {
+        let most = MOST.saturating_sub(self.latencies_ms.len());
+        let due = |number: usize| {
+            self.began.saturating_add(number as u64 * 1_000_000_000 / u64::from(flow.per_second))
+        };
+        let missing = (self.latencies_ms.len()..).map(due).take_while(|due| *due < end).take(most);
+        missing.map(|due| (end - due) as f64 * 1e-6).collect()
+    }
+}
+
+/// Client: lets the server begin, and notes how long each message took, until dropped.
 pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     flow: &MessageFlow,
-    latencies_ms: &mut Vec<f64>,
+    received: &mut Received,
 ) {
     let mut message = vec![0; flow.size];
+    received.began = monotonic();
+    let latencies_ms = &mut received.latencies_ms;
     if stream.write_all(b"b").await.is_ok() {
         while stream.read_exact(&mut message).await.is_ok() {
             let stamp = message.first_chunk::<STAMP>().expect("messages are at least as long as a stamp");
@@ -71,7 +100,7 @@ mod tests {
         let (mut near, far) = tokio::io::duplex(1 << 16);
         let pushing = tokio::spawn(push(far, flow.clone()));
         introduce(&mut near).await.unwrap();
-        let mut took = Vec::new();
+        let mut took = Received::default();
         let enough = async {
             let mut interval = interval(Duration::from_millis(100));
             interval.tick().await;
@@ -83,6 +112,17 @@ mod tests {
         }
         drop(near);
         pushing.await.unwrap();
+        let took = took.latencies_ms;
         assert!(!took.is_empty() && took.iter().all(|ms| ms.is_finite() && *ms >= 0.0), "{took:?}");
+    }
+
+    #[test]
+    fn what_has_not_arrived_counts_with_its_age() {
+        let flow = MessageFlow::audio(); // One every 20 ms.
+        let received = Received { began: 5_000_000_000, latencies_ms: vec![1.0; 3] };
+        assert_eq!(received.ages_ms(&flow, 5_105_000_000), [45.0, 25.0, 5.0]);
+        assert!(received.ages_ms(&flow, 5_060_000_000).is_empty());
+        let full = Received { began: 0, latencies_ms: vec![1.0; MOST] };
+        assert!(full.ages_ms(&flow, u64::MAX).is_empty());
     }
 }

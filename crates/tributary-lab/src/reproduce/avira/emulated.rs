@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use tributary_report::{Claim, Column, Expectation, Reproduction, Table, stats};
+use tributary_report::{Claim, Column, Expectation, Interval, Reproduction, Table, stats};
 
 use super::{AviraError, messages};
 use crate::contestant::Contestant;
@@ -93,7 +93,7 @@ pub fn run_emulated(
                         .messages
                         .first()
                         .cloned()
-                        .unwrap_or_else(|| MessageRecord::new("imu", &[])),
+                        .unwrap_or_else(|| MessageRecord::new("imu", &[], &[])),
                     valid: result.audit.valid,
                 });
                 audited.push(result);
@@ -117,14 +117,27 @@ fn series(runs: &[EmulatedRun], network: &str, transport: &str, of: fn(&Emulated
     runs.iter().filter(|run| run.scenario == network && run.transport == transport).map(of).collect()
 }
 
+/// From the least to the most: few seeds have no better interval.
+fn range(values: &[f64]) -> Option<Interval> {
+    Some(Interval { low: stats::minimum(values)?, high: stats::maximum(values)? })
+}
+
+fn with_range(values: &[f64]) -> String {
+    match (stats::median(values), range(values)) {
+        (Some(median), Some(Interval { low, high })) => format!("{median:.1} [{low:.1}, {high:.1}]"),
+        _ => "–".to_owned(),
+    }
+}
+
 fn judge(runs: &[EmulatedRun], network: &str) -> [Claim; 2] {
     let ratios = |of: fn(&EmulatedRun) -> f64, other: &str| -> Vec<f64> {
         let (ours, theirs) = (series(runs, network, "avira+fbdt", of), series(runs, network, other, of));
         ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs.max(1e-9)).collect()
     };
     let claim = |id: &str, text: &str, values: &[f64], expected| {
-        Claim::judge(&format!("{id}-{network}"), &format!("{network}: {text}"), stats::mean(values), expected)
-            .interval(stats::mean_interval(values))
+        let text = format!("{network}: {text}, median");
+        Claim::judge(&format!("{id}-{network}"), &text, stats::median(values), expected)
+            .interval(range(values))
     };
     let p99 = ratios(|run| run.messages.p99_ms, "mptcp");
     let bulk = ratios(|run| run.bulk_mbps, "fbdt");
@@ -136,24 +149,26 @@ fn judge(runs: &[EmulatedRun], network: &str) -> [Claim; 2] {
     ]
 }
 
-/// The runs as a table: means over the seeds.
+/// The runs as a table: medians over the seeds, the least and the most.
 #[must_use]
 pub fn emulated_table(outcome: &EmulatedOutcome) -> Table {
-    let mut table = Table::new("Messages beside bulk on real sockets: means over the seeds").columns([
-        Column::left("Network"),
-        Column::left("Transport"),
-        Column::right("p50").unit("ms"),
-        Column::right("p95").unit("ms"),
-        Column::right("p99").unit("ms"),
-        Column::right("longest").unit("ms"),
-        Column::right("Bulk").unit("Mbit/s"),
-        Column::right("Valid runs"),
-    ]);
+    let mut table =
+        Table::new("Messages beside bulk on real sockets: medians over the seeds, the least and the most")
+            .columns([
+                Column::left("Network"),
+                Column::left("Transport"),
+                Column::right("p50").unit("ms"),
+                Column::right("p95").unit("ms"),
+                Column::right("p99").unit("ms"),
+                Column::right("longest").unit("ms"),
+                Column::right("Bulk").unit("Mbit/s"),
+                Column::right("Valid runs"),
+            ]);
     for network in messages::SCENARIOS {
         for transport in messages::TRANSPORTS {
             let text = |of: fn(&EmulatedRun) -> f64| {
                 let values = series(&outcome.runs, network, transport, of);
-                tributary_report::Cell::text(&super::page::with_interval(&values, 1))
+                tributary_report::Cell::text(&with_range(&values))
             };
             let valid = series(&outcome.runs, network, transport, |run| f64::from(u8::from(run.valid)));
             if valid.is_empty() {
@@ -166,6 +181,7 @@ pub fn emulated_table(outcome: &EmulatedOutcome) -> Table {
                 text(|run| run.messages.p95_ms),
                 text(|run| run.messages.p99_ms),
                 text(|run| run.messages.longest_ms),
+                text(|run| run.messages.arrived_percent()),
                 text(|run| run.bulk_mbps),
                 tributary_report::Cell::text(&format!("{} of {}", valid.iter().sum::<f64>(), valid.len())),
             ];

@@ -9,7 +9,7 @@ use super::{Form, Messages, Outcome, Run};
 
 const TONES: [Tone; 4] = [Tone::Rival, Tone::Peer, Tone::Cousin, Tone::Hero];
 
-pub(super) fn with_interval(values: &[f64], decimals: usize) -> String {
+fn with_interval(values: &[f64], decimals: usize) -> String {
     match (stats::mean(values), stats::mean_interval(values)) {
         (Some(mean), Some(Interval { low, high })) => {
             format!("{mean:.decimals$} [{low:.decimals$}, {high:.decimals$}]")

@@ -1,0 +1,153 @@
+//! What is said about head movement and sound beside live video. Every sentence follows from the numbers,
+//! whichever way they turn out.
+
+use tributary_report::plot::Bar;
+use tributary_report::{
+    Bars, Cdf, Cell as Field, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone, Verdict,
+};
+
+use crate::messages::MessageRecord;
+
+/// The product's default with priorities, and what it is compared with.
+const OURS: &str = "avira+fbdt";
+const RIVAL: &str = "mptcp";
+const TONES: [Tone; 5] = [Tone::Rival, Tone::Peer, Tone::RadioA, Tone::Cousin, Tone::Hero];
+
+/// What a transport did.
+pub(super) struct Row<'a> {
+    /// Its name.
+    pub transport: &'a str,
+    /// Its name for readers.
+    pub label: String,
+    /// Messages by their kind.
+    pub flows: &'a [MessageRecord],
+    /// Bitrate of the video that was played.
+    pub played_mbps: f64,
+    /// How often the playhead stood still.
+    pub stalls: u32,
+}
+
+impl Row<'_> {
+    fn flow(&self, name: &str) -> Option<&MessageRecord> {
+        self.flows.iter().find(|flow| flow.name == name && flow.arrived > 0)
+    }
+}
+
+pub(super) fn table(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new("Movement and sound beside live video").columns([
+        Column::left("Transport"),
+        Column::left("Flow"),
+        Column::right("p50").unit("ms"),
+        Column::right("p95").unit("ms"),
+        Column::right("p99").unit("ms"),
+        Column::right("longest").unit("ms"),
+        Column::right("Arrived").unit("%"),
+        Column::right("Video").unit("Mbit/s"),
+        Column::right("Stalls"),
+    ]);
+    for row in rows {
+        for flow in row.flows {
+            let number = |value| if flow.arrived > 0 { Field::number(value, 1) } else { Field::text("–") };
+            let cells = [
+                Field::text(&row.label),
+                Field::text(&flow.name),
+                number(flow.p50_ms),
+                number(flow.p95_ms),
+                number(flow.p99_ms),
+                number(flow.longest_ms),
+                Field::number(flow.arrived_percent(), 1),
+                Field::number(row.played_mbps, 1),
+                Field::number(f64::from(row.stalls), 0),
+            ];
+            if row.transport == OURS { table.push_highlighted(cells) } else { table.push(cells) }
+        }
+    }
+    table
+}
+
+/// Movements of the product and of its rival.
+fn rivals<'a>(rows: &'a [Row<'_>]) -> Option<[(&'a Row<'a>, &'a MessageRecord); 2]> {
+    let find = |name| {
+        let row = rows.iter().find(|row| row.transport == name)?;
+        Some((row, row.flow("imu")?))
+    };
+    Some([find(OURS)?, find(RIVAL)?])
+}
+
+fn headline(rows: &[Row<'_>]) -> String {
+    let Some([(_, ours), (_, theirs)]) = rivals(rows) else {
+        return "Movements did not arrive over every transport.".to_owned();
+    };
+    format!(
+        "Of a hundred movements, 99 arrive within {:.0} ms over {OURS} and within {:.0} ms over kernel MPTCP.",
+        ours.p99_ms, theirs.p99_ms
+    )
+}
+
+fn cards(rows: &[Row<'_>]) -> Vec<KeyFigure> {
+    let Some([(ours, movement), (rival, theirs)]) = rivals(rows) else { return Vec::new() };
+    let card = |label: &str, unit: &str, (mine, other): (f64, f64), higher: bool| {
+        let better = if higher { mine >= other } else { mine <= other };
+        KeyFigure::new(label, &format!("{mine:.0}"), unit)
+            .note(&format!("kernel MPTCP {other:.0}"))
+            .verdict(Verdict::of(better))
+    };
+    let mut cards = vec![
+        card("Movement, median", "ms", (movement.p50_ms, theirs.p50_ms), false),
+        card("Movement, p99", "ms", (movement.p99_ms, theirs.p99_ms), false),
+        card("Movement, longest", "ms", (movement.longest_ms, theirs.longest_ms), false),
+    ];
+    if let (Some(sound), Some(others)) = (ours.flow("audio"), rival.flow("audio")) {
+        cards.push(card("Sound, p99", "ms", (sound.p99_ms, others.p99_ms), false));
+    }
+    cards.push(card("Video played", "Mbit/s", (ours.played_mbps, rival.played_mbps), true));
+    cards.push(card("Stalls", "", (f64::from(ours.stalls), f64::from(rival.stalls)), false));
+    cards
+}
+
+fn distribution(rows: &[Row<'_>], flow: &str, title: &str) -> Cdf {
+    let mut cdf = Cdf::new(title, "latency (ms)");
+    for (row, tone) in rows.iter().zip(TONES) {
+        if let Some(flow) = row.flow(flow) {
+            cdf.push(&row.label, tone, &flow.percentiles_ms);
+        }
+    }
+    cdf
+}
+
+fn bars(rows: &[Row<'_>]) -> Bars {
+    let series: Vec<(&str, Tone)> = rows.iter().map(|row| row.label.as_str()).zip(TONES).collect();
+    let mut bars = Bars::new("Movement: latency by transport", "ms", &series);
+    let mut push = |name: &str, of: fn(&MessageRecord) -> f64| {
+        let values = rows.iter().map(|row| row.flow("imu").map_or_else(Bar::default, |f| Bar::new(of(f))));
+        bars.push(name, values);
+    };
+    push("median", |flow| flow.p50_ms);
+    push("p95", |flow| flow.p95_ms);
+    push("p99", |flow| flow.p99_ms);
+    bars
+}
+
+pub(super) fn render(rows: &[Row<'_>], run: &RunInfo) -> String {
+    let mut report = HtmlReport::new("demo · head movement and sound");
+    report.headline(&headline(rows)).lead(
+        "Live 360° video, a thousand samples of head movement a second and sound, one transport after the \
+         other through the same emulated radios. Measured is the network's share of motion to photon; \
+         sensors, rendering and the display come on top.",
+    );
+    for card in cards(rows) {
+        report.card(card);
+    }
+    report
+        .section("What a movement waits for")
+        .figure(&bars(rows), "From making a message to its arrival in order; what had not arrived at the end counts with its age. Schedulers without avira+ carry movement and sound as bulk.")
+        .figure(&distribution(rows, "imu", "Movement: share that has arrived"), "Further left is better.")
+        .figure(&distribution(rows, "audio", "Sound: share that has arrived"), "Frames of 20 ms; further left is better.")
+        .section("All numbers")
+        .table(&table(rows), "Over kernel MPTCP each flow has a connection of its own; in a session each has a stream. Video and stalls are the transport's and the same for both flows.");
+    report.made(run);
+    report.render()
+}
+
+#[cfg(test)]
+mod tests;
