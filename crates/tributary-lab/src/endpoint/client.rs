@@ -6,6 +6,7 @@ use crate::messages::{MessageFlow, MessageRecord};
 use crate::workload::{Record, Workload};
 use core::future::poll_fn;
 use core::time::Duration;
+use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -21,6 +22,11 @@ use tributary_stream::{BulkParams, LiveParams, ObjectParams, Verify, fetch_bulk,
 const ALL_PATHS: Duration = Duration::from_secs(8);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Receive buffer of a kernel connection with messages. The kernel counts their bookkeeping as well as
+/// them: with its own 128 KiB an MPTCP receiver on unequal paths fills up with messages that are
+/// out of order, drops the one that they wait for each time it comes, and stands still for ever.
+const ROOM: usize = 2 << 20;
 
 type Path = (Ipv4Addr, SocketAddr);
 
@@ -47,6 +53,8 @@ async fn over_kernel(plan: &Plan, paths: &[Path], workload: &Workload) -> Result
     let mut beside = Vec::new();
     for _ in &plan.messages {
         let mut own = carrier::connect(plan, local, server).await?;
+        let room = SockRef::from(&own).set_recv_buffer_size(ROOM);
+        room.map_err(system("making room for messages"))?;
         messages::introduce(&mut own).await.map_err(system("opening a connection for messages"))?;
         if plan.contestant == Contestant::Mptcp {
             mptcp_paths(&own, paths.len()).await?;
@@ -159,13 +167,14 @@ async fn session_paths(session: &Session, wanted: usize) -> Result<usize, Endpoi
 }
 
 /// Says that it is connected, waits for the word, runs the workload and the messages beside it.
-async fn begin<S>(
+async fn begin<S, M>(
     stream: S,
     workload: &Workload,
-    (mut beside, flows): (Vec<S>, &[MessageFlow]),
+    (mut beside, flows): (Vec<M>, &[MessageFlow]),
 ) -> Result<(Record, Vec<MessageRecord>, f64), EndpointError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
+    M: AsyncRead + AsyncWrite + Unpin,
 {
     let mut lines = input::lines();
     reply(&Reply::Connected);

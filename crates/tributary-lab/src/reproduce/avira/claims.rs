@@ -16,8 +16,10 @@ const LESS: f64 = 0.9995;
 pub(super) fn judge(runs: &[Run], messages: &[Messages]) -> Vec<Claim> {
     let mut claims = order(runs, Form::Printed);
     claims.extend(cost(runs));
+    claims.push(prioritised_packets(runs, Form::Printed));
     for form in &Form::ALL[1..] {
         claims.extend(order(runs, *form));
+        claims.push(prioritised_packets(runs, *form));
     }
     claims.extend(SCENARIOS.iter().flat_map(|scenario| prioritised(messages, scenario)));
     claims
@@ -61,10 +63,9 @@ fn order(runs: &[Run], form: Form) -> Vec<Claim> {
         .collect()
 }
 
-/// What it costs, and what it does for the packets it is for; as printed.
+/// What it costs; as printed.
 fn cost(runs: &[Run]) -> Vec<Claim> {
     let again: fn(&Run) -> f64 = |run| run.measured.retransmitted_percent;
-    let latency: fn(&Run) -> f64 = |run| stats::mean(&run.measured.prioritised_ms).unwrap_or(f64::NAN);
     let [default, .., ours] = Form::Printed.compared().map(|compared| compared.scheduler);
     let series = |scheduler, of| series(runs, Form::Printed, scheduler, of);
     let throughput: fn(&Run) -> f64 = |run| run.measured.throughput_mbps;
@@ -77,10 +78,24 @@ fn cost(runs: &[Run]) -> Vec<Claim> {
     let interval = stats::mean_interval(&difference);
     let claim_again = Claim::judge("retransmissions", text, stats::mean(&difference), AtMost(0.1));
     claims.push(claim_again.interval(interval).paper(0.07));
-    let values = ratios(&series(ours, latency), &series(default, latency));
-    let text = "latency of prioritised packets of AVIRA over Default's";
-    claims.push(claim("prioritised-latency", text, &values, AtMost(LESS)));
     claims
+}
+
+/// Mean latency of a run's prioritised packets.
+pub(super) fn packet_ms(run: &Run) -> f64 {
+    stats::mean(&run.measured.prioritised_ms).unwrap_or(f64::NAN)
+}
+
+/// What it does for the packets it is for.
+fn prioritised_packets(runs: &[Run], form: Form) -> Claim {
+    let [default, .., ours] = form.compared().map(|compared| compared.scheduler);
+    let values = ratios(&series(runs, form, ours, packet_ms), &series(runs, form, default, packet_ms));
+    let (text, id) = match form {
+        Form::Printed => (String::new(), "prioritised-latency".to_owned()),
+        form => (format!("{}: ", form.label()), format!("prioritised-latency-{}", form.id())),
+    };
+    let text = format!("{text}latency of prioritised packets of AVIRA over Default's");
+    claim(&id, &text, &values, AtMost(LESS))
 }
 
 fn prioritised(messages: &[Messages], scenario: &str) -> [Claim; 2] {

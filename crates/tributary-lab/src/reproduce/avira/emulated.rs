@@ -161,6 +161,7 @@ pub fn emulated_table(outcome: &EmulatedOutcome) -> Table {
                 Column::right("p95").unit("ms"),
                 Column::right("p99").unit("ms"),
                 Column::right("longest").unit("ms"),
+                Column::right("Arrived").unit("%"),
                 Column::right("Bulk").unit("Mbit/s"),
                 Column::right("Valid runs"),
             ]);

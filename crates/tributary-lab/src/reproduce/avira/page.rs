@@ -3,7 +3,7 @@
 use tributary_report::plot::Bar;
 use tributary_report::{Bars, Cdf, Cell, Column, HtmlReport, Interval, Table, Tone, stats};
 
-use super::claims::series;
+use super::claims::{packet_ms, series};
 use super::messages::{SCENARIOS, TRANSPORTS};
 use super::{Form, Messages, Outcome, Run};
 
@@ -23,10 +23,11 @@ fn of<'a>(outcome: &'a Outcome, scheduler: &'a str) -> impl Iterator<Item = &'a 
     outcome.runs.iter().filter(move |run| run.form == Form::Printed && run.scheduler == scheduler)
 }
 
-/// Table II, the traffic of each subflow, the other readings of the paper, and the messages.
+/// Table II, the traffic of each subflow, the other readings of the paper, the prioritised packets' own
+/// latency in each, and the messages.
 #[must_use]
-pub fn tables(outcome: &Outcome) -> [Table; 4] {
-    [second(outcome), fifth(outcome), readings(outcome), messages(outcome)]
+pub fn tables(outcome: &Outcome) -> [Table; 5] {
+    [second(outcome), fifth(outcome), readings(outcome), packets(outcome), messages(outcome)]
 }
 
 fn second(outcome: &Outcome) -> Table {
@@ -98,6 +99,23 @@ fn readings(outcome: &Outcome) -> Table {
     table
 }
 
+fn packets(outcome: &Outcome) -> Table {
+    let columns = ["Default", "Random", "Lowest", "AVIRA"].map(|name| Column::right(name).unit("ms"));
+    let columns = core::iter::once(Column::left("Reading")).chain(columns);
+    let columns = columns.chain([Column::right("AVIRA over Default")]);
+    let mut table = Table::new("Mean latency of prioritised packets").columns(columns);
+    for form in Form::ALL {
+        let names = form.compared().map(|compared| compared.scheduler);
+        let latency = names.map(|name| series(&outcome.runs, form, name, packet_ms));
+        let ratios: Vec<f64> =
+            latency[3].iter().zip(&latency[0]).map(|(ours, theirs)| ours / theirs).collect();
+        let cells = core::iter::once(Cell::text(form.label()));
+        let cells = cells.chain(latency.map(|values| Cell::text(&with_interval(&values, 1))));
+        table.push(cells.chain([Cell::text(&with_interval(&ratios, 3))]));
+    }
+    table
+}
+
 fn messages(outcome: &Outcome) -> Table {
     let mut table = Table::new("Messages beside bulk: means over the seeds").columns([
         Column::left("Network"),
@@ -153,7 +171,7 @@ pub fn markdown(outcome: &Outcome) -> String {
 pub fn render(outcome: &Outcome) -> String {
     let claims = &outcome.reproduction.claims;
     let holding = claims.iter().filter(|claim| claim.holds).count();
-    let [second, fifth, readings, messages] = tables(outcome);
+    let [second, fifth, readings, packets, messages] = tables(outcome);
     let compared = Form::Printed.compared();
     let mut rtt = Cdf::new("Figure 6: mean RTT of every second of every seed", "RTT (ms)");
     let mut prioritised = Cdf::new("Every prioritised packet of every seed", "latency (ms)");
@@ -196,6 +214,7 @@ pub fn render(outcome: &Outcome) -> String {
         .figure(&prioritised, "The paper does not report these.")
         .section("Other readings")
         .table(&readings, "What the paper leaves open, decided otherwise.")
+        .table(&packets, "From being handed to a subflow to its acknowledgement: what AVIRA does for the packets it is for.")
         .section("Messages")
         .table(&messages, "From making a message to its arrival in order.");
     report.render()

@@ -32,7 +32,7 @@ fn every_run_is_measured_judged_and_the_same_each_time() {
     for run in &outcome.messages {
         assert!(run.made > 500 && run.arrived > 0 && run.bulk_mbps > 1.0, "{run:?}");
     }
-    assert_eq!(outcome.reproduction.claims.len(), 21);
+    assert_eq!(outcome.reproduction.claims.len(), 24);
     assert!(outcome.reproduction.claims.iter().all(|claim| claim.measured.is_some()));
     let hashes = |outcome: &Outcome| outcome.runs.iter().map(|run| run.measured.hash).collect::<Vec<_>>();
     assert_eq!(hashes(&outcome), hashes(&short()));
