@@ -150,6 +150,7 @@ fn of_gops(result: &TiledResult, of: impl Fn(&GopQuality) -> f64) -> Vec<f64> {
 
 fn quality(results: &[&TiledResult]) -> TimeSeries {
     let mut plot = TimeSeries::per_second("Viewport PSNR, every GoP", "dB");
+    plot.description = headline(results);
     lines(&mut plot, results, "", |r| of_gops(r, |gop| psnr_db(gop.viewport_mse).min(TOP_DB)));
     plot
 }
