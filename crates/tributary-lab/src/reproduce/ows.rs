@@ -11,8 +11,11 @@ pub mod clip;
 mod curve;
 pub mod display;
 mod emulated;
+mod eyes;
 mod figures;
+mod known;
 mod matrix;
+mod motion;
 mod page;
 mod planner;
 mod scene;
@@ -27,7 +30,7 @@ use std::time::Instant;
 use serde::Serialize;
 use thiserror::Error;
 use tributary_link::ScenarioError;
-use tributary_report::{Reproduction, RunInfo};
+use tributary_report::{Image, Reproduction, RunInfo};
 use tributary_sim::run::RunError;
 use tributary_video::allocation::UnknownAllocator;
 use tributary_video::head::Format;
@@ -78,6 +81,11 @@ pub struct Outcome {
     pub viewings: Vec<Viewed>,
     /// Quality against rate.
     pub curve: Vec<Point>,
+    /// One moment as two chains showed it, and the original; empty for drawn clips.
+    #[serde(skip)]
+    pub pictures: Vec<Image>,
+    /// Why there are no pictures although there are tiles.
+    pub no_pictures: Option<String>,
 }
 
 /// Why there is no reproduction.
@@ -136,12 +144,13 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, OwsEr
     }
     viewings.sort_by_key(|v| (v.concealment as u8, v.clip, v.scene, v.transport, v.allocator, v.viewing));
     let curve = curve::points(&clips, &tasks)?;
+    let (pictures, no_pictures) = eyes::moment(&tasks);
     let infos: Vec<ClipInfo> = clips.iter().map(|clip| clip.info.clone()).collect();
     let mut info = describe(settings, &infos, &audiences)?;
     info.seconds = Some(began.elapsed().as_secs_f64());
     let claims = claims::judge(&infos, &viewings, &connecting_ms);
     let reproduction = Reproduction { name: "ows".to_owned(), claims, run: info };
-    Ok(Outcome { reproduction, clips: infos, connecting_ms, viewings, curve })
+    Ok(Outcome { reproduction, clips: infos, connecting_ms, viewings, curve, pictures, no_pictures })
 }
 
 fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
@@ -185,12 +194,17 @@ fn describe(settings: &Settings, clips: &[ClipInfo], audiences: &[Audience]) -> 
     for clip in clips {
         let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
         let text = format!(
-            "{}, {} GoPs, {} tiles, QP {}…{}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility; coarsest {:.2} of LoS",
+            "{}, {} GoPs, {} tiles, QP {}…{}{}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility; coarsest {:.2} of LoS",
             clip.origin,
             clip.gops,
             clip.tiles,
             clip.qps[0],
             clip.qps[clip.qps.len() - 1],
+            match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
+                (Some((_, finest)), Some((_, coarsest))) =>
+                    format!(", tiling costs {finest:.1} % (finest) … {coarsest:.1} % (coarsest) more bytes"),
+                _ => String::new(),
+            },
             if clip.moving { "moving" } else { "still" },
             clip.freeze_db,
             clip.factor,

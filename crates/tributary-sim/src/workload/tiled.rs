@@ -19,6 +19,9 @@ use tributary_types::Instant;
 
 use ledger::Ledger;
 
+/// Parts of a GoP's time in which arriving bytes are counted.
+pub const PARTS: usize = 8;
+
 /// How a tiled video is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TiledSpec {
@@ -68,7 +71,7 @@ pub struct Planned {
     pub message: TileMessage,
     /// When the last of its bytes had arrived in order; may be past the deadline.
     pub arrived: Option<Instant>,
-    /// A later plan for the same GoP replaced it before any of it was sent.
+    /// A later plan for the same GoP replaced it before any of it was sent, or it names again what was under way.
     pub withdrawn: bool,
     missing: u64,
 }
@@ -84,6 +87,8 @@ pub struct GopRecord {
     pub planned: Vec<Planned>,
     /// Bytes of it that arrived by the deadline, incomplete messages included.
     pub bytes_in_time: u64,
+    /// The same by the part of its time in which they arrived.
+    pub arrivals: [u64; PARTS],
     /// When the last of these arrived.
     pub last: Option<Instant>,
 }
@@ -103,6 +108,13 @@ impl GopRecord {
         self.planned.iter().filter(move |p| p.arrived.is_some_and(|at| at <= by)).map(|p| p.message)
     }
 
+    /// The part of its time that `now` is in.
+    fn part(&self, now: Instant) -> usize {
+        let (since, whole) = (now.saturating_since(self.asked), self.deadline.saturating_since(self.asked));
+        let part = since.as_nanos() * PARTS as u128 / whole.as_nanos().max(1);
+        (part as usize).min(PARTS - 1)
+    }
+
     /// When everything that was not withdrawn had arrived; `None` when it did not by the deadline.
     #[must_use]
     pub fn complete(&self) -> Option<Instant> {
@@ -116,7 +128,8 @@ impl GopRecord {
 pub trait TilePlanner: Debug {
     /// Called `plans` times for GoP `gop`, with `part` counted from 0. `records` has everything up to now,
     /// the last being the GoP's own from its second plan on. A plan replaces what of the GoP has not begun
-    /// to be sent; `None` leaves it as it is.
+    /// to be sent, and nothing that has begun is sent twice, so a plan names all that is still wanted; `None`
+    /// leaves things as they are.
     fn plan(&mut self, gop: usize, part: usize, records: &[GopRecord]) -> Option<Vec<TileMessage>>;
 }
 

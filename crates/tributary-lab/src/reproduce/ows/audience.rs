@@ -68,6 +68,10 @@ pub struct Audience {
 pub struct Watched {
     /// When each GoP is planned: what is expected of its tiles. One list for each plan of a GoP.
     pub outlooks: Vec<Vec<Vec<TileOutlook>>>,
+    /// What the crowd looks at one GoP later, as shares of its view.
+    pub later: Vec<Vec<f64>>,
+    /// Where the head was in the middle of each GoP.
+    pub heads: Vec<Orientation>,
     /// What was really looked at.
     pub views: Vec<Vec<TileView>>,
 }
@@ -166,9 +170,15 @@ impl Stage<'_> {
             let crowd = self.population.outlook(gop, Some(viewer));
             self.live.outlook(&self.traces[viewer], now_s, (self.clock, gop), &crowd)
         };
+        let crowd = |gop| {
+            let outlook = self.population.outlook(gop, Some(viewer));
+            outlook.into_iter().map(|tile| tile.share).collect()
+        };
         let span = || from..from + gops;
         Ok(Watched {
             outlooks: span().map(|gop| (0..plans).map(|plan| known(gop, plan)).collect()).collect(),
+            later: span().map(|gop| crowd(gop + 1)).collect(),
+            heads: span().map(|gop| self.traces[viewer].at((gop as f64 + 0.5) * gop_duration_s)).collect(),
             views: span().map(|gop| self.population.viewings()[viewer].gop(gop).to_vec()).collect(),
         })
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thiserror::Error;
+use tributary_tiles::TiledVideo;
 use tributary_types::Rng;
 use tributary_video::allocation::MOST_BYTES;
 use tributary_video::metrics::psnr_db;
@@ -72,6 +73,8 @@ pub struct ClipInfo {
     pub finest_bytes: f64,
     /// The same in the coarsest.
     pub coarsest_bytes: f64,
+    /// How many more bytes the tiles have than the same pictures in one piece, percent, by QP.
+    pub tiling_percent: Vec<(u8, f64)>,
 }
 
 /// A clip ready to be streamed.
@@ -80,6 +83,7 @@ pub struct Clip {
     /// What is said of it.
     pub info: ClipInfo,
     table: RdTable,
+    directory: Option<PathBuf>,
 }
 
 impl Clip {
@@ -92,7 +96,10 @@ impl Clip {
         let file = File::open(&path).map_err(|source| ClipError::Open { path: path.clone(), source })?;
         let table = RdTable::read_json(file).map_err(|source| ClipError::Table { path, source })?;
         let name = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
-        Self::new(name, "encoded", &table, bytes)
+        let mut clip = Self::new(name, "encoded", &table, bytes)?;
+        clip.info.tiling_percent = tiling_percent(directory);
+        clip.directory = Some(directory.to_owned());
+        Ok(clip)
     }
 
     /// Two clips without pictures, drawn like an encoder's: one that moves and one that hardly does.
@@ -128,8 +135,15 @@ impl Clip {
             factor,
             finest_bytes: finest * factor,
             coarsest_bytes: coarsest * factor,
+            tiling_percent: Vec::new(),
         };
-        Ok(Self { info, table: looped })
+        Ok(Self { info, table: looped, directory: None })
+    }
+
+    /// Where its tiles are; `None` for a drawn one.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
     }
 
     /// Its table, sizes multiplied.
@@ -149,6 +163,12 @@ impl Clip {
     pub fn gop_s(&self) -> f64 {
         self.table.layout().gop_duration_s
     }
+}
+
+/// What tiling costs, as the ingest measured it; empty where there is only a table.
+fn tiling_percent(directory: &Path) -> Vec<(u8, f64)> {
+    let Ok(video) = TiledVideo::open(directory) else { return Vec::new() };
+    video.record().overhead.iter().map(|overhead| (overhead.qp, 100.0 * overhead.share())).collect()
 }
 
 /// Sizes multiplied, and the seam made smooth: when a clip starts again, its first GoP has nothing before it that could

@@ -69,11 +69,7 @@ impl Display {
 
     /// Shows a GoP whose deadline has come: per tile the error and why.
     pub fn advance(&mut self, cells: &[TileCells], record: &GopRecord) -> Vec<(f64, Fate)> {
-        let mut finest: Vec<Option<usize>> = vec![None; cells.len()];
-        for message in record.in_time() {
-            let best = &mut finest[message.tile];
-            *best = Some(best.map_or(message.choice, |known| known.min(message.choice)));
-        }
+        let finest = finest(cells.len(), record);
         let mut wanted = vec![false; cells.len()];
         record.planned.iter().filter(|p| !p.withdrawn).for_each(|p| wanted[p.message.tile] = true);
         self.show(cells, &finest, &wanted)
@@ -100,6 +96,17 @@ impl Display {
         }
         shown
     }
+}
+
+/// Per tile, the finest choice that arrived in time.
+#[must_use]
+pub fn finest(tiles: usize, record: &GopRecord) -> Vec<Option<usize>> {
+    let mut finest: Vec<Option<usize>> = vec![None; tiles];
+    for message in record.in_time() {
+        let best = &mut finest[message.tile];
+        *best = Some(best.map_or(message.choice, |known| known.min(message.choice)));
+    }
+    finest
 }
 
 /// What a viewer saw of tiles that were shown like that.

@@ -12,6 +12,7 @@ use tributary_video::rd::Concealment;
 
 use super::audience::{Audience, Stage, Watched};
 use super::clip::Clip;
+use super::known::Course;
 use super::planner::{self, BY_GAIN, UPDATED};
 use super::scene::{self, SCENES};
 use super::viewing::{Task, Viewed};
@@ -55,7 +56,7 @@ pub(super) fn tasks(
     clips: &[Arc<Clip>],
     audiences: &[Audience],
 ) -> Result<Vec<Task>, OwsError> {
-    let mut earlier: BTreeMap<(&str, &str, u64), Arc<Vec<f64>>> = BTreeMap::new();
+    let mut earlier: BTreeMap<(&str, &str, u64), Arc<Vec<Course>>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for (index, clip) in clips.iter().enumerate() {
         let grid = clip.table().layout().grid;

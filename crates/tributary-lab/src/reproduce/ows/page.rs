@@ -34,6 +34,15 @@ pub fn render(outcome: &Outcome) -> String {
         report
             .figure(&seen(outcome, scene, label), "Share of GoPs at or below a quality, all clips together.");
     }
+    if !outcome.pictures.is_empty() {
+        report
+            .section("A moment of it")
+            .text("The worst GoP of FIX on MPTCP in the first viewing, as each chain showed it, decoded from the tiles that arrived.")
+            .images(&outcome.pictures);
+    }
+    if let Some(reason) = &outcome.no_pictures {
+        report.text(&format!("No pictures: {reason}."));
+    }
     report
         .section("Quality against rate")
         .figure(&curve(outcome), "The least rate for a quality, when capacity is certain.");

@@ -2,34 +2,38 @@
 //!
 //! Of capacity a client knows what it measured: every GoP of an earlier viewing in the same scene over the same
 //! transport that wanted more than the radios carry, and every GoP of its own since, the latest thirty in all.
-//! Nothing of the present GoP and nothing of the future. All allocators know the same.
+//! A client that plans anew also knows what of the present GoP has arrived. Nothing of the future. All know the same.
 
 use core::fmt;
-use core::time::Duration;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner};
-use tributary_types::Instant;
+use tributary_sim::workload::tiled::{GopRecord, PARTS, Planned, TileMessage, TilePlanner};
 use tributary_video::allocation::{
-    self, Allocation, Allocator, Arrival, Capacity, GopProblem, Message, Settings, UnknownAllocator,
+    self, Allocator, Arrival, Capacity, GopProblem, Message, Settings, TileMenu, UnknownAllocator,
 };
 use tributary_video::rd::Concealment;
 
 use super::audience::Watched;
 use super::clip::Clip;
 use super::display::Display;
+use super::known::{Course, Known};
 
-/// Seconds of capacity that are remembered.
-const REMEMBERED: usize = 30;
 /// `fix-q` with its tiles sent by gain per byte: what order alone does.
 pub const BY_GAIN: &str = "fix-q-by-gain";
 /// `ows` that plans each GoP anew while it is sent, with what is known of the view by then.
 pub const UPDATED: &str = "ows-updated";
 /// Plans it makes for a GoP.
-const UPDATES: usize = 4;
+const UPDATES: usize = 8;
 /// Bytes that may be on their way when a plan is made: what the server hands over ahead, and the radios' queues.
 const UNDER_WAY: u64 = 800_000;
+/// A view that nobody expected: so much is added to each tile's weight, times its share of the sphere. Predictions give
+/// most of the sphere no weight at all, and a tile that was never sent is black.
+const SURPRISE: f64 = 0.02;
+/// What is sent now is what is frozen in the next GoP: so much is added, times the crowd's view of that.
+const LATER: f64 = 0.1;
+/// From this plan of a GoP on, what is not this sure to arrive is not sent: nothing later can take it back.
+const TRIMMED_FROM: usize = 6;
+const SURE: f64 = 0.8;
 
 /// Plans for each GoP that the client called `name` makes.
 pub fn plans(name: &str) -> usize {
@@ -44,10 +48,13 @@ pub struct Planner {
     allocator: Box<dyn Allocator>,
     by_gain: bool,
     plans: usize,
-    /// Bytes that a GoP's time carried, oldest first.
-    carried: VecDeque<f64>,
-    /// The most that the earlier viewing had.
-    most: f64,
+    /// Whether the plan may leave tiles out.
+    skipping: bool,
+    /// Whether tiles also count for what the viewer may look at unexpectedly, or later.
+    foresees: bool,
+    known: Known,
+    /// The latest plan.
+    last: Vec<TileMessage>,
     display: Display,
     /// GoPs that are shown.
     shown: usize,
@@ -69,7 +76,7 @@ impl Planner {
         clip: Arc<Clip>,
         watched: Arc<Watched>,
         concealment: Concealment,
-        earlier: &[f64],
+        earlier: &[Course],
     ) -> Result<Self, UnknownAllocator> {
         let by_gain = name == BY_GAIN;
         let known = match name {
@@ -79,8 +86,6 @@ impl Planner {
         };
         let allocator = allocation::create(known, Settings::default())?;
         let display = Display::new(clip.info.tiles, concealment);
-        let most = earlier.iter().copied().fold(0.0, f64::max);
-        let carried = earlier[earlier.len().saturating_sub(REMEMBERED)..].iter().copied().collect();
         Ok(Self {
             clip,
             watched,
@@ -88,8 +93,10 @@ impl Planner {
             allocator,
             by_gain,
             plans: plans(name),
-            carried,
-            most,
+            skipping: known == "ows",
+            foresees: known.starts_with("ows") && !known.starts_with("ows-paper"),
+            known: Known::new(earlier),
+            last: Vec::new(),
             display,
             shown: 0,
         })
@@ -98,18 +105,14 @@ impl Planner {
     /// Learns from the GoPs whose deadline has come.
     fn learn(&mut self, past: &[GopRecord]) {
         for record in &past[self.shown.min(past.len())..] {
-            if self.carried.len() == REMEMBERED {
-                self.carried.pop_front();
-            }
-            // A GoP that was soon there is no proof of more than was ever carried.
-            self.carried.push_back(carried(record).min(self.most.max(record.bytes_in_time as f64)));
+            self.known.learn(record);
             self.display.advance(self.clip.table().gop(self.clip.at(self.shown)), record);
             self.shown += 1;
         }
     }
 
     /// The `part`-th plan of a GoP, of which `sent` is known so far.
-    fn allocate(&self, gop: usize, part: usize, sent: Option<&GopRecord>) -> Option<Allocation> {
+    fn allocate(&self, gop: usize, part: usize, sent: Option<&GopRecord>) -> Option<Vec<TileMessage>> {
         let (table, at) = (self.clip.table(), self.clip.at(gop));
         // Where fewer outlooks are known than plans are made, the nearest before.
         let outlooks = &self.watched.outlooks[gop];
@@ -118,15 +121,27 @@ impl Planner {
         for (tile, mse) in tiles.iter_mut().zip(self.display.concealed(table.gop(at))) {
             tile.concealed_mse = mse;
         }
-        let mut under_way = 0;
-        for message in sent.into_iter().flat_map(|record| on_its_way(record, &mut under_way)) {
-            let tile = &mut tiles[message.tile];
-            tile.concealed_mse = tile.concealed_mse.min(tile.choices[message.choice].mse);
+        if self.foresees {
+            let shares = table.layout().grid.sphere_shares();
+            for ((tile, share), later) in tiles.iter_mut().zip(shares).zip(&self.watched.later[gop]) {
+                // Scaled back, so that a weight stays a share.
+                let weight = tile.weight + SURPRISE * share + LATER * later;
+                tile.weight = weight / (1.0 + SURPRISE + LATER);
+            }
         }
-        let left = (self.plans - part) as f64 / self.plans as f64;
-        let carried = |bytes: &f64| (bytes * left - under_way as f64).max(0.0);
-        let samples: Vec<f64> = self.carried.iter().map(carried).collect();
-        let capacity = Capacity::from_paths(&[samples]).ok()?;
+        let (mut coming, mut under_way) = (Vec::new(), 0);
+        if let Some(record) = sent {
+            for planned in record.planned.iter().filter(|planned| planned.arrived.is_some()) {
+                helped(&mut tiles, &planned.message);
+            }
+            (coming, under_way) = self.on_its_way(record);
+            coming.iter().for_each(|message| helped(&mut tiles, message));
+        }
+        let parts = part * PARTS / self.plans;
+        let carried = sent.map_or(0.0, |record| record.arrivals[..parts].iter().sum::<u64>() as f64);
+        let rest = self.known.rest(parts, carried).into_iter();
+        let samples: Vec<f64> = rest.map(|bytes| (bytes - under_way as f64).max(0.0)).collect();
+        let capacity = Capacity::from_paths(std::slice::from_ref(&samples)).ok()?;
         let problem = GopProblem::new(tiles, capacity, Arrival::InOrder).ok()?;
         let mut allocation = self.allocator.allocate(&problem);
         if self.by_gain {
@@ -137,47 +152,63 @@ impl Planner {
             };
             allocation.order.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.tile.cmp(&b.tile)));
         }
-        Some(allocation)
+        let cells = table.gop(at);
+        let message = |message: &Message| {
+            let Message { tile, choice } = *message;
+            TileMessage { tile, choice, bytes: cells[tile].bytes[choice] }
+        };
+        let mut order: Vec<TileMessage> = allocation.order.iter().map(message).collect();
+        if self.skipping && part >= TRIMMED_FROM {
+            trim(&mut order, &samples);
+        }
+        // What is still to come stays wanted; what of it has begun is not sent twice.
+        order.retain(|message| !coming.contains(message));
+        coming.extend(order);
+        Some(coming)
+    }
+
+    /// What may be under way: the first messages of the latest plan that are missing, as far as the server and the
+    /// radios hold that much; and their bytes.
+    fn on_its_way(&self, record: &GopRecord) -> (Vec<TileMessage>, u64) {
+        let (mut coming, mut bytes) = (Vec::new(), 0);
+        for message in &self.last {
+            let copies = record.planned.iter().filter(|planned| planned.message == *message);
+            let missing = copies.map(Planned::missing).min().unwrap_or(message.bytes);
+            if missing > 0 {
+                coming.push(*message);
+                bytes += missing;
+            }
+            if bytes >= UNDER_WAY {
+                break;
+            }
+        }
+        (coming, bytes)
+    }
+}
+
+/// A tile of which this message is there, or will be.
+fn helped(tiles: &mut [TileMenu], message: &TileMessage) {
+    let tile = &mut tiles[message.tile];
+    tile.concealed_mse = tile.concealed_mse.min(tile.choices[message.choice].mse);
+}
+
+/// Drops from the end what will hardly be there in time.
+fn trim(order: &mut Vec<TileMessage>, samples: &[f64]) {
+    let mut end: u64 = order.iter().map(|message| message.bytes).sum();
+    while let Some(last) = order.last() {
+        let arrives = samples.iter().filter(|sample| **sample >= end as f64).count();
+        if arrives as f64 >= SURE * samples.len() as f64 {
+            return;
+        }
+        end -= last.bytes;
+        order.pop();
     }
 }
 
 impl TilePlanner for Planner {
     fn plan(&mut self, gop: usize, part: usize, records: &[GopRecord]) -> Option<Vec<TileMessage>> {
         self.learn(&records[..gop.min(records.len())]); // those whose deadline has come
-        let cells = self.clip.table().gop(self.clip.at(gop));
-        let message = |message: &Message| {
-            let Message { tile, choice } = *message;
-            TileMessage { tile, choice, bytes: cells[tile].bytes[choice] }
-        };
-        let allocation = self.allocate(gop, part, records.get(gop))?;
-        Some(allocation.order.iter().map(message).collect())
-    }
-}
-
-/// What has arrived of a GoP and what may be under way: the first messages that are missing, as far as the
-/// server and the radios hold that much. Their bytes are added to `under_way`.
-fn on_its_way(record: &GopRecord, under_way: &mut u64) -> Vec<TileMessage> {
-    let mut coming = Vec::new();
-    for planned in record.planned.iter().filter(|planned| !planned.withdrawn) {
-        if planned.arrived.is_none() {
-            if *under_way >= UNDER_WAY {
-                continue;
-            }
-            *under_way += planned.missing();
-        }
-        coming.push(planned.message);
-    }
-    coming
-}
-
-/// What a GoP's time carried, as its client measured it: what arrived by the deadline, or, where everything
-/// arrived earlier, as much more as the rest of the time would have carried at that rate.
-fn carried(record: &GopRecord) -> f64 {
-    let since = |at: Instant| at.saturating_since(record.asked);
-    let bytes = record.bytes_in_time as f64;
-    let whole = since(record.deadline).as_secs_f64();
-    match record.complete() {
-        Some(at) if since(at) > Duration::ZERO => bytes * whole / since(at).as_secs_f64(),
-        _ => bytes,
+        self.last = self.allocate(gop, part, records.get(gop))?;
+        Some(self.last.clone())
     }
 }

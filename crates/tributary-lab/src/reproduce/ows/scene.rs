@@ -9,6 +9,7 @@ use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledS
 use tributary_types::Instant;
 
 use super::OwsError;
+use super::known::{self, Course};
 
 /// The paper's conditions at a tenth of its rates, with their names.
 pub const SCENES: [(&str, &str); 3] = [("los", "LoS"), ("nlos", "nLoS"), ("mobility", "mobility")];
@@ -58,14 +59,14 @@ impl TilePlanner for Insatiable {
 ///
 /// # Errors
 /// The simulator refuses.
-pub(super) fn earlier(scene: &str, transport: &str, gop: Duration) -> Result<Vec<f64>, OwsError> {
+pub(super) fn earlier(scene: &str, transport: &str, gop: Duration) -> Result<Vec<Course>, OwsError> {
     let gops = RAMP + MEASURED;
     let from = gop.mul_f64(0.7);
     let scenario = scenario(scene, from + gop * gops as u32 + Duration::from_millis(100))?;
     let spec = TiledSpec { gops, gop, from: Instant::ZERO + from, ..TiledSpec::default() };
     let bytes = (1.2 * full_rate()? * gop.as_secs_f64()) as u64;
     let outcome = cell(&scenario, transport)?.run_tiled(&spec, Box::new(Insatiable { bytes }))?;
-    Ok(outcome.record.gops.iter().skip(RAMP).map(|record| record.bytes_in_time as f64).collect())
+    Ok(outcome.record.gops.iter().skip(RAMP).map(known::course).collect())
 }
 
 /// What both radios carry in line of sight, bytes a second: loads are named relative to it.

@@ -98,6 +98,7 @@ fn allocators(figures: &Figures<'_>, clips: &[usize], concealment: Concealment, 
         Column::right("late").unit("%"),
         Column::right("left out").unit("%"),
         Column::right("in time").unit("MB a GoP"),
+        Column::right("to high quality").unit("s"),
         Column::right("mean over FIX on MPTCP").unit("dB"),
     ]);
     for (scene, label) in SCENES {
@@ -122,6 +123,7 @@ fn allocators(figures: &Figures<'_>, clips: &[usize], concealment: Concealment, 
                     Cell::optional_number(mean(|viewed| viewed.late_percent), 2),
                     Cell::optional_number(mean(|viewed| viewed.left_out_percent), 2),
                     Cell::optional_number(mean(|viewed| viewed.in_time_bytes / 1e6), 2),
+                    Cell::optional_number(mean(|viewed| viewed.to_quality_s.unwrap_or(0.0)), 2),
                     Cell::text(&with_interval(figures.gain(Quality::Mean, &at, pair, CHAIN[0]), 2)),
                 ];
                 if pair == CHAIN[6] { table.push_highlighted(row) } else { table.push(row) }

@@ -3,7 +3,7 @@
 use super::audience::Watched;
 use super::planner::Planner;
 use super::*;
-use tributary_sim::workload::tiled::TilePlanner;
+use tributary_sim::workload::tiled::{PARTS, TilePlanner};
 use tributary_video::prediction::TileOutlook;
 use tributary_video::rd::Concealment;
 
@@ -40,8 +40,10 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
     assert!(markdown(&outcome).contains("| transport |"));
     let json = serde_json::to_value(&outcome).unwrap();
     assert!(json["claims"].as_array().unwrap().len() > 20 && json["curve"][0]["mean_db"].is_number());
-    let again = run(&settings(), &mut |_, _| ()).unwrap();
-    assert_eq!(again.viewings, outcome.viewings);
+    // Fewer viewings, and none aside: those that are left come out the same.
+    let again = run(&Settings { viewings: 1, aside: 0, ..settings() }, &mut |_, _| ()).unwrap();
+    assert_eq!(again.viewings.len(), 2 * 3 * 4);
+    assert!(again.viewings.iter().all(|viewed| outcome.viewings.contains(viewed)));
 }
 
 #[test]
@@ -59,9 +61,20 @@ fn plans_keep_to_what_was_carried_and_send_the_view_first() {
     let outlook: Vec<TileOutlook> = (0..tiles)
         .map(|tile| if tile == 9 { TileOutlook { seen: 1.0, share: 1.0 } } else { TileOutlook::default() })
         .collect();
-    let watched = Arc::new(Watched { outlooks: vec![vec![outlook]], views: Vec::new() });
-    let mut planner =
-        Planner::new("ows", clip.clone(), watched.clone(), Concealment::Freeze, &[4e6, 5e6]).unwrap();
+    let watched = Arc::new(Watched {
+        outlooks: vec![vec![outlook]],
+        later: vec![vec![0.0; tiles]],
+        heads: Vec::new(),
+        views: Vec::new(),
+    });
+    let mut planner = Planner::new(
+        "ows",
+        clip.clone(),
+        watched.clone(),
+        Concealment::Freeze,
+        &[[5e5; PARTS], [6e5; PARTS]],
+    )
+    .unwrap();
     let plan = planner.plan(0, 0, &[]).unwrap();
     assert_eq!(plan[0].tile, 9);
     assert!(plan.iter().map(|message| message.bytes).sum::<u64>() <= 5_000_000);

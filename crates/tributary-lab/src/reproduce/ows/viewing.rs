@@ -12,8 +12,9 @@ use tributary_video::rd::Concealment;
 use super::audience::Watched;
 use super::clip::Clip;
 use super::display::{self, Display, Seen};
+use super::known::Course;
 use super::planner::{self, Planner};
-use super::{OwsError, scene};
+use super::{OwsError, motion, scene};
 
 /// GoPs at the beginning that no quality figure counts: nothing is there to be frozen, and windows are small.
 /// How starting goes is reported apart.
@@ -34,7 +35,7 @@ pub(super) struct Task {
     pub allocator: &'static str,
     pub concealment: Concealment,
     /// What an earlier transfer carried.
-    pub earlier: Arc<Vec<f64>>,
+    pub earlier: Arc<Vec<Course>>,
 }
 
 /// What came of it.
@@ -62,14 +63,37 @@ pub struct Viewed {
     pub left_out_percent: f64,
     /// Bytes that arrived in time, a GoP.
     pub in_time_bytes: f64,
+    /// Mean time until what newly comes into view is as good as what was in view, seconds; `None` when nothing came.
+    pub to_quality_s: Option<f64>,
     /// Percent of the viewport late in the very first GoP.
     pub first_late_percent: f64,
     /// The viewport's mean squared error, GoP by GoP.
     pub errors: Vec<f32>,
 }
 
+/// One GoP as the player showed it.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    /// What was seen of it.
+    pub seen: Seen,
+    /// Per tile, which GoP's copy of which quality is shown; `None` is black.
+    pub held: Vec<Option<(usize, usize)>>,
+    /// Per tile, its error.
+    errors: Vec<f64>,
+    bytes_in_time: u64,
+}
+
 impl Task {
     pub fn run(&self) -> Result<Viewed, OwsError> {
+        let shown = self.shown()?;
+        let errors: Vec<&[f64]> = shown.iter().map(|shown| shown.errors.as_slice()).collect();
+        let to_quality_gops = motion::to_quality(&errors, &self.watched.views[..errors.len()]);
+        let to_quality_s = to_quality_gops.map(|gops| gops * self.clip.1.gop_s());
+        Ok(Viewed { to_quality_s, ..self.report(&shown)? })
+    }
+
+    /// The viewing, GoP by GoP.
+    pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
         let clip = &self.clip.1;
         let gop = Duration::from_secs_f64(clip.gop_s());
         let gops = self.watched.views.len();
@@ -82,24 +106,37 @@ impl Task {
         let planner = Planner::new(self.allocator, clip_of, watched, self.concealment, &self.earlier)?;
         let outcome = scene::cell(&scenario, self.transport)?.run_tiled(&spec, Box::new(planner))?;
         let mut display = Display::new(clip.info.tiles, self.concealment);
-        let mut seen: Vec<Seen> = Vec::with_capacity(gops);
+        let mut held = vec![None; clip.info.tiles];
+        let mut all = Vec::with_capacity(gops);
         for (at, record) in outcome.record.gops.iter().enumerate() {
             let shown = display.advance(clip.table().gop(clip.at(at)), record);
-            seen.push(display::seen(&shown, &self.watched.views[at]));
+            for (held, finest) in held.iter_mut().zip(display::finest(clip.info.tiles, record)) {
+                *held = match (finest, self.concealment) {
+                    (Some(choice), _) => Some((at, choice)),
+                    (None, Concealment::Freeze) => *held,
+                    (None, Concealment::Black) => None,
+                };
+            }
+            all.push(Shown {
+                seen: display::seen(&shown, &self.watched.views[at]),
+                held: held.clone(),
+                errors: shown.into_iter().map(|(mse, _)| mse).collect(),
+                bytes_in_time: record.bytes_in_time,
+            });
         }
-        let records = &outcome.record.gops;
-        let in_time = records.iter().skip(STARTING).map(|record| record.bytes_in_time as f64);
-        self.report(&seen, in_time.sum::<f64>())
+        Ok(all)
     }
 
-    fn report(&self, seen: &[Seen], in_time: f64) -> Result<Viewed, OwsError> {
-        let counted = &seen[STARTING.min(seen.len())..];
-        let errors: Vec<f64> = counted.iter().map(|seen| seen.mse).collect();
+    fn report(&self, shown: &[Shown]) -> Result<Viewed, OwsError> {
+        let counted = &shown[STARTING.min(shown.len())..];
+        let errors: Vec<f64> = counted.iter().map(|shown| shown.seen.mse).collect();
+        let in_time = counted.iter().map(|shown| shown.bytes_in_time as f64).sum::<f64>();
         let Some(summary) = Summary::of(&errors) else {
             return Err(OwsError::NothingSeen { scene: self.scene, transport: self.transport });
         };
-        let percent =
-            |of: fn(&Seen) -> f64| 100.0 * counted.iter().map(of).sum::<f64>() / errors.len() as f64;
+        let percent = |of: fn(&Seen) -> f64| {
+            100.0 * counted.iter().map(|shown| of(&shown.seen)).sum::<f64>() / errors.len() as f64
+        };
         Ok(Viewed {
             clip: self.clip.0,
             viewing: self.viewing,
@@ -112,7 +149,8 @@ impl Task {
             late_percent: percent(|seen| seen.late),
             left_out_percent: percent(|seen| seen.left_out),
             in_time_bytes: in_time / errors.len() as f64,
-            first_late_percent: 100.0 * seen[0].late,
+            to_quality_s: None,
+            first_late_percent: 100.0 * shown[0].seen.late,
             errors: errors.iter().map(|error| *error as f32).collect(),
         })
     }

@@ -54,9 +54,10 @@ impl TiledClient {
             let messages = self.planner.plan(gop, part, &self.record.gops);
             if part == 0 {
                 let deadline = self.record.started.unwrap_or(now) + self.spec.gop * (gop as u32 + 1);
-                let planned = Vec::new();
-                let record = GopRecord { asked: now, deadline, planned, bytes_in_time: 0, last: None };
-                self.record.gops.push(record);
+                let (planned, arrivals) = Default::default();
+                let none =
+                    GopRecord { asked: now, deadline, planned, bytes_in_time: 0, arrivals, last: None };
+                self.record.gops.push(none);
             }
             if let Some(messages) = messages {
                 let record = &mut self.record.gops[gop];
@@ -102,6 +103,7 @@ impl TiledClient {
                 let record = &mut gops[part.gop];
                 if now <= record.deadline {
                     record.bytes_in_time += bytes;
+                    record.arrivals[record.part(now)] += bytes;
                     record.last = Some(now);
                 }
                 let planned = &mut record.planned[part.message];

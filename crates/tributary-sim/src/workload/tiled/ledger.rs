@@ -25,6 +25,8 @@ pub(super) struct Plan {
 pub(super) struct Part {
     pub gop: usize,
     pub message: usize,
+    /// Tile and quality.
+    pub copy: (usize, usize),
     pub bytes: u64,
     pub deadline: Instant,
 }

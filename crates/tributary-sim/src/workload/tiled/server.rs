@@ -4,7 +4,7 @@
 //! replaces the one before. It looks every millisecond, as one that is woken when little is unsent.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tributary_types::Instant;
 
 use super::TiledSpec;
@@ -35,13 +35,16 @@ pub struct TiledServer {
     next: Option<Instant>,
     /// GoP and message of the part that was written last.
     begun: Option<(usize, usize)>,
+    /// Tiles and qualities of the GoP of which a part was written.
+    copies: BTreeSet<(usize, usize)>,
 }
 
 impl TiledServer {
     pub(super) fn new(spec: TiledSpec, ledger: Ledger) -> Self {
         let spec = TiledSpec { part: spec.part.clamp(1, 256 << 10), ..spec };
-        let (queue, lanes) = Default::default();
-        Self { spec, ledger, queue, lanes, ranks: 0, gop: 0, read: 0, written: 0, next: None, begun: None }
+        let (queue, lanes, copies) = Default::default();
+        let (ranks, gop, read, written) = (0, 0, 0, 0);
+        Self { spec, ledger, queue, lanes, ranks, gop, read, written, next: None, begun: None, copies }
     }
 
     fn requests(&mut self, now: Instant, stream: StreamKey, transport: &mut dyn Transport) {
@@ -61,6 +64,7 @@ impl TiledServer {
     fn take(&mut self, plan: Plan) {
         if plan.gop != self.gop {
             (self.gop, self.ranks) = (plan.gop, 0);
+            self.copies.clear();
         }
         let begun = self.queue.front().filter(|(_, part)| self.is_begun(part)).map(|(_, part)| part.message);
         let (kept, replaced): (VecDeque<_>, VecDeque<_>) =
@@ -73,12 +77,17 @@ impl TiledServer {
             }
         }
         for (at, message) in plan.messages.iter().enumerate() {
-            let rank = (self.ranks + at).min(MOST_LANES - 1);
+            let (rank, copy) = ((self.ranks + at).min(MOST_LANES - 1), (message.tile, message.choice));
+            if self.copies.contains(&copy) {
+                self.ledger.withdraw(plan.gop, plan.first + at); // under way already
+                continue;
+            }
             let mut left = message.bytes;
             while left > 0 {
                 let bytes = left.min(self.spec.part);
                 left -= bytes;
-                let part = Part { gop: plan.gop, message: plan.first + at, bytes, deadline: plan.deadline };
+                let (message, deadline) = (plan.first + at, plan.deadline);
+                let part = Part { gop: plan.gop, message, copy, bytes, deadline };
                 self.queue.push_back((rank, part));
             }
         }
@@ -112,6 +121,9 @@ impl TiledServer {
             }
             self.written += written;
             self.begun = Some((part.gop, part.message));
+            if part.gop == self.gop {
+                self.copies.insert(part.copy);
+            }
             self.ledger.push(stream, Part { bytes: written, ..part });
             self.queue.pop_front();
             if written < part.bytes {

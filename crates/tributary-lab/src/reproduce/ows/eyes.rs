@@ -1,0 +1,122 @@
+//! Pictures for the report: one GoP of one viewing as two chains showed it, decoded, beside the original.
+//!
+//! The GoP is the one in which the baseline did worst among those counted. Sizes were multiplied to load the radios
+//! (`clip`); the pictures are those that were ingested.
+
+use std::path::Path;
+
+use tributary_report::Image;
+use tributary_tiles::decode::{self, TileData};
+use tributary_tiles::{DecodeError, TiledError, TiledVideo, patch};
+use tributary_video::metrics::{mse, psnr_db};
+use tributary_video::picture::{Picture, PictureError};
+use tributary_video::rd::Concealment;
+use tributary_video::render::{RenderError, RenderSettings, Renderer};
+use tributary_video::viewport::FieldOfView;
+
+use super::OwsError;
+use super::matrix::CHAIN;
+use super::viewing::{STARTING, Shown, Task};
+use crate::tiled::{StillError, pictures};
+
+/// The viewport's pictures in a report, pixels; the shape is that of the field of view.
+const VIEWPORT: (usize, usize) = (640, 448);
+
+/// Why there are no pictures.
+#[derive(Debug, thiserror::Error)]
+enum EyesError {
+    /// The simulator.
+    #[error(transparent)]
+    Run(#[from] Box<OwsError>),
+    /// The tiles.
+    #[error(transparent)]
+    Tiled(#[from] TiledError),
+    /// Decoding them.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Putting them together.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// Looking at them.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Writing JPEG.
+    #[error(transparent)]
+    Still(#[from] StillError),
+}
+
+/// The first viewing of a clip with tiles on disk, in mobility: baseline, whole chain, original. Without such a clip
+/// none, and without a decoder the reason in their place.
+pub(super) fn moment(tasks: &[Task]) -> (Vec<Image>, Option<String>) {
+    let find = |(transport, allocator): (&str, &str)| {
+        tasks.iter().find(|task| {
+            (task.scene, task.transport, task.allocator) == ("mobility", transport, allocator)
+                && task.concealment == Concealment::Freeze
+                && task.clip.1.directory().is_some()
+        })
+    };
+    let (Some(base), Some(whole)) = (find(CHAIN[0]), find(CHAIN[6])) else { return Default::default() };
+    match base.clip.1.directory().map(|directory| beside(directory, base, whole)) {
+        Some(Ok(images)) => (images, None),
+        Some(Err(reason)) => (Vec::new(), Some(reason.to_string())),
+        None => Default::default(),
+    }
+}
+
+fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, EyesError> {
+    let shown = [base.shown().map_err(Box::new)?, whole.shown().map_err(Box::new)?];
+    let error = |gop: &usize| shown[0][*gop].seen.mse;
+    let gops = STARTING.min(shown[0].len())..shown[0].len();
+    let Some(worst) = gops.max_by(|a, b| error(a).total_cmp(&error(b))) else { return Ok(Vec::new()) };
+    let video = TiledVideo::open(directory)?;
+    let settings = RenderSettings {
+        projection: video.grid().projection(),
+        panorama: video.size(),
+        field: FieldOfView::default(),
+        viewport: VIEWPORT,
+    };
+    let (mut renderer, head) = (Renderer::new(settings)?, base.watched.heads[worst]);
+    let original = renderer.render(&original(&video, worst % video.gops())?, head)?;
+    let mut seen = Vec::new();
+    for ((transport, allocator), shown) in [CHAIN[0], CHAIN[6]].into_iter().zip(&shown) {
+        let picture = renderer.render(&panorama(&video, worst, &shown[worst])?, head)?;
+        let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(100.0);
+        let composed = psnr_db(shown[worst].seen.mse).min(100.0);
+        let caption = format!(
+            "{allocator} on {transport}, {} in mobility, GoP {worst}: this picture {decoded:.1} dB; the GoP, from the table, {composed:.1} dB",
+            base.clip.1.info.name
+        );
+        seen.push((picture, caption));
+    }
+    let mut captioned: Vec<(&Picture, String)> =
+        seen.iter().map(|(p, caption)| (p, caption.clone())).collect();
+    captioned.push((&original, "The original, in the same direction".to_owned()));
+    Ok(pictures(&captioned)?)
+}
+
+/// The middle picture of a GoP of the source.
+fn original(video: &TiledVideo, gop: usize) -> Result<Picture, EyesError> {
+    let (width, height) = video.size();
+    let mut picture = Picture::black(width, height)?;
+    let mut pictures = video.reference(gop)?;
+    for _ in 0..=video.pictures_per_gop() / 2 {
+        pictures.read_into(&mut picture)?;
+    }
+    Ok(picture)
+}
+
+/// What the player shows in the middle of a GoP: of tiles that came their middle picture, of frozen ones their last.
+fn panorama(video: &TiledVideo, gop: usize, shown: &Shown) -> Result<Picture, EyesError> {
+    let (width, height) = video.size();
+    let mut panorama = Picture::black(width, height)?;
+    let count = video.pictures_per_gop();
+    for (tile, held) in shown.held.iter().enumerate() {
+        let Some((from, choice)) = *held else { continue };
+        let segment = video.segment(from % video.gops(), tile, choice)?;
+        let data = TileData { init: video.init(tile, choice)?, segment: &segment };
+        let decoded = decode::tile(data, video.tile_size(), count)?;
+        let at = if from == gop { count / 2 } else { count - 1 };
+        patch::paste(&mut panorama, &decoded[at], video.grid().pixels(tile, video.size()))?;
+    }
+    Ok(panorama)
+}
