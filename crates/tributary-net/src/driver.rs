@@ -40,7 +40,8 @@ const CLOSING_ROOM: usize = 4096;
 #[derive(Default)]
 struct Gathered {
     commands: Vec<Command>,
-    inputs: Vec<(SubflowId, Bytes)>,
+    /// Bytes, and whether another receive block begins with them.
+    inputs: Vec<(SubflowId, Bytes, bool)>,
     ended: Vec<SubflowId>,
     infos: Vec<(SubflowId, SubflowInfo)>,
     rooms: Vec<(SubflowId, usize)>,
@@ -121,11 +122,11 @@ impl Driver {
         for command in gathered.commands.drain(..) {
             self.command(state, now, command);
         }
-        for (id, data) in gathered.inputs.drain(..) {
+        for (id, data, begins) in gathered.inputs.drain(..) {
             if !self.subflows.contains_key(&id) {
                 continue;
             }
-            if let Err(error) = state.session.handle_input(now, id, data) {
+            if let Err(error) = state.session.handle_block(now, id, data, begins) {
                 tracing::warn!(%id, %error, "protocol error: the session ends");
                 self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
             }
@@ -306,7 +307,7 @@ fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, 
     let id = subflow.id;
     for _ in 0..READS_PER_TURN {
         match subflow.poll_read(cx) {
-            Poll::Ready(Ok(Input::Data(data))) => gathered.inputs.push((id, data)),
+            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
             Poll::Ready(Ok(Input::End)) => {
                 gathered.ended.push(id);
                 return;

@@ -39,7 +39,8 @@ const SLICES: usize = 128;
 
 /// What a read gave.
 pub(crate) enum Input {
-    Data(Bytes),
+    /// Bytes, and whether they are the first out of another receive block.
+    Data(Bytes, bool),
     End,
 }
 
@@ -50,6 +51,8 @@ pub(crate) struct Subflow {
     stream: TcpStream,
     security: Option<(Sealer, Opener)>,
     block: BytesMut,
+    /// Nothing of the block has been handed on.
+    fresh: bool,
     used: VecDeque<BytesMut>,
     queue: VecDeque<Transmit>,
     queued: usize,
@@ -75,6 +78,7 @@ impl Subflow {
             stream: channel.stream,
             security: channel.security,
             block: BytesMut::with_capacity(BLOCK),
+            fresh: true,
             used: VecDeque::new(),
             queue: VecDeque::new(),
             queued: 0,
@@ -109,7 +113,8 @@ impl Subflow {
 
     fn take_input(&mut self) -> io::Result<Option<Input>> {
         let Some((_, opener)) = &mut self.security else {
-            return Ok(Some(Input::Data(self.block.split().freeze())));
+            let fresh = std::mem::take(&mut self.fresh);
+            return Ok(Some(Input::Data(self.block.split().freeze(), fresh)));
         };
         let opened =
             opener.open(&mut self.block).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
@@ -118,7 +123,7 @@ impl Subflow {
         self.wait_for_record(plain.is_empty() && !opened.closed)?;
         if !plain.is_empty() {
             // An end in the same read is seen again as the end of the TCP stream.
-            return Ok(Some(Input::Data(plain)));
+            return Ok(Some(Input::Data(plain, std::mem::take(&mut self.fresh))));
         }
         Ok(opened.closed.then_some(Input::End))
     }
@@ -148,6 +153,7 @@ impl Subflow {
         fresh.extend_from_slice(&self.block);
         self.block.clear();
         self.used.push_back(std::mem::replace(&mut self.block, fresh));
+        self.fresh = true;
         if self.used.len() > BLOCKS_KEPT {
             self.used.pop_front();
         }
@@ -338,7 +344,7 @@ impl Subflow {
             socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
             loop {
                 match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
-                    Input::Data(_) => {}
+                    Input::Data(..) => {}
                     Input::End => return io::Result::Ok(()),
                 }
             }

@@ -16,7 +16,7 @@ pub struct Config {
     /// Transmission window, bytes (FBDT §3.2 fixes 1 MiB). 64 KiB to 16 MiB.
     pub window: usize,
     /// Bytes of received payload this side holds at most before the application reads them.
-    /// A hostile peer that sends pieces of blocks can make up to four times that be pinned, and 16 MiB more.
+    /// What waits pins at most 96 receive blocks of the driver's (24 MiB with the runtime's); the rest is copied.
     pub receive_credit: u64,
     /// Bytes the application may have written that the peer has not acknowledged.
     pub send_buffer: usize,

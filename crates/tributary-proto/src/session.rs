@@ -18,7 +18,7 @@ use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
 use crate::config::{Config, ConfigError};
 use crate::event::Event;
 use crate::path::{PathAction, Paths};
-use crate::receive::{Arrivals, Pieces, RecvStream};
+use crate::receive::{Arrivals, Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::SendBuffer;
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
@@ -155,8 +155,10 @@ pub struct Session {
     peer: Settings,
     arrivals: Arrivals,
     receive: BTreeMap<StreamId, RecvStream>,
-    /// Pieces held, over all streams.
-    pieces: Pieces,
+    /// Blocks of the driver's that are held, over all streams.
+    pins: Pins,
+    /// Pieces held ahead of order, over all streams.
+    ahead: usize,
     granted: Granted,
     next_own_stream: u32,
     next_peer_stream: u32,
@@ -199,7 +201,8 @@ impl Session {
             peer: INITIAL,
             arrivals: Arrivals::default(),
             receive: BTreeMap::new(),
-            pieces: Pieces::default(),
+            pins: Pins::default(),
+            ahead: 0,
             granted: Granted { settings, max_data: settings.max_data, used: 0, consumed: 0 },
             next_own_stream: side.parity(),
             next_peer_stream: 1 - side.parity(),

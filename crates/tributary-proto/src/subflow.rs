@@ -98,6 +98,8 @@ pub(crate) struct Subflow {
     pub ping_due: bool,
     pub close_sent: bool,
     pub last_heard: Instant,
+    /// The receive block that its input comes out of.
+    pub block: Option<u64>,
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
@@ -137,6 +139,7 @@ impl Subflow {
             ping_due: false,
             close_sent: false,
             last_heard: now,
+            block: None,
             last_ping: now,
             last_refresh: now,
             silent: false,

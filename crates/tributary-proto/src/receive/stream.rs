@@ -4,32 +4,18 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// A slice below this is copied before it is kept ahead of order: it may pin a block many times
-/// its size. When many are held already, so is every other.
+use super::pins::{Pin, Pins};
+
+/// A slice below this is copied before it is kept: it is little to copy, and costs as much to keep.
 const COPY_BELOW: usize = 4 * 1024;
 /// Copies of in-order pieces are gathered in chunks of about this size.
 const GATHERED: usize = 64 * 1024;
 
-/// Slices of receive blocks that a stream holds: each may pin a whole block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pieces {
-    /// Ahead of order.
-    pub ahead: usize,
-    /// In order, not yet read.
-    pub ready: usize,
-}
-
-impl Pieces {
-    /// All of them.
-    pub fn all(self) -> usize {
-        self.ahead + self.ready
-    }
-
-    /// Of the session, after one stream went from `before` to `after`.
-    pub fn replace(&mut self, before: Self, after: Self) {
-        self.ahead = self.ahead + after.ahead - before.ahead;
-        self.ready = self.ready + after.ready - before.ready;
-    }
+/// A piece of payload that waits, and the block it pins if it is no copy.
+#[derive(Debug)]
+struct Held {
+    bytes: Bytes,
+    pin: Option<Pin>,
 }
 
 /// What a piece of payload did.
@@ -44,11 +30,11 @@ pub(crate) struct Incoming {
 /// The receiving half of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct RecvStream {
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Held>,
     /// In-order bytes behind `ready`, copied together.
     gathered: BytesMut,
     /// Pieces ahead of `next`: ascending, apart.
-    ahead: VecDeque<(u64, Bytes)>,
+    ahead: VecDeque<(u64, Held)>,
     /// First byte offset not yet in order.
     next: u64,
     /// Bytes the application has taken.
@@ -69,10 +55,9 @@ impl RecvStream {
         Self { limit, ..Self::default() }
     }
 
-    /// Takes payload that belongs at `offset`. The caller has checked it against the credit, and says
-    /// whether many pieces are held in the session.
-    pub fn insert(&mut self, offset: u64, piece: Bytes, crowded: bool) -> Incoming {
-        let copy_below = if crowded { usize::MAX } else { COPY_BELOW };
+    /// Takes payload that belongs at `offset`. The caller has checked it against the credit; what is kept
+    /// without a copy is counted in `pins`.
+    pub fn insert(&mut self, offset: u64, piece: Bytes, pins: &mut Pins) -> Incoming {
         let before = self.next;
         let mut new = 0;
         let mut start = offset;
@@ -86,13 +71,13 @@ impl RecvStream {
         while !rest.is_empty() {
             if start == self.next && self.ahead.front().is_none_or(|&(o, _)| o >= start + rest.len() as u64) {
                 new += rest.len();
-                self.put_in_order(rest, crowded);
+                self.put_in_order(rest, pins);
                 break;
             }
-            let at = self.ahead.partition_point(|(o, p)| o + p.len() as u64 <= start);
+            let at = self.ahead.partition_point(|(o, p)| o + p.bytes.len() as u64 <= start);
             match self.ahead.get(at) {
                 Some((o, p)) if *o <= start => {
-                    let known = (o + p.len() as u64 - start).min(rest.len() as u64);
+                    let known = (o + p.bytes.len() as u64 - start).min(rest.len() as u64);
                     drop(rest.split_to(known as usize));
                     start += known;
                 }
@@ -100,8 +85,9 @@ impl RecvStream {
                     let gap = held.map_or(rest.len() as u64, |(o, _)| (o - start).min(rest.len() as u64));
                     let part = rest.split_to(gap as usize);
                     new += part.len();
-                    let part = if part.len() < copy_below { Bytes::copy_from_slice(&part) } else { part };
-                    self.ahead.insert(at, (start, part));
+                    let pin = if part.len() < COPY_BELOW { None } else { pins.hold() };
+                    let bytes = if pin.is_some() { part } else { Bytes::copy_from_slice(&part) };
+                    self.ahead.insert(at, (start, Held { bytes, pin }));
                     start += gap;
                 }
             }
@@ -109,42 +95,59 @@ impl RecvStream {
         while let Some((o, _)) = self.ahead.front()
             && *o == self.next
         {
-            let (_, piece) = self.ahead.pop_front().expect("front was just seen");
-            self.put_in_order(piece, crowded);
+            let (_, held) = self.ahead.pop_front().expect("front was just seen");
+            self.next += held.bytes.len() as u64;
+            if held.bytes.len() < COPY_BELOW {
+                self.gather(&held.bytes);
+            } else {
+                self.settle();
+                self.ready.push_back(held);
+            }
         }
         Incoming { new, readable: self.next > before }
     }
 
-    /// Puts the piece at `next`. While many are held it is copied behind others: neither a block nor an
-    /// allocation of its own for each crumb.
-    fn put_in_order(&mut self, piece: Bytes, crowded: bool) {
+    /// Puts the piece at `next`. A crumb behind others is copied, so that what is not read costs neither a
+    /// block nor an entry for each.
+    fn put_in_order(&mut self, piece: Bytes, pins: &mut Pins) {
         self.next += piece.len() as u64;
-        if crowded {
-            self.gathered.extend_from_slice(&piece);
-            if self.gathered.len() >= GATHERED {
-                self.settle();
-            }
-        } else {
+        let behind = !self.ready.is_empty() || !self.gathered.is_empty();
+        let pin = if behind && piece.len() < COPY_BELOW { None } else { pins.hold() };
+        if pin.is_some() {
             self.settle();
-            self.ready.push_back(piece);
+            self.ready.push_back(Held { bytes: piece, pin });
+        } else {
+            self.gather(&piece);
+        }
+    }
+
+    /// Copies in-order bytes behind one another.
+    fn gather(&mut self, bytes: &[u8]) {
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= GATHERED {
+            self.settle();
         }
     }
 
     /// Moves what was gathered to `ready`.
     fn settle(&mut self) {
         if !self.gathered.is_empty() {
-            self.ready.push_back(core::mem::take(&mut self.gathered).freeze());
+            let bytes = core::mem::take(&mut self.gathered).freeze();
+            self.ready.push_back(Held { bytes, pin: None });
         }
     }
 
     /// Next chunk in order.
-    pub fn read(&mut self) -> Option<Bytes> {
+    pub fn read(&mut self, pins: &mut Pins) -> Option<Bytes> {
         if self.ready.is_empty() {
             self.settle();
         }
-        let chunk = self.ready.pop_front()?;
-        self.consumed += chunk.len() as u64;
-        Some(chunk)
+        let Held { bytes, pin } = self.ready.pop_front()?;
+        if let Some(pin) = pin {
+            pins.release(pin);
+        }
+        self.consumed += bytes.len() as u64;
+        Some(bytes)
     }
 
     /// Everything up to the end has been read.
@@ -158,18 +161,21 @@ impl RecvStream {
     }
 
     /// Throws away what is held and returns how many bytes that was.
-    pub fn discard(&mut self) -> u64 {
-        let held: usize = self.ready.iter().map(Bytes::len).sum::<usize>()
-            + self.gathered.len()
-            + self.ahead.iter().map(|(_, p)| p.len()).sum::<usize>();
-        self.ready.clear();
+    pub fn discard(&mut self, pins: &mut Pins) -> u64 {
+        let mut bytes = self.gathered.len();
         self.gathered = BytesMut::new();
-        self.ahead.clear();
-        held as u64
+        let ahead = self.ahead.drain(..).map(|(_, held)| held);
+        for held in self.ready.drain(..).chain(ahead) {
+            bytes += held.bytes.len();
+            if let Some(pin) = held.pin {
+                pins.release(pin);
+            }
+        }
+        bytes as u64
     }
 
-    /// Slices held.
-    pub fn pieces(&self) -> Pieces {
-        Pieces { ahead: self.ahead.len(), ready: self.ready.len() }
+    /// Pieces held ahead of order.
+    pub fn ahead(&self) -> usize {
+        self.ahead.len()
     }
 }

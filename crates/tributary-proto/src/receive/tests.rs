@@ -6,32 +6,46 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tributary_types::DataSeq;
 
-use super::{Arrivals, RecvStream};
+use super::{Arrivals, MOST_BLOCKS, Pins, RecvStream};
 
 fn content(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9) >> 7) as u8
 }
 
 proptest! {
+    // Small pieces are copied, those a hundred times as long pin the blocks they came in.
     #[test]
-    fn reassembly_agrees_with_a_byte_map(pieces in prop::collection::vec((0..400_u64, 0..60_usize), 0..80)) {
-        let mut stream = RecvStream::new(u64::MAX);
-        let mut held = BTreeSet::new();
+    fn reassembly_agrees_with_a_byte_map(
+        pieces in prop::collection::vec((0..400_usize, 0..60_usize), 0..80),
+        scale in prop::sample::select(vec![1_usize, 100]),
+        reads in any::<bool>(),
+    ) {
+        let (mut stream, mut pins) = (RecvStream::new(u64::MAX), Pins::default());
+        let mut held = vec![false; 460 * scale];
         let mut read = Vec::new();
         for (offset, length) in pieces {
-            let bytes: Vec<u8> = (offset..offset + length as u64).map(content).collect();
-            let new = (offset..offset + length as u64).filter(|o| held.insert(*o)).count();
-            let got = stream.insert(offset, Bytes::from(bytes), offset % 2 == 0);
+            let range = offset * scale..(offset + length) * scale;
+            let bytes: Vec<u8> = range.clone().map(|o| content(o as u64)).collect();
+            let new = held[range.clone()].iter().filter(|held| !**held).count();
+            held[range.clone()].fill(true);
+            pins.begin();
+            let got = stream.insert(range.start as u64, Bytes::from(bytes), &mut pins);
             prop_assert_eq!(got.new, new);
-            while let Some(chunk) = stream.read() {
+            prop_assert!(pins.blocks() <= MOST_BLOCKS);
+            while reads && let Some(chunk) = stream.read(&mut pins) {
                 read.extend_from_slice(&chunk);
             }
         }
-        let in_order = (0..).take_while(|o| held.contains(o)).count();
+        while let Some(chunk) = stream.read(&mut pins) {
+            read.extend_from_slice(&chunk);
+        }
+        let in_order = held.iter().take_while(|held| **held).count();
         let expected: Vec<u8> = (0..in_order as u64).map(content).collect();
         prop_assert_eq!(read, expected);
-        prop_assert!(stream.pieces().ahead <= 80);
-        prop_assert_eq!(stream.discard() as usize, held.len() - in_order);
+        prop_assert!(stream.ahead() <= 80);
+        let waiting = held.iter().filter(|held| **held).count() - in_order;
+        prop_assert_eq!(stream.discard(&mut pins) as usize, waiting);
+        prop_assert_eq!(pins.blocks(), 0);
     }
 
     #[test]

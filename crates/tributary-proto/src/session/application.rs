@@ -239,9 +239,8 @@ impl Session {
         }
         stream.stopped = true;
         let tell = !stream.complete();
-        let before = stream.pieces();
-        let held = stream.discard();
-        self.pieces.replace(before, stream.pieces());
+        self.ahead -= stream.ahead();
+        let held = stream.discard(&mut self.pins);
         self.consumed(held);
         if tell {
             self.send.number_control(id, SegmentKind::Stop { code });
@@ -261,9 +260,7 @@ impl Session {
             self.collect(id);
             return Err(ReadError::Reset(code));
         }
-        let before = stream.pieces();
-        if let Some(chunk) = stream.read() {
-            self.pieces.replace(before, stream.pieces());
+        if let Some(chunk) = stream.read(&mut self.pins) {
             self.consumed(chunk.len() as u64);
             self.grant_stream(id);
             return Ok(Some(chunk));

@@ -18,8 +18,6 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
 /// How long a fresh connection may take the place of one that moves.
 const REPLACEABLE: Duration = Duration::from_secs(1);
-/// Pieces that may each pin a receive block of the driver's; further ones are copied.
-const PINNING_PIECES: usize = 32;
 /// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
 const STREAM_SLACK: u32 = 2;
 
@@ -31,19 +29,35 @@ enum Known {
 }
 
 impl Session {
-    /// Takes bytes that arrived on a subflow, in order, in any cutting.
+    /// Takes bytes that arrived on a subflow, in order, in any cutting. They count as a receive block of
+    /// their own: see [`Session::handle_block`].
     ///
     /// # Errors
     /// [`ProtocolError`]; the session is over then, the driver drains it and aborts the subflow.
-    pub fn handle_input(
+    pub fn handle_input(&mut self, now: Instant, id: SubflowId, data: Bytes) -> Result<(), ProtocolError> {
+        self.handle_block(now, id, data, true)
+    }
+
+    /// The same for a driver that cuts what it hands in from large blocks: `begins` says whether `data` lies in
+    /// another block than what came before it on this subflow. Payload that waits is kept without a copy as
+    /// long as not too many blocks are pinned by it.
+    ///
+    /// # Errors
+    /// As [`Session::handle_input`].
+    pub fn handle_block(
         &mut self,
         now: Instant,
         id: SubflowId,
         mut data: Bytes,
+        begins: bool,
     ) -> Result<(), ProtocolError> {
         let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
         subflow.last_heard = now;
         self.last_heard = now;
+        match subflow.block {
+            Some(block) if !begins => self.pins.go_on(block),
+            _ => subflow.block = Some(self.pins.begin()),
+        }
         let mut decoder = std::mem::take(&mut subflow.decoder);
         let outcome = loop {
             if self.life == Life::Closed {
@@ -230,9 +244,8 @@ impl Session {
                     && !stream.complete()
                 {
                     stream.reset = Some(code);
-                    let before = stream.pieces();
-                    let held = stream.discard();
-                    self.pieces.replace(before, stream.pieces());
+                    self.ahead -= stream.ahead();
+                    let held = stream.discard(&mut self.pins);
                     self.consumed(held);
                     self.notify_readable(id);
                 }
@@ -273,13 +286,12 @@ impl Session {
             self.collect(id);
             return Ok(());
         }
-        let before = stream.pieces();
-        let crowded = self.pieces.all() >= PINNING_PIECES;
-        let incoming = stream.insert(offset + u64::from(at), piece.clone(), crowded);
-        self.pieces.replace(before, stream.pieces());
+        let before = stream.ahead();
+        let incoming = stream.insert(offset + u64::from(at), piece.clone(), &mut self.pins);
+        self.ahead = self.ahead + stream.ahead() - before;
         let ended = stream.at_end();
         // An honest sender numbers a stream in order, so what waits here is under way elsewhere.
-        if self.pieces.ahead as u64 > MAX_AHEAD * 2 {
+        if self.ahead as u64 > MAX_AHEAD * 2 {
             return Err(ProtocolError::TooFarAhead);
         }
         self.granted.used += incoming.new as u64;
