@@ -30,6 +30,8 @@ const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 const MOST_WINDOWS: usize = 40;
 /// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
+/// Or, below the lower one, this much time of it.
+const SLOW: Duration = Duration::from_millis(2);
 /// A small object is cut into about this many segments, of at least 4 KiB.
 const SMALL_PARTS: u64 = 24;
 const SMALL_SEGMENT: u64 = 4 << 10;
@@ -180,7 +182,12 @@ impl Scheduler for Fbdt {
         let base = window.window() as u64;
         let bytes = product.next_power_of_two().clamp(base, base * 4);
         let bulk = Bitrate::from_bps(rate).size_in(Duration::from_micros(500)).as_bytes();
-        let bulk = bulk.clamp(SEGMENT.0, SEGMENT.1);
+        // Of slow radios a large segment is tens of milliseconds: what is late is then cut too coarsely.
+        let least = match Bitrate::from_bps(rate).size_in(SLOW).as_bytes() {
+            0 => SEGMENT.0,
+            bytes => bytes.clamp(SMALL_SEGMENT, SEGMENT.0),
+        };
+        let bulk = bulk.clamp(least, SEGMENT.1);
         let small = window.available() + window.unacknowledged() < base / 2;
         let segment =
             if small { (window.available() / SMALL_PARTS).clamp(SMALL_SEGMENT, SEGMENT.0) } else { bulk };
