@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, Weak};
 
 use tributary_net::{Common, Key};
 use tributary_tiles::FrameRate;
@@ -15,10 +15,20 @@ use tributary_video::tiles::TileGrid;
 
 use super::*;
 
-/// Two seconds of a moving pattern in 4×2 tiles, made once.
-fn clip() -> &'static Path {
-    static CLIP: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = CLIP.get_or_init(|| {
+/// A directory of tiles, gone with its last user.
+struct Clip(tempfile::TempDir);
+
+impl Clip {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("tiles")
+    }
+}
+
+/// Two seconds of a moving pattern in 4×2 tiles, made once for tests that run at the same time.
+fn clip() -> Arc<Clip> {
+    static CLIP: Mutex<Weak<Clip>> = Mutex::new(Weak::new());
+    let mut shared = CLIP.lock().unwrap();
+    shared.upgrade().unwrap_or_else(|| {
         let directory = tempfile::tempdir().unwrap();
         let source = directory.path().join("clip.mp4");
         let pattern = "testsrc2=size=256x128:rate=10:duration=2";
@@ -38,9 +48,10 @@ fn clip() -> &'static Path {
             jobs: None,
         };
         ingest(&source, &settings, &directory.path().join("tiles"), &|_| ()).unwrap();
-        directory
-    });
-    Box::leak(made.path().join("tiles").into_boxed_path())
+        let clip = Arc::new(Clip(directory));
+        *shared = Arc::downgrade(&clip);
+        clip
+    })
 }
 
 fn viewer(allocator: &str, head: Option<PathBuf>) -> ViewerConfig {
@@ -71,7 +82,7 @@ async fn view(carrier: Carrier, config: ViewerConfig, directory: &Path) -> Resul
     let serving = tokio::spawn(server.run(|_, _| ()));
     let config_play = PlayConfig { carrier, paths: vec![path], common: Some(common()), congestion: None };
     let viewpoint = Viewpoint::new(config)?;
-    let viewed = viewpoint.view(&config_play, Some(clip()), &mut |_, _| ()).await;
+    let viewed = viewpoint.view(&config_play, Some(directory), &mut |_, _| ()).await;
     serving.abort();
     viewed
 }
@@ -82,8 +93,10 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_carrier() {
     let head = directory.path().join("head.csv");
     std::fs::write(&head, "time_s,yaw_deg,pitch_deg\n0,0,0\n1,90,10\n1.2,100,0\n").unwrap();
     let carriers = [(Carrier::Session, "ows"), (Carrier::Tcp, "fix")];
+    let clip = clip();
+    let tiles = clip.path();
     let views =
-        carriers.map(|(carrier, allocator)| view(carrier, viewer(allocator, Some(head.clone())), clip()));
+        carriers.map(|(carrier, allocator)| view(carrier, viewer(allocator, Some(head.clone())), &tiles));
     let [over_session, over_tcp] = views;
     let (over_session, over_tcp) = tokio::join!(over_session, over_tcp);
     for mut viewed in [over_session.unwrap(), over_tcp.unwrap()] {
@@ -109,7 +122,8 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_carrier() {
 
 #[test]
 fn what_arrived_in_time_is_what_is_measured() {
-    let video = TiledVideo::open(clip()).unwrap();
+    let clip = clip();
+    let video = TiledVideo::open(&clip.path()).unwrap();
     let viewpoint = Viewpoint::new(viewer("fix", None)).unwrap();
     let tiles = video.grid().tiles() as u16;
     // All tiles finest in slot 0, all coarsest in slot 1, none but late ones in slot 2.
@@ -188,7 +202,7 @@ fn wishes_that_cannot_be_met_are_named_before_anything_connects() {
 async fn segments_that_are_gone_and_servers_that_are_none_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("tiles");
-    let copied = Command::new("cp").args(["-r"]).arg(clip()).arg(&copy).status().unwrap();
+    let copied = Command::new("cp").args(["-r"]).arg(clip().path()).arg(&copy).status().unwrap();
     assert!(copied.success());
     let error = {
         let video = DiskSource(Arc::new(TiledVideo::open(&copy).unwrap()));
