@@ -5,8 +5,21 @@ use crate::endpoint::{Plan, Reply};
 use crate::run::LabError;
 use core::time::Duration;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+/// What a process prints, line by line as it comes; the end of it closes the channel.
+pub(crate) fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
 
 /// A running endpoint.
 pub(crate) struct Endpoint {
@@ -23,15 +36,8 @@ impl Endpoint {
         command.arg("endpoint").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().map_err(failed)?;
         let output = child.stdout.take().expect("standard output was piped");
-        let (sender, replies) = channel();
+        let replies = lines_of(output);
         let mut endpoint = Self { name, input: child.stdin.take(), child, replies };
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
         let line = serde_json::to_string(plan).expect("plans have string keys only");
         endpoint.tell(&line)?;
         Ok(endpoint)

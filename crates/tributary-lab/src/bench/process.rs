@@ -3,10 +3,9 @@
 use super::end::{Carrier, EndPlan, EndReply, EndResult, EndRole, Until};
 use super::{BenchError, own_program};
 use core::time::Duration;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use tributary_emu::Side;
 
 /// Time for an end to start.
@@ -58,14 +57,7 @@ impl Transfer<'_> {
         let failed = |error: std::io::Error| BenchError::End { side, carrier, reason: error.to_string() };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let output = child.stdout.take().expect("standard output was piped");
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = crate::process::lines_of(output);
         Ok(End { child, lines, side, carrier })
     }
 }

@@ -5,12 +5,12 @@
 //! Decoding and measuring come after both viewings.
 
 use core::time::Duration;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -20,6 +20,7 @@ use tributary_net::Key;
 use tributary_report::{RunInfo, schema};
 use tributary_tiles::{TiledError, TiledVideo};
 
+use super::Progress;
 use crate::kernel;
 use crate::machine;
 use crate::run::{LabError, own_program};
@@ -84,9 +85,6 @@ pub struct TiledOutcome {
     /// How it was made.
     pub run: RunInfo,
 }
-
-/// How far it is: share of the whole, 0 to 1, and what is being done.
-pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
 
 /// Plays twice, measures, and gives the numbers and the page.
 ///
@@ -261,14 +259,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().map_err(failed)?;
         let output = child.stdout.take().expect("standard output was piped");
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = crate::process::lines_of(output);
         Ok(Self { name, child, lines })
     }
 

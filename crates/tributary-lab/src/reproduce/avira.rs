@@ -9,9 +9,7 @@ mod messages;
 mod network;
 mod page;
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use std::num::NonZeroUsize;
-use std::sync::mpsc;
 use std::time::Instant;
 
 pub use emulated::{EmulatedOutcome, EmulatedRun, EmulatedSettings, emulated_table, run_emulated};
@@ -29,6 +27,7 @@ use crate::contestant::UnknownContestant;
 use crate::demo::Progress;
 use crate::machine;
 use crate::run::LabError;
+use crate::side_by_side::side_by_side;
 
 /// Congestion control of the first experiment, uncoupled as in the ns-3 model.
 const CONGESTION: &str = "reno";
@@ -143,7 +142,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, Avira
         }
     }
     let (mut runs, mut messages) = (Vec::new(), Vec::new());
-    for done in side_by_side(settings, &jobs, progress) {
+    for done in side_by_side(settings.jobs, &jobs, |job| job.run(settings), ("avira", progress)) {
         match done? {
             Done::Paper(run) => runs.push(run),
             Done::Messages(run) => messages.push(run),
@@ -156,32 +155,6 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, Avira
     let claims = claims::judge(&runs, &messages);
     let reproduction = Reproduction { name: "avira".to_owned(), claims, run: info };
     Ok(Outcome { reproduction, runs, messages })
-}
-
-/// Runs all jobs, as many at once as there are cores. Each has its own world, so the order is nobody's
-/// business.
-fn side_by_side(settings: &Settings, jobs: &[Job], progress: Progress<'_>) -> Vec<Result<Done, AviraError>> {
-    let cores = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let (next, (sender, receiver)) = (AtomicUsize::new(0), mpsc::channel());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.map_or(1, NonZeroUsize::get) {
-            let (next, sender) = (&next, sender.clone());
-            scope.spawn(move || {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send(job.run(settings)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut all = Vec::new();
-        for done in receiver {
-            all.push(done);
-            progress(all.len() as f64 / jobs.len() as f64, "avira");
-        }
-        all
-    })
 }
 
 fn describe(settings: &Settings, seeds: Vec<u64>) -> RunInfo {

@@ -37,6 +37,7 @@ use tributary_video::head::Format;
 
 use crate::demo::Progress;
 use crate::machine;
+use crate::side_by_side::side_by_side;
 
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
@@ -139,7 +140,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, OwsEr
     let connecting_ms = matrix::connecting()?;
     let tasks = matrix::tasks(settings, &clips, &audiences)?;
     let mut viewings = Vec::new();
-    for viewed in matrix::side_by_side(settings.jobs, &tasks, progress) {
+    for viewed in side_by_side(settings.jobs, &tasks, viewing::Task::run, ("viewings", progress)) {
         viewings.push(viewed?);
     }
     viewings.sort_by_key(|v| (v.concealment as u8, v.clip, v.scene, v.transport, v.allocator, v.viewing));

@@ -1,6 +1,6 @@
 //! `tributary reproduce avira`.
 
-use super::output::{self, Progress};
+use super::output::{self, Form, Progress, Report};
 use crate::cli::WorldArgument;
 use anyhow::Result;
 use clap::Args;
@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::reproduce::avira::{self, Settings};
+use tributary_report::Table;
 
 /// AVIRA's experiment in the simulator, and prioritised messages beside bulk while the radios change.
 ///
@@ -67,21 +68,16 @@ pub(crate) fn run(arguments: &AviraArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = avira::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    let (json, markdown) = (serde_json::to_string(&outcome)?, avira::markdown(&outcome));
-    output::file(&arguments.out, "avira.json", &json)?;
-    output::file(&arguments.out, "avira.md", &markdown)?;
-    let page = output::file(&arguments.out, "avira.html", &avira::render(&outcome))?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        for table in avira::tables(&outcome) {
-            output::line(&table.to_text())?;
-        }
-        output::line(&outcome.reproduction.table().to_text())?;
-    }
-    eprintln!("report: {}", page.display());
+    let mut text: Vec<String> = avira::tables(&outcome).iter().map(Table::to_text).collect();
+    text.push(outcome.reproduction.table().to_text());
+    let report = Report {
+        name: "avira",
+        json: serde_json::to_string(&outcome)?,
+        markdown: avira::markdown(&outcome),
+        html: Some(avira::render(&outcome)),
+        text: text.join("\n"),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,17 +94,13 @@ fn emulated(arguments: &AviraArguments) -> Result<ExitCode> {
     let outcome = avira::run_emulated(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let (table, claims) = (avira::emulated_table(&outcome), outcome.reproduction.table());
-    let json = serde_json::to_string(&outcome)?;
-    let markdown = format!("{}\n{}", table.to_markdown(), claims.to_markdown());
-    output::file(&arguments.out, "avira-emulated.json", &json)?;
-    let page = output::file(&arguments.out, "avira-emulated.md", &markdown)?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        output::line(&format!("{}\n{}", table.to_text(), claims.to_text()))?;
-    }
-    eprintln!("report: {}", page.display());
+    let report = Report {
+        name: "avira-emulated",
+        json: serde_json::to_string(&outcome)?,
+        markdown: format!("{}\n{}", table.to_markdown(), claims.to_markdown()),
+        html: None,
+        text: format!("{}\n{}", table.to_text(), claims.to_text()),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -26,6 +26,44 @@ pub(crate) fn file(directory: &Path, name: &str, text: &str) -> Result<PathBuf> 
     Ok(path)
 }
 
+/// How a result is printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub json: bool,
+    pub markdown: bool,
+}
+
+/// A result in all its forms.
+pub(crate) struct Report {
+    /// Files are called so, each with its ending.
+    pub name: &'static str,
+    pub json: String,
+    pub markdown: String,
+    /// A page, where there is one.
+    pub html: Option<String>,
+    /// What is printed unless another form is asked for.
+    pub text: String,
+}
+
+impl Report {
+    /// Writes the files, prints the form asked for, and says where the report is.
+    pub(crate) fn publish(&self, into: &Path, form: Form) -> Result<()> {
+        file(into, &format!("{}.json", self.name), &self.json)?;
+        let mut page = file(into, &format!("{}.md", self.name), &self.markdown)?;
+        if let Some(html) = &self.html {
+            page = file(into, &format!("{}.html", self.name), html)?;
+        }
+        let printed = match form {
+            Form { json: true, .. } => &self.json,
+            Form { markdown: true, .. } => &self.markdown,
+            _ => &self.text,
+        };
+        line(printed)?;
+        eprintln!("report: {}", page.display());
+        Ok(())
+    }
+}
+
 /// The user's cache directory for encoded videos.
 pub(crate) fn cache() -> PathBuf {
     let home = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);

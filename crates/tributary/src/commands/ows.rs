@@ -1,6 +1,6 @@
 //! `tributary reproduce ows`.
 
-use super::output::{self, Progress};
+use super::output::{self, Form, Progress, Report};
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use tributary_lab::demo::{generated_head, tiles_of};
 use tributary_lab::reproduce::ows::{self, STARTING, Settings};
 use tributary_lab::tiled::{ViewerConfig, Viewpoint};
+use tributary_report::Table;
 use tributary_video::head::Format;
 
 /// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
@@ -90,21 +91,16 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    let (json, markdown) = (serde_json::to_string(&outcome)?, ows::markdown(&outcome));
-    output::file(&arguments.out, "ows.json", &json)?;
-    output::file(&arguments.out, "ows.md", &markdown)?;
-    let page = output::file(&arguments.out, "ows.html", &ows::render(&outcome))?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        for table in ows::tables(&outcome) {
-            output::line(&table.to_text())?;
-        }
-        output::line(&outcome.reproduction.table().to_text())?;
-    }
-    eprintln!("report: {}", page.display());
+    let mut text: Vec<String> = ows::tables(&outcome).iter().map(Table::to_text).collect();
+    text.push(outcome.reproduction.table().to_text());
+    let report = Report {
+        name: "ows",
+        json: serde_json::to_string(&outcome)?,
+        markdown: ows::markdown(&outcome),
+        html: Some(ows::render(&outcome)),
+        text: text.join("\n"),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,18 +136,14 @@ fn live(arguments: &OwsArguments) -> Result<ExitCode> {
     let outcome = ows::run_live(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let (table, claims) = (ows::live_table(&outcome), outcome.reproduction.table());
-    let json = serde_json::to_string(&outcome)?;
-    let markdown = format!("{}\n{}", table.to_markdown(), claims.to_markdown());
-    output::file(&arguments.out, "ows-emulated.json", &json)?;
-    let page = output::file(&arguments.out, "ows-emulated.md", &markdown)?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        output::line(&format!("{}\n{}", table.to_text(), claims.to_text()))?;
-    }
-    eprintln!("report: {}", page.display());
+    let report = Report {
+        name: "ows-emulated",
+        json: serde_json::to_string(&outcome)?,
+        markdown: format!("{}\n{}", table.to_markdown(), claims.to_markdown()),
+        html: None,
+        text: format!("{}\n{}", table.to_text(), claims.to_text()),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)
 }
 

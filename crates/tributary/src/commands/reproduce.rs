@@ -1,7 +1,7 @@
 //! `tributary reproduce`.
 
 use super::measure;
-use super::output::{self, Progress};
+use super::output::{self, Form, Progress, Report};
 use crate::cli::{FbdtArguments, WorldArgument};
 use anyhow::{Result, bail};
 use core::time::Duration;
@@ -68,20 +68,15 @@ fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = fbdt_sim::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    let json = serde_json::to_string(&outcome)?;
-    let markdown = fbdt_sim::markdown(&outcome);
-    output::file(&arguments.out, "fbdt-sim.json", &json)?;
-    output::file(&arguments.out, "fbdt-sim.md", &markdown)?;
-    let page = output::file(&arguments.out, "fbdt-sim.html", &fbdt_sim::render(&outcome))?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        let (goodput, claims) = (fbdt_sim::goodput(&outcome), outcome.reproduction.table());
-        output::line(&format!("{}\n{}", goodput.to_text(), claims.to_text()))?;
-    }
-    eprintln!("report: {}", page.display());
+    let (goodput, claims) = (fbdt_sim::goodput(&outcome), outcome.reproduction.table());
+    let report = Report {
+        name: "fbdt-sim",
+        json: serde_json::to_string(&outcome)?,
+        markdown: fbdt_sim::markdown(&outcome),
+        html: Some(fbdt_sim::render(&outcome)),
+        text: format!("{}\n{}", goodput.to_text(), claims.to_text()),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     let failure = outcome.rows.iter().find_map(|row| row.failure.as_deref());
     if let Some(failure) = failure {
         eprintln!("{} runs gave no result; the first: {failure}", outcome.report.failed);
@@ -91,19 +86,13 @@ fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
 }
 
 fn print(arguments: &FbdtArguments, outcome: &Outcome) -> Result<()> {
-    let json = serde_json::to_string(outcome)?;
-    let markdown = fbdt::markdown(outcome);
-    output::file(&arguments.out, "fbdt.json", &json)?;
-    output::file(&arguments.out, "fbdt.md", &markdown)?;
-    let page = output::file(&arguments.out, "fbdt.html", &fbdt::render(outcome))?;
-    if arguments.json {
-        output::line(&json)?;
-    } else if arguments.markdown {
-        output::line(&markdown)?;
-    } else {
-        let (goodput, claims) = (fbdt::goodput(outcome), outcome.reproduction.table());
-        output::line(&format!("{}\n{}", goodput.to_text(), claims.to_text()))?;
-    }
-    eprintln!("report: {}", page.display());
-    Ok(())
+    let (goodput, claims) = (fbdt::goodput(outcome), outcome.reproduction.table());
+    let report = Report {
+        name: "fbdt",
+        json: serde_json::to_string(outcome)?,
+        markdown: fbdt::markdown(outcome),
+        html: Some(fbdt::render(outcome)),
+        text: format!("{}\n{}", goodput.to_text(), claims.to_text()),
+    };
+    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })
 }

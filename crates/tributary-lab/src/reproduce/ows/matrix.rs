@@ -1,11 +1,9 @@
 //! Which viewings there are, and running them side by side.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
 use tributary_video::rd::Concealment;
@@ -15,9 +13,8 @@ use super::clip::Clip;
 use super::known::Course;
 use super::planner::{self, BY_GAIN, UPDATED};
 use super::scene::{self, SCENES};
-use super::viewing::{Task, Viewed};
+use super::viewing::Task;
 use super::{OwsError, Settings};
-use crate::demo::Progress;
 
 /// The rival, and the product's.
 pub(super) const TRANSPORTS: [&str; 2] = ["mptcp", "fbdt"];
@@ -100,35 +97,6 @@ pub(super) fn tasks(
 fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
     let stage = &stages[viewing % stages.len()];
     Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops, planner::plans(UPDATED))?)
-}
-
-/// Runs all tasks, as many at once as there are cores; each has its own world.
-pub(super) fn side_by_side(
-    jobs: Option<NonZeroUsize>,
-    tasks: &[Task],
-    progress: Progress<'_>,
-) -> Vec<Result<Viewed, OwsError>> {
-    let cores = jobs.or_else(|| std::thread::available_parallelism().ok());
-    let (next, (sender, receiver)) = (AtomicUsize::new(0), mpsc::channel());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.map_or(1, NonZeroUsize::get) {
-            let (next, sender) = (&next, sender.clone());
-            scope.spawn(move || {
-                while let Some(task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send(task.run()).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        let mut all = Vec::new();
-        for done in receiver {
-            all.push(done);
-            progress(all.len() as f64 / tasks.len() as f64, "viewings");
-        }
-        all
-    })
 }
 
 /// Wants nothing.
