@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +45,32 @@ impl Note for Reference {
 /// The directory, locked.
 pub(super) struct Work {
     directory: PathBuf,
-    /// Unlocks when it is closed, however that comes about.
-    _lock: File,
+    pub(super) lock: Lock,
+}
+
+/// A locked file; the kernel unlocks it when the process ends, however that comes about.
+///
+/// Closing alone does not unlock: a child that another thread is starting holds a copy of the
+/// descriptor until it becomes its program.
+pub(super) struct Lock(pub(super) File);
+
+impl Lock {
+    /// Creates and locks a file; `None` while another holder has it.
+    fn take(path: &Path) -> io::Result<Option<Self>> {
+        let file = File::create(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // An error leaves it to the closing of the last copy.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 /// The video in `directory`, if one is there and is what `plan` makes.
@@ -79,11 +104,10 @@ impl Work {
             return occupied("is not empty and holds no ingest");
         }
         fs::create_dir_all(&at).map_err(failed(&at))?;
-        let lock = File::create(at.join("lock")).map_err(failed(&at))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let Some(lock) = Lock::take(&at.join("lock")).map_err(failed(&at))? else {
             return Err(IngestError::Busy(directory.to_owned()));
-        }
-        let work = Self { directory: directory.to_owned(), _lock: lock };
+        };
+        let work = Self { directory: directory.to_owned(), lock };
         match fs::read(at.join(PLAN)) {
             Ok(bytes) => match serde_json::from_slice::<Plan>(&bytes) {
                 Ok(begun) if begun == *plan => {}
