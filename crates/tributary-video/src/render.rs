@@ -126,9 +126,8 @@ impl Renderer {
         self.look(view);
         let planes = panorama.planes();
         let [luma, blue, red] = seen.planes_mut();
-        self.luma.apply(&planes[0], luma);
-        self.chroma.apply(&planes[1], blue);
-        self.chroma.apply(&planes[2], red);
+        self.luma.apply([&planes[0]], [luma]);
+        self.chroma.apply([&planes[1], &planes[2]], [blue, red]);
         Ok(())
     }
 

@@ -1,42 +1,54 @@
 //! The lookup of one row: four samples per pixel, blended by their distances.
 //!
-//! Two passes over a short piece at a time, both free of branches: the first gathers (no processor does
-//! that faster than plain loads), the second blends, which the compiler does eight or more pixels at a
-//! time. Weights have seven bits; the error is below half a step of eight bits.
+//! Two passes over a short piece at a time: the first gathers (no processor does that faster than plain
+//! loads), the second blends, which the compiler does sixteen or more pixels at a time. Tables are read
+//! once per picture and are larger than the caches, so they are small: three and a half bytes a pixel.
+
+/// Pixels that share a base.
+pub(super) const GROUP: usize = 8;
 
 /// Pixels per piece: its buffers stay in the first-level cache.
 const PIECE: usize = 128;
 
-/// Every so many pixels one sample is fetched beforehand: more would disturb the reading of the table.
-const TOUCHED: usize = 32;
+/// Samples that a group can reach from its base: every difference of sixteen bits, and its right neighbour.
+pub(super) const WINDOW: usize = u16::MAX as usize + 2;
 
-/// Fills `seen` from `samples` (rows of `stride`); per pixel the index of the upper left sample and how far
-/// right and down of it, of 128.
+/// Every so many groups one sample is fetched beforehand: more would disturb the reading of the table.
+const TOUCHED: usize = 4;
+
+/// The table of one row, in groups of [`GROUP`] pixels, the last one filled up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    /// Per group, the sample from which its pixels' places count.
+    pub bases: &'a [u32],
+    /// Per pixel, the upper left of its four samples.
+    pub steps: &'a [u16],
+    /// Per pixel, how far right of it in the lower four bits and how far down in the upper ones, of 16.
+    pub weights: &'a [u8],
+}
+
+/// Fills `seen` from `samples` (rows of `stride`).
 #[inline(always)]
-pub(super) fn row(
-    samples: &[u8],
-    stride: usize,
-    (offsets, across, down): (&[u32], &[u8], &[u8]),
-    seen: &mut [u8],
-) {
+pub(super) fn row(samples: &[u8], stride: usize, table: Row<'_>, seen: &mut [u8]) {
     let mut upper = [0u16; PIECE];
     let mut lower = [0u16; PIECE];
-    let below = &samples[stride..];
+    let Some(below) = samples.get(stride..) else { return };
     let above = &samples[..below.len()];
-    let pieces = seen.chunks_mut(PIECE).zip(offsets.chunks(PIECE));
-    for ((seen, offsets), (across, down)) in pieces.zip(across.chunks(PIECE).zip(down.chunks(PIECE))) {
-        gather(above, below, offsets, (&mut upper, &mut lower));
-        blend((&upper[..seen.len()], &lower[..seen.len()]), across, down, seen);
+    let places = table.bases.chunks(PIECE / GROUP).zip(table.steps.chunks(PIECE));
+    let pieces = seen.chunks_mut(PIECE).zip(table.weights.chunks(PIECE));
+    for ((bases, steps), (seen, weights)) in places.zip(pieces) {
+        gather((above, below), (bases, steps), (&mut upper, &mut lower));
+        blend((&upper, &lower), weights, seen);
     }
 }
 
 /// Reads some of a later row's samples, so that they are on their way into the cache while others are
 /// blended: these loads wait for nothing and all at once, those of the gathering would wait one by one.
 #[inline(always)]
-pub(super) fn touch(samples: &[u8], stride: usize, offsets: &[u32]) {
+pub(super) fn touch(samples: &[u8], stride: usize, bases: &[u32]) {
     let mut sum = 0u8;
-    for piece in offsets.chunks_exact(TOUCHED) {
-        sum ^= samples.get(piece[0] as usize + stride).copied().unwrap_or(0);
+    for base in bases.iter().step_by(TOUCHED) {
+        sum ^= samples.get(*base as usize + stride).copied().unwrap_or(0);
     }
     // Without an observer the compiler would leave the loads out.
     std::hint::black_box(sum);
@@ -44,29 +56,43 @@ pub(super) fn touch(samples: &[u8], stride: usize, offsets: &[u32]) {
 
 /// Two neighbours of the upper and of the lower row per pixel, the left one in the lower byte.
 #[inline(always)]
-fn gather(above: &[u8], below: &[u8], offsets: &[u32], (upper, lower): (&mut [u16], &mut [u16])) {
-    for ((offset, upper), lower) in offsets.iter().zip(upper).zip(lower) {
-        let at = *offset as usize;
-        // The last row and column are never an upper left one, so this always matches.
-        if let (Some([a, b]), Some([c, d])) = (above.get(at..at + 2), below.get(at..at + 2)) {
-            *upper = u16::from_le_bytes([*a, *b]);
-            *lower = u16::from_le_bytes([*c, *d]);
+fn gather(
+    (above, below): (&[u8], &[u8]),
+    (bases, steps): (&[u32], &[u16]),
+    (upper, lower): (&mut [u16; PIECE], &mut [u16; PIECE]),
+) {
+    let pairs = upper.chunks_exact_mut(GROUP).zip(lower.chunks_exact_mut(GROUP));
+    for ((base, steps), (upper, lower)) in bases.iter().zip(steps.chunks_exact(GROUP)).zip(pairs) {
+        let from = *base as usize;
+        let (above, below) = (above.get(from..).unwrap_or(&[]), below.get(from..).unwrap_or(&[]));
+        let pixels = steps.iter().zip(upper.iter_mut().zip(lower));
+        if let (Some(above), Some(below)) = (above.first_chunk::<WINDOW>(), below.first_chunk::<WINDOW>()) {
+            // No step leads out of the window, so nothing is checked here.
+            for (step, (upper, lower)) in pixels {
+                let at = usize::from(*step);
+                *upper = u16::from_le_bytes([above[at], above[at + 1]]);
+                *lower = u16::from_le_bytes([below[at], below[at + 1]]);
+            }
+        } else {
+            // A plane that is smaller than a window.
+            let pair = |row: &[u8], at: usize| {
+                row.get(at..at + 2).map_or(0, |pair| u16::from_le_bytes([pair[0], pair[1]]))
+            };
+            for (step, (upper, lower)) in pixels {
+                (*upper, *lower) = (pair(above, usize::from(*step)), pair(below, usize::from(*step)));
+            }
         }
     }
 }
 
+/// All in sixteen bits: 255 · 16 · 16 and the rounding are 65408.
 #[inline(always)]
-fn blend((upper, lower): (&[u16], &[u16]), across: &[u8], down: &[u8], seen: &mut [u8]) {
+fn blend((upper, lower): (&[u16; PIECE], &[u16; PIECE]), weights: &[u8], seen: &mut [u8]) {
     let count = seen.len();
-    let (upper, lower, across, down) = (&upper[..count], &lower[..count], &across[..count], &down[..count]);
+    let (upper, lower, weights) = (&upper[..count], &lower[..count], &weights[..count]);
     for at in 0..count {
-        let weight = u16::from(across[at]);
-        let blended = |pair: u16| (pair & 255) * (128 - weight) + (pair >> 8) * weight;
-        // At most 255 · 128 = 32640: signed sixteen bits hold them and their difference.
-        let (upper, lower) = (blended(upper[at]) as i16, blended(lower[at]) as i16);
-        let share = i16::from(down[at]) << 8;
-        // The upper sixteen bits of a product: half the difference times the share of 32768.
-        let moved = ((i32::from(lower - upper) * i32::from(share)) >> 16) as i16;
-        seen[at] = (((upper >> 1) + moved + 32) >> 6) as u8;
+        let (across, down) = (u16::from(weights[at]) & 15, u16::from(weights[at]) >> 4);
+        let blended = |pair: u16| (pair & 255) * (16 - across) + (pair >> 8) * across;
+        seen[at] = ((blended(upper[at]) * (16 - down) + blended(lower[at]) * down + 128) >> 8) as u8;
     }
 }

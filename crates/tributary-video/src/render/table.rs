@@ -5,69 +5,81 @@
 //! between, wherever the block's middle shows an error under a thirty-second of a sample; blocks at a pole,
 //! across a seam of the cube, or otherwise bent are computed pixel by pixel.
 
-use super::lookup;
+use super::lookup::{self, GROUP, Row, WINDOW};
 use super::map::{Map, Source};
 use crate::picture::Plane;
 
-/// Pixels per side of a block.
-const BLOCK: usize = 8;
+/// Pixels per side of a block; each of its rows is a group.
+const BLOCK: usize = GROUP;
 /// The error at a block's middle from which on it is computed pixel by pixel, samples.
 const BENT: f64 = 1.0 / 32.0;
 /// Rows of the viewport whose samples are fetched beforehand.
 const AHEAD: usize = 4;
-/// Binary digits after the point of a coordinate; weights are the upper seven of them.
+/// Binary digits after the point of a coordinate; weights are the upper four of them, rounded.
 const DIGITS: u32 = 14;
+/// Binary digits of a weight.
+const WEIGHT: u32 = 4;
 
 /// A table; empty until it is built.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    /// Per pixel, the index of the upper left sample.
-    offsets: Vec<u32>,
-    /// Per pixel, how far right and down of it, of 128.
-    across: Vec<u8>,
-    down: Vec<u8>,
+    /// As in [`Row`], row by row.
+    bases: Vec<u32>,
+    steps: Vec<u16>,
+    weights: Vec<u8>,
+    /// Groups per row of the viewport.
+    groups: usize,
+    /// Pixels per row of the viewport.
     width: usize,
     /// Samples per row of the plane.
     stride: usize,
-    /// Pixels between the plane's last column and its first.
-    seam: Vec<Seam>,
+    /// The last sample of the plane a base may be, so that a window's samples follow in its lower row too.
+    last_base: u32,
+    /// Pixels that the table has no room for.
+    apart: Vec<Apart>,
 }
 
-/// A pixel whose left samples are in the last column and whose right ones in the first.
+/// A pixel looked up by itself: between the plane's last column and its first, or too far from its
+/// group's first.
 #[derive(Debug, Clone, Copy)]
-struct Seam {
+struct Apart {
     pixel: u32,
-    row: u32,
-    across: u8,
+    entry: Entry,
+}
+
+/// Where one pixel's samples are: the upper left and the upper right one.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    left: u32,
+    right: u32,
+    weights: u8,
 }
 
 impl Table {
     /// Computes the table of a map for a viewport of `width` × `height` pixels.
     pub(super) fn build(&mut self, map: &Map, (width, height): (usize, usize)) {
-        self.offsets.resize(width * height, 0);
-        self.across.resize(width * height, 0);
-        self.down.resize(width * height, 0);
         (self.width, self.stride) = (width, map.size.0);
-        self.seam.clear();
+        self.groups = width.div_ceil(GROUP);
+        let groups = self.groups * height;
+        self.bases.resize(groups, 0);
+        self.steps.resize(groups * GROUP, 0);
+        self.weights.resize(groups * GROUP, 0);
+        self.last_base = (map.size.0 * map.size.1).saturating_sub(map.size.0 + WINDOW) as u32;
+        self.apart.clear();
         pulp::Arch::new().dispatch(Build { table: self, map, height });
     }
 
     #[inline(always)]
     fn fill(&mut self, map: &Map, height: usize) {
-        let columns = self.width.div_ceil(BLOCK);
+        let groups = self.groups;
         let corners_at = |row: usize| -> Vec<Source> {
-            (0..=columns).map(|column| map.source((column * BLOCK) as f64, row as f64)).collect()
+            (0..=groups).map(|column| map.source((column * BLOCK) as f64, row as f64)).collect()
         };
         let mut above = corners_at(0);
         for top in (0..height).step_by(BLOCK) {
             let below = corners_at(top + BLOCK);
-            for column in 0..columns {
-                let block = Block {
-                    left: column * BLOCK,
-                    top,
-                    right: (column * BLOCK + BLOCK).min(self.width),
-                    bottom: (top + BLOCK).min(height),
-                };
+            for column in 0..groups {
+                let block = Block { left: column * BLOCK, top, bottom: (top + BLOCK).min(height) };
                 let corners = [above[column], above[column + 1], below[column], below[column + 1]];
                 match straight(map, &block, corners) {
                     Some(places) => self.fill_straight(&block, places),
@@ -78,44 +90,48 @@ impl Table {
         }
     }
 
-    /// Looks every pixel up in a plane of the size the table was built for.
-    pub(super) fn apply(&self, plane: &Plane<'_>, seen: &mut [u8]) {
-        pulp::Arch::new().dispatch(Apply { table: self, plane, seen: &mut *seen });
-        for seam in &self.seam {
-            let pixel = seam.pixel as usize;
-            let row = seam.row as usize;
-            let blend = |row: usize| {
-                let samples = plane.row(row);
-                let (left, right) = (u32::from(samples[self.stride - 1]), u32::from(samples[0]));
-                left * (128 - u32::from(seam.across)) + right * u32::from(seam.across)
-            };
-            let down = u32::from(self.down[pixel]);
-            seen[pixel] = ((blend(row) * (128 - down) + blend(row + 1) * down + (1 << 13)) >> 14) as u8;
+    /// Looks every pixel up in planes of the size the table was built for.
+    pub(super) fn apply<const N: usize>(&self, planes: [&Plane<'_>; N], mut seen: [&mut [u8]; N]) {
+        pulp::Arch::new().dispatch(Apply { table: self, planes, seen: seen.each_mut() });
+        for (plane, seen) in planes.into_iter().zip(seen) {
+            for Apart { pixel, entry: Entry { left, right, weights } } in &self.apart {
+                let (across, down) = (u16::from(weights & 15), u16::from(weights >> WEIGHT));
+                let blend = |below: usize| {
+                    let sample = |at: u32| u16::from(plane.samples()[at as usize + below]);
+                    sample(*left) * (16 - across) + sample(*right) * across
+                };
+                let both = blend(0) * (16 - down) + blend(self.stride) * down;
+                seen[*pixel as usize] = ((both + 128) >> 8) as u8;
+            }
         }
     }
 
+    /// Planes row by row in turn, so that a row of the table is read from memory once.
     #[inline(always)]
-    fn rows(&self, plane: &Plane<'_>, seen: &mut [u8]) {
-        let rows = seen.chunks_exact_mut(self.width).zip(self.offsets.chunks_exact(self.width));
-        let weights = self.across.chunks_exact(self.width).zip(self.down.chunks_exact(self.width));
-        for (at, ((seen, offsets), (across, down))) in rows.zip(weights).enumerate() {
-            let ahead = (at + AHEAD) * self.width;
-            lookup::touch(
-                plane.samples(),
-                self.stride,
-                self.offsets.get(ahead..ahead + self.width).unwrap_or(&[]),
-            );
-            lookup::row(plane.samples(), self.stride, (offsets, across, down), seen);
+    fn rows<const N: usize>(&self, planes: [&Plane<'_>; N], mut seen: [&mut [u8]; N]) {
+        let (groups, pixels) = (self.groups, self.groups * GROUP);
+        for at in 0..self.bases.len() / groups {
+            let row = Row {
+                bases: &self.bases[at * groups..][..groups],
+                steps: &self.steps[at * pixels..][..pixels],
+                weights: &self.weights[at * pixels..][..pixels],
+            };
+            let ahead = self.bases.get((at + AHEAD) * groups..).and_then(|bases| bases.get(..groups));
+            for (plane, seen) in planes.iter().zip(&mut seen) {
+                lookup::touch(plane.samples(), self.stride, ahead.unwrap_or(&[]));
+                let seen = &mut seen[at * self.width..][..self.width];
+                lookup::row(plane.samples(), self.stride, row, seen);
+            }
         }
     }
 
     fn fill_exactly(&mut self, map: &Map, block: &Block) {
         for row in block.top..block.bottom {
-            for column in block.left..block.right {
-                let Source { x, y, face } = map.source(column as f64, row as f64);
-                let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS)) as i32;
-                self.set(map, row * self.width + column, (fixed(x), fixed(y)), map.bounds(face));
-            }
+            let entries = std::array::from_fn(|at| {
+                let source = map.source((block.left + at) as f64, row as f64);
+                entry(map, place(&source), map.bounds(source.face))
+            });
+            self.enter(row, block.left, &entries);
         }
     }
 
@@ -132,46 +148,69 @@ impl Table {
             let left = along(upper_left, lower_left, row - block.top);
             let right = along(upper_right, lower_right, row - block.top);
             let step = ((right.0 - left.0) >> 3, (right.1 - left.1) >> 3);
-            let pixels = row * self.width + block.left..row * self.width + block.right;
-            let weights = self.across[pixels.clone()].iter_mut().zip(&mut self.down[pixels.clone()]);
-            for (share, (offset, (across, down))) in (0..).zip(self.offsets[pixels].iter_mut().zip(weights)) {
+            let (mut places, mut weights) = ([0; GROUP], [0; GROUP]);
+            for (share, (place, weight)) in (0..).zip(places.iter_mut().zip(&mut weights)) {
                 let (x, y) = (left.0 + step.0 * share, left.1 + step.1 * share);
-                *offset = ((y >> DIGITS) * stride + (x >> DIGITS)) as u32;
-                (*across, *down) = (weight(x), weight(y));
+                *place = ((y >> DIGITS) * stride + (x >> DIGITS)) as u32;
+                *weight = weights_of(x, y);
             }
+            let base = places.iter().fold(self.last_base, |least, place| least.min(*place));
+            let most = places.iter().fold(0, |most, place| most.max(*place));
+            if most - base > u32::from(u16::MAX) {
+                let entry =
+                    |at: usize| Entry { left: places[at], right: places[at] + 1, weights: weights[at] };
+                self.enter(row, block.left, &std::array::from_fn(entry));
+                continue;
+            }
+            let group = row * self.groups + block.left / GROUP;
+            self.bases[group] = base;
+            for (step, place) in self.steps[group * GROUP..][..GROUP].iter_mut().zip(places) {
+                *step = (place - base) as u16;
+            }
+            self.weights[group * GROUP..][..GROUP].copy_from_slice(&weights);
         }
     }
 
-    /// Enters one pixel: coordinates with [`DIGITS`] binary digits, blended within `bounds` only.
-    #[inline]
-    fn set(&mut self, map: &Map, pixel: usize, (x, y): (i32, i32), bounds: [usize; 4]) {
-        const LAST: i32 = (1 << DIGITS) - 1;
-        let [first_column, first_row, columns_end, rows_end] = bounds.map(|bound| bound as i32);
-        // Over a face's edge its outermost samples go on.
-        let y = y.clamp(first_row << DIGITS, ((rows_end - 2) << DIGITS) + LAST);
-        let (row, down) = (y >> DIGITS, (y >> (DIGITS - 7)) & 127);
-        let mut x = x;
-        if map.goes_round() {
-            let round = columns_end << DIGITS;
-            x = if x < 0 { x + round } else { x };
-            x = if x >= round { x - round } else { x };
-            if x >> DIGITS == columns_end - 1 {
-                let across = ((x >> (DIGITS - 7)) & 127) as u8;
-                self.seam.push(Seam { pixel: pixel as u32, row: row as u32, across });
+    /// Enters one group, and what does not fit into it apart.
+    fn enter(&mut self, row: usize, left: usize, entries: &[Entry; GROUP]) {
+        let group = row * self.groups + left / GROUP;
+        let base = entries.iter().fold(self.last_base, |least, entry| least.min(entry.left));
+        self.bases[group] = base;
+        for (at, entry) in entries.iter().enumerate() {
+            let step = u16::try_from(entry.left - base);
+            self.steps[group * GROUP + at] = step.unwrap_or(0);
+            self.weights[group * GROUP + at] = entry.weights;
+            let column = left + at;
+            if column < self.width && (step.is_err() || entry.right != entry.left + 1) {
+                self.apart.push(Apart { pixel: (row * self.width + column) as u32, entry: *entry });
             }
         }
-        let x = x.clamp(first_column << DIGITS, ((columns_end - 2) << DIGITS) + LAST);
-        let (column, across) = (x >> DIGITS, (x >> (DIGITS - 7)) & 127);
-        self.offsets[pixel] = row as u32 * self.stride as u32 + column as u32;
-        self.across[pixel] = across as u8;
-        self.down[pixel] = down as u8;
     }
 }
 
-/// The upper seven binary digits after the point.
+/// One pixel's entry, its samples within `bounds` only.
+fn entry(map: &Map, (x, y): Place, bounds: [usize; 4]) -> Entry {
+    const LAST: i32 = (1 << DIGITS) - 1;
+    let [first_column, first_row, columns_end, rows_end] = bounds.map(|bound| bound as i32);
+    // Over a face's edge its outermost samples go on.
+    let y = y.clamp(first_row << DIGITS, ((rows_end - 2) << DIGITS) + LAST);
+    let row = (y >> DIGITS) as u32 * map.size.0 as u32;
+    if map.goes_round() {
+        let x = x.rem_euclid(columns_end << DIGITS);
+        let left = x >> DIGITS;
+        let right = if left == columns_end - 1 { 0 } else { left + 1 };
+        return Entry { left: row + left as u32, right: row + right as u32, weights: weights_of(x, y) };
+    }
+    let x = x.clamp(first_column << DIGITS, ((columns_end - 2) << DIGITS) + LAST);
+    let left = row + (x >> DIGITS) as u32;
+    Entry { left, right: left + 1, weights: weights_of(x, y) }
+}
+
+/// Both weights of a pixel.
 #[inline(always)]
-fn weight(coordinate: i32) -> u8 {
-    ((coordinate >> (DIGITS - 7)) & 127) as u8
+fn weights_of(x: i32, y: i32) -> u8 {
+    let digits = |coordinate: i32| (coordinate >> (DIGITS - WEIGHT)) & 15;
+    (digits(x) | digits(y) << WEIGHT) as u8
 }
 
 /// Building, to be compiled for each kind of processor. The same whole numbers come of it everywhere.
@@ -190,35 +229,36 @@ impl pulp::NullaryFnOnce for Build<'_> {
     }
 }
 
-/// All lookups of a plane, likewise.
-struct Apply<'a> {
+/// All lookups of planes of one size, likewise.
+struct Apply<'a, 'p, 's, const N: usize> {
     table: &'a Table,
-    plane: &'a Plane<'a>,
-    seen: &'a mut [u8],
+    planes: [&'a Plane<'p>; N],
+    seen: [&'a mut &'s mut [u8]; N],
 }
 
-impl pulp::NullaryFnOnce for Apply<'_> {
+impl<const N: usize> pulp::NullaryFnOnce for Apply<'_, '_, '_, N> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        self.table.rows(self.plane, self.seen);
+        self.table.rows(self.planes, self.seen.map(|seen| &mut **seen));
     }
 }
 
 /// Column and row with [`DIGITS`] binary digits.
 type Place = (i32, i32);
 
-/// A block's pixels: from left and top, up to right and bottom.
+/// A block's pixels: from left and top, up to bottom; the last one of a row may reach over the edge.
 struct Block {
     left: usize,
     top: usize,
-    right: usize,
     bottom: usize,
 }
 
 fn place(source: &Source) -> Place {
-    let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS)) as i32;
+    // Half a weight's step more, so that cutting a weight off rounds it.
+    let half = f64::from(1 << (DIGITS - WEIGHT - 1));
+    let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS) + half) as i32;
     (fixed(source.x), fixed(source.y))
 }
 

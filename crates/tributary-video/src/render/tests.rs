@@ -49,7 +49,11 @@ fn settings(projection: Projection) -> RenderSettings {
 }
 
 fn worst_error(projection: Projection, view: Orientation) -> f64 {
-    let settings = settings(projection);
+    worst_error_of(settings(projection), view)
+}
+
+fn worst_error_of(settings: RenderSettings, view: Orientation) -> f64 {
+    let projection = settings.projection;
     let mut renderer = Renderer::new(settings).expect("valid sizes");
     let seen = renderer.render(&panorama(projection, settings.panorama), view).expect("the right size");
     let ideal = ideal(&settings, view);
@@ -68,6 +72,25 @@ fn every_direction_shows_its_own_shade() {
             let error = worst_error(projection, view);
             // Rounding in the panorama and in the result, and the outermost half sample of a face.
             assert!(error < 2.5, "{projection:?} {view:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn neighbours_far_apart_and_any_width_are_right() {
+    // Eight pixels of the smaller viewports lie further apart than sixteen bits of samples reach.
+    for (height, viewport) in [(1024, (9, 7)), (512, (19, 16)), (64, (27, 21))] {
+        for projection in [Projection::Equirectangular, Projection::Cubemap] {
+            let width = match projection {
+                Projection::Equirectangular => 2 * height,
+                Projection::Cubemap => height / 2 * 3,
+            };
+            let settings = RenderSettings { panorama: (width, height), viewport, ..settings(projection) };
+            for view in [(0.0, 0.0, 0.0), (175.0, 50.0, 80.0)] {
+                let view = Orientation::from_degrees(view.0, view.1, view.2);
+                let error = worst_error_of(settings, view);
+                assert!(error < 4.0, "{settings:?} {view:?}: {error}");
+            }
         }
     }
 }
