@@ -142,7 +142,7 @@ impl Plot for Bars {
         let inside = Rect { x: 58.0, y: top, w: WIDTH - 72.0, h: 270.0 };
         let mut canvas = Canvas::new(WIDTH, top + inside.h + 34.0);
         frame::legend(&mut canvas, (10.0, 4.0), &keys);
-        canvas.text("unit", (inside.x - 9.0, top - 14.0), Anchor::End, &self.unit);
+        frame::y_unit(&mut canvas, top - 14.0, &self.unit);
         let y = Scale::new((0.0, scale::round_top(self.largest(), 5)), (inside.y + inside.h, inside.y));
         frame::y_axis(&mut canvas, y, 5, inside);
         let pitch = inside.w / self.groups.len().max(1) as f64;

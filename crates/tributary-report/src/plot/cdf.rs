@@ -4,7 +4,7 @@ use super::frame::{self, Key, Swatch, WIDTH};
 use super::scale::{self, Scale};
 use super::{Plot, Tone};
 use crate::stats;
-use crate::svg::{self, Anchor, Canvas, Rect};
+use crate::svg::{self, Canvas, Rect};
 
 /// Cumulative distributions of several sets of samples.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +56,7 @@ impl Plot for Cdf {
         let inside = Rect { x: 58.0, y: top, w: WIDTH - 72.0, h: 250.0 };
         let mut canvas = Canvas::new(WIDTH, top + inside.h + 46.0);
         frame::legend(&mut canvas, (10.0, 4.0), &keys);
-        canvas.text("unit", (inside.x - 9.0, top - 14.0), Anchor::End, "%");
+        frame::y_unit(&mut canvas, top - 14.0, "%");
         let largest = self.sets.iter().filter_map(|s| stats::maximum(&s.2)).fold(0.0, f64::max);
         let lowest = self.sets.iter().filter_map(|s| stats::minimum(&s.2)).fold(0.0, f64::min);
         let x = Scale::new((lowest, scale::round_top(largest, 10)), (inside.x, inside.x + inside.w));

@@ -118,6 +118,11 @@ pub(super) fn draw_bands(canvas: &mut Canvas, bands: &[Band], x: Scale, inside: 
     }
 }
 
+/// What the vertical axis measures, from the picture's left edge, so that any length has room.
+pub(super) fn y_unit(canvas: &mut Canvas, baseline: f64, unit: &str) {
+    canvas.text("unit", (10.0, baseline), Anchor::Start, unit);
+}
+
 /// Horizontal grid lines with their values to the left.
 pub(super) fn y_axis(canvas: &mut Canvas, y: Scale, ticks: usize, inside: Rect) {
     for tick in y.ticks(ticks) {

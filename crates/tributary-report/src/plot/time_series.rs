@@ -142,7 +142,7 @@ impl TimeSeries {
         let inside = Rect { x: LEFT, y: top, w: WIDTH - LEFT - RIGHT, h: 280.0 };
         let mut canvas = Canvas::new(WIDTH, top + inside.h + 46.0);
         frame::legend(&mut canvas, (10.0, 4.0), &keys);
-        canvas.text("unit", (LEFT - 9.0, top - 14.0), Anchor::End, &self.unit);
+        frame::y_unit(&mut canvas, top - 14.0, &self.unit);
         let x = Scale::new(self.span(), (inside.x, inside.x + inside.w));
         let y = Scale::new((0.0, self.top(5)), (inside.y + inside.h, inside.y));
         // The hero is drawn last, over its peers.
@@ -157,10 +157,11 @@ impl TimeSeries {
         const PANEL: f64 = 74.0;
         const PITCH: f64 = PANEL + 40.0;
         let keys = self.keys(false);
-        let top = frame::legend_height(&keys) + 30.0;
+        let top = frame::legend_height(&keys) + 46.0;
         let height = top + PITCH * self.series.len() as f64 + 26.0;
         let mut canvas = Canvas::new(WIDTH, height);
         frame::legend(&mut canvas, (10.0, 4.0), &keys);
+        frame::y_unit(&mut canvas, top - 28.0, &self.unit);
         for (row, series) in self.series.iter().enumerate() {
             let inside = Rect { x: LEFT, y: top + PITCH * row as f64, w: WIDTH - LEFT - RIGHT, h: PANEL };
             let x = Scale::new(self.span(), (inside.x, inside.x + inside.w));
@@ -169,9 +170,6 @@ impl TimeSeries {
             canvas.circle(&format!("key {tone}"), (LEFT + 5.0, inside.y - 13.0), 5.0, "");
             canvas.text("name strong", (LEFT + 17.0, inside.y - 8.5), Anchor::Start, &series.name);
             canvas.text("note", (inside.x + inside.w, inside.y - 8.5), Anchor::End, &series.note);
-            if row == 0 {
-                canvas.text("unit", (LEFT - 9.0, inside.y - 8.5), Anchor::End, &self.unit);
-            }
             self.panel(&mut canvas, &[series], (x, y), inside);
             if row + 1 == self.series.len() {
                 frame::x_axis(&mut canvas, x, 12, inside, "time (s)");
