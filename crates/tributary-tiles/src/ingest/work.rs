@@ -45,7 +45,7 @@ impl Note for Reference {
 /// The directory, locked.
 pub(super) struct Work {
     directory: PathBuf,
-    pub(super) lock: Lock,
+    pub(super) _lock: Lock,
 }
 
 /// A locked file; the kernel unlocks it when the process ends, however that comes about.
@@ -107,7 +107,7 @@ impl Work {
         let Some(lock) = Lock::take(&at.join("lock")).map_err(failed(&at))? else {
             return Err(IngestError::Busy(directory.to_owned()));
         };
-        let work = Self { directory: directory.to_owned(), lock };
+        let work = Self { directory: directory.to_owned(), _lock: lock };
         match fs::read(at.join(PLAN)) {
             Ok(bytes) => match serde_json::from_slice::<Plan>(&bytes) {
                 Ok(begun) if begun == *plan => {}

@@ -157,7 +157,7 @@ fn two_ingests_do_not_work_in_one_directory() {
     let first = Work::begin(&out, &plan).expect("it begins");
     assert!(matches!(make(&source, &settings(), &out), Err(IngestError::Busy(_))));
     // As a child does that is being started while the ingest ends.
-    let _copy = first.lock.0.try_clone().expect("a descriptor");
+    let _copy = first._lock.0.try_clone().expect("a descriptor");
     drop(first);
     Work::begin(&out, &plan).map(drop).expect("the other one has ended");
 }
