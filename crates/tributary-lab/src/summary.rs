@@ -1,9 +1,11 @@
 //! One run in a few lines of text.
 
-use crate::result::{RunResult, seconds_of};
+use crate::result::{Goodput, RunResult, seconds_of};
 use crate::workload::Record;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tributary_report::stats;
+use tributary_stream::Silence;
 
 /// The run in words and numbers, one fact a line.
 #[must_use]
@@ -19,20 +21,11 @@ pub fn of(result: &RunResult) -> String {
         result.seed,
     );
     let mut line = |name: &str, value: String| _ = writeln!(out, "  {name:<18} {value}");
-    if let Some(goodput) = &result.goodput {
-        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
-        line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
-        line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
-        line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
-        line("every second", numbers(&goodput.per_second_mbps));
-        line("links could", numbers(&goodput.capacity_per_second_mbps));
-    }
-    for (path, tenths) in &result.links {
-        line(&format!("{path} carried"), numbers(&seconds_of(tenths)));
-    }
-    if let Some(silence) = result.longest_silence_ms {
-        line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));
-    }
+    of_delivery(
+        (result.goodput.as_ref(), &result.links),
+        (result.longest_silence_ms, &result.silences),
+        &mut line,
+    );
     of_record(&result.record, &mut line);
     line(
         "CPU",
@@ -55,6 +48,28 @@ pub fn of(result: &RunResult) -> String {
         format!("{verdict} (attempt {}, delay error p99 {:.0} µs)", audit.attempts, audit.delay_error_p99_us),
     );
     out
+}
+
+/// What both worlds say alike: goodput, what each path carried, and silences.
+pub(crate) fn of_delivery(
+    (goodput, links): (Option<&Goodput>, &BTreeMap<String, Vec<f64>>),
+    (longest_silence_ms, silences): (Option<f64>, &[Silence]),
+    line: &mut dyn FnMut(&str, String),
+) {
+    if let Some(goodput) = goodput {
+        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
+        line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
+        line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
+        line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
+        line("every second", numbers(&goodput.per_second_mbps));
+        line("links could", numbers(&goodput.capacity_per_second_mbps));
+    }
+    for (path, tenths) in links {
+        line(&format!("{path} carried"), numbers(&seconds_of(tenths)));
+    }
+    if let Some(silence) = longest_silence_ms {
+        line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", silences.len()));
+    }
 }
 
 /// What only one kind of workload has.

@@ -1,7 +1,7 @@
 //! A simulated run in a few lines of text, with the lines of an emulated one where they mean the same.
 
 use super::SimResult;
-use crate::result::seconds_of;
+use crate::summary;
 use std::fmt::Write as _;
 
 /// The run in words and numbers, one fact a line.
@@ -18,20 +18,11 @@ pub fn summary(result: &SimResult) -> String {
         result.seed,
     );
     let mut line = |name: &str, value: String| _ = writeln!(out, "  {name:<18} {value}");
-    if let Some(goodput) = &result.goodput {
-        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
-        line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
-        line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
-        line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
-        line("every second", numbers(&goodput.per_second_mbps));
-        line("links could", numbers(&goodput.capacity_per_second_mbps));
-    }
-    for (path, tenths) in &result.links {
-        line(&format!("{path} carried"), numbers(&seconds_of(tenths)));
-    }
-    if let Some(silence) = result.longest_silence_ms {
-        line("longest silence", format!("{silence:.0} ms; {} of 20 ms or more", result.silences.len()));
-    }
+    summary::of_delivery(
+        (result.goodput.as_ref(), &result.links),
+        (result.longest_silence_ms, &result.silences),
+        &mut line,
+    );
     for flow in result.flows.iter().take(8) {
         if let Some(took) = flow.took_ms {
             line(
@@ -71,8 +62,4 @@ fn of_virtual_time(result: &SimResult, line: &mut dyn FnMut(&str, String)) {
         "simulator",
         format!("{verdict}; {} events, {} packets, event log {}", time.events, time.packets, time.hash),
     );
-}
-
-fn numbers(values: &[f64]) -> String {
-    values.iter().map(|value| format!("{value:.0}")).collect::<Vec<_>>().join(" ")
 }
