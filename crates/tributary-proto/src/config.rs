@@ -20,6 +20,9 @@ pub struct Config {
     pub receive_credit: u64,
     /// Bytes the application may have written that the peer has not acknowledged.
     pub send_buffer: usize,
+    /// For applications that change their minds: a stream takes no more while it holds more that no subflow has
+    /// taken than all of them carry in this time, but as much as keeps them busy. `None`: up to `send_buffer`.
+    pub unsent: Option<Duration>,
     /// Streams the peer may have open at once.
     pub max_streams: u32,
     /// Subflows open at once, over all paths.
@@ -40,6 +43,7 @@ impl Default for Config {
             window: 1 << 20,
             receive_credit: 40 << 20,
             send_buffer: 44 << 20,
+            unsent: None,
             max_streams: 1024,
             max_subflows: 16,
             idle_timeout: Duration::from_secs(30),

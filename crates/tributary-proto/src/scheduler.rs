@@ -83,6 +83,7 @@ impl SubflowView {
 pub struct WindowView<'a> {
     send: &'a SendBuffer,
     window: usize,
+    more: bool,
 }
 
 /// What a scheduler sees of a segment.
@@ -102,7 +103,18 @@ pub struct SegmentView {
 
 impl<'a> WindowView<'a> {
     pub(crate) fn new(send: &'a SendBuffer, window: usize) -> Self {
-        Self { send, window }
+        Self { send, window, more: false }
+    }
+
+    /// The same with whether the application has more than it was let write.
+    pub(crate) fn expecting(self, more: bool) -> Self {
+        Self { more, ..self }
+    }
+
+    /// Whether the application waits to write: what there is, is not the end.
+    #[must_use]
+    pub fn expects_more(&self) -> bool {
+        self.more
     }
 
     /// The lowest number that is not acknowledged.

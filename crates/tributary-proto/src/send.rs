@@ -47,6 +47,8 @@ pub(crate) struct SendBuffer {
     unnumbered: usize,
     unacknowledged: usize,
     limit: usize,
+    /// What a stream may hold that no subflow has taken.
+    unsent_limit: usize,
     /// Bytes of higher priority numbered lately while lower ones waited.
     ahead: u64,
     /// No message expires before this.
@@ -68,6 +70,7 @@ impl SendBuffer {
             unnumbered: 0,
             unacknowledged: 0,
             limit,
+            unsent_limit: usize::MAX,
             ahead: 0,
             expires: None,
             has_priorities: false,
@@ -77,6 +80,11 @@ impl SendBuffer {
     /// Payload held at most.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    /// What a stream may hold at most that no subflow has taken.
+    pub fn set_unsent_limit(&mut self, limit: usize) {
+        self.unsent_limit = limit;
     }
 
     // ---- what the peer allows
@@ -110,6 +118,24 @@ impl SendBuffer {
         let reserved = if stream.priority == 0 { self.reserved(self.limit as u64) as usize } else { 0 };
         let session = self.limit.saturating_sub(self.unnumbered + self.unacknowledged + reserved);
         session.min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+    }
+
+    /// How many bytes more a stream may hold that no subflow has taken.
+    pub fn unsent_room(&self, id: StreamId) -> usize {
+        let unsent = self.streams.get(&id).map_or(0, SendStream::unsent);
+        self.unsent_limit.saturating_sub(unsent)
+    }
+
+    /// Whether so much of what a stream may hold untaken is free that its writer is worth waking.
+    pub fn wants_writer(&self, id: StreamId) -> bool {
+        self.unsent_room(id) >= self.unsent_limit / 2
+    }
+
+    /// A segment is being handed to a subflow.
+    pub fn taken(&mut self, stream: StreamId, bytes: usize) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.untaken -= bytes;
+        }
     }
 
     pub fn push(&mut self, id: StreamId, bytes: Bytes) {
@@ -333,6 +359,7 @@ impl SendBuffer {
         let mut segment = Segment::new(SegmentHead { seq, stream, kind }, payload);
         if let Some(s) = self.streams.get_mut(&stream) {
             s.unacknowledged += 1;
+            s.untaken += segment.payload.len();
             segment.priority = s.priority;
         }
         self.segments.push_back(segment);
@@ -425,6 +452,11 @@ impl SendBuffer {
     /// Everything written was acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.segments.is_empty() && self.unnumbered == 0 && !self.has_loadable()
+    }
+
+    /// Everything written is numbered.
+    pub fn all_numbered(&self) -> bool {
+        self.unnumbered == 0
     }
 
     /// Payload bytes held.

@@ -167,6 +167,10 @@ pub struct Session {
     control: BytesMut,
     events: VecDeque<Event>,
     blocked_writers: Vec<StreamId>,
+    /// Until then a writer that was woken is expected to write.
+    expecting_until: Option<Instant>,
+    /// A subflow has room, and nothing written is left for it.
+    starved: bool,
     last_heard: Instant,
     ack_at: Option<Instant>,
     stats: SessionStats,
@@ -211,6 +215,8 @@ impl Session {
             control: BytesMut::new(),
             events: VecDeque::new(),
             blocked_writers: Vec::new(),
+            expecting_until: None,
+            starved: false,
             last_heard: now,
             ack_at: None,
             stats: SessionStats::default(),
@@ -359,6 +365,7 @@ impl Session {
             self.end(CODE_IDLE, format!("nothing heard from the peer for {idle:?}"), false);
             return;
         }
+        self.expecting_until = self.expecting_until.filter(|until| *until > now);
         self.expire_messages(now);
         self.watch_silence(now);
         self.keep_alive(now);

@@ -1,6 +1,7 @@
 //! One subflow as the session knows it: what is outstanding on it, how it progresses, what it may take.
 
 mod delay;
+mod queue;
 mod rate;
 mod speed;
 
@@ -12,6 +13,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 use crate::scheduler::SubflowView;
 use crate::wire::Decoder;
 use delay::DeliveryDelay;
+use queue::ShortQueue;
 use rate::RecentRate;
 use speed::Speed;
 
@@ -118,6 +120,7 @@ pub(crate) struct Subflow {
     speed: Speed,
     before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
+    short: ShortQueue,
     rate: Option<Bitrate>,
 }
 
@@ -155,6 +158,7 @@ impl Subflow {
             speed: Speed::default(),
             before_silence: None,
             delay: DeliveryDelay::new(now),
+            short: ShortQueue::new(now),
             rate: None,
         }
     }
@@ -219,6 +223,9 @@ impl Subflow {
     /// Whether it is stuck far below what it has done; called when something was acknowledged.
     pub fn watch_speed(&mut self, now: Instant) -> bool {
         let rate = self.recent.rate(now, self.delivered(), self.info.min_rtt, RecentRate::SPAN);
+        if let (Some(rate), Some(best)) = (rate, self.best_rate(now)) {
+            self.short.observe(now, (rate, best), (self.info.min_rtt, self.delivery_delay()));
+        }
         rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
     }
 
@@ -281,6 +288,14 @@ impl Subflow {
             return usize::MAX;
         }
         let most = rate.size_in(round_trip).as_bytes() * 5 / 4 + HEADROOM;
+        usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
+    }
+
+    /// The same for a session whose application changes its mind: shorter on slow paths, and given up only
+    /// while keeping to it has been seen to shorten nothing.
+    pub fn short_headroom(&self, now: Instant) -> usize {
+        let Some(rate) = self.best_rate(now) else { return usize::MAX };
+        let most = self.short.most(now, rate, self.info.min_rtt);
         usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
     }
 

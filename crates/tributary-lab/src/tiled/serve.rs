@@ -1,5 +1,6 @@
 //! The server: a tiled video from disk to every client that comes, over a session or a kernel socket.
 
+use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,6 +32,10 @@ impl TileSource for DiskSource {
     }
 }
 
+/// What a session holds that no subflow has taken: what the radios carry in this time. A newer plan cannot take it
+/// back; with less a radio would wait for the server's turn.
+const UNSENT: Duration = Duration::from_millis(10);
+
 enum Listening {
     Session(Box<Listener>),
     Kernel(Vec<TcpListener>),
@@ -57,7 +62,9 @@ impl TileServer {
         if carrier == Carrier::Session {
             let mut common = common.ok_or(CarrierError::NoKey)?;
             common.congestion = congestion.map(str::to_owned);
-            common.session.send_buffer = send_buffer(&common, &video);
+            common.session.unsent = Some(UNSENT);
+            let longest = longest_message(video.table());
+            common.session.send_buffer = common.session.send_buffer.max(4 * longest);
             let config = ListenConfig { addresses: addresses.to_vec(), common, limits: Limits::default() };
             let listener = Listener::bind(config).await?;
             let addresses = listener.addresses().to_vec();
@@ -94,12 +101,6 @@ impl TileServer {
             }
         }
     }
-}
-
-/// Bytes a session may hold: what lies in there is planned no more, so it is little; yet a quarter of it has to
-/// take the longest message.
-fn send_buffer(common: &Common, video: &DiskSource) -> usize {
-    (common.session.window + (32 << 10)).max(4 * longest_message(video.table()))
 }
 
 async fn sessions<F>(mut listener: Listener, video: DiskSource, told: Arc<F>)

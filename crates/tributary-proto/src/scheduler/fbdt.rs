@@ -129,7 +129,8 @@ impl Fbdt {
     }
 
     fn patience(&self, window: &WindowView<'_>) -> Patience {
-        let all_under_way = self.windows.is_empty() && window.available() == 0;
+        // While a writer waits for room, that nothing is left to send is no end.
+        let all_under_way = self.windows.is_empty() && window.available() == 0 && !window.expects_more();
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 

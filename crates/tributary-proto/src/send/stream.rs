@@ -31,6 +31,8 @@ pub(crate) struct SendStream {
     pub stopped: Option<u32>,
     /// Segments of this stream that are not acknowledged.
     pub unacknowledged: u32,
+    /// Numbered payload that no subflow has taken yet.
+    pub untaken: usize,
     /// The application waits for room.
     pub blocked: bool,
     /// In the queue of streams that can number.
@@ -52,6 +54,7 @@ impl SendStream {
             fin_numbered: false,
             stopped: None,
             unacknowledged: 0,
+            untaken: 0,
             blocked: false,
             queued: false,
             chunks: VecDeque::new(),
@@ -63,6 +66,11 @@ impl SendStream {
 
     pub fn unnumbered(&self) -> usize {
         self.unnumbered
+    }
+
+    /// Bytes that no subflow has taken, numbered or not.
+    pub fn unsent(&self) -> usize {
+        self.unnumbered + self.untaken
     }
 
     /// Takes a chunk as it is, without copying.

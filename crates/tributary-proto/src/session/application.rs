@@ -16,6 +16,8 @@ use crate::wire::SegmentKind;
 const GATHER_BELOW: usize = 16 * 1024;
 /// A refused writer is woken when this much fits.
 const WAKE_ROOM: usize = 64 * 1024;
+/// A writer that was woken, or has written since, writes again within this time, or has nothing more.
+const WRITES_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why a stream cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -120,7 +122,7 @@ impl Session {
         if self.life != Life::Open {
             return Err(WriteError::Closed);
         }
-        let room = self.send.write_room(id);
+        let room = self.room(id);
         let stream = self.send.streams.get(&id).ok_or(WriteError::NotOpen)?;
         match stream.stopped {
             Some(code) => Err(WriteError::Stopped(code)),
@@ -133,6 +135,12 @@ impl Session {
         }
     }
 
+    /// How many bytes a stream takes now. Subflows with nothing to send are a reason to take a message more.
+    fn room(&self, id: StreamId) -> usize {
+        let unsent = self.send.unsent_room(id).max(if self.starved { GATHER_BELOW } else { 0 });
+        self.send.write_room(id).min(unsent)
+    }
+
     /// Takes a prefix of `data` without copying; returns its length, at least one.
     ///
     /// # Errors
@@ -140,6 +148,7 @@ impl Session {
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         let take = self.writable(id)?.min(data.len());
         let chunk = data.split_to(take);
+        self.starved = false;
         if take < GATHER_BELOW {
             self.send.push_slice(id, &chunk);
         } else {
@@ -154,6 +163,7 @@ impl Session {
     /// As [`Self::write`].
     pub fn write_slice(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         let take = self.writable(id)?.min(data.len());
+        self.starved = false;
         self.send.push_slice(id, &data[..take]);
         Ok(take)
     }
@@ -178,9 +188,15 @@ impl Session {
         if within.is_some_and(|within| within.is_zero()) {
             return Err(WriteError::DeadlinePassed);
         }
-        if self.writable(id)? < bytes {
+        // Of what no subflow has taken, a message may be more than is left: it is written as a whole.
+        self.writable(id)?;
+        if self.send.write_room(id) < bytes {
             self.block(id);
             return Err(WriteError::Blocked);
+        }
+        self.starved = false;
+        if self.expecting_until.is_some() {
+            self.expecting_until = Some(now + WRITES_AGAIN);
         }
         match within {
             _ if bytes == 0 => {}
@@ -202,6 +218,11 @@ impl Session {
         self.send.expire(now, |stream, messages, bytes| {
             events.push_back(Event::MessageExpired { stream, messages, bytes });
         });
+    }
+
+    /// Whether the application has more to write than it was let: a writer waits, or was just woken.
+    pub(super) fn expects_more(&self, now: Instant) -> bool {
+        !self.blocked_writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
     }
 
     fn block(&mut self, id: StreamId) {
@@ -343,11 +364,17 @@ impl Session {
     }
 
     /// Wakes writers that were refused, once there is room worth a write again.
-    pub(super) fn wake_writers(&mut self) {
+    pub(super) fn wake_writers(&mut self, now: Instant) {
+        if self.blocked_writers.is_empty() {
+            return;
+        }
         let mut blocked = std::mem::take(&mut self.blocked_writers);
+        let enough = WAKE_ROOM.min(self.config.send_buffer / 4);
         blocked.retain(|&id| {
-            let wake = self.send.write_room(id) >= WAKE_ROOM || !self.send.streams.contains_key(&id);
+            let room = self.send.write_room(id) >= enough && (self.starved || self.send.wants_writer(id));
+            let wake = room || !self.send.streams.contains_key(&id);
             if wake {
+                self.expecting_until = Some(now + WRITES_AGAIN);
                 if let Some(stream) = self.send.streams.get_mut(&id) {
                     stream.blocked = false;
                 }

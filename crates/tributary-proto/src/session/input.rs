@@ -152,7 +152,7 @@ impl Session {
             }
         }
         self.scheduler.on_event(now, SchedulerEvent::Acknowledged { first: self.send.first() });
-        self.wake_writers();
+        self.wake_writers(now);
         Ok(())
     }
 

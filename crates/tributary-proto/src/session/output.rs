@@ -1,7 +1,7 @@
 //! What goes out: control frames, urgent segments, then what the scheduler assigns.
 
 use bytes::Bytes;
-use tributary_types::{DataSeq, Instant, SubflowId};
+use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
 
 use super::input::FRESH_AFTER;
 use super::{Life, Session};
@@ -14,6 +14,8 @@ use crate::wire::{
 
 /// Control frames are cut from blocks of this size.
 const CONTROL_BLOCK: usize = 64 * 1024;
+/// A stream may always hold this much that no subflow has taken: what a driver's turn hands over.
+const LEAST_UNSENT: usize = 16 << 10;
 
 impl Session {
     /// The next bytes to write, until `None`. Call after every mutation.
@@ -81,11 +83,17 @@ impl Session {
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
             [silence, Some(alive)].into_iter().flatten()
         });
-        [self.ack_at, self.scheduler.poll_timeout(), self.paths.poll_timeout(), Some(idle)]
-            .into_iter()
-            .flatten()
-            .chain(subflows)
-            .min()
+        [
+            self.ack_at,
+            self.scheduler.poll_timeout(),
+            self.paths.poll_timeout(),
+            self.expecting_until,
+            Some(idle),
+        ]
+        .into_iter()
+        .flatten()
+        .chain(subflows)
+        .min()
     }
 
     // ---- control
@@ -174,8 +182,10 @@ impl Session {
 
     fn scheduled_segment(&mut self, now: Instant) -> Option<Transmit> {
         self.expire_messages(now);
+        self.starved = false;
         loop {
-            let view = WindowView::new(&self.send, self.config.window);
+            let more = self.expects_more(now);
+            let view = WindowView::new(&self.send, self.config.window).expecting(more);
             if let Some(assignment) = self.scheduler.assign(now, &view, &self.views) {
                 let again = assignment.kind != AssignmentKind::Fresh;
                 if assignment.kind == AssignmentKind::Reinjection {
@@ -187,6 +197,7 @@ impl Session {
                 return Some(self.transmit(now, assignment.segment, assignment.subflow, again));
             }
             if !self.send.has_loadable() {
+                self.starve(now);
                 return None;
             }
             let load = self.scheduler.load(now, &view, &self.views)?;
@@ -197,7 +208,7 @@ impl Session {
             self.scheduler.on_event(now, SchedulerEvent::Loaded { first, end });
             self.tell(Event::WindowLoaded { first, end, bytes });
             // Numbering made room for what writers wait to add.
-            self.wake_writers();
+            self.wake_writers(now);
         }
     }
 
@@ -206,9 +217,16 @@ impl Session {
         let payload = segment.payload.clone();
         let head = encode_segment_head(&segment.head);
         let bytes = payload.len() as u32;
+        let (stream, first) = (segment.head.stream, segment.sends == 0);
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
         let position = subflow.sent(now, seq, bytes);
         segment.sent(onto, now, position);
+        if first {
+            self.send.taken(stream, payload.len());
+            if self.config.unsent.is_some() {
+                self.wake_writers(now);
+            }
+        }
         if again {
             self.stats.sent_again += u64::from(bytes);
         } else {
@@ -224,6 +242,13 @@ impl Session {
     /// The fastest subflow fills its queue as its congestion control likes. The others stand in for it when it
     /// is blocked: theirs are kept short, or what is sent again would wait in them.
     fn keep_queues_short(&mut self, now: Instant) {
+        if self.config.unsent.is_some() {
+            for view in &mut self.views {
+                let headroom = self.subflows.get(&view.id).map_or(usize::MAX, |s| s.short_headroom(now));
+                view.room = view.room.min(headroom);
+            }
+            return;
+        }
         let fastest = self.subflows.values().max_by_key(|s| s.best_rate(now)).map(|s| s.id);
         for view in self.views.iter_mut().filter(|view| Some(view.id) != fastest) {
             if let Some(subflow) = self.subflows.get(&view.id) {
@@ -232,11 +257,34 @@ impl Session {
         }
     }
 
+    /// All is numbered, and the scheduler would have more for a subflow with room: whatever the bound of what is
+    /// held unsent, a writer may write.
+    fn starve(&mut self, now: Instant) {
+        if self.config.unsent.is_none() || !self.send.all_numbered() {
+            return;
+        }
+        let view = WindowView::new(&self.send, self.config.window);
+        self.starved = self.scheduler.load(now, &view, &self.views).is_some();
+        if self.starved {
+            self.wake_writers(now);
+        }
+    }
+
+    /// What is held that no subflow has taken, is what they carry in the time the application allows.
+    fn bound_unsent(&mut self, now: Instant) {
+        let Some(time) = self.config.unsent else { return };
+        let rates = self.subflows.values().filter(|s| !s.silent).filter_map(|s| s.best_rate(now));
+        let rate = Bitrate::from_bps(rates.map(Bitrate::as_bps).sum());
+        let bytes = usize::try_from(rate.size_in(time).as_bytes()).unwrap_or(usize::MAX);
+        self.send.set_unsent_limit(bytes.max(LEAST_UNSENT));
+    }
+
     fn rebuild_views(&mut self, now: Instant) {
         self.views_stale = false;
         self.views.clear();
         self.views.extend(self.subflows.values().map(|s| s.view(now)));
         self.keep_queues_short(now);
+        self.bound_unsent(now);
         // The most reliable path first: what it takes to deliver, blockages included, the present one too.
         self.views.sort_by_cached_key(|view| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);

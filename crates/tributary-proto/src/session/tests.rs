@@ -4,3 +4,4 @@ mod hostile;
 mod pair;
 mod priorities;
 mod stories;
+mod unsent;

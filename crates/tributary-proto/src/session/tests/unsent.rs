@@ -1,0 +1,92 @@
+//! Applications that change their mind: little is held that no subflow has taken, and no subflow waits for it.
+
+use core::time::Duration;
+
+use tributary_types::{Bitrate, Instant, StreamId};
+
+use super::pair::{Pair, goodput, payload};
+use crate::config::Config;
+use crate::session::WriteError;
+
+/// Two slow radios, Mbit/s and milliseconds, in front of which TCP keeps 64 KiB each: 105 and 37 ms.
+const SLOW: [(u64, u64); 2] = [(5, 3), (14, 3)];
+const MESSAGE: usize = 12 << 10;
+const UNSENT: Option<Duration> = Some(Duration::from_millis(10));
+
+fn started(config: Config) -> (Pair, StreamId) {
+    let mut pair = Pair::with(&config, &SLOW);
+    pair.run(Duration::from_millis(300));
+    let stream = pair.ends[1].open_stream(0).unwrap();
+    (pair, stream)
+}
+
+/// Writes messages as they are taken; bytes written, and most that was ever held.
+fn stream_for(pair: &mut Pair, stream: StreamId, time: Duration) -> (u64, u64) {
+    let until = pair.now + time;
+    let (mut written, mut most) = (0, 0);
+    while pair.now < until {
+        let message = payload(written, MESSAGE);
+        match pair.ends[1].write_message(pair.now, stream, message, None) {
+            Ok(()) => written += MESSAGE as u64,
+            Err(error) => {
+                assert_eq!(error, WriteError::Blocked);
+                pair.run(Duration::from_micros(200));
+            }
+        }
+        most = most.max(pair.ends[1].stats().send_held);
+    }
+    (written, most)
+}
+
+fn second(at: u64) -> Instant {
+    Instant::from_millis(at * 1000)
+}
+
+#[test]
+fn with_little_unsent_both_radios_are_full_and_nothing_is_sent_twice() {
+    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    let (_, most) = stream_for(&mut pair, stream, Duration::from_secs(5));
+    pair.run(Duration::from_secs(1));
+    let rate = goodput(&pair, 0, second(1), second(5));
+    assert!(rate > Bitrate::from_bps(17_500_000), "{rate:?} of 19 Mbit/s");
+    let stats = pair.ends[1].stats();
+    assert!(stats.sent_again * 50 < stats.sent, "{stats:?}");
+    // At most 26 ms of each radio and its least, what is unsent, a message: no tenth of a second.
+    assert!(most < 160 << 10, "{most}");
+    pair.checked(0, stream);
+}
+
+#[test]
+fn what_is_held_unsent_follows_the_rate_and_the_queues_stay_short() {
+    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    stream_for(&mut pair, stream, Duration::from_secs(4));
+    let delays: Vec<Duration> = pair.ends[1].subflow_stats().map(|s| s.delivery_delay).collect();
+    assert!(delays.iter().all(|delay| *delay < Duration::from_millis(70)), "{delays:?}");
+    let under_way: u64 = pair.ends[1].subflow_stats().map(|s| s.in_flight).sum();
+    let unsent = pair.ends[1].stats().send_held - under_way;
+    assert!(unsent < 24_000 + 2 * MESSAGE as u64, "10 ms of 19 Mbit/s and a message: {unsent}");
+}
+
+#[test]
+fn a_writer_that_waits_for_room_is_no_end_of_what_there_is_to_send() {
+    // All that is held is under way most of the time; more comes as soon as there is room.
+    let (mut pair, stream) = started(Config { send_buffer: 128 << 10, ..Config::default() });
+    stream_for(&mut pair, stream, Duration::from_secs(4));
+    let stats = pair.ends[1].stats();
+    assert!(stats.sent_again * 20 < stats.sent, "{stats:?}");
+}
+
+#[test]
+fn without_a_subflow_a_stream_takes_little_and_a_message_whole() {
+    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    for path in [0, 1] {
+        pair.paths.get_mut(&tributary_types::PathId(path)).unwrap().dead = true;
+        pair.cut(tributary_types::PathId(path));
+    }
+    let (written, _) = stream_for(&mut pair, stream, Duration::from_millis(100));
+    assert!((MESSAGE as u64..=24_000 + MESSAGE as u64).contains(&written), "{written}");
+    for path in pair.paths.values_mut() {
+        path.dead = false;
+    }
+    pair.run_until(Duration::from_secs(10), |pair| pair.checked(0, stream) == written);
+}

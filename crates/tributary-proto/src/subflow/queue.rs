@@ -1,0 +1,92 @@
+//! How much a subflow may have under way so that its path's queue stays short, and when that is in vain.
+//!
+//! A congestion controller fills the queue before its path, however long: on a slow radio a tenth of a second and
+//! more. What is in there cannot be taken back, and every loss at its end holds up all of it for as long.
+
+use core::time::Duration;
+
+use tributary_types::{Bitrate, Instant};
+
+/// The queue a path may have.
+const QUEUE: Duration = Duration::from_millis(15);
+/// Beyond, so that whole segments fit: this much time of the path's rate, within these bounds.
+const BEYOND: Duration = Duration::from_millis(10);
+const BEYOND_BYTES: (u64, u64) = (8 << 10, 32 << 10);
+/// After so long with the bound, a delay that is still far longer is others' doing.
+const TRIED: Duration = Duration::from_secs(2);
+/// For so long there is no bound then.
+const GIVEN_UP: Duration = Duration::from_secs(10);
+
+/// The bound on one subflow.
+#[derive(Debug)]
+pub(super) struct ShortQueue {
+    /// Since when the bound holds, or from when on it will hold again.
+    since: Instant,
+}
+
+impl ShortQueue {
+    pub fn new(now: Instant) -> Self {
+        Self { since: now }
+    }
+
+    /// Bytes that may be under way on a path of this rate and least round trip.
+    pub fn most(&self, now: Instant, rate: Bitrate, min_rtt: Duration) -> u64 {
+        if now < self.since { u64::MAX } else { bound(rate, min_rtt) }
+    }
+
+    /// Hears the rate of the last moments and the best one, the least round trip and the delivery delay.
+    pub fn observe(
+        &mut self,
+        now: Instant,
+        (rate, best): (Bitrate, Bitrate),
+        (min_rtt, delay): (Duration, Duration),
+    ) {
+        // A path that is slow now delays by itself.
+        let blocked = rate.as_bps() * 2 < best.as_bps();
+        if blocked || now < self.since + TRIED {
+            return;
+        }
+        let own = best.time_for(tributary_types::DataSize::from_bytes(bound(best, min_rtt)));
+        if own.is_some_and(|own| delay > own * 2 + QUEUE) {
+            self.since = now + GIVEN_UP;
+        }
+    }
+}
+
+fn bound(rate: Bitrate, min_rtt: Duration) -> u64 {
+    let beyond = rate.size_in(BEYOND).as_bytes().clamp(BEYOND_BYTES.0, BEYOND_BYTES.1);
+    rate.size_in(min_rtt + QUEUE).as_bytes() * 5 / 4 + beyond
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(5);
+
+    #[test]
+    fn a_slow_path_has_tens_of_milliseconds_under_way_and_a_fast_one_a_round_trip_and_a_queue() {
+        let short = ShortQueue::new(Instant::ZERO);
+        let most = |mbps| short.most(Instant::ZERO, Bitrate::from_mbps(mbps), RTT);
+        assert_eq!(most(5), 12_500 * 5 / 4 + (8 << 10));
+        assert_eq!(most(1000), 2_500_000 * 5 / 4 + (32 << 10));
+    }
+
+    #[test]
+    fn a_queue_that_others_fill_is_no_reason_to_hold_back_and_is_tried_again() {
+        let ms = Duration::from_millis;
+        let rate = Bitrate::from_mbps(5);
+        let mut short = ShortQueue::new(Instant::ZERO);
+        let mut observe = |at: u64, recent, delay| {
+            short.observe(Instant::from_millis(at), (recent, rate), (RTT, ms(delay)));
+            short.most(Instant::from_millis(at), rate, RTT) == u64::MAX
+        };
+        assert!(!observe(1900, rate, 300), "it takes a while to tell");
+        assert!(!observe(2100, rate, 60), "what is under way itself explains it");
+        assert!(!observe(2200, Bitrate::from_mbps(2), 300), "the path is blocked");
+        assert!(observe(2300, rate, 300));
+        assert!(observe(12_200, rate, 300));
+        assert!(!observe(12_400, rate, 300), "tried again");
+        assert!(observe(14_400, rate, 300));
+    }
+}
