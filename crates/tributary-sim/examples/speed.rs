@@ -5,6 +5,7 @@
 //! processor's (`/proc/self/schedstat`), so that other work on the machine counts less.
 
 use core::time::Duration;
+use std::rc::Rc;
 
 use tributary_link::{LinkConfig, LinkSpec, QueueSpec};
 use tributary_proto::congestion::{Setup, create, names};
@@ -71,7 +72,8 @@ fn run(case: &Case<'_>) {
     let mut world = World::new(u64::MAX);
     let (down, up) = bottleneck(case.mbps);
     let (down, up) = (world.add_link(down), world.add_link(up));
-    let config = TcpConfig { receive_buffer: 256 << 20, send_buffer: 256 << 20, ..TcpConfig::default() };
+    let config =
+        Rc::new(TcpConfig { receive_buffer: 256 << 20, send_buffer: 256 << 20, ..TcpConfig::default() });
     let mut sinks = Vec::new();
     for seed in 0..case.flows {
         let (source, sink) = (world.reserve_host(), world.reserve_host());

@@ -38,9 +38,12 @@ impl LinkId {
     }
 }
 
+/// A route: its part of [`Network::hops`], then a host. Small, and without a place of its own on the heap: a
+/// packet looks at it before each hop, and there are two for each connection.
 #[derive(Debug)]
 struct Route {
-    links: Vec<LinkId>,
+    first: u32,
+    hops: u32,
     host: HostId,
 }
 
@@ -62,6 +65,8 @@ struct Slot {
 pub(crate) struct Network {
     links: Vec<Slot>,
     routes: Vec<Route>,
+    /// The links of all routes, one route's after another's.
+    hops: Vec<LinkId>,
     sent: u64,
 }
 
@@ -73,7 +78,9 @@ impl Network {
     }
 
     pub fn add_route(&mut self, links: &[LinkId], host: HostId) -> RouteId {
-        self.routes.push(Route { links: links.to_vec(), host });
+        let first = self.hops.len() as u32;
+        self.hops.extend_from_slice(links);
+        self.routes.push(Route { first, hops: links.len() as u32, host });
         RouteId(self.routes.len() as u32 - 1)
     }
 
@@ -114,9 +121,10 @@ impl Network {
         log: &mut EventLog,
     ) -> Option<(HostId, Packet)> {
         let route = &self.routes[packet.route.index()];
-        let Some(&id) = route.links.get(usize::from(packet.hop)) else {
+        if u32::from(packet.hop) >= route.hops {
             return Some((route.host, packet));
-        };
+        }
+        let id = self.hops[route.first as usize + usize::from(packet.hop)];
         let slot = &mut self.links[id.index()];
         if let Some(packet) = slot.push(now, packet) {
             slot.dropped += 1;

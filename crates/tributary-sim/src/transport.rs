@@ -138,7 +138,7 @@ pub trait Application: Debug + Any {
     /// The moment of [`Application::poll_timeout`] has come.
     fn handle_timeout(&mut self, now: Instant, transport: &mut dyn Transport);
 
-    /// When to call `handle_timeout`.
+    /// When to call `handle_timeout`. Changes only in one of the calls above: it is read after them.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
@@ -147,13 +147,16 @@ pub trait Application: Debug + Any {
 pub struct Endpoint {
     transport: Box<dyn Transport>,
     application: Box<dyn Application>,
+    /// The application's time-out, kept here so that a packet that tells it nothing leaves its memory alone.
+    application_at: Option<Instant>,
 }
 
 impl Endpoint {
     /// Puts `application` on `transport`.
     #[must_use]
     pub fn new(transport: Box<dyn Transport>, application: Box<dyn Application>) -> Self {
-        Self { transport, application }
+        let application_at = application.poll_timeout();
+        Self { transport, application, application_at }
     }
 
     /// The transport.
@@ -186,6 +189,9 @@ impl Endpoint {
             self.application.handle_notice(now, notice, self.transport.as_mut());
             told = true;
         }
+        if told {
+            self.application_at = self.application.poll_timeout();
+        }
         told
     }
 }
@@ -200,14 +206,15 @@ impl Host for Endpoint {
         if self.transport.poll_timeout().is_some_and(|at| at <= now) {
             self.transport.handle_timeout(now, out);
         }
-        if self.application.poll_timeout().is_some_and(|at| at <= now) {
+        if self.application_at.is_some_and(|at| at <= now) {
             self.application.handle_timeout(now, self.transport.as_mut());
+            self.application_at = self.application.poll_timeout();
         }
         self.settle(now, out);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.transport.poll_timeout().into_iter().chain(self.application.poll_timeout()).min()
+        self.transport.poll_timeout().into_iter().chain(self.application_at).min()
     }
 
     fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {

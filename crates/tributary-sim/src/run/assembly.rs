@@ -1,5 +1,7 @@
 //! Transports from their names: both ends of one connection. The one place that knows them all.
 
+use std::rc::Rc;
+
 use tributary_proto::Config;
 
 use super::{Choice, Options, RunError};
@@ -100,7 +102,7 @@ impl Blueprint<'_> {
 
 /// Both ends of a TCP connection with the customary settings; `congestion` has been checked.
 pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) -> Assembly {
-    let config = host_tcp();
+    let config = Rc::new(host_tcp());
     let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
     let client = TcpTransport::client(config.clone(), controller(0), up);
     let server = TcpTransport::server(config.clone(), controller(1), down);

@@ -6,6 +6,8 @@
 mod ack;
 mod timeout;
 
+use std::rc::Rc;
+
 use tributary_proto::congestion::{CongestionController, Siblings};
 use tributary_types::{Bitrate, Instant};
 
@@ -49,7 +51,7 @@ enum Forced {
 /// The sending half of a connection, from the moment it is established.
 #[derive(Debug)]
 pub(super) struct Sender {
-    config: TcpConfig,
+    config: Rc<TcpConfig>,
     controller: Box<dyn CongestionController>,
     board: Scoreboard,
     rtt: RttEstimator,
@@ -98,7 +100,7 @@ struct SendCounts {
 }
 
 impl Sender {
-    pub fn new(config: TcpConfig, controller: Box<dyn CongestionController>) -> Self {
+    pub fn new(config: Rc<TcpConfig>, controller: Box<dyn CongestionController>) -> Self {
         let first = WINDOWS_HELD * config.initial_window_segments * config.mss;
         let buffer = if config.auto_tune { first.min(config.send_buffer) } else { config.send_buffer };
         Self {
@@ -251,6 +253,11 @@ impl Sender {
 
     /// The next segment that may leave now.
     pub fn poll(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.is_at_rest() {
+            self.pacer.pause();
+            self.offload.pause();
+            return None;
+        }
         if let Some(forced) = self.forced.take()
             && let Some(outgoing) = self.send_forced(now, forced)
         {
@@ -276,6 +283,17 @@ impl Sender {
             self.drained(now);
         }
         outgoing
+    }
+
+    /// Nothing is under way, waits, or is new since the last look: the receiver of a transfer, always. A window
+    /// is never smaller than a segment, so that it limits nobody then.
+    fn is_at_rest(&self) -> bool {
+        self.board.is_empty()
+            && self.end <= self.next
+            && self.forced.is_none()
+            && !self.sent_since_drained
+            && !self.prefer_new
+            && (self.fin_sent || !self.finishing)
     }
 
     fn has_work(&self) -> bool {

@@ -1,5 +1,7 @@
 //! One TCP connection's end: handshake, end, reset; wires the sending and the receiving half (RFC 9293).
 
+use std::rc::Rc;
+
 use tributary_proto::congestion::{CongestionController, SiblingView, Siblings};
 use tributary_types::Instant;
 
@@ -18,7 +20,8 @@ const WINDOW_LIMIT: u64 = 1 << 40;
 /// [`TcpSocket::poll_timeout`].
 #[derive(Debug)]
 pub struct TcpSocket {
-    config: TcpConfig,
+    /// Shared: of a thousand connections with the same settings one copy is read all the time.
+    config: Rc<TcpConfig>,
     connection: u32,
     state: TcpState,
     sender: Sender,
@@ -41,21 +44,29 @@ struct Handshake {
 }
 
 impl TcpSocket {
-    /// Opens a connection: SYN is the first thing to be sent.
+    /// Opens a connection: SYN is the first thing to be sent. Connections may share their settings.
     #[must_use]
-    pub fn connect(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
-        let mut socket = Self::new(config, controller, connection);
+    pub fn connect(
+        config: impl Into<Rc<TcpConfig>>,
+        controller: Box<dyn CongestionController>,
+        connection: u32,
+    ) -> Self {
+        let mut socket = Self::new(config.into(), controller, connection);
         socket.handshake.due = true;
         socket
     }
 
     /// Waits for a connection.
     #[must_use]
-    pub fn listen(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
-        Self { state: TcpState::Listening, ..Self::new(config, controller, connection) }
+    pub fn listen(
+        config: impl Into<Rc<TcpConfig>>,
+        controller: Box<dyn CongestionController>,
+        connection: u32,
+    ) -> Self {
+        Self { state: TcpState::Listening, ..Self::new(config.into(), controller, connection) }
     }
 
-    fn new(config: TcpConfig, controller: Box<dyn CongestionController>, connection: u32) -> Self {
+    fn new(config: Rc<TcpConfig>, controller: Box<dyn CongestionController>, connection: u32) -> Self {
         Self {
             connection,
             state: TcpState::Connecting,
@@ -73,19 +84,21 @@ impl TcpSocket {
 
     /// A segment arrived.
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
-        let mut segment = *segment;
-        segment.window = segment.window.min(WINDOW_LIMIT);
+        if segment.window > WINDOW_LIMIT {
+            let segment = Segment { window: WINDOW_LIMIT, ..*segment };
+            return self.handle_segment(now, &segment, siblings);
+        }
         if segment.seq > LIMIT || segment.ack > LIMIT {
             return;
         }
         if segment.is_reset {
-            return self.handle_reset(&segment);
+            return self.handle_reset(segment);
         }
         match self.state {
             TcpState::Listening | TcpState::Connecting | TcpState::Accepting => {
-                self.handle_handshake(now, &segment, siblings);
+                self.handle_handshake(now, segment, siblings);
             }
-            TcpState::Established => self.handle_established(now, &segment, siblings),
+            TcpState::Established => self.handle_established(now, segment, siblings),
             TcpState::Closed => {
                 if self.error.is_none() && segment.span() > 0 {
                     self.receiver.acknowledge_now(); // our last acknowledgement was lost
@@ -155,6 +168,12 @@ impl TcpSocket {
         if self.sender.is_finished() && self.receiver.is_finished() {
             self.state = TcpState::Closed;
         }
+    }
+
+    /// Whether [`Self::handle_segment`] will not look at the siblings: the sender hears only of a window.
+    pub(super) fn tells_sender_nothing(&self, segment: &Segment) -> bool {
+        let flags = segment.is_syn || segment.is_reset;
+        self.state == TcpState::Established && !flags && self.sender.hears_nothing(segment)
     }
 
     /// Time has passed.

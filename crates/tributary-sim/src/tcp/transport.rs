@@ -1,8 +1,9 @@
 //! One TCP connection on one route as a [`Transport`]: a single stream, number 0.
 
 use core::time::Duration;
+use std::rc::Rc;
 
-use tributary_proto::congestion::{CongestionController, Siblings};
+use tributary_proto::congestion::{CongestionController, SiblingView, Siblings};
 use tributary_types::Instant;
 
 use super::config::TcpConfig;
@@ -23,6 +24,8 @@ pub struct TcpTransport {
     announced: Announced,
     /// Notices not yet taken; at most four kinds.
     notices: [Option<Notice>; 4],
+    /// How many of them there are.
+    waiting: u8,
     srtt_sum: u128,
     srtt_count: u64,
 }
@@ -42,19 +45,36 @@ struct Announced {
 impl TcpTransport {
     /// The end that opens the connection; its packets go over `route`.
     #[must_use]
-    pub fn client(config: TcpConfig, controller: Box<dyn CongestionController>, route: RouteId) -> Self {
+    pub fn client(
+        config: impl Into<Rc<TcpConfig>>,
+        controller: Box<dyn CongestionController>,
+        route: RouteId,
+    ) -> Self {
         Self::new(TcpSocket::connect(config, controller, 0), route, false)
     }
 
     /// The end that waits for it.
     #[must_use]
-    pub fn server(config: TcpConfig, controller: Box<dyn CongestionController>, route: RouteId) -> Self {
+    pub fn server(
+        config: impl Into<Rc<TcpConfig>>,
+        controller: Box<dyn CongestionController>,
+        route: RouteId,
+    ) -> Self {
         Self::new(TcpSocket::listen(config, controller, 0), route, true)
     }
 
     fn new(socket: TcpSocket, route: RouteId, is_server: bool) -> Self {
         let announced = Announced::default();
-        Self { socket, route, is_server, announced, notices: [None; 4], srtt_sum: 0, srtt_count: 0 }
+        Self {
+            socket,
+            route,
+            is_server,
+            announced,
+            notices: [None; 4],
+            waiting: 0,
+            srtt_sum: 0,
+            srtt_count: 0,
+        }
     }
 
     /// The connection, for its numbers.
@@ -80,6 +100,7 @@ impl TcpTransport {
             && let Some(slot) = self.notices.iter_mut().find(|slot| slot.is_none())
         {
             *slot = Some(notice);
+            self.waiting += 1;
         }
     }
 
@@ -112,9 +133,11 @@ impl TcpTransport {
 
 impl Transport for TcpTransport {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
-        let Body::Segment(segment) = packet.body else { return };
-        let view = [self.socket.controller_view()];
-        self.socket.handle_segment(now, &segment, Siblings::new(&view, 0));
+        let Body::Segment(segment) = &packet.body else { return };
+        // What tells the sender nothing does not reach its controller, whose memory stays untouched.
+        let quiet = self.socket.tells_sender_nothing(segment);
+        let view = [if quiet { SiblingView::default() } else { self.socket.controller_view() }];
+        self.socket.handle_segment(now, segment, Siblings::new(&view, 0));
         if segment.is_ack && self.socket.is_established() {
             self.srtt_sum += u128::from(self.socket.srtt_nanos());
             self.srtt_count += 1;
@@ -168,6 +191,10 @@ impl Transport for TcpTransport {
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.waiting -= 1;
         self.notices.iter_mut().find_map(Option::take)
     }
 

@@ -7,6 +7,7 @@
 use super::super::{BenchError, cpu_time};
 use super::bottleneck::{Bottleneck, Measured, SEGMENT, Traffic};
 use core::time::Duration;
+use std::rc::Rc;
 use std::time::Instant as WallTime;
 use tributary_link::{LinkConfig, LinkSpec, LossSpec, QueueSpec, WorkloadSpec};
 use tributary_proto::congestion::{self, CongestionController, Setup};
@@ -58,14 +59,15 @@ impl Net {
             Traffic::Transfer(bytes) => Some(DataSize::from_bytes(bytes)),
         };
         let workload = [WorkloadSpec::Bulk { size }];
+        let config = Rc::new(config(cell));
         for flow in 0..cell.flows {
             let (client, server) = (net.world.reserve_host(), net.world.reserve_host());
             let (ask, answer) = (net.world.add_route(&[up], server), net.world.add_route(&[down], client));
             let terms = Terms::always(Rng::new(cell.seed).child(&format!("flow {flow}")));
             let (asks, answers) = workload::pair(&workload, &terms);
-            let transport = TcpTransport::client(config(cell), controller(cell)?, ask);
+            let transport = TcpTransport::client(config.clone(), controller(cell)?, ask);
             net.world.place_host(client, Box::new(Endpoint::new(Box::new(transport), Box::new(asks))));
-            let transport = TcpTransport::server(config(cell), controller(cell)?, answer);
+            let transport = TcpTransport::server(config.clone(), controller(cell)?, answer);
             net.world.place_host(server, Box::new(Endpoint::new(Box::new(transport), Box::new(answers))));
             net.clients.push(client);
             net.servers.push(server);

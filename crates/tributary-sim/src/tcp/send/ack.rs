@@ -92,6 +92,14 @@ impl Sender {
         if segment.ack < self.una {
             return self.handle_old_ack(now, segment, siblings);
         }
+        if self.hears_nothing(segment) {
+            self.update_window(segment.seq, segment.window);
+            self.window_probes = 0;
+            self.prefer_new = false;
+            self.recovery.forget_retransmissions();
+            self.grow_buffer();
+            return self.size_bursts();
+        }
         let una = self.una;
         let advanced = segment.ack > una;
         let before = self.board.in_flight();
@@ -117,6 +125,17 @@ impl Sender {
         }
         self.grow_buffer();
         self.size_bursts();
+    }
+
+    /// Whether nothing is under way and the segment tells only its window: what the receiver of a transfer
+    /// gets with every packet. All that [`Self::handle_ack`] does besides comes to nothing then.
+    pub fn hears_nothing(&self, segment: &Segment) -> bool {
+        self.board.is_empty()
+            && segment.ack == self.una
+            && segment.sack_count == 0
+            && self.recovery.phase == Phase::Open
+            && !self.recovery.has_probe()
+            && self.rate.prior_delivered().is_none()
     }
 
     /// An acknowledgement that another has overtaken: RFC 9293 §3.10.7.4 takes windows only from those with
