@@ -43,9 +43,10 @@ pub struct QuicConfig {
     pub datagram: u16,
     /// Bytes the peer may send ahead of reading, over all streams. Default 6 MiB, as for TCP.
     pub receive_window: u64,
-    /// Bytes the peer may send ahead of reading on one stream. Default 2.75 MiB: both QUIC crates give
-    /// up a connection that holds more than 2048 pieces of a stream out of order, if many gaps are
-    /// between them, and so many full datagrams do not fit. (The crates' own default is 1.25 MB.)
+    /// Bytes the peer may send ahead of reading on one stream. Default 1.375 MiB: both QUIC crates give up
+    /// a connection that holds more than 2048 pieces of a stream out of order, if many gaps are between
+    /// them, and so many full datagrams do not fit, even if every one is cut in two because its
+    /// retransmission had to share a packet. (The crates' own default is 1.25 MB.)
     pub stream_receive_window: u64,
     /// Bytes written and not yet acknowledged, over all streams. Default 10 MiB.
     pub send_window: u64,
@@ -55,10 +56,10 @@ pub struct QuicConfig {
     /// other transports keep idle connections too.
     pub idle_timeout: Option<Duration>,
     /// Silence after which a path of a multipath connection is given up, what it holds goes to the
-    /// others and a fresh path is tried in its place; at least three PTOs. Default 1 s. (noq-proto's
+    /// others and a fresh path is tried in its place; at least three PTOs. Default 500 ms. (noq-proto's
     /// own default is never: a dead path would then hold its packets for ever.)
     pub path_idle_timeout: Duration,
-    /// Idle paths of a multipath connection say something this often. Default 300 ms.
+    /// Every path of a multipath connection says something this often, idle or not. Default 150 ms.
     pub path_keep_alive: Duration,
 }
 
@@ -70,12 +71,12 @@ impl Default for QuicConfig {
             seed: 1,
             datagram: 1472,
             receive_window: 6 << 20,
-            stream_receive_window: 11 << 18,
+            stream_receive_window: 11 << 17,
             send_window: 10 << 20,
             streams: 1000,
             idle_timeout: None,
-            path_idle_timeout: Duration::from_secs(1),
-            path_keep_alive: Duration::from_millis(300),
+            path_idle_timeout: Duration::from_millis(500),
+            path_keep_alive: Duration::from_millis(150),
         }
     }
 }

@@ -42,6 +42,7 @@ pub struct Noq {
     paths: Vec<Way>,
     /// A datagram that the endpoint itself answers with (version negotiation, refusal).
     answer: Option<(usize, Vec<u8>)>,
+    keep_alive: KeepAlive,
     opened: Opened,
     lost: Option<String>,
 }
@@ -59,6 +60,16 @@ struct Way {
     id: Option<PathId>,
     /// Link events say that it is there.
     is_up: bool,
+}
+
+/// Something is said on every path this often, whatever arrives there. noq-proto's own keep-alive waits until
+/// nothing has arrived for so long, and its idle time-out until nothing has; but what arrives is acknowledged
+/// on the first path. So an end that only sends on another path hears nothing there, and would give it
+/// up in the midst of its best time: the end that only receives would never have been silent.
+#[derive(Debug)]
+struct KeepAlive {
+    interval: Duration,
+    next: Option<Opaque>,
 }
 
 impl fmt::Debug for Noq {
@@ -88,8 +99,8 @@ impl Noq {
             connection: None,
             paths: ways,
             answer: None,
+            keep_alive: KeepAlive { interval: config.path_keep_alive, next: None },
             opened: Opened::default(),
-
             lost: None,
         })
     }
@@ -127,6 +138,24 @@ impl Noq {
         }
     }
 
+    /// Speaks on every path when it is time.
+    fn keep_alive(&mut self, now: Opaque) {
+        if self.keep_alive.next.is_none_or(|next| next > now) {
+            return;
+        }
+        let Some(open) = &mut self.connection else { return };
+        let connection = &mut open.get_mut().connection;
+        if connection.is_closed() {
+            self.keep_alive.next = None;
+            return;
+        }
+        for path in connection.paths() {
+            // An error says that it was given up just now.
+            let _ = connection.ping_path(path);
+        }
+        self.keep_alive.next = Some(now + self.keep_alive.interval);
+    }
+
     /// The number of a path in the connection: the newest, when one is being replaced.
     fn number(&self, connection: &Connection, path: usize) -> Option<PathId> {
         let to = self.side.peer().address(path);
@@ -150,7 +179,6 @@ fn transport(config: &QuicConfig, paths: usize) -> Result<TransportConfig, QuicE
         // Twice: a path that was given up is counted until it has drained.
         .max_concurrent_multipath_paths(2 * paths as u32)
         .default_path_max_idle_timeout(Some(config.path_idle_timeout))
-        .default_path_keep_alive_interval(Some(config.path_keep_alive))
         .receive_window(window(config.receive_window))
         .stream_receive_window(window(config.stream_receive_window))
         .send_window(config.send_window)
@@ -268,6 +296,7 @@ impl Stack for Noq {
         if let Some(connection) = self.connection() {
             connection.handle_timeout(now);
         }
+        self.keep_alive(now);
         self.handle_endpoint_events();
         self.open_paths(now);
     }
@@ -287,7 +316,8 @@ impl Stack for Noq {
     }
 
     fn poll_timeout(&mut self) -> Option<Opaque> {
-        self.connection()?.poll_timeout()
+        let next = self.keep_alive.next;
+        self.connection()?.poll_timeout().into_iter().chain(next).min()
     }
 
     fn poll_transmit(&mut self, now: Opaque, buffer: &mut Vec<u8>) -> Option<usize> {
@@ -308,6 +338,7 @@ impl Stack for Noq {
             return Some(match connection.poll()? {
                 Event::Connected => {
                     self.open_paths(now);
+                    self.keep_alive.next = Some(now + self.keep_alive.interval);
                     StackEvent::Connected
                 }
                 Event::ConnectionLost { reason } => {

@@ -120,6 +120,13 @@ impl Rig {
         self.world.host::<Endpoint>(self.server).unwrap().transport()
     }
 
+    /// The sender's congestion window on a path, bytes; zero while there is none.
+    fn window(&self, path: u8) -> u64 {
+        let mut samples = Vec::new();
+        self.sender().sample(&mut samples);
+        samples.iter().find(|sample| sample.path == path).map_or(0, |sample| sample.window)
+    }
+
     /// Megabits per second that the client has read in `millis`.
     fn goodput(&self, millis: u64) -> f64 {
         self.sink().total as f64 * 8.0 / 1e3 / millis as f64

@@ -37,6 +37,16 @@ fn when_a_path_dies_the_other_goes_on_and_nothing_is_missing() {
 }
 
 #[test]
+fn a_path_that_only_sends_is_not_given_up() {
+    // What it carries is acknowledged on the other path: the sender hears nothing here but keep-alives.
+    let mut rig = Rig::multi(&QuicConfig::default(), &TWO, &bulk(40_000_000));
+    let least = (25..250).map(|step| rig.run(20 * step).window(1)).min().unwrap();
+    // A fresh path would begin with ten datagrams; of this one's window a loss leaves more than half.
+    assert!(least > 2 * 14_720, "{least}");
+    assert!(rig.sink().longest_wait < Duration::from_millis(200), "{:?}", rig.sink().longest_wait);
+}
+
+#[test]
 fn a_path_that_comes_back_is_used_again() {
     let mut ways = TWO;
     ways[1].dead = Some((1_000, 4_000));
