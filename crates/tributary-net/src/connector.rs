@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tributary_types::{PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
-use crate::handshake::{Credentials, Established, HandshakeError, Tls, dial, introduce, protect};
+use crate::handshake::{Credentials, Established, HandshakeError, Tls, dial, join, open_session, protect};
 use crate::shared::Command;
 
 /// Time an attempt has in all.
@@ -48,35 +48,49 @@ impl Connector {
         };
         let (common, tls, credentials) = (self.common.clone(), self.tls.clone(), self.credentials.clone());
         tokio::spawn(async move {
-            let attempt = attempt(&config, &common, &tls, &credentials, (path, subflow));
-            let outcome = tokio::time::timeout(ATTEMPT, attempt).await;
-            let command = match outcome.unwrap_or(Err(HandshakeError::Timeout(ATTEMPT))) {
-                Ok(established) => Command::Opened(Box::new(established)),
-                Err(error) => Command::Failed(subflow, error),
-            };
-            let _ = commands.send(command);
+            let attempt =
+                Attempt { common: &common, tls: &tls, credentials: &credentials, commands: &commands };
+            let outcome = tokio::time::timeout(ATTEMPT, attempt.run(&config, (path, subflow))).await;
+            if let Err(error) = outcome.unwrap_or(Err(HandshakeError::Timeout(ATTEMPT))) {
+                let _ = commands.send(Command::Failed(subflow, error));
+            }
         })
         .abort_handle()
     }
 }
 
-async fn attempt(
-    config: &PathConfig,
-    common: &Common,
-    tls: &Tls<ClientConfig>,
-    credentials: &Mutex<Option<Credentials>>,
-    (path, subflow): (PathId, SubflowId),
-) -> Result<Established, HandshakeError> {
-    let stream = dial(config, common).await?;
-    let mut channel = protect(stream, tls).await?;
-    // Held over the exchange only while there is no session yet.
-    let mut guard = credentials.lock().await;
-    match guard.clone() {
-        Some(known) => {
+struct Attempt<'a> {
+    common: &'a Common,
+    tls: &'a Tls<ClientConfig>,
+    credentials: &'a Mutex<Option<Credentials>>,
+    commands: &'a mpsc::UnboundedSender<Command>,
+}
+
+impl Attempt<'_> {
+    async fn run(
+        &self,
+        config: &PathConfig,
+        (path, subflow): (PathId, SubflowId),
+    ) -> Result<(), HandshakeError> {
+        let stream = dial(config, self.common).await?;
+        let mut channel = protect(stream, self.tls).await?;
+        // Held until the reply only while there is no session yet.
+        let mut guard = self.credentials.lock().await;
+        if let Some(known) = guard.clone() {
             drop(guard);
-            introduce(&mut channel, common, Some(&known), (path, subflow)).await?;
+            join(&mut channel, &known, (path, subflow)).await?;
+            self.opened(Established { path, subflow, channel, reply: None });
+            return Ok(());
         }
-        None => *guard = Some(introduce(&mut channel, common, None, (path, subflow)).await?),
+        let (tell, told) = oneshot::channel();
+        let reply = open_session(&mut channel, self.common, (path, subflow), tell).await?;
+        // The driver may send behind the hello, and reads the reply before anything else.
+        self.opened(Established { path, subflow, channel, reply: Some(reply) });
+        *guard = told.await.ok();
+        Ok(())
     }
-    Ok(Established { path, subflow, channel })
+
+    fn opened(&self, established: Established) {
+        let _ = self.commands.send(Command::Opened(Box::new(established)));
+    }
 }

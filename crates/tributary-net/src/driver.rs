@@ -20,7 +20,7 @@ use tributary_types::{Instant, SubflowId};
 
 use crate::connector::Connector;
 use crate::events::SessionEvent;
-use crate::handshake::Established;
+use crate::handshake::{Established, HandshakeError};
 use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::{Input, Subflow};
@@ -43,6 +43,8 @@ struct Gathered {
     /// Bytes, and whether another receive block begins with them.
     inputs: Vec<(SubflowId, Bytes, bool)>,
     ended: Vec<SubflowId>,
+    accepted: Vec<SubflowId>,
+    refused: Vec<(SubflowId, HandshakeError)>,
     infos: Vec<(SubflowId, SubflowInfo)>,
     rooms: Vec<(SubflowId, usize)>,
 }
@@ -119,8 +121,16 @@ impl Driver {
     fn feed(&mut self, state: &mut State, now: Instant) -> bool {
         let mut gathered = std::mem::take(&mut self.gathered);
         let mut moved = !gathered.commands.is_empty() || !gathered.inputs.is_empty();
+        moved |= !gathered.accepted.is_empty() || !gathered.refused.is_empty();
         for command in gathered.commands.drain(..) {
             self.command(state, now, command);
+        }
+        for id in gathered.accepted.drain(..) {
+            tracing::debug!(%id, "the server accepts");
+            state.came_up();
+        }
+        for (id, error) in gathered.refused.drain(..) {
+            self.failed(state, now, id, error);
         }
         for (id, data, begins) in gathered.inputs.drain(..) {
             if !self.subflows.contains_key(&id) {
@@ -132,11 +142,12 @@ impl Driver {
             }
         }
         for id in gathered.ended.drain(..) {
-            if self.subflows.remove(&id).is_some() {
-                state.subflows.retain(|report| report.subflow != id);
-                state.session.handle_subflow_closed(now, id);
-                moved = true;
+            match self.subflows.get(&id).map(Subflow::awaits_reply) {
+                Some(true) => self.failed(state, now, id, HandshakeError::HungUp),
+                Some(false) => self.closed(state, now, id),
+                None => continue,
             }
+            moved = true;
         }
         for (id, info) in gathered.infos.drain(..) {
             state.session.handle_subflow_info(id, info);
@@ -154,13 +165,7 @@ impl Driver {
     fn command(&mut self, state: &mut State, now: Instant, command: Command) {
         match command {
             Command::Opened(established) => self.opened(state, now, *established),
-            Command::Failed(id, error) => {
-                tracing::debug!(%id, %error, "connection attempt failed");
-                self.attempts.remove(&id);
-                state.failures.push(error);
-                state.wake_waiting();
-                state.session.handle_connect_failed(now, id);
-            }
+            Command::Failed(id, error) => self.failed(state, now, id, error),
             Command::Broken(id) => state.session.handle_subflow_closed(now, id),
             Command::AddPath(path, config) => {
                 if let Some(connector) = &mut self.connector {
@@ -169,6 +174,25 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// An attempt ended without a subflow that the server accepts; it may have been used as one.
+    fn failed(&mut self, state: &mut State, now: Instant, id: SubflowId, error: HandshakeError) {
+        tracing::debug!(%id, %error, "connection attempt failed");
+        self.attempts.remove(&id);
+        state.failures.push(error);
+        state.wake_waiting();
+        if self.subflows.contains_key(&id) {
+            self.closed(state, now, id);
+        } else {
+            state.session.handle_connect_failed(now, id);
+        }
+    }
+
+    fn closed(&mut self, state: &mut State, now: Instant, id: SubflowId) {
+        self.subflows.remove(&id);
+        state.subflows.retain(|report| report.subflow != id);
+        state.session.handle_subflow_closed(now, id);
     }
 
     fn opened(&mut self, state: &mut State, now: Instant, established: Established) {
@@ -186,10 +210,13 @@ impl Driver {
         }
         match Subflow::new(established) {
             Ok(subflow) => {
+                if subflow.awaits_reply() {
+                    state.introduced = true;
+                    state.wake_waiting();
+                } else {
+                    state.came_up();
+                }
                 self.subflows.insert(id, subflow);
-                state.opened += 1;
-                state.failures.clear();
-                state.wake_waiting();
             }
             Err(error) => {
                 tracing::warn!(%id, %error, "subflow lost at its start");
@@ -308,6 +335,11 @@ fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, 
     for _ in 0..READS_PER_TURN {
         match subflow.poll_read(cx) {
             Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
+            Poll::Ready(Ok(Input::Accepted)) => gathered.accepted.push(id),
+            Poll::Ready(Ok(Input::Refused(error))) => {
+                gathered.refused.push((id, error));
+                return;
+            }
             Poll::Ready(Ok(Input::End)) => {
                 gathered.ended.push(id);
                 return;

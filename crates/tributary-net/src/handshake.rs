@@ -14,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
 use tributary_types::{PathId, SubflowId};
 
 use crate::config::{Common, Local, PathConfig};
@@ -21,12 +22,16 @@ use crate::hello::{
     Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal,
     SessionSecret, SessionTag,
 };
+use crate::key::Key;
 use crate::sockopt::{self, CongestionError};
 use crate::tls::record::{Opener, RecordError, Sealer};
 use crate::tls::{self, TlsError};
 
 /// Bytes of a challenge: magic, version, three zeros, 32 random bytes.
 const CHALLENGE_LENGTH: usize = 8 + BINDING_LENGTH;
+/// How long, and for how many bytes, a refused client is read from: more than it may have sent unheard.
+const LET_GO: std::time::Duration = std::time::Duration::from_secs(1);
+const LET_GO_BYTES: usize = 2 << 20;
 
 /// Why a subflow did not come up.
 #[derive(Debug, Error)]
@@ -103,6 +108,31 @@ pub(crate) struct Established {
     pub path: PathId,
     pub subflow: SubflowId,
     pub channel: Channel,
+    /// Client: the reply to the hello is still to come, and is the first that comes.
+    pub reply: Option<AwaitedReply>,
+}
+
+/// What checks the reply to the hello that opens a session, and who waits for what it says.
+pub(crate) struct AwaitedReply {
+    key: Key,
+    binding: Binding,
+    hello: Hello,
+    bytes: [u8; HELLO_LENGTH],
+    pub tell: oneshot::Sender<Credentials>,
+}
+
+impl AwaitedReply {
+    /// What the reply makes known.
+    pub(crate) fn check(&self, reply: &[u8; REPLY_LENGTH]) -> Result<Credentials, HandshakeError> {
+        let auth = Auth::new_session(&self.key, &self.binding);
+        match auth.open_reply(&self.bytes, reply)? {
+            (Answer::Refused(refusal), _) => Err(refusal.into()),
+            (Answer::Accepted, tag) => {
+                let secret = SessionSecret::derive(&self.key, &self.binding, &self.hello, &tag);
+                Ok(Credentials { tag, secret })
+            }
+        }
+    }
 }
 
 /// What a client knows of its session once one subflow is up.
@@ -195,7 +225,7 @@ pub(crate) async fn protect_accepted(
     }
 }
 
-fn hung_up(error: io::Error) -> HandshakeError {
+pub(crate) fn hung_up(error: io::Error) -> HandshakeError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             HandshakeError::HungUp
@@ -218,6 +248,24 @@ impl Channel {
             }
         }
         Ok(())
+    }
+
+    /// Ends a refused connection so that the refusal arrives: what the client sent behind its hello is thrown
+    /// away unlooked at, for unread input would turn the end into a reset. Not for long, and not for ever.
+    pub(crate) async fn let_go(mut self) {
+        let _ = tokio::time::timeout(LET_GO, async {
+            self.stream.shutdown().await?;
+            let mut thrown_away = [0; 4096];
+            let mut left = LET_GO_BYTES;
+            while left > 0 {
+                match self.stream.read(&mut thrown_away).await? {
+                    0 => break,
+                    count => left = left.saturating_sub(count),
+                }
+            }
+            io::Result::Ok(())
+        })
+        .await;
     }
 
     /// Reads one handshake message of `N` bytes, and nothing of what follows it.
@@ -248,29 +296,34 @@ impl Channel {
     }
 }
 
-/// Client: sends the hello and checks the reply. With `credentials` it joins, without it opens.
-pub(crate) async fn introduce(
+/// Client: sends the hello that opens a session. Frames may follow it at once; the reply is told to `tell`.
+pub(crate) async fn open_session(
     channel: &mut Channel,
     common: &Common,
-    credentials: Option<&Credentials>,
     (path, subflow): (PathId, SubflowId),
-) -> Result<Credentials, HandshakeError> {
-    let intent = credentials.map_or(Intent::New, |c| Intent::Join(c.tag));
-    let hello = Hello { intent, path, subflow, nonce: random()? };
+    tell: oneshot::Sender<Credentials>,
+) -> Result<AwaitedReply, HandshakeError> {
+    let hello = Hello { intent: Intent::New, path, subflow, nonce: random()? };
+    let (key, binding) = (common.key.clone(), channel.binding);
+    let bytes = Auth::new_session(&key, &binding).seal_hello(&hello);
+    channel.send(&bytes).await?;
+    Ok(AwaitedReply { key, binding, hello, bytes, tell })
+}
+
+/// Client: joins a session, and waits for the reply.
+pub(crate) async fn join(
+    channel: &mut Channel,
+    credentials: &Credentials,
+    (path, subflow): (PathId, SubflowId),
+) -> Result<(), HandshakeError> {
+    let hello = Hello { intent: Intent::Join(credentials.tag), path, subflow, nonce: random()? };
     let binding = channel.binding;
-    let auth = match credentials {
-        None => Auth::new_session(&common.key, &binding),
-        Some(credentials) => Auth::join(&credentials.secret, &binding),
-    };
+    let auth = Auth::join(&credentials.secret, &binding);
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);
     channel.send(&bytes).await?;
     let reply: [u8; REPLY_LENGTH] = channel.receive().await?;
-    let (answer, tag) = auth.open_reply(&bytes, &reply)?;
-    if let Answer::Refused(refusal) = answer {
-        return Err(refusal.into());
+    match auth.open_reply(&bytes, &reply)?.0 {
+        Answer::Accepted => Ok(()),
+        Answer::Refused(refusal) => Err(refusal.into()),
     }
-    Ok(match credentials {
-        Some(credentials) => credentials.clone(),
-        None => Credentials { tag, secret: SessionSecret::derive(&common.key, &binding, &hello, &tag) },
-    })
 }

@@ -30,7 +30,7 @@ pub use handshake::HandshakeError;
 pub use hello::{HelloError, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};
 pub use listener::Listener;
-pub use session::{Session, connect};
+pub use session::{Session, connect, connect_early};
 pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};
 pub use tls::TlsError;

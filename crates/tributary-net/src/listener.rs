@@ -211,7 +211,7 @@ impl Registry {
 
     async fn open(
         self: &Arc<Self>,
-        mut channel: Channel,
+        channel: Channel,
         bytes: &[u8; HELLO_LENGTH],
         hello: Hello,
         from: SocketAddr,
@@ -223,8 +223,7 @@ impl Registry {
         let secret = SessionSecret::derive(&self.common.key, &binding, &hello, &tag);
         let Some((shared, commands)) = self.register(tag, secret)? else {
             let refusal = Refusal::TooManySessions;
-            return refuse(&mut channel, auth.seal_reply(bytes, Answer::Refused(refusal), &tag), refusal)
-                .await;
+            return refuse(channel, auth.seal_reply(bytes, Answer::Refused(refusal), &tag), refusal).await;
         };
         let registration = Registration { registry: self.clone(), tag };
         let session = Session::new(shared.clone());
@@ -259,7 +258,7 @@ impl Registry {
 
     async fn join(
         &self,
-        mut channel: Channel,
+        channel: Channel,
         bytes: &[u8; HELLO_LENGTH],
         hello: Hello,
         tag: SessionTag,
@@ -276,7 +275,7 @@ impl Registry {
             shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
         if let Err(error) = opened {
             let refusal = refusal_of(error);
-            return refuse(&mut channel, refused(refusal), refusal).await;
+            return refuse(channel, refused(refusal), refusal).await;
         }
         self.hand_over(shared, channel, hello, &auth.seal_reply(bytes, Answer::Accepted, &tag)).await
     }
@@ -308,7 +307,7 @@ impl Registry {
         let announced = Announced { shared, subflow: Some(hello.subflow) };
         channel.send(reply).await?;
         announced.keep();
-        let established = Established { path: hello.path, subflow: hello.subflow, channel };
+        let established = Established { path: hello.path, subflow: hello.subflow, channel, reply: None };
         let _ = shared.commands.send(Command::Opened(Box::new(established)));
         Ok(())
     }
@@ -344,8 +343,9 @@ fn refusal_of(error: OpenError) -> Refusal {
     }
 }
 
-async fn refuse(channel: &mut Channel, reply: [u8; 56], refusal: Refusal) -> Result<(), HandshakeError> {
+async fn refuse(mut channel: Channel, reply: [u8; 56], refusal: Refusal) -> Result<(), HandshakeError> {
     channel.send(&reply).await?;
+    channel.let_go().await;
     Err(refusal.into())
 }
 

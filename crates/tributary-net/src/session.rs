@@ -15,13 +15,15 @@ use crate::driver::Driver;
 use crate::error::{ConnectError, SessionClosed};
 use crate::events::SessionEvent;
 use crate::handshake::{HandshakeError, Tls, random};
-use crate::shared::{Command, Handle, Shared};
+use crate::shared::{Command, Handle, Shared, State};
 use crate::stats::Stats;
 use crate::stream::Stream;
 use crate::tls;
 
 /// Most paths of a session.
 const MAX_PATHS: usize = 8;
+/// Close code of a session whose server accepted no connection.
+const CODE_REFUSED: u32 = 3;
 
 /// A multipath session. Clones are handles to the same session; when the last handle and the last
 /// [`Stream`] are dropped, the session ends in order.
@@ -53,6 +55,71 @@ pub struct Session {
 /// [`ConnectError`]; a wrong key or a wrong setting is reported at once, an unreachable server when
 /// `timeout` has passed.
 pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
+    let (session, attempt) = begin(config)?;
+    let up = attempt.until(|state| state.opened > 0).await;
+    session.or_abort(up)
+}
+
+/// As [`connect`], a round trip sooner: it returns as soon as the first hello is out, and what is written goes
+/// right behind it. The server looks at it once the hello has proved the key.
+///
+/// A server that refuses is found out later: the session ends with the reason. When a connection breaks before its
+/// reply, what was written is sent again in another session, while the server may have read it in the one that
+/// nobody heard of: not for requests that must not be carried out twice.
+///
+/// # Errors
+/// As [`connect`], but for what only the server's reply tells.
+pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectError> {
+    let (session, attempt) = begin(config)?;
+    let out = attempt.until(|state| state.introduced || state.opened > 0).await;
+    let session = session.or_abort(out)?;
+    // Without a handle: an application that lets go of the session ends it, and this.
+    tokio::spawn(async move {
+        let Err(error) = attempt.until(|state| state.opened > 0).await else { return };
+        attempt.shared.change(|state, _| state.session.abort(CODE_REFUSED, &error.to_string()));
+    });
+    Ok(session)
+}
+
+/// A session on its way up.
+struct Attempt {
+    shared: Arc<Shared>,
+    paths: usize,
+    deadline: tokio::time::Instant,
+    timeout: std::time::Duration,
+}
+
+impl Attempt {
+    /// Until it is so, or every path has failed for a reason that will not go away, or the time is over.
+    async fn until(&self, so: impl Fn(&State) -> bool) -> Result<(), ConnectError> {
+        let waiting = poll_fn(|cx| {
+            let mut state = self.shared.lock();
+            if let Some(closed) = &state.closed {
+                return Poll::Ready(Err(closed.clone().into()));
+            }
+            if so(&state) {
+                return Poll::Ready(Ok(()));
+            }
+            if state.failures.len() >= self.paths
+                && state.failures.iter().all(HandshakeError::is_fatal)
+                && let Some(error) = state.failures.pop()
+            {
+                return Poll::Ready(Err(error.into()));
+            }
+            state.wait(cx.waker());
+            Poll::Pending
+        });
+        match tokio::time::timeout_at(self.deadline, waiting).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let last = self.shared.lock().failures.pop();
+                Err(last.unwrap_or(HandshakeError::Timeout(self.timeout)).into())
+            }
+        }
+    }
+}
+
+fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
     if config.paths.is_empty() || config.paths.len() > MAX_PATHS {
         return Err(ConnectError::Paths(config.paths.len()));
     }
@@ -71,18 +138,8 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
         }
     });
     Driver::spawn(shared.clone(), commands, Some(connector), None);
-    let first = tokio::time::timeout(config.timeout, session.first_subflow(config.paths.len())).await;
-    match first {
-        Ok(Ok(())) => Ok(session),
-        outcome => {
-            session.abort(0, "the session did not come up");
-            let last = shared.lock().failures.pop();
-            Err(match outcome {
-                Ok(Err(error)) => error,
-                _ => last.unwrap_or(HandshakeError::Timeout(config.timeout)).into(),
-            })
-        }
-    }
+    let deadline = tokio::time::Instant::now() + config.timeout;
+    Ok((session, Attempt { shared, paths: config.paths.len(), deadline, timeout: config.timeout }))
 }
 
 impl Session {
@@ -90,26 +147,11 @@ impl Session {
         Self { handle: Handle::new(shared) }
     }
 
-    /// Until a subflow is up, or every path has failed for a reason that will not go away.
-    async fn first_subflow(&self, paths: usize) -> Result<(), ConnectError> {
-        poll_fn(|cx| {
-            let mut state = self.handle.0.lock();
-            if let Some(closed) = &state.closed {
-                return Poll::Ready(Err(closed.clone().into()));
-            }
-            if state.opened > 0 {
-                return Poll::Ready(Ok(()));
-            }
-            if state.failures.len() >= paths
-                && state.failures.iter().all(HandshakeError::is_fatal)
-                && let Some(error) = state.failures.pop()
-            {
-                return Poll::Ready(Err(error.into()));
-            }
-            state.wait(cx.waker());
-            Poll::Pending
-        })
-        .await
+    fn or_abort(self, outcome: Result<(), ConnectError>) -> Result<Self, ConnectError> {
+        if outcome.is_err() {
+            self.abort(0, "the session did not come up");
+        }
+        outcome.map(|()| self)
     }
 
     /// Opens a stream in both directions; waits while the peer allows no more at once. Higher `priority`

@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub closed: Option<SessionClosed>,
     /// Kernel's view per subflow, for statistics.
     pub subflows: Vec<SubflowReport>,
+    /// Client: the hello that opens the session is out.
+    pub introduced: bool,
     /// Subflows that ever came up.
     pub opened: u64,
     /// Failures since the last success.
@@ -74,6 +76,7 @@ impl Shared {
             incoming: VecDeque::new(),
             closed: None,
             subflows: Vec::new(),
+            introduced: false,
             opened: 0,
             failures: Vec::new(),
         };
@@ -140,6 +143,13 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// A subflow is up, the server's reply included.
+    pub(crate) fn came_up(&mut self) {
+        self.opened += 1;
+        self.failures.clear();
+        self.wake_waiting();
     }
 
     /// Keeps the kernel's view of a subflow for statistics.

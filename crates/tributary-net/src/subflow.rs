@@ -16,7 +16,8 @@ use tokio::net::TcpStream;
 use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
-use crate::handshake::Established;
+use crate::handshake::{AwaitedReply, Established, HandshakeError, hung_up};
+use crate::hello::REPLY_LENGTH;
 use crate::sockopt::{self, TcpInfo};
 use crate::tls::record::{self, Opener, Sealer};
 
@@ -42,6 +43,16 @@ pub(crate) enum Input {
     /// Bytes, and whether they are the first out of another receive block.
     Data(Bytes, bool),
     End,
+    /// The reply to the hello: the server has accepted it.
+    Accepted,
+    /// There is none, or it refuses.
+    Refused(HandshakeError),
+}
+
+/// A reply under way: what checks it, what of it is here, and what came behind it.
+struct Reply {
+    awaited: AwaitedReply,
+    bytes: Vec<u8>,
 }
 
 /// A subflow that is up.
@@ -50,6 +61,9 @@ pub(crate) struct Subflow {
     pub path: PathId,
     stream: TcpStream,
     security: Option<(Sealer, Opener)>,
+    reply: Option<Reply>,
+    /// What came in one read with the reply.
+    behind: Option<(Bytes, bool)>,
     block: BytesMut,
     /// Nothing of the block has been handed on.
     fresh: bool,
@@ -77,6 +91,8 @@ impl Subflow {
             path: established.path,
             stream: channel.stream,
             security: channel.security,
+            reply: established.reply.map(|awaited| Reply { awaited, bytes: Vec::new() }),
+            behind: None,
             block: BytesMut::with_capacity(BLOCK),
             fresh: true,
             used: VecDeque::new(),
@@ -93,8 +109,46 @@ impl Subflow {
 
     // ---- reading
 
-    /// The next bytes that arrived.
+    /// Whether the server has not answered yet.
+    pub(crate) fn awaits_reply(&self) -> bool {
+        self.reply.is_some()
+    }
+
+    /// The next bytes that arrived, the reply before all others.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
+        if let Some((data, fresh)) = self.behind.take() {
+            return Poll::Ready(Ok(Input::Data(data, fresh)));
+        }
+        while self.awaits_reply() {
+            let refused = |error| Poll::Ready(Ok(Input::Refused(error)));
+            match ready!(self.poll_input(cx)) {
+                Ok(Input::Data(data, fresh)) => match self.answered(data, fresh) {
+                    None => {}
+                    Some(Ok(())) => return Poll::Ready(Ok(Input::Accepted)),
+                    Some(Err(error)) => return refused(error),
+                },
+                Ok(_) => return refused(HandshakeError::HungUp),
+                Err(error) => return refused(hung_up(error)),
+            }
+        }
+        self.poll_input(cx)
+    }
+
+    /// Adds to the reply; once it is whole, whether the server accepts.
+    fn answered(&mut self, mut data: Bytes, fresh: bool) -> Option<Result<(), HandshakeError>> {
+        let reply = self.reply.as_mut()?;
+        let missing = REPLY_LENGTH - reply.bytes.len();
+        reply.bytes.extend_from_slice(&data.split_to(missing.min(data.len())));
+        let whole: [u8; REPLY_LENGTH] = reply.bytes.as_slice().try_into().ok()?;
+        self.behind = (!data.is_empty()).then_some((data, fresh));
+        let Reply { awaited, .. } = self.reply.take()?;
+        Some(awaited.check(&whole).map(|credentials| {
+            // Whoever waits with another path may have given up.
+            let _ = awaited.tell.send(credentials);
+        }))
+    }
+
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             self.make_space();
@@ -344,8 +398,8 @@ impl Subflow {
             socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
             loop {
                 match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
-                    Input::Data(..) => {}
-                    Input::End => return io::Result::Ok(()),
+                    Input::Data(..) | Input::Accepted => {}
+                    Input::End | Input::Refused(_) => return io::Result::Ok(()),
                 }
             }
         })

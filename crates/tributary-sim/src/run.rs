@@ -120,6 +120,7 @@ struct Place<'a> {
     topology: &'a Topology,
     routes: &'a mut RouteMap,
     number: usize,
+    early: bool,
 }
 
 /// The two hosts of one connection.
@@ -251,7 +252,7 @@ impl Cell {
         for (number, workloads) in self.bundles().into_iter().enumerate() {
             let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
             let rng = seed.child(&number.to_string());
-            let place = Place { world: &mut *world, topology, routes: &mut *routes, number };
+            let place = Place { world: &mut *world, topology, routes: &mut *routes, number, early: false };
             let Assembly { client, server } = self.assemble(place, pair, &rng)?;
             let from = Instant::ZERO + self.options.begin;
             let terms = Terms { from, ..Terms::always(rng.child("workload")) };
@@ -271,6 +272,7 @@ impl Cell {
             congestion: &self.congestion,
             options: &self.options,
             seed: rng.child("transport").next_u64(),
+            early: place.early,
             paths: Vec::new(),
         };
         for path in used {

@@ -40,6 +40,9 @@ pub struct SessionConfig {
     pub congestion: String,
     /// Records of TLS 1.3 and its round trip; without, the challenge of the plaintext mode.
     pub tls: bool,
+    /// The client sends behind the hello that opens the session, and counts as connected then: the runtime's
+    /// `connect_early`. Otherwise it waits for the reply.
+    pub early: bool,
     /// Every byte has a content that the reader checks. Costs time and memory.
     pub check_content: bool,
     /// For schedulers that draw.
@@ -53,6 +56,7 @@ impl Default for SessionConfig {
             tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
             congestion: "cubic".to_owned(),
             tls: true,
+            early: false,
             check_content: false,
             seed: 1,
         }

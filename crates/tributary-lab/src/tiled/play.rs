@@ -1,11 +1,14 @@
 //! One viewing over a real transport: connect, play, keep what arrived.
 
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tributary_net::{Common, ConnectConfig, PathConfig, connect};
+use tokio::io::{AsyncRead, ReadBuf};
+use tributary_net::{Common, ConnectConfig, PathConfig, Session, Stream, connect_early};
 use tributary_stream::tiled::{
     Planner, PlayTilesError, PlayerSettings, TileArrived, TiledRecord, Video, play_tiles,
 };
@@ -15,10 +18,6 @@ use super::spool::{Spool, Spooled};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long further paths are waited for before the first tile is asked for.
-const ALL_PATHS: Duration = Duration::from_millis(500);
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Where to play from, over what.
 #[derive(Debug, Clone)]
@@ -52,7 +51,7 @@ pub enum PlayFailure {
 pub struct Viewing {
     /// Slot by slot.
     pub record: TiledRecord,
-    /// Paths in use when the start was asked for.
+    /// Paths in use at the end.
     pub paths_up: usize,
 }
 
@@ -111,24 +110,55 @@ async fn over_session(
     let mut common = config.common.clone().ok_or(CarrierError::NoKey)?;
     common.congestion.clone_from(&config.congestion);
     let connecting = ConnectConfig { paths: config.paths.clone(), common, timeout: CONNECT };
-    let session = connect(connecting).await.map_err(CarrierError::from)?;
-    // A path that does not come up is no reason not to play.
-    let _ = tokio::time::timeout(ALL_PATHS, async {
-        while session.stats().subflows.len() < config.paths.len() {
-            tokio::time::sleep(LOOK).await;
-        }
-    })
-    .await;
-    let paths_up = session.stats().subflows.len();
+    // The start is asked for behind the hello; further paths join while it is answered.
+    let session = connect_early(connecting).await.map_err(CarrierError::from)?;
     let plans = session.open_stream(0).await.map_err(CarrierError::from)?;
     plans.announce();
-    let tiles = match tokio::time::timeout(CONNECT, session.accept_stream()).await {
-        Ok(Some(tiles)) => tiles,
-        Ok(None) => return Err(CarrierError::Closed(session.closed().await).into()),
-        Err(_) => return Err(CarrierError::NoTiles(CONNECT.as_secs()).into()),
-    };
-    let played = play_tiles((tiles, plans), settings, planner, keep).await;
-    let outcome = played.map(|(video, record)| (video, record, paths_up));
+    let mut tiles = Announced::new(session.clone());
+    let (video, record) = play_tiles((&mut tiles, plans), settings, planner, keep).await?;
+    if video.is_none() {
+        if session.is_closed() {
+            return Err(CarrierError::Closed(session.closed().await).into());
+        } else if !tiles.is_known() {
+            return Err(CarrierError::NoTiles(CONNECT.as_secs()).into());
+        }
+    }
+    let paths_up = session.stats().subflows.len();
     session.abort(0, "the viewing is over");
-    Ok(outcome?)
+    Ok((video, record, paths_up))
+}
+
+/// The server's stream, from before it is announced.
+struct Announced {
+    /// Until it is: what waits for it.
+    waiting: Option<Pin<Box<dyn Future<Output = Option<Stream>> + Send>>>,
+    stream: Option<Stream>,
+}
+
+impl Announced {
+    fn new(session: Session) -> Self {
+        Self { waiting: Some(Box::pin(async move { session.accept_stream().await })), stream: None }
+    }
+
+    fn is_known(&self) -> bool {
+        self.stream.is_some()
+    }
+}
+
+impl AsyncRead for Announced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(waiting) = &mut self.waiting {
+            self.stream = ready!(waiting.as_mut().poll(cx));
+            self.waiting = None;
+        }
+        match &mut self.stream {
+            Some(stream) => Pin::new(stream).poll_read(cx, buffer),
+            // The session has ended, and says why to who asks it.
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
 }

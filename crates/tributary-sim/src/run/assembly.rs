@@ -24,6 +24,8 @@ pub(super) struct Blueprint<'a> {
     pub congestion: &'a str,
     pub options: &'a Options,
     pub seed: u64,
+    /// A session's client sends behind its hello.
+    pub early: bool,
     /// Where the subflows run; several may share a path.
     pub paths: Vec<SubflowPath>,
 }
@@ -59,7 +61,9 @@ impl Blueprint<'_> {
                 let session = self.session(scheduler);
                 let seed = self.seed;
                 let tcp = TcpConfig { nagle: false, ..host_tcp() };
-                let config = SessionConfig { session, tcp, congestion, seed, ..SessionConfig::default() };
+                let early = self.early;
+                let config =
+                    SessionConfig { session, tcp, congestion, seed, early, ..SessionConfig::default() };
                 let (client, server) = SessionTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }

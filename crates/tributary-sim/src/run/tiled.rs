@@ -39,12 +39,14 @@ impl Cell {
         let mut routes = RouteMap::default();
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
         let rng = Rng::new(self.scenario.seed).child("connections").child("0");
-        let place = Place { world: &mut world, topology: &topology, routes: &mut routes, number: 0 };
+        // As `stream play`: the first request goes behind the hello.
+        let (topology, routes) = (&topology, &mut routes);
+        let place = Place { world: &mut world, topology, routes, number: 0, early: true };
         let Assembly { client, server } = self.assemble(place, pair, &rng)?;
         let (asks, answers) = tiled::tiled(spec, planner);
         world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(asks))));
         world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(answers))));
-        background::place(&self.scenario, &topology, &mut world);
+        background::place(&self.scenario, topology, &mut world);
         self.pass_time(&mut world, &[pair], &mut |_: &World, _: &[Pair], _: Instant| ())?;
         let client = world.host::<Endpoint>(pair.client).and_then(Endpoint::application::<TiledClient>);
         let server = world.host::<Endpoint>(pair.server).map(|end| end.transport().counters());

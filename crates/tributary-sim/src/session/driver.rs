@@ -107,7 +107,8 @@ impl SessionTransport {
                 self.connections[at].socket.handle_timeout(now, siblings);
             }
             let connection = &self.connections[at];
-            let late = connection.phase != Phase::Open && now >= connection.until;
+            let unproven = connection.phase != Phase::Open || self.awaits_reply(at);
+            let late = unproven && now >= connection.until;
             match connection.phase {
                 Phase::Ending if late => self.connections[at].socket.abort(),
                 Phase::Ending => {}
@@ -264,8 +265,9 @@ impl SessionTransport {
             let at = due.max(now + TICK).as_nanos();
             Instant::from_nanos(at.next_multiple_of(TICK.as_nanos() as u64))
         });
-        let connections = self.connections.iter().flat_map(|c| {
-            [c.socket.poll_timeout(), (c.phase != Phase::Open).then_some(c.until)].into_iter().flatten()
+        let connections = self.connections.iter().enumerate().flat_map(|(at, c)| {
+            let unproven = c.phase != Phase::Open || self.awaits_reply(at);
+            [c.socket.poll_timeout(), unproven.then_some(c.until)].into_iter().flatten()
         });
         self.wake = connections.chain(tick).min().unwrap_or(Instant::MAX);
     }

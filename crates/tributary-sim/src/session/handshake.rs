@@ -101,9 +101,9 @@ impl SessionTransport {
             Message::ClientHello => self.connections[at].say(Message::ServerFlight),
             Message::ServerFlight => {
                 self.connections[at].say(Message::ClientFinished);
-                self.introduce(at);
+                self.introduce(now, at);
             }
-            Message::Challenge => self.introduce(at),
+            Message::Challenge => self.introduce(now, at),
             Message::ClientFinished => {}
             Message::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
             Message::Reply { accepted } => self.reply(now, at, accepted),
@@ -111,7 +111,7 @@ impl SessionTransport {
     }
 
     /// Client: says hello, or waits until it is known whether the session has to be opened.
-    fn introduce(&mut self, at: usize) {
+    fn introduce(&mut self, now: Instant, at: usize) {
         let subflow = self.connections[at].subflow;
         let opens = match self.credentials {
             Credentials::Opening(_) => {
@@ -126,13 +126,35 @@ impl SessionTransport {
         };
         self.connections[at].phase = Phase::Introducing;
         self.connections[at].say(Message::Hello { opens, subflow });
+        if opens && self.config.early {
+            self.admit(now, at);
+        }
+    }
+
+    /// Client: a connection is a subflow, or the session does not want it.
+    fn admit(&mut self, now: Instant, at: usize) {
+        let (subflow, path) = (self.connections[at].subflow, PathId(self.connections[at].path as u8));
+        let Some(session) = self.session.as_mut() else { return };
+        if session.handle_subflow_open(now, subflow, path).is_ok() {
+            self.connections[at].phase = Phase::Open;
+            self.opened();
+        } else {
+            self.end(now, at, false);
+        }
+    }
+
+    /// Client: whether a connection has said hello and the server has not answered.
+    pub(super) fn awaits_reply(&self, at: usize) -> bool {
+        let connection = &self.connections[at];
+        connection.phase == Phase::Introducing
+            || self.credentials == Credentials::Opening(connection.subflow) && connection.phase == Phase::Open
     }
 
     /// Client: whoever waits may go on.
-    fn introduce_waiting(&mut self) {
+    fn introduce_waiting(&mut self, now: Instant) {
         for at in 0..self.connections.len() {
             if self.connections[at].phase == Phase::Waiting {
-                self.introduce(at);
+                self.introduce(now, at);
             }
         }
     }
@@ -163,21 +185,25 @@ impl SessionTransport {
 
     /// Client: the server has answered.
     fn reply(&mut self, now: Instant, at: usize, accepted: bool) {
-        let (subflow, path) = (self.connections[at].subflow, PathId(self.connections[at].path as u8));
+        let subflow = self.connections[at].subflow;
+        let early = self.connections[at].phase == Phase::Open;
         if self.credentials == Credentials::Opening(subflow) {
             self.credentials = if accepted { Credentials::Known } else { Credentials::None };
         }
         let Some(session) = self.session.as_mut() else { return };
-        if !accepted {
-            session.handle_connect_failed(now, subflow);
-            self.end(now, at, true);
-        } else if session.handle_subflow_open(now, subflow, path).is_ok() {
-            self.connections[at].phase = Phase::Open;
-            self.opened();
-        } else {
-            self.end(now, at, false);
+        match (accepted, early) {
+            (true, true) => {}
+            (true, false) => self.admit(now, at),
+            (false, true) => {
+                session.handle_subflow_closed(now, subflow);
+                self.end(now, at, true);
+            }
+            (false, false) => {
+                session.handle_connect_failed(now, subflow);
+                self.end(now, at, true);
+            }
         }
-        self.introduce_waiting();
+        self.introduce_waiting(now);
         self.dirty = true;
     }
 
@@ -207,7 +233,7 @@ impl SessionTransport {
             self.dialled.borrow_mut().remove(&number);
             if self.credentials == Credentials::Opening(subflow) {
                 self.credentials = Credentials::None;
-                self.introduce_waiting();
+                self.introduce_waiting(now);
             }
         }
     }
@@ -215,7 +241,7 @@ impl SessionTransport {
     /// A connection broke, or its time is over.
     pub(super) fn broken(&mut self, now: Instant, at: usize) {
         let (phase, subflow) = (self.connections[at].phase, self.connections[at].subflow);
-        self.end(now, at, phase != Phase::Open);
+        self.end(now, at, phase != Phase::Open || self.awaits_reply(at));
         self.dirty = true;
         let Some(session) = self.session.as_mut() else { return };
         match (phase, self.side) {

@@ -44,6 +44,18 @@ fn a_session_opens_after_tcp_tls_and_hello_and_its_first_byte_takes_one_more_rou
 }
 
 #[test]
+fn what_goes_behind_the_hello_is_answered_a_round_trip_sooner() {
+    let path = PathSpec::symmetric("wifi", LinkSpec::constant(Bitrate::from_mbps(1000)));
+    let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(100));
+    for tls in [true, false] {
+        let config = SessionConfig { tls, early: true, ..SessionConfig::default() };
+        let rig = download(&scenario, &config, 1000, 1);
+        let first = rig.reader().arrivals[0].0.as_nanos() / 1_000_000;
+        assert!((300..305).contains(&first), "tls {tls}: first byte after {first} ms");
+    }
+}
+
+#[test]
 fn what_is_written_is_what_is_read() {
     let scenario = Scenario::builtin("mobility").unwrap();
     for tls in [true, false] {
