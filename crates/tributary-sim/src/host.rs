@@ -25,7 +25,8 @@ impl Outbox {
 }
 
 /// A sans-IO machine at the edge of the network. Mutate, then drain: each call leaves in `out` all that
-/// follows from it, and [`Host::poll_timeout`] is read after it.
+/// follows from it, and [`Host::poll_timeout`] is read after it. [`Any`] lets results be read after a run
+/// and commands be given during one.
 pub trait Host: Debug + Any {
     /// A packet arrived. `Body::Filler` may be ignored.
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox);
@@ -40,10 +41,4 @@ pub trait Host: Debug + Any {
     fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
         let _ = (now, path, up, out);
     }
-
-    /// For reading results after a run.
-    fn as_any(&self) -> &dyn Any;
-
-    /// For commands during a run.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }

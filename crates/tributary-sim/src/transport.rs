@@ -221,12 +221,4 @@ impl Host for Endpoint {
         self.transport.handle_path(now, path, up, out);
         self.settle(now, out);
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }

@@ -1,5 +1,7 @@
 //! The world: time, and who is woken by what. Wires the network, the hosts and the log together.
 
+use core::any::Any;
+
 use thiserror::Error;
 use tributary_link::{LinkConfig, LinkStats};
 use tributary_types::Instant;
@@ -110,7 +112,8 @@ impl World {
         self.network.add_link(config)
     }
 
-    /// Reserves the place of a host, so that routes to it can be built before it is.
+    /// Reserves the place of a host, so that routes to it can be built before it is. Without one
+    /// its packets end there.
     ///
     /// # Panics
     /// When there are more than eight million.
@@ -157,8 +160,8 @@ impl World {
         act: impl FnOnce(&mut H, Instant, &mut Outbox) -> R,
     ) -> Option<R> {
         let now = self.now;
-        let host = self.hosts[id.index()].host.as_any_mut().downcast_mut::<H>()?;
-        let result = act(host, now, &mut self.outbox);
+        let host: &mut dyn Any = self.hosts[id.index()].host.as_mut();
+        let result = act(host.downcast_mut::<H>()?, now, &mut self.outbox);
         self.flush(id);
         Some(result)
     }
@@ -264,7 +267,8 @@ impl World {
     /// The host, if it is of this type.
     #[must_use]
     pub fn host<H: Host>(&self, id: HostId) -> Option<&H> {
-        self.hosts[id.index()].host.as_any().downcast_ref()
+        let host: &dyn Any = self.hosts[id.index()].host.as_ref();
+        host.downcast_ref()
     }
 
     /// Counters of a link.
@@ -297,7 +301,7 @@ impl World {
     }
 }
 
-/// Holds a place until a host is put there.
+/// Holds a place until a host is put there, and takes whatever comes.
 #[derive(Debug)]
 struct Nobody;
 
@@ -306,12 +310,6 @@ impl Host for Nobody {
     fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
     fn poll_timeout(&self) -> Option<Instant> {
         None
-    }
-    fn as_any(&self) -> &dyn core::any::Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
-        self
     }
 }
 

@@ -24,10 +24,6 @@ struct Source {
     route: RouteId,
 }
 
-/// Swallows them.
-#[derive(Debug)]
-struct Sink;
-
 /// Places the scenario's background traffic.
 pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World) {
     for (index, spec) in scenario.background.iter().enumerate() {
@@ -42,9 +38,9 @@ pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World)
 }
 
 fn generate(generator: Background, link: LinkId, world: &mut World) {
+    // Nobody is placed at the sink.
     let (source, sink) = (world.reserve_host(), world.reserve_host());
     let route = world.add_route(&[link], sink);
-    world.place_host(sink, Box::new(Sink));
     world.place_host(source, Box::new(Source { generator, route }));
 }
 
@@ -84,31 +80,5 @@ impl Host for Source {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.generator.poll_timeout()
-    }
-
-    fn as_any(&self) -> &dyn core::any::Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
-        self
-    }
-}
-
-impl Host for Sink {
-    fn handle_packet(&mut self, _: Instant, _: Packet, _: &mut Outbox) {}
-
-    fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn as_any(&self) -> &dyn core::any::Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
-        self
     }
 }

@@ -1,6 +1,5 @@
 //! Packets cross their links in order and in time, the budget ends what would not end.
 
-use core::any::Any;
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,12 +40,6 @@ impl Host for Clockwork {
     }
     fn poll_timeout(&self) -> Option<Instant> {
         (self.left > 0).then_some(self.next)
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

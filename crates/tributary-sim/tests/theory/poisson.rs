@@ -1,6 +1,5 @@
 //! One link fed by a source of equal packets at random times: M/D/1.
 
-use core::any::Any;
 use core::time::Duration;
 
 use tributary_link::{LinkConfig, LinkSpec, LinkStats, QueueSpec};
@@ -39,12 +38,6 @@ impl Host for Source {
     fn poll_timeout(&self) -> Option<Instant> {
         (self.left > 0).then_some(self.next)
     }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// Remembers which packet arrived when.
@@ -60,12 +53,6 @@ impl Host for Sink {
     fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
     fn poll_timeout(&self) -> Option<Instant> {
         None
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
