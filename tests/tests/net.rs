@@ -2,6 +2,8 @@
 
 #[path = "net/common.rs"]
 mod common;
+#[path = "net/early.rs"]
+mod early;
 #[path = "net/paths.rs"]
 mod paths;
 #[path = "net/priorities.rs"]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tributary_net::{
-    Common, ConnectError, HandshakeError, Key, KeyError, Limits, ListenConfig, ListenError, Listener,
-    connect, connect_early,
+    Common, ConnectError, HandshakeError, Key, KeyError, Limits, ListenConfig, ListenError, Listener, connect,
 };
 
 use crate::common::{
@@ -26,76 +25,6 @@ async fn a_wrong_key_is_refused_at_once() {
         let error = in_time(attempt).await.unwrap_err();
         assert!(matches!(error, ConnectError::Handshake(HandshakeError::HungUp)), "{error}");
         assert!(error.to_string().contains("wrong key"), "{error}");
-    }
-}
-
-/// What an early client writes reaches nobody whom its key does not open, and it hears why.
-#[tokio::test]
-async fn data_behind_a_refused_hello_is_looked_at_by_nobody() {
-    for plaintext in [true, false] {
-        let mut listener = listen(settings(plaintext)).await;
-        let common = Common { plaintext, ..Common::new(Key::from_bytes([1; 32])) };
-        let session =
-            in_time(connect_early(client(common, paths(1, listener.addresses()[0])))).await.unwrap();
-        // As much as may go unheard; how far it gets before the server hangs up is the wire's affair.
-        let stream = in_time(session.open_stream(0)).await;
-        if let Ok(mut stream) = stream {
-            let _ = in_time(stream.write_all(&[7; 200_000])).await;
-        }
-        let closed = in_time(session.closed()).await;
-        assert!(closed.reason.contains("wrong key"), "{closed:?}");
-        assert!(in_time(session.open_stream(0)).await.is_err());
-        // The next one to know the key is the first that the server has ever seen.
-        let honest = in_time(connect(client(settings(plaintext), paths(1, listener.addresses()[0])))).await;
-        let honest = honest.unwrap();
-        let mut stream = honest.open_stream(0).await.unwrap();
-        stream.write_all(b"honest").await.unwrap();
-        stream.shutdown().await.unwrap();
-        let (peer, _) = in_time(listener.accept()).await.unwrap();
-        let mut read = Vec::new();
-        in_time(in_time(peer.accept_stream()).await.unwrap().read_to_end(&mut read)).await.unwrap();
-        assert_eq!(read, b"honest");
-    }
-}
-
-/// A refusal arrives although the server leaves unread what came behind the hello.
-#[tokio::test]
-async fn a_full_server_tells_an_early_client_so() {
-    for plaintext in [true, false] {
-        let limits = Limits { sessions: 1, ..Limits::default() };
-        let mut listener = listen_with(settings(plaintext), limits).await;
-        let address = listener.addresses()[0];
-        let _first = in_time(connect(client(settings(plaintext), paths(1, address)))).await.unwrap();
-        let _held = in_time(listener.accept()).await.unwrap();
-        let mut config = client(settings(plaintext), paths(1, address));
-        config.timeout = Duration::from_secs(2);
-        let session = in_time(connect_early(config)).await.unwrap();
-        let mut stream = in_time(session.open_stream(0)).await.unwrap();
-        let _ = in_time(stream.write_all(&[7; 200_000])).await;
-        let closed = in_time(session.closed()).await;
-        assert!(closed.reason.contains("as many sessions"), "{closed:?}");
-    }
-}
-
-/// Bytes behind the hello arrive with it, and both paths are used in the end.
-#[tokio::test]
-async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
-    for plaintext in [true, false] {
-        let mut listener = listen(settings(plaintext)).await;
-        let config = client(settings(plaintext), paths(2, listener.addresses()[0]));
-        let session = in_time(connect_early(config)).await.unwrap();
-        let mut stream = session.open_stream(0).await.unwrap();
-        let sending = tokio::spawn(async move { send_pattern(&mut stream, 3_000_000).await });
-        let (peer, _) = in_time(listener.accept()).await.unwrap();
-        let mut accepted = in_time(peer.accept_stream()).await.unwrap();
-        assert_eq!(in_time(check_pattern(&mut accepted)).await, 3_000_000);
-        in_time(sending).await.unwrap();
-        in_time(async {
-            while session.stats().subflows.len() < 2 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
     }
 }
 

@@ -1,0 +1,147 @@
+//! What a client sends behind its hello: a round trip sooner, looked at by nobody whom the hello does not convince.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tributary_net::{Common, Key, Limits, connect, connect_early};
+
+use crate::common::{check_pattern, client, in_time, listen, listen_with, paths, send_pattern, settings};
+
+/// Bytes of challenge and reply in `docs/wire-format.md`.
+const CHALLENGE: usize = 40;
+const REPLY: usize = 56;
+
+/// What an early client writes reaches nobody whom its key does not open, and it hears why.
+#[tokio::test]
+async fn data_behind_a_refused_hello_is_looked_at_by_nobody() {
+    for plaintext in [true, false] {
+        let mut listener = listen(settings(plaintext)).await;
+        let common = Common { plaintext, ..Common::new(Key::from_bytes([1; 32])) };
+        let session =
+            in_time(connect_early(client(common, paths(1, listener.addresses()[0])))).await.unwrap();
+        // As much as may go unheard; how far it gets before the server hangs up is the wire's affair.
+        let stream = in_time(session.open_stream(0)).await;
+        if let Ok(mut stream) = stream {
+            let _ = in_time(stream.write_all(&[7; 200_000])).await;
+        }
+        let closed = in_time(session.closed()).await;
+        assert!(closed.reason.contains("wrong key"), "{closed:?}");
+        assert!(in_time(session.open_stream(0)).await.is_err());
+        // The next one to know the key is the first that the server has ever seen.
+        let honest = in_time(connect(client(settings(plaintext), paths(1, listener.addresses()[0])))).await;
+        let honest = honest.unwrap();
+        let mut stream = honest.open_stream(0).await.unwrap();
+        stream.write_all(b"honest").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let (peer, _) = in_time(listener.accept()).await.unwrap();
+        let mut read = Vec::new();
+        in_time(in_time(peer.accept_stream()).await.unwrap().read_to_end(&mut read)).await.unwrap();
+        assert_eq!(read, b"honest");
+    }
+}
+
+/// A refusal arrives although the server leaves unread what came behind the hello.
+#[tokio::test]
+async fn a_full_server_tells_an_early_client_so() {
+    for plaintext in [true, false] {
+        let limits = Limits { sessions: 1, ..Limits::default() };
+        let mut listener = listen_with(settings(plaintext), limits).await;
+        let address = listener.addresses()[0];
+        let _first = in_time(connect(client(settings(plaintext), paths(1, address)))).await.unwrap();
+        let _held = in_time(listener.accept()).await.unwrap();
+        let mut config = client(settings(plaintext), paths(1, address));
+        config.timeout = Duration::from_secs(2);
+        let session = in_time(connect_early(config)).await.unwrap();
+        let mut stream = in_time(session.open_stream(0)).await.unwrap();
+        let _ = in_time(stream.write_all(&[7; 200_000])).await;
+        let closed = in_time(session.closed()).await;
+        assert!(closed.reason.contains("as many sessions"), "{closed:?}");
+    }
+}
+
+/// Bytes behind the hello arrive with it, and both paths are used in the end.
+#[tokio::test]
+async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
+    for plaintext in [true, false] {
+        let mut listener = listen(settings(plaintext)).await;
+        let config = client(settings(plaintext), paths(2, listener.addresses()[0]));
+        let session = in_time(connect_early(config)).await.unwrap();
+        let mut stream = session.open_stream(0).await.unwrap();
+        let sending = tokio::spawn(async move { send_pattern(&mut stream, 3_000_000).await });
+        let (peer, _) = in_time(listener.accept()).await.unwrap();
+        let mut accepted = in_time(peer.accept_stream()).await.unwrap();
+        assert_eq!(in_time(check_pattern(&mut accepted)).await, 3_000_000);
+        in_time(sending).await.unwrap();
+        in_time(async {
+            while session.stats().subflows.len() < 2 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}
+
+/// The reply may come in any cutting, with frames right behind it.
+#[tokio::test]
+async fn a_reply_that_comes_in_crumbs_is_a_reply() {
+    in_time(async {
+        let mut listener = listen(settings(true)).await;
+        let server = listener.addresses()[0];
+        let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let through = relay.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (near, _) = relay.accept().await.unwrap();
+            near.set_nodelay(true).unwrap();
+            let (mut near_in, mut near_out) = near.into_split();
+            let (mut far_in, mut far_out) = TcpStream::connect(server).await.unwrap().into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut near_in, &mut far_out).await });
+            // The reply's last byte comes with the first frames.
+            for length in [CHALLENGE, 1, 7, REPLY - 9] {
+                let mut crumb = vec![0; length];
+                far_in.read_exact(&mut crumb).await.unwrap();
+                near_out.write_all(&crumb).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            let mut rest = vec![0; 20];
+            far_in.read_exact(&mut rest).await.unwrap();
+            near_out.write_all(&rest).await.unwrap();
+            tokio::io::copy(&mut far_in, &mut near_out).await
+        });
+        let session = connect_early(client(settings(true), paths(1, through))).await.unwrap();
+        let mut stream = session.open_stream(0).await.unwrap();
+        let sending = tokio::spawn(async move { send_pattern(&mut stream, 100_000).await });
+        let (peer, _) = listener.accept().await.unwrap();
+        assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 100_000);
+        sending.await.unwrap();
+        session.close().await.unwrap();
+    })
+    .await;
+}
+
+/// A server that answers with anything but a proof of the key is left, whatever frames follow.
+#[tokio::test]
+async fn frames_behind_a_forged_reply_are_not_looked_at() {
+    in_time(async {
+        let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = forger.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = forger.accept().await {
+                let mut start = [0; CHALLENGE];
+                start[..5].copy_from_slice(b"TRIB\x01");
+                let _ = near.write_all(&start).await;
+                // Accepted, says the reply; then a stream of the server's.
+                let mut reply = [0; REPLY];
+                reply[..5].copy_from_slice(b"TRIB\x01");
+                let frames = [0x10, 0, 1, 0, 3, b'e', b'v', b'i'];
+                let _ = near.write_all(&[&reply[..], &frames].concat()).await;
+                let _ = near.read_to_end(&mut Vec::new()).await;
+            }
+        });
+        let session = connect_early(client(settings(true), paths(1, address))).await.unwrap();
+        assert!(session.accept_stream().await.is_none());
+        let closed = session.closed().await;
+        assert!(closed.reason.contains("does not know the key"), "{closed:?}");
+    })
+    .await;
+}
