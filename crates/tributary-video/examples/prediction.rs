@@ -20,6 +20,8 @@ use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::{FieldOfView, Viewer};
 
+/// All viewers of one video: their traces, and what they saw.
+type Watching<'a> = (&'a Vec<HeadTrace>, &'a Population);
 type Error = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -47,20 +49,37 @@ fn run() -> Result<(), Error> {
     println!("{:<34} {:>7} {:>8} {:>8} {:>8}", "", "Brier", "log loss", "calibr.", "misplaced");
     let populations =
         videos.values().map(|traces| population(traces, clock)).collect::<Result<Vec<_>, Error>>()?;
-    let pairs: Vec<(&Vec<HeadTrace>, &Population)> = videos.values().zip(&populations).collect();
-    row("base rate of each row of tiles", &pairs, clock, |population, _, viewer, _| {
+    let pairs: Vec<Watching<'_>> = videos.values().zip(&populations).collect();
+    row("base rate of each row of tiles", &pairs, clock, |(_, population), _, viewer, _| {
         by_row(population, viewer)
     });
-    row("other viewers", &pairs, clock, |population, _, viewer, gop| population.outlook(gop, Some(viewer)));
+    row("other viewers", &pairs, clock, |(_, population), _, viewer, gop| {
+        population.outlook(gop, Some(viewer))
+    });
     for lead_s in [1.0, 2.0] {
         for (name, settings) in variants(settings) {
             let live = Live::new(settings, FieldOfView::default(), grid());
             let name = format!("{name}, {lead_s} s ahead");
-            row(&name, &pairs, clock, |population, trace, viewer, gop| {
+            row(&name, &pairs, clock, |(_, population), trace, viewer, gop| {
                 let now_s = (gop as f64 + 0.5 - lead_s).max(0.0);
                 live.outlook(trace, now_s, (clock, gop), &population.outlook(gop, Some(viewer)))
             });
         }
+        let live = Live::new(settings, FieldOfView::default(), grid());
+        row(
+            &format!("own head and those alike, {lead_s} s ahead"),
+            &pairs,
+            clock,
+            |(traces, population), trace, viewer, gop| {
+                let now_s = (gop as f64 + 0.5 - lead_s).max(0.0);
+                live.outlook(
+                    trace,
+                    now_s,
+                    (clock, gop),
+                    &population.outlook_alike((traces, viewer), now_s, gop),
+                )
+            },
+        );
     }
     Ok(())
 }
@@ -117,9 +136,9 @@ fn by_row(population: &Population, without: usize) -> Vec<TileOutlook> {
 
 fn row(
     name: &str,
-    videos: &[(&Vec<HeadTrace>, &Population)],
+    videos: &[Watching<'_>],
     clock: GopClock,
-    predict: impl Fn(&Population, &HeadTrace, usize, usize) -> Vec<TileOutlook>,
+    predict: impl Fn(Watching<'_>, &HeadTrace, usize, usize) -> Vec<TileOutlook>,
 ) {
     let mut calibration = Calibration::new(10);
     let (mut misplaced, mut count) = (0.0, 0.0);
@@ -127,7 +146,7 @@ fn row(
         for (viewer, trace) in traces.iter().enumerate() {
             // From the third GoP on, so that every lead has a past; every second one is enough.
             for gop in (2..clock.gops).step_by(2) {
-                let outlook = predict(population, trace, viewer, gop);
+                let outlook = predict((*traces, *population), trace, viewer, gop);
                 let views = population.viewings()[viewer].gop(gop);
                 calibration.add_gop(&outlook, views);
                 misplaced += share_distance(&outlook, views);

@@ -88,12 +88,15 @@ pub enum Objective {
 }
 
 /// How an allocator works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Settings {
     /// Choose qualities by exact dynamic programming instead of the greedy walk.
     pub exact: bool,
     /// What quantile searches, `ows` orders and guard copies are judged by.
     pub objective: Objective,
+    /// What `ows` may give up in all, dB of the expected logarithm, by not sending messages at the end of its order that
+    /// are likelier late than in time: late bytes are in the way of the next GoP. 0 sends whatever may help.
+    pub unlikely_db: f64,
 }
 
 /// Decides on one GoP.

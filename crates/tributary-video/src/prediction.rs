@@ -5,6 +5,7 @@
 //! (`live`). [`Calibration`] says how far predictions were to be trusted. Nothing here decides what to
 //! send. Source: the OWS paper §4.1 (P(t) from models of how clients view).
 
+mod alike;
 mod calibration;
 mod live;
 
@@ -14,6 +15,7 @@ use thiserror::Error;
 use crate::head::{HeadTrace, TraceError};
 use crate::viewport::Viewer;
 
+pub use alike::alike;
 pub use calibration::{Calibration, ReliabilityBin, share_distance};
 pub use live::{Live, LiveSettings, Motion};
 
@@ -148,6 +150,32 @@ impl Population {
     #[must_use]
     pub fn viewings(&self) -> &[Viewing] {
         &self.viewings
+    }
+
+    /// What the viewers saw of one GoP, each counting with a weight of 0…1: those who look where a viewer looks now
+    /// say more of where he will look than all of them do. Empty if no weight is left.
+    ///
+    /// # Panics
+    /// There is no such GoP, or another number of weights than of viewers.
+    #[must_use]
+    pub fn outlook_weighted(&self, gop: usize, weights: &[f64]) -> Vec<TileOutlook> {
+        assert_eq!(weights.len(), self.viewings.len(), "one weight per viewer");
+        let total: f64 = weights.iter().sum();
+        if total <= 0.0 {
+            return Vec::new();
+        }
+        let mut sums = vec![(0.0, 0.0); self.tiles];
+        for (viewing, weight) in self.viewings.iter().zip(weights) {
+            for (sum, view) in sums.iter_mut().zip(viewing.gop(gop)) {
+                sum.0 += if view.seen { *weight } else { 0.0 };
+                sum.1 += weight * view.share;
+            }
+        }
+        let outlook = |(seen, share): (f64, f64)| TileOutlook {
+            seen: (seen + HALF_VIEWER) / (total + 2.0 * HALF_VIEWER),
+            share: (share / total).min(1.0),
+        };
+        sums.into_iter().map(outlook).collect()
     }
 
     /// What the viewers saw of one GoP, `without` one of them; empty if none is left.

@@ -43,7 +43,7 @@ use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
 pub use curve::Point;
 pub use emulated::{LiveError, LiveOutcome, LiveScene, LiveSettings, live_table, run_live};
-pub use page::render;
+pub use page::{drawings, render};
 pub use tables::{markdown, tables};
 pub use viewing::{STARTING, Viewed};
 

@@ -11,9 +11,11 @@
 
 mod queue;
 
+use super::outcome::misses;
+use super::paper::OwsPaper;
 use super::{
-    Allocation, Allocator, GopProblem, Item, Knapsack, Outcome, Plan, PlanReport, Settings, TileMenu, fix,
-    report, search_budgets,
+    Allocation, Allocator, GopProblem, Item, Knapsack, Objective, Outcome, Plan, PlanReport, Sent, Settings,
+    TileMenu, fix, report, search_budgets,
 };
 use queue::{Pick, Queue};
 
@@ -36,12 +38,41 @@ impl Allocator for Ows {
         let mut search = Search::new(problem, self.settings);
         self.search_quantiles(&mut search);
         search.refine(self.skipping);
-        let (fixed, plan, cost) = fix::search(problem, self.settings);
-        if cost < search.cost { report(problem, &fixed, plan) } else { search.report() }
+        let (mut order, mut plan, mut least) = search.into_best();
+        for (other, its, cost) in self.rivals(problem) {
+            if cost < least {
+                (order, plan, least) = (other, its, cost);
+            }
+        }
+        if self.skipping && self.settings.unlikely_db > 0.0 {
+            drop_unlikely(problem, &mut order, self.settings.unlikely_db);
+        }
+        report(problem, &order, plan)
+    }
+}
+
+/// Takes messages that are likelier late than in time off the end of an order while that costs no more than
+/// `most_db` in all.
+fn drop_unlikely(problem: &GopProblem, order: &mut Vec<Sent>, most_db: f64) {
+    let misses = misses(problem, order);
+    let mut outcome = Outcome::new(problem, Objective::Decibels);
+    let most = outcome.cost(order) + most_db * core::f64::consts::LN_10 / 10.0;
+    while let Some(last) = order.len().checked_sub(1)
+        && misses[last] > 0.5
+        && outcome.cost(&order[..last]) <= most
+    {
+        order.pop();
     }
 }
 
 impl Ows {
+    /// What the plainer allocators would send, each with its plan and cost: none of them is to be better.
+    fn rivals(&self, problem: &GopProblem) -> [(Vec<Sent>, PlanReport, f64); 2] {
+        let (printed, plan) = OwsPaper { settings: self.settings, descending: false }.search(problem);
+        let cost = Outcome::new(problem, self.settings.objective).cost(&printed);
+        [fix::search(problem, self.settings), (printed, plan, cost)]
+    }
+
     fn search_quantiles(&self, search: &mut Search<'_>) {
         let problem = search.problem;
         let knapsack = knapsack(problem, self.skipping);
@@ -158,8 +189,9 @@ impl<'a> Search<'a> {
         [with(finer, pick.guard), coarser, with(choice, !pick.guard), with(finer, !pick.guard)]
     }
 
-    fn report(mut self) -> Allocation {
+    /// The order found, its plan and its cost.
+    fn into_best(mut self) -> (Vec<Sent>, PlanReport, f64) {
         self.queue.fill(&self.picks);
-        report(self.problem, self.queue.order(), self.plan)
+        (self.queue.order().to_vec(), self.plan, self.cost)
     }
 }

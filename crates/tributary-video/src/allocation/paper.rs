@@ -5,8 +5,8 @@
 //! printed to be compared with, and mended nowhere. Source: the OWS paper §4.2, Algorithm 1.
 
 use super::{
-    Allocation, Allocator, GopProblem, Message, Sent, Settings, default_order, every_tile, outcome, report,
-    solve,
+    Allocation, Allocator, GopProblem, Message, PlanReport, Sent, Settings, default_order, every_tile,
+    outcome, report, solve,
 };
 
 /// M of Algorithm 1. The paper names no number; orders repeat long before.
@@ -24,6 +24,14 @@ impl Allocator for OwsPaper {
     }
 
     fn allocate(&self, problem: &GopProblem) -> Allocation {
+        let (best, plan) = self.search(problem);
+        report(problem, &best, plan)
+    }
+}
+
+impl OwsPaper {
+    /// The best iterate's order, and the plan behind it.
+    pub(super) fn search(&self, problem: &GopProblem) -> (Vec<Sent>, PlanReport) {
         // Line 5: minimise Σ P·D subject to Σ B ≤ C_agg, the same in every iteration.
         let budget = problem.capacity().mean();
         let plan = solve(&every_tile(problem, |tile| tile.seen), budget, self.settings);
@@ -47,11 +55,9 @@ impl Allocator for OwsPaper {
             }
             order = self.sorted(order, &losses);
         }
-        report(problem, &best, plan.report(budget))
+        (best, plan.report(budget))
     }
-}
 
-impl OwsPaper {
     /// Line 7: sorted by loss; equal losses keep the default order.
     fn sorted(&self, order: Vec<Sent>, losses: &[f64]) -> Vec<Sent> {
         let mut with: Vec<(f64, Sent)> = losses.iter().copied().zip(order).collect();

@@ -45,7 +45,7 @@ pub struct LiveSettings {
 
 impl Default for LiveSettings {
     fn default() -> Self {
-        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 20.0, crowd_s: 3.0 }
+        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 15.0, crowd_s: 2.0 }
     }
 }
 

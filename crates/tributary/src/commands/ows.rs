@@ -53,7 +53,7 @@ pub(crate) struct OwsArguments {
     /// Viewings at once [default: one a core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Directory for ows.html, ows.json and ows.md
+    /// Directory for ows.html, ows.json, ows.md and the figures
     #[arg(long, default_value = "tributary-reproduction")]
     pub(crate) out: PathBuf,
     /// Print the outcome as one JSON object
@@ -91,6 +91,9 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
+    for (name, drawing) in ows::drawings(&outcome) {
+        output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
+    }
     let mut text: Vec<String> = ows::tables(&outcome).iter().map(Table::to_text).collect();
     text.push(outcome.reproduction.table().to_text());
     let report = Report {

@@ -68,10 +68,12 @@ pub struct Audience {
 pub struct Watched {
     /// When each GoP is planned: what is expected of its tiles. One list for each plan of a GoP.
     pub outlooks: Vec<Vec<Vec<TileOutlook>>>,
-    /// What the crowd looks at one GoP later, as shares of its view.
-    pub later: Vec<Vec<f64>>,
+    /// At the same moments, what is expected of the GoP after that.
+    pub later: Vec<Vec<Vec<TileOutlook>>>,
     /// Where the head was in the middle of each GoP.
     pub heads: Vec<Orientation>,
+    /// Which of the clip's GoPs is shown first.
+    pub first: usize,
     /// What was really looked at.
     pub views: Vec<Vec<TileView>>,
 }
@@ -165,20 +167,21 @@ impl Stage<'_> {
         }
         // Different viewers see different parts of what was recorded.
         let from = 1 + (viewer * 7) % (recorded - gops - 1);
-        let known = |gop: usize, plan: usize| {
-            let now_s = (gop as f64 - 1.0 + plan as f64 / plans as f64) * gop_duration_s;
-            let crowd = self.population.outlook(gop, Some(viewer));
-            self.live.outlook(&self.traces[viewer], now_s, (self.clock, gop), &crowd)
-        };
-        let crowd = |gop| {
-            let outlook = self.population.outlook(gop, Some(viewer));
-            outlook.into_iter().map(|tile| tile.share).collect()
-        };
         let span = || from..from + gops;
+        // What is expected of GoP `seen` at a plan of GoP `gop`.
+        let expected = |seen: usize, gop: usize, plan: usize| {
+            let now_s = (gop as f64 - 1.0 + plan as f64 / plans as f64) * gop_duration_s;
+            let crowd = self.population.outlook_alike((self.traces, viewer), now_s, seen);
+            self.live.outlook(&self.traces[viewer], now_s, (self.clock, seen), &crowd)
+        };
+        let each = |ahead: usize| -> Vec<Vec<Vec<TileOutlook>>> {
+            span().map(|gop| (0..plans).map(|plan| expected(gop + ahead, gop, plan)).collect()).collect()
+        };
         Ok(Watched {
-            outlooks: span().map(|gop| (0..plans).map(|plan| known(gop, plan)).collect()).collect(),
-            later: span().map(|gop| crowd(gop + 1)).collect(),
+            outlooks: each(0),
+            later: each(1),
             heads: span().map(|gop| self.traces[viewer].at((gop as f64 + 0.5) * gop_duration_s)).collect(),
+            first: 0,
             views: span().map(|gop| self.population.viewings()[viewer].gop(gop).to_vec()).collect(),
         })
     }

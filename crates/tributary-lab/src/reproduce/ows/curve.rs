@@ -48,7 +48,7 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
                 let (clip, watched) = (&clips[*clip], &task.watched);
                 let nothing = Display::new(clip.info.tiles, Concealment::Freeze);
                 for (gop, views) in watched.views.iter().enumerate() {
-                    let at = clip.at(gop);
+                    let at = clip.at(watched.first + gop);
                     let menus = clip.table().menus(at, &watched.outlooks[gop][0], Concealment::Freeze);
                     let capacity = Capacity::certain(share * full * clip.gop_s());
                     let problem = capacity.and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));

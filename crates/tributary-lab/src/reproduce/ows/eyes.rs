@@ -76,10 +76,11 @@ fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, Eye
         viewport: VIEWPORT,
     };
     let (mut renderer, head) = (Renderer::new(settings)?, base.watched.heads[worst]);
-    let original = renderer.render(&original(&video, worst % video.gops())?, head)?;
+    let of_clip = base.watched.first + worst;
+    let original = renderer.render(&original(&video, of_clip % video.gops())?, head)?;
     let mut seen = Vec::new();
     for ((transport, allocator), shown) in [CHAIN[0], CHAIN[6]].into_iter().zip(&shown) {
-        let picture = renderer.render(&panorama(&video, worst, &shown[worst])?, head)?;
+        let picture = renderer.render(&panorama(&video, of_clip, &shown[worst])?, head)?;
         let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(100.0);
         let composed = psnr_db(shown[worst].seen.mse).min(100.0);
         let caption = format!(

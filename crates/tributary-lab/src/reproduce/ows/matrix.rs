@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
+use tributary_types::Rng;
 use tributary_video::rd::Concealment;
 
 use super::audience::{Audience, Stage, Watched};
@@ -60,7 +61,8 @@ pub(super) fn tasks(
         let stages: Vec<Stage<'_>> =
             audiences.iter().map(|audience| audience.before(grid, clip.gop_s())).collect::<Result<_, _>>()?;
         for viewing in 0..settings.viewings {
-            let eyes = Arc::new(eyes(&stages, viewing, settings.gops)?);
+            let first = Rng::new(viewing as u64).child("first GoP").below(clip.info.gops as u64) as usize;
+            let eyes = Arc::new(Watched { first, ..eyes(&stages, viewing, settings.gops)? });
             for (scene, _) in SCENES {
                 let mut push = |(transport, allocator), concealment| -> Result<(), OwsError> {
                     let key = (scene, transport, clip.gop_s().to_bits());

@@ -1,13 +1,13 @@
 //! The HTML report.
 
 use tributary_report::plot::Bar;
-use tributary_report::{Bars, Cdf, HtmlReport, Tone};
+use tributary_report::{Bars, Cdf, HtmlReport, Plot, Tone};
 use tributary_video::metrics::psnr_db;
 use tributary_video::rd::Concealment;
 
 use super::Outcome;
 use super::curve::ALLOCATORS;
-use super::figures::{Figures, Quality, Where};
+use super::figures::{Figures, Pair, Quality, Where};
 use super::matrix::CHAIN;
 use super::scene::SCENES;
 use super::tables::{STEPS, tables};
@@ -46,11 +46,73 @@ pub fn render(outcome: &Outcome) -> String {
     report
         .section("Quality against rate")
         .figure(&curve(outcome), "The least rate for a quality, when capacity is certain.");
+    report.section("Motion to high quality").figure(
+        &to_quality(outcome),
+        "Until a tile that newly came into view has at most twice the error of those in view before, or leaves it again.",
+    );
     report.section("Tables");
     for table in tables(outcome) {
         report.table(&table, "Late and left out: share of the real viewport's solid angle.");
     }
     report.render()
+}
+
+/// The figures that stand alone, as SVG, by name.
+#[must_use]
+pub fn drawings(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    vec![
+        ("ows-gain", gains(outcome).standalone()),
+        ("ows-rate", curve(outcome).standalone()),
+        ("ows-to-quality", to_quality(outcome).standalone()),
+    ]
+}
+
+/// The chains that every viewing is run with.
+const SHOWN: [(Pair, &str, Tone); 4] = [
+    (CHAIN[0], "FIX on MPTCP", Tone::Rival),
+    (CHAIN[4], "ows, every tile, on FBDT", Tone::Cousin),
+    (CHAIN[5], "ows on FBDT", Tone::Peer),
+    (CHAIN[6], "ows-updated on FBDT", Tone::Hero),
+];
+
+fn gains(outcome: &Outcome) -> Bars {
+    let figures = Figures::new(&outcome.viewings);
+    let clips: Vec<usize> = (0..outcome.clips.len()).collect();
+    let series = [("mean of dB", Tone::Hero), ("pooled", Tone::Cousin), ("worst 5 %", Tone::Peer)];
+    let mut bars = Bars::new("Gain of ows-updated on FBDT over FIX on MPTCP", "dB", &series);
+    for (scene, label) in SCENES {
+        let at = Where { clips: &clips, scene, concealment: Concealment::Freeze };
+        bars.push(
+            label,
+            [Quality::Mean, Quality::Pooled, Quality::Worst].map(|quality| {
+                let gain = figures.gain(quality, &at, CHAIN[6], CHAIN[0]);
+                gain.map_or_else(Bar::default, |(gain, interval)| Bar::new(gain).interval(interval))
+            }),
+        );
+    }
+    bars
+}
+
+/// Motion to high quality, by chain and scene.
+fn to_quality(outcome: &Outcome) -> Bars {
+    let figures = Figures::new(&outcome.viewings);
+    let clips: Vec<usize> = (0..outcome.clips.len()).collect();
+    let mut bars = Bars::new(
+        "Time until what comes into view is as good as the rest",
+        "s",
+        &SHOWN.map(|(_, name, tone)| (name, tone)),
+    );
+    for (scene, label) in SCENES {
+        let at = Where { clips: &clips, scene, concealment: Concealment::Freeze };
+        bars.push(
+            label,
+            SHOWN.map(|(pair, ..)| {
+                let time = figures.mean(&at, pair, |viewed| viewed.to_quality_s.unwrap_or(0.0));
+                time.map_or_else(Bar::default, |(time, interval)| Bar::new(time).interval(interval))
+            }),
+        );
+    }
+    bars
 }
 
 fn steps(outcome: &Outcome, quality: Quality, name: &str) -> Bars {

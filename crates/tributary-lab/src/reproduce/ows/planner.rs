@@ -11,6 +11,7 @@ use tributary_sim::workload::tiled::{GopRecord, PARTS, Planned, TileMessage, Til
 use tributary_video::allocation::{
     self, Allocator, Arrival, Capacity, GopProblem, Message, Settings, TileMenu, UnknownAllocator,
 };
+use tributary_video::prediction::TileOutlook;
 use tributary_video::rd::Concealment;
 
 use super::audience::Watched;
@@ -31,6 +32,8 @@ const UNDER_WAY: u64 = 800_000;
 const SURPRISE: f64 = 0.02;
 /// What is sent now is what is frozen in the next GoP: so much is added, times the crowd's view of that.
 const LATER: f64 = 0.1;
+/// With one plan a GoP, so much of the expected dB is given up for sending nothing that is likelier late than in time.
+const UNLIKELY_DB: f64 = 0.05;
 /// From this plan of a GoP on, what is not this sure to arrive is not sent: nothing later can take it back.
 const TRIMMED_FROM: usize = 6;
 const SURE: f64 = 0.8;
@@ -84,7 +87,9 @@ impl Planner {
             UPDATED => "ows",
             other => other,
         };
-        let allocator = allocation::create(known, Settings::default())?;
+        let settings =
+            Settings { unlikely_db: if plans(name) == 1 { UNLIKELY_DB } else { 0.0 }, ..Settings::default() };
+        let allocator = allocation::create(known, settings)?;
         let display = Display::new(clip.info.tiles, concealment);
         Ok(Self {
             clip,
@@ -106,26 +111,27 @@ impl Planner {
     fn learn(&mut self, past: &[GopRecord]) {
         for record in &past[self.shown.min(past.len())..] {
             self.known.learn(record);
-            self.display.advance(self.clip.table().gop(self.clip.at(self.shown)), record);
+            let at = self.clip.at(self.watched.first + self.shown);
+            self.display.advance(self.clip.table().gop(at), record);
             self.shown += 1;
         }
     }
 
     /// The `part`-th plan of a GoP, of which `sent` is known so far.
     fn allocate(&self, gop: usize, part: usize, sent: Option<&GopRecord>) -> Option<Vec<TileMessage>> {
-        let (table, at) = (self.clip.table(), self.clip.at(gop));
+        let (table, at) = (self.clip.table(), self.clip.at(self.watched.first + gop));
         // Where fewer outlooks are known than plans are made, the nearest before.
-        let outlooks = &self.watched.outlooks[gop];
-        let outlook = &outlooks[part * outlooks.len() / self.plans];
-        let mut tiles = table.menus(at, outlook, self.concealment);
+        let nearest = |moments: &'_ [Vec<TileOutlook>]| moments[part * moments.len() / self.plans].clone();
+        let [outlook, later] = [&self.watched.outlooks, &self.watched.later].map(|all| nearest(&all[gop]));
+        let mut tiles = table.menus(at, &outlook, self.concealment);
         for (tile, mse) in tiles.iter_mut().zip(self.display.concealed(table.gop(at))) {
             tile.concealed_mse = mse;
         }
         if self.foresees {
             let shares = table.layout().grid.sphere_shares();
-            for ((tile, share), later) in tiles.iter_mut().zip(shares).zip(&self.watched.later[gop]) {
+            for ((tile, share), later) in tiles.iter_mut().zip(shares).zip(later) {
                 // Scaled back, so that a weight stays a share.
-                let weight = tile.weight + SURPRISE * share + LATER * later;
+                let weight = tile.weight + SURPRISE * share + LATER * later.share;
                 tile.weight = weight / (1.0 + SURPRISE + LATER);
             }
         }
@@ -152,19 +158,35 @@ impl Planner {
             };
             allocation.order.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(a.tile.cmp(&b.tile)));
         }
-        let cells = table.gop(at);
-        let message = |message: &Message| {
-            let Message { tile, choice } = *message;
-            TileMessage { tile, choice, bytes: cells[tile].bytes[choice] }
-        };
-        let mut order: Vec<TileMessage> = allocation.order.iter().map(message).collect();
+        let mut order = allocation.order;
         if self.skipping && part >= TRIMMED_FROM {
-            trim(&mut order, &samples);
+            order = self.surely(&problem, order, &samples);
         }
+        let cells = table.gop(at);
+        let message =
+            |Message { tile, choice }| TileMessage { tile, choice, bytes: cells[tile].bytes[choice] };
+        let mut order: Vec<TileMessage> = order.into_iter().map(message).collect();
         // What is still to come stays wanted; what of it has begun is not sent twice.
         order.retain(|message| !coming.contains(message));
         coming.extend(order);
         Some(coming)
+    }
+
+    /// What of a plan will surely be there in time. Where something has to be dropped, the same capacity may show more
+    /// when all tiles are planned anew for what is sure of it.
+    fn surely(&self, problem: &GopProblem, mut order: Vec<Message>, samples: &[f64]) -> Vec<Message> {
+        if !trim(problem, &mut order, samples) {
+            return order;
+        }
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let sure = sorted[sorted.len() - (SURE * sorted.len() as f64).ceil() as usize];
+        let again = Capacity::certain(sure)
+            .and_then(|known| GopProblem::new(problem.tiles().to_vec(), known, Arrival::InOrder));
+        let Ok(again) = again else { return order };
+        let mut other = self.allocator.allocate(&again).order;
+        trim(problem, &mut other, samples);
+        if shown(problem, &other) < shown(problem, &order) { other } else { order }
     }
 
     /// What may be under way: the first messages of the latest plan that are missing, as far as the server and the
@@ -192,17 +214,29 @@ fn helped(tiles: &mut [TileMenu], message: &TileMessage) {
     tile.concealed_mse = tile.concealed_mse.min(tile.choices[message.choice].mse);
 }
 
-/// Drops from the end what will hardly be there in time.
-fn trim(order: &mut Vec<TileMessage>, samples: &[f64]) {
-    let mut end: u64 = order.iter().map(|message| message.bytes).sum();
+/// Drops from the end what will hardly be there in time; whether there was any.
+fn trim(problem: &GopProblem, order: &mut Vec<Message>, samples: &[f64]) -> bool {
+    let bytes = |message: &Message| problem.tiles()[message.tile].choices[message.choice].bytes;
+    let (planned, mut end) = (order.len(), order.iter().map(bytes).sum::<u64>());
     while let Some(last) = order.last() {
         let arrives = samples.iter().filter(|sample| **sample >= end as f64).count();
         if arrives as f64 >= SURE * samples.len() as f64 {
-            return;
+            break;
         }
-        end -= last.bytes;
+        end -= bytes(last);
         order.pop();
     }
+    order.len() < planned
+}
+
+/// The view's expected error when all of an order arrives.
+fn shown(problem: &GopProblem, order: &[Message]) -> f64 {
+    let mut errors: Vec<f64> = problem.tiles().iter().map(|tile| tile.concealed_mse).collect();
+    for message in order {
+        let error = &mut errors[message.tile];
+        *error = error.min(problem.tiles()[message.tile].choices[message.choice].mse);
+    }
+    errors.iter().zip(problem.tiles()).map(|(error, tile)| error * tile.weight).sum()
 }
 
 impl TilePlanner for Planner {

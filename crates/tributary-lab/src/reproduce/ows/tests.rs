@@ -63,8 +63,9 @@ fn plans_keep_to_what_was_carried_and_send_the_view_first() {
         .collect();
     let watched = Arc::new(Watched {
         outlooks: vec![vec![outlook]],
-        later: vec![vec![0.0; tiles]],
+        later: vec![vec![vec![TileOutlook::default(); tiles]]],
         heads: Vec::new(),
+        first: 0,
         views: Vec::new(),
     });
     let mut planner = Planner::new(

@@ -76,7 +76,7 @@ pub struct Viewed {
 pub(super) struct Shown {
     /// What was seen of it.
     pub seen: Seen,
-    /// Per tile, which GoP's copy of which quality is shown; `None` is black.
+    /// Per tile, of which of the clip's GoPs, counted on past its end, which quality is shown; `None` is black.
     pub held: Vec<Option<(usize, usize)>>,
     /// Per tile, its error.
     errors: Vec<f64>,
@@ -108,7 +108,8 @@ impl Task {
         let mut display = Display::new(clip.info.tiles, self.concealment);
         let mut held = vec![None; clip.info.tiles];
         let mut all = Vec::with_capacity(gops);
-        for (at, record) in outcome.record.gops.iter().enumerate() {
+        for (gop, record) in outcome.record.gops.iter().enumerate() {
+            let at = self.watched.first + gop;
             let shown = display.advance(clip.table().gop(clip.at(at)), record);
             for (held, finest) in held.iter_mut().zip(display::finest(clip.info.tiles, record)) {
                 *held = match (finest, self.concealment) {
@@ -118,7 +119,7 @@ impl Task {
                 };
             }
             all.push(Shown {
-                seen: display::seen(&shown, &self.watched.views[at]),
+                seen: display::seen(&shown, &self.watched.views[gop]),
                 held: held.clone(),
                 errors: shown.into_iter().map(|(mse, _)| mse).collect(),
                 bytes_in_time: record.bytes_in_time,
