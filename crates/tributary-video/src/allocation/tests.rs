@@ -195,6 +195,22 @@ fn both_ends_keep_the_middle_for_what_matters_least() {
 }
 
 #[test]
+fn what_is_likely_late_and_hardly_helps_is_not_sent() {
+    // The second tile arrives in one sample of three, and freezing it is nearly as good.
+    let tiles = vec![tile(0.5, 900.0, &[(50, 1.0)]), tile(0.5, 1.1, &[(50, 1.0)])];
+    let samples = [60.0, 70.0, 130.0];
+    let sent = |tiles: &[TileMenu], unlikely_db| {
+        let settings = Settings { unlikely_db, ..Settings::default() };
+        let problem = problem(tiles.to_vec(), &samples, Arrival::InOrder);
+        create("ows", settings).expect("a known name").allocate(&problem).order.len()
+    };
+    assert_eq!((sent(&tiles, 0.0), sent(&tiles, 0.3)), (2, 1));
+    // Where it helps much it is sent all the same.
+    let needed = [tiles[0].clone(), tile(0.5, 400.0, &[(50, 1.0)])];
+    assert_eq!(sent(&needed, 0.3), 2);
+}
+
+#[test]
 fn decibels_and_distortion_want_different_things() {
     let (mut mse, mut differ) = ([0.0, 0.0], false);
     for seed in 0..20 {
@@ -284,6 +300,8 @@ proptest! {
         let (ows, every, fixed) = (mse("ows"), mse("ows-every-tile"), mse("fix-q"));
         prop_assert!(ows <= fixed + 1e-9 && every <= fixed + 1e-9, "{ows} {every} {fixed}");
         prop_assert!(fixed <= mse("fix") + 1e-9);
+        let printed = mse("ows-paper");
+        prop_assert!(ows <= printed + 1e-9 && every <= printed + 1e-9, "{ows} {every} {printed}");
     }
 
     #[test]

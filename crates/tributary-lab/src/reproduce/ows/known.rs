@@ -2,7 +2,6 @@
 //! the rest of its time may still carry.
 
 use core::time::Duration;
-
 use std::collections::VecDeque;
 
 use tributary_sim::workload::tiled::{GopRecord, PARTS};

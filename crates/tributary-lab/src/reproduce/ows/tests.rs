@@ -35,6 +35,11 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
             assert_eq!(viewed.left_out_percent, 0.0, "{viewed:?}");
         }
     }
+    let drawings = drawings(&outcome);
+    assert!(
+        drawings.len() == 3
+            && drawings.iter().all(|(_, svg)| svg.ends_with("</svg>\n") || svg.ends_with("</svg>"))
+    );
     let page = render(&outcome);
     assert!(page.contains("Where the gain comes from") && page.contains("drawn-moving"));
     assert!(markdown(&outcome).contains("| transport |"));
