@@ -1,17 +1,16 @@
-//! Quality against rate, the paper's one curve (OWS figure 3c): what a certain capacity shows the viewer when
-//! everything arrives. Allocation alone; no transport.
+//! Quality against rate, the paper's one curve (OWS figure 3c): what a certain capacity shows the viewer. Allocation
+//! alone; no transport. Where a plan has more than that, because not even the coarsest tiles fit, its end is frozen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Settings};
+use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Message, Settings};
 use tributary_video::metrics::psnr_db;
-use tributary_video::rd::Concealment;
+use tributary_video::rd::{Concealment, TileCells};
 
 use super::OwsError;
 use super::clip::Clip;
-use super::display::Display;
 use super::viewing::Task;
 
 /// Shares of both radios' rate in line of sight that are shown, the smallest first.
@@ -46,7 +45,6 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
             let (mut sum, mut count) = (0.0, 0.0);
             for ((clip, _), task) in &viewings {
                 let (clip, watched) = (&clips[*clip], &task.watched);
-                let nothing = Display::new(clip.info.tiles, Concealment::Freeze);
                 for (gop, views) in watched.views.iter().enumerate() {
                     let at = clip.at(watched.first + gop);
                     let menus = clip.table().menus(at, &watched.outlooks[gop][0], Concealment::Freeze);
@@ -54,11 +52,8 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
                     let problem = capacity.and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));
                     let Ok(problem) = problem else { continue };
                     let cells = clip.table().gop(at);
-                    let concealed = nothing.concealed(cells);
-                    let choices = made.allocate(&problem).choices;
-                    let shown = choices.iter().enumerate().map(|(tile, choice)| {
-                        views[tile].share * choice.map_or(concealed[tile], |choice| cells[tile].mse[choice])
-                    });
+                    let errors = arrived(cells, &made.allocate(&problem).order, share * full * clip.gop_s());
+                    let shown = errors.iter().zip(views).map(|(error, view)| error * view.share);
                     sum += psnr_db(shown.sum::<f64>()).min(100.0);
                     count += 1.0;
                 }
@@ -68,4 +63,35 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
         }
     }
     Ok(points)
+}
+
+/// Per tile, the error shown when the first `bytes` of an order arrive.
+fn arrived(cells: &[TileCells], order: &[Message], bytes: f64) -> Vec<f64> {
+    let mut errors: Vec<f64> = cells.iter().map(|cell| cell.freeze_mse).collect();
+    let mut through = 0.0;
+    for Message { tile, choice } in order {
+        through += cells[*tile].bytes[*choice] as f64;
+        if through > bytes {
+            break;
+        }
+        errors[*tile] = cells[*tile].mse[*choice];
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_frozen() {
+        let cell =
+            TileCells { bytes: vec![9, 4], mse: vec![2.0, 20.0], freeze_mse: 300.0, black_mse: 9000.0 };
+        let order = [(1, 1), (1, 0), (0, 1)].map(|(tile, choice)| Message { tile, choice });
+        let cells = [cell.clone(), cell];
+        assert_eq!(arrived(&cells, &order, 3.0), [300.0, 300.0]);
+        assert_eq!(arrived(&cells, &order, 4.0), [300.0, 20.0]);
+        assert_eq!(arrived(&cells, &order, 16.0), [300.0, 2.0]);
+        assert_eq!(arrived(&cells, &order, 17.0), [20.0, 2.0]);
+    }
 }
