@@ -182,7 +182,7 @@ fn describe(settings: &Settings, clips: &[ClipInfo], audiences: &[Audience]) -> 
     set(
         "viewings",
         format!(
-            "{} of each clip in each scene, {} GoPs each, the first {STARTING} not counted",
+            "{} of each clip in each scene, {} GoPs each from any of the clip on, the first {STARTING} not counted",
             settings.viewings, settings.gops
         ),
     );

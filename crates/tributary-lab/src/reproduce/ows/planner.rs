@@ -30,7 +30,7 @@ const UNDER_WAY: u64 = 800_000;
 /// A view that nobody expected: so much is added to each tile's weight, times its share of the sphere. Predictions give
 /// most of the sphere no weight at all, and a tile that was never sent is black.
 const SURPRISE: f64 = 0.02;
-/// What is sent now is what is frozen in the next GoP: so much is added, times the crowd's view of that.
+/// What is sent now is what is frozen in the next GoP: so much is added, times the view expected of that.
 const LATER: f64 = 0.1;
 /// With one plan a GoP, so much of the expected dB is given up for sending nothing that is likelier late than in time.
 const UNLIKELY_DB: f64 = 0.05;
