@@ -38,7 +38,9 @@ fn run() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, rest @ ..] = &arguments[..] else { return Err("give FORMAT and FOLDER".into()) };
     let seconds = rest.first().map_or(Ok(50), |text| text.parse())?;
-    let settings = rest.get(1).map_or(Ok(LiveSettings::default()), |text| serde_json::from_str(text))?;
+    let given = rest.get(1).map(|text| serde_json::from_str(text)).transpose()?;
+    let (settings, among_alike) =
+        given.map_or((LiveSettings::default(), LiveSettings::among_alike()), |given| (given, given));
     let videos = traces(format.parse()?, Path::new(folder))?;
     let clock = GopClock { gop_duration_s: 1.0, gops: seconds, moments: 5 };
     println!(
@@ -65,7 +67,7 @@ fn run() -> Result<(), Error> {
                 live.outlook(trace, now_s, (clock, gop), &population.outlook(gop, Some(viewer)))
             });
         }
-        let live = Live::new(settings, FieldOfView::default(), grid());
+        let live = Live::new(among_alike, FieldOfView::default(), grid());
         row(
             &format!("own head and those alike, {lead_s} s ahead"),
             &pairs,

@@ -45,7 +45,16 @@ pub struct LiveSettings {
 
 impl Default for LiveSettings {
     fn default() -> Self {
-        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 15.0, crowd_s: 2.0 }
+        Self { motion: Motion::Linear, window_s: 0.5, damping_s: 0.3, spread_deg: 20.0, crowd_s: 3.0 }
+    }
+}
+
+impl LiveSettings {
+    /// For a crowd that is asked for those [`alike`](super::alike()): it says more, so it counts sooner, and less is left
+    /// to chance.
+    #[must_use]
+    pub fn among_alike() -> Self {
+        Self { spread_deg: 15.0, crowd_s: 2.0, ..Self::default() }
     }
 }
 

@@ -131,7 +131,7 @@ impl Audience {
         let eye = Viewer::new(FieldOfView::default(), grid);
         let viewings: Result<Vec<_>, _> =
             self.traces.iter().map(|trace| Viewing::of(trace, &eye, clock)).collect();
-        let live = Live::new(LiveSettings::default(), FieldOfView::default(), grid);
+        let live = Live::new(LiveSettings::among_alike(), FieldOfView::default(), grid);
         Ok(Stage { traces: &self.traces, population: Population::new(viewings?)?, live, clock })
     }
 }
