@@ -47,13 +47,13 @@ fn goodput_of_every_transport_in_rounded_numbers() {
     assert_eq!(rounded.join(", "), SNAPSHOT);
 }
 
-const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 115, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
+const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 116, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
 
 /// Event-log hashes of short runs. A rebuild on any machine must find the same ones. A change of a model
 /// changes them: then the new ones are entered here, in the commit that says why, and `MODEL_VERSION` grows.
 const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "wigig", "cubic", 0x90a5_4657_0293_ee77),
-    ("onoff", "mptcp", "cubic", 0x4ad6_e312_9dec_6244),
+    ("onoff", "mptcp", "cubic", 0x3690_c4c8_a9a1_fcbe),
     ("onoff", "fbdt", "cubic", 0x6560_8164_ab63_415a),
     ("onoff", "fbdt", "bbr", 0x809e_db76_4873_70ae),
     ("loss-wigig", "wigig", "reno", 0x60bf_d71e_543f_d948),
@@ -62,7 +62,7 @@ const GOLDEN: [(&str, &str, &str, u64); 7] = [
 ];
 
 /// The models' number that the hashes belong to.
-const GOLDEN_VERSION: u32 = 7;
+const GOLDEN_VERSION: u32 = 8;
 
 #[test]
 fn the_same_cell_is_the_same_run_here_and_everywhere() {

@@ -72,10 +72,15 @@ impl<P> OneAtATime<P> {
     }
 }
 
-/// Subflows that can take something, silent ones only when all are.
-pub(super) fn open(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
+/// Subflows that are not silent; all when all are.
+pub(super) fn moving(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
     let moving = subflows.iter().any(|s| !s.silent);
-    subflows.iter().filter(move |s| s.room > 0 && s.silent != moving)
+    subflows.iter().filter(move |s| s.silent != moving)
+}
+
+/// Those of them that can take something.
+pub(super) fn open(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
+    moving(subflows).filter(|s| s.room > 0)
 }
 
 /// Bytes of the segment numbered last: here, the one that is about to be sent.

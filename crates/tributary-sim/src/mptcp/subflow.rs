@@ -13,12 +13,12 @@ use crate::network::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpInfo, TcpSocket, TcpState};
 
-/// Payload that fits the kernel's send buffer of a subflow, as a multiple of its congestion window:
-/// `tcp_sndbuf_expand` gives two segments' memory for each in the window, 4352 bytes for one of 1448,
-/// and full-sized buffers waste little of it.
-const SEND_BUFFER_WINDOWS: u64 = 6;
-/// The send buffer at the start, payload bytes (`tcp_wmem`).
-const SEND_BUFFER_FIRST: u64 = 87_040;
+/// The kernel's send buffer of a subflow for each segment in its congestion window: memory for two, each
+/// of 2048 bytes and 256 for bookkeeping (`tcp_sndbuf_expand`). The connection may hold the sum of its
+/// subflows', and counts payload against it (Linux 6.18, measured: docs/models/mptcp.md).
+const SEND_BUFFER_SEGMENT: u64 = 2 * (2048 + 256);
+/// The send buffer at the start (`tcp_wmem`).
+const SEND_BUFFER_FIRST: u64 = 65_536;
 
 /// A copy under way.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +174,7 @@ impl Subflow {
         let info = self.socket.info();
         let queued = self.socket.unsent() + self.socket.unacknowledged();
         // Send buffers grow and do not shrink.
-        self.send_buffer = self.send_buffer.max(info.cwnd * SEND_BUFFER_WINDOWS);
+        self.send_buffer = self.send_buffer.max(info.cwnd * SEND_BUFFER_SEGMENT / self.socket.mss());
         let room = if buffered {
             self.send_buffer.saturating_sub(queued)
         } else {

@@ -43,7 +43,7 @@ fn the_second_path_joins_a_round_trip_after_the_first_and_both_are_filled() {
     assert_eq!(client(&rig).subflows(), 2);
     rig.run(11 * SECOND);
     let rate = rig.rate(SECOND, 11 * SECOND);
-    assert!(rate > 0.92 * 187.0, "{rate:.1} of 187 Mbit/s");
+    assert!(rate > 0.94 * 187.0, "{rate:.1} of 187 Mbit/s");
     assert!(rate < 0.947 * 187.0, "{rate:.1} of 187 Mbit/s leaves no room for headers");
 }
 
@@ -54,11 +54,23 @@ fn a_blocked_radio_holds_the_kernels_connection_up_until_data_goes_elsewhere() {
         let rig = download(&scenario, &MptcpConfig::default(), ENDLESS, 11);
         let rate = rig.rate(SECOND, 11 * SECOND);
         assert!((85.0..125.0).contains(&rate), "{name}: {rate:.1} Mbit/s");
+        // All that the send buffers hold waits for the blocked radio, WiFi's part too.
+        let blocked = rig.rate(4 * SECOND, 5 * SECOND);
+        assert!(blocked < 10.0, "{name}: {blocked:.1} Mbit/s in a second without WiGig");
         let silence = rig.longest_silence();
         let usual = Duration::from_millis(100)..Duration::from_millis(1000);
         assert!(usual.contains(&silence), "{name}: {silence:?}");
         assert!(client(&rig).subflows() == 2);
     }
+}
+
+#[test]
+fn with_half_a_second_on_one_path_the_send_buffers_bound_what_a_round_trip_carries() {
+    // The kernel: 1.4 MB of payload unacknowledged, 4608 bytes for each segment of both windows, which come to half
+    // a second with a DATA_ACK.
+    let rig = download(&Scenario::builtin("delay-wifi").unwrap(), &MptcpConfig::default(), ENDLESS, 8);
+    let rate = rig.rate(4 * SECOND, 8 * SECOND);
+    assert!((16.0..30.0).contains(&rate), "{rate:.1} Mbit/s");
 }
 
 #[test]

@@ -396,6 +396,12 @@ impl TcpSocket {
 
     // ---- MPTCP's side
 
+    /// Payload bytes of a full segment.
+    #[must_use]
+    pub fn mss(&self) -> u64 {
+        self.config.mss
+    }
+
     /// What siblings may know of this subflow.
     #[must_use]
     pub fn controller_view(&self) -> SiblingView {

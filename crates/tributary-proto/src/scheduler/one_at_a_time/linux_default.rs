@@ -1,14 +1,15 @@
 //! `linux-default`: the subflow whose queue drains first, in bursts.
 //!
 //! Source: the scheduler of upstream Linux since 5.x: least `wmem_queued / avg_pacing_rate`, bursts
-//! of at most 65 428 bytes, no RTT rule and no penalty. Deviates: what is handed over and not
-//! acknowledged stands for `wmem_queued`, the delivery rate for the pacing rate.
+//! of at most 65 428 bytes, no RTT rule and no penalty. If that subflow's buffer is full, everything
+//! waits for it. Deviates: what is handed over and not acknowledged stands for `wmem_queued`, the
+//! delivery rate for the pacing rate.
 
 use core::time::Duration;
 
 use tributary_types::{DataSize, Instant, SubflowId};
 
-use super::{Pick, SubflowView, WindowView, open};
+use super::{Pick, SubflowView, WindowView, moving, open};
 
 const BURST: u64 = 65_428;
 
@@ -36,7 +37,10 @@ impl Pick for LinuxDefault {
         let drain = |s: &SubflowView| {
             s.rate.and_then(|rate| rate.time_for(DataSize::from_bytes(s.in_flight))).unwrap_or(Duration::ZERO)
         };
-        let best = open(subflows).min_by_key(|s| (drain(s), s.id))?;
+        // `mptcp_subflow_get_send`: the least of all, with room or without; but one that is full and has
+        // nothing under way would never tell that it has room again.
+        let waited_for = moving(subflows).filter(|s| s.room > 0 || s.in_flight > 0);
+        let best = waited_for.min_by_key(|s| (drain(s), s.id)).filter(|s| s.room > 0)?;
         self.burst = Some((best.id, BURST));
         Some(best.id)
     }

@@ -198,6 +198,20 @@ fn linux_default_takes_what_drains_first_in_bursts() {
 }
 
 #[test]
+fn linux_default_waits_for_the_subflow_that_drains_first_though_another_has_room() {
+    let (mut rule, stream) = (LinuxDefault::default(), data(10 * MSS, 1 << 20));
+    let queued = |id, in_flight, room| {
+        let rate = Some(Bitrate::from_mbps(8)); // a byte takes a microsecond
+        SubflowView { rate, in_flight, ..view(id, 10, room) }
+    };
+    assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 20_000, 0), queued(1, 30_000, 1)]), None);
+    assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 20_000, 0), queued(1, 10_000, 1)]), Some(1));
+    // Full with nothing under way: nobody would tell of its room.
+    let mut rule = LinuxDefault::default();
+    assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 0, 0), queued(1, 30_000, 1)]), Some(1));
+}
+
+#[test]
 fn round_robin_lowest_rtt_and_random() {
     let stream = data(10 * MSS, 1 << 20);
     let subflows = [view(0, 10, 1), view(1, 20, 1), view(2, 30, 0), view(3, 40, 1)];
