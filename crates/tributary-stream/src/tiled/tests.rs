@@ -223,6 +223,16 @@ async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing
 }
 
 #[tokio::test(start_paused = true)]
+async fn later_plans_count_what_is_on_its_way() {
+    // A steady link: what every plan asks for beside what is coming must fit, or the end of each plan is lost.
+    let often = PlayerSettings { plans: 8, ..settings(10) };
+    let seen = view_with(planner("ows-every-tile"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
+    let whole = |slot: &&SlotRecord| (0..TILES as u16).all(|tile| slot.in_time(tile).is_some());
+    let steady = &seen.record.slots[4..];
+    assert_eq!(steady.iter().filter(whole).count(), steady.len(), "{steady:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_says_nothing_or_leaves_ends_the_viewing() {
     let (client, _server) = duplex(1 << 16);
     let began = Clock::now();

@@ -40,6 +40,8 @@ struct Begun {
     have: BTreeMap<u16, u8>,
     /// What of it has not arrived, first to last.
     coming: Vec<(u16, u8)>,
+    /// Their bytes.
+    coming_bytes: f64,
     /// What of it has.
     arrived: Vec<(u16, u8)>,
 }
@@ -79,7 +81,9 @@ impl Player {
         };
         let moment = Moment { playback_s: self.playback_s(now), slot, slots: self.slots, gop };
         let screen = Screen { menu, shown: &self.shown, have: &begun.have };
-        let allocation = planning.plan(moment, screen, samples.clone())?;
+        // What is on its way goes first, and takes its time.
+        let left = |bytes: &f64| (bytes - begun.coming_bytes).max(0.0);
+        let allocation = planning.plan(moment, screen, samples.iter().map(left).collect())?;
         let entries = self.entries(&allocation, &begun);
         let mut record = match revision {
             0 => SlotRecord {
@@ -160,7 +164,9 @@ impl Player {
             if on_the_way <= 0.0 {
                 break;
             }
-            on_the_way -= menu.map_or(0.0, |menu| size(menu, *tile) as f64);
+            let bytes = menu.map_or(0.0, |menu| size(menu, *tile) as f64);
+            on_the_way -= bytes;
+            begun.coming_bytes += bytes;
             begun.coming.push(*tile);
         }
         for (tile, quality) in begun.arrived.iter().chain(&begun.coming) {
