@@ -11,12 +11,12 @@ use std::rc::Rc;
 use tributary_proto::congestion::{CongestionController, Siblings};
 use tributary_types::{Bitrate, Instant};
 
-use super::config::{LossDetection, TcpConfig};
+use super::config::TcpConfig;
 use super::dup_ack::DupAck;
 use super::info::TcpInfo;
 use super::offload::{Offload, OffloadView};
 use super::pacing::Pacer;
-use super::rack::{Rack, RackView};
+use super::rack::Rack;
 use super::rate_sample::RateEstimator;
 use super::recovery::{Begin, Phase, Recovery};
 use super::rtt::RttEstimator;
@@ -488,17 +488,5 @@ impl Sender {
 
     fn begin(&self) -> Begin {
         Begin { una: self.una, next: self.next, retransmitted: self.board.retransmitted_bytes() }
-    }
-
-    fn rack_view(&self) -> RackView {
-        RackView {
-            srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
-            recovering: self.recovery.phase != Phase::Open,
-        }
-    }
-
-    fn is_rack(&self) -> bool {
-        self.config.loss_detection == LossDetection::Rack
     }
 }

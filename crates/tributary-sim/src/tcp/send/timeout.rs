@@ -5,7 +5,9 @@ use core::time::Duration;
 use tributary_proto::congestion::{Loss, LossKind};
 
 use super::{Forced, Instant, Outgoing, Phase, Sender, Siblings, TimerKind};
+use crate::tcp::config::LossDetection;
 use crate::tcp::info::TcpError;
+use crate::tcp::rack::RackView;
 use crate::tcp::scoreboard::SACKED;
 
 /// Linux's `TCP_TIMEOUT_MIN_US`.
@@ -33,6 +35,20 @@ impl Sender {
                 Ok(())
             }
             Some(TimerKind::Persist) => self.on_window_probe_timeout(now),
+        }
+    }
+
+    // ---- loss detection by time
+
+    pub(super) fn is_rack(&self) -> bool {
+        self.config.loss_detection == LossDetection::Rack
+    }
+
+    pub(super) fn rack_view(&self) -> RackView {
+        RackView {
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            recovering: self.recovery.phase != Phase::Open,
         }
     }
 
