@@ -13,8 +13,8 @@ use tributary_sim::{
 };
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// One stream's window of 2.75 MiB does not fill 10 Gbit/s over 10 ms.
-const STREAMS: u32 = 8;
+/// One stream's window of 1.375 MiB does not fill 10 Gbit/s over 10 ms.
+const STREAMS: u32 = 16;
 
 /// Writes without end, or reads everything.
 #[derive(Debug, Default)]
