@@ -43,8 +43,7 @@ pub(super) fn judge(
     for (transport, ms) in connecting_ms {
         let text = format!("start-up over {transport}: connecting, in round trips; a GoP's time is added");
         let round_trips = Some(ms / ROUND_TRIP_MS);
-        // A twentieth of a round trip each for what TCP and TLS say to pass the radio.
-        let claim = Claim::judge(&format!("start-up-{transport}"), &text, round_trips, AtMost(2.1));
+        let claim = Claim::judge(&format!("start-up-{transport}"), &text, round_trips, AtMost(2.0));
         claims.push(claim.unit("RTT"));
     }
     claims
