@@ -307,7 +307,11 @@ impl Session {
             self.events.push_back(Event::CloseSubflow { subflow: old, abort: true });
             self.drop_subflow(now, old);
         }
-        self.subflows.insert(id, Subflow::new(id, path, now));
+        let mut subflow = Subflow::new(id, path, now);
+        if self.config.unsent.is_some() {
+            subflow.keep_short(now);
+        }
+        self.subflows.insert(id, subflow);
         self.last_heard = now;
         self.views_stale = true;
         self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));

@@ -120,7 +120,8 @@ pub(crate) struct Subflow {
     speed: Speed,
     before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
-    short: ShortQueue,
+    /// For an application that changes its mind.
+    short: Option<ShortQueue>,
     rate: Option<Bitrate>,
 }
 
@@ -158,7 +159,7 @@ impl Subflow {
             speed: Speed::default(),
             before_silence: None,
             delay: DeliveryDelay::new(now),
-            short: ShortQueue::new(now),
+            short: None,
             rate: None,
         }
     }
@@ -223,8 +224,10 @@ impl Subflow {
     /// Whether it is stuck far below what it has done; called when something was acknowledged.
     pub fn watch_speed(&mut self, now: Instant) -> bool {
         let rate = self.recent.rate(now, self.delivered(), self.info.min_rtt, RecentRate::SPAN);
-        if let (Some(rate), Some(best)) = (rate, self.best_rate(now)) {
-            self.short.observe(now, (rate, best), (self.info.min_rtt, self.delivery_delay()));
+        let best = self.short.as_ref().and_then(|_| self.best_rate(now));
+        if let (Some(rate), Some(best)) = (rate, best) {
+            let delays = (self.info.min_rtt, self.delivery_delay());
+            self.short.iter_mut().for_each(|short| short.observe(now, (rate, best), delays));
         }
         rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
     }
@@ -279,23 +282,23 @@ impl Subflow {
         self.speed.best(now).max(self.rate)
     }
 
+    /// From now on its queue is kept as short as its path allows: its application changes its mind.
+    pub fn keep_short(&mut self, now: Instant) {
+        self.short = Some(ShortQueue::new(now));
+    }
+
     /// Bytes it may take so that what it has under way is what its path carries in a round trip and
-    /// [`SHORT_QUEUE`]. No limit while that is unknown, or while others fill the path's queue anyway.
+    /// [`SHORT_QUEUE`]. No limit while that is unknown, or while others fill the path's queue anyway. For an
+    /// application that changes its mind it is shorter, and given up only while keeping to it has been seen to
+    /// shorten nothing.
     pub fn headroom(&self, now: Instant) -> usize {
         let round_trip = self.info.min_rtt + SHORT_QUEUE;
         let Some(rate) = self.best_rate(now) else { return usize::MAX };
-        if self.delivery_delay() > round_trip * 2 + SHORT_QUEUE {
-            return usize::MAX;
-        }
-        let most = rate.size_in(round_trip).as_bytes() * 5 / 4 + HEADROOM;
-        usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
-    }
-
-    /// The same for a session whose application changes its mind: shorter on slow paths, and given up only
-    /// while keeping to it has been seen to shorten nothing.
-    pub fn short_headroom(&self, now: Instant) -> usize {
-        let Some(rate) = self.best_rate(now) else { return usize::MAX };
-        let most = self.short.most(now, rate, self.info.min_rtt);
+        let most = match &self.short {
+            Some(short) => short.most(now, rate, self.info.min_rtt),
+            None if self.delivery_delay() > round_trip * 2 + SHORT_QUEUE => return usize::MAX,
+            None => rate.size_in(round_trip).as_bytes() * 5 / 4 + HEADROOM,
+        };
         usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
     }
 

@@ -240,16 +240,12 @@ impl Session {
     }
 
     /// The fastest subflow fills its queue as its congestion control likes. The others stand in for it when it
-    /// is blocked: theirs are kept short, or what is sent again would wait in them.
+    /// is blocked: theirs are kept short, or what is sent again would wait in them. An application that changes
+    /// its mind wants all of them short.
     fn keep_queues_short(&mut self, now: Instant) {
-        if self.config.unsent.is_some() {
-            for view in &mut self.views {
-                let headroom = self.subflows.get(&view.id).map_or(usize::MAX, |s| s.short_headroom(now));
-                view.room = view.room.min(headroom);
-            }
-            return;
-        }
-        let fastest = self.subflows.values().max_by_key(|s| s.best_rate(now)).map(|s| s.id);
+        let exempt = self.config.unsent.is_none();
+        let fastest =
+            self.subflows.values().filter(|_| exempt).max_by_key(|s| s.best_rate(now)).map(|s| s.id);
         for view in self.views.iter_mut().filter(|view| Some(view.id) != fastest) {
             if let Some(subflow) = self.subflows.get(&view.id) {
                 view.room = view.room.min(subflow.headroom(now));

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use tributary_types::{Bitrate, Instant};
+use tributary_types::{Bitrate, DataSize, Instant};
 
 /// The queue a path may have.
 const QUEUE: Duration = Duration::from_millis(15);
@@ -46,7 +46,7 @@ impl ShortQueue {
         if blocked || now < self.since + TRIED {
             return;
         }
-        let own = best.time_for(tributary_types::DataSize::from_bytes(bound(best, min_rtt)));
+        let own = best.time_for(DataSize::from_bytes(bound(best, min_rtt)));
         if own.is_some_and(|own| delay > own * 2 + QUEUE) {
             self.since = now + GIVEN_UP;
         }
