@@ -10,7 +10,6 @@
 //! owns numbering, reassembly and acknowledgement, and the driver owns the subflows themselves.
 
 mod config;
-pub mod congestion;
 mod event;
 mod path;
 mod receive;

@@ -7,8 +7,8 @@
 use core::time::Duration;
 use std::rc::Rc;
 
+use tributary_cc::{Setup, create, names};
 use tributary_link::{LinkConfig, LinkSpec, QueueSpec};
-use tributary_proto::congestion::{Setup, create, names};
 use tributary_sim::{Application, Endpoint, Notice, StreamKey, TcpConfig, TcpTransport, Transport, World};
 use tributary_types::{Bitrate, DataSize, Instant};
 

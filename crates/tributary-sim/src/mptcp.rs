@@ -18,8 +18,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use tributary_cc::{SiblingView, Siblings};
 use tributary_proto::Side;
-use tributary_proto::congestion::{SiblingView, Siblings};
 use tributary_proto::scheduler::{self, NumberedStream, Scheduler, SubflowView};
 use tributary_types::{Instant, Rng};
 

@@ -1,7 +1,7 @@
 //! What transports over several paths have in common: where their subflows run and why they are refused.
 
 use thiserror::Error;
-use tributary_proto::congestion::{self, CongestionController, Setup};
+use tributary_cc::{self as congestion, CongestionController, Setup};
 use tributary_proto::{ConfigError, scheduler};
 
 use crate::network::RouteId;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tributary_proto::congestion::SiblingView;
+use tributary_cc::SiblingView;
 use tributary_proto::{Config, ReadError, Session, Side};
 use tributary_types::{Instant, StreamId, SubflowId};
 

@@ -122,7 +122,7 @@ fn cubic_under_random_loss_follows_its_law() {
 
 #[test]
 fn every_packet_is_accounted_for_under_every_control() {
-    for congestion in tributary_proto::congestion::names() {
+    for congestion in tributary_cc::names() {
         let transfer = Transfer { loss: 0.003, ..Transfer::cramped(congestion) };
         let outcome = transfer.run(5);
         assert!(outcome.down.is_conserved() && outcome.up.is_conserved(), "{congestion}");

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tributary_proto::congestion::Siblings;
+use tributary_cc::Siblings;
 use tributary_proto::scheduler::SubflowView;
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 

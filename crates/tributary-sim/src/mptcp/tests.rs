@@ -1,7 +1,7 @@
 //! MPTCP over simulated TCP: stories of radios, and one driver for every scheduler.
 
+use tributary_cc as congestion;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
-use tributary_proto::congestion;
 use tributary_types::Bitrate;
 
 use super::*;

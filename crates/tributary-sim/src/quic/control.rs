@@ -1,5 +1,5 @@
 //! Congestion control of the simulated QUIC: the QUIC crates' own controllers by name, and
-//! [`tributary_proto::congestion`]'s behind their traits.
+//! [`tributary_cc`]'s behind their traits.
 //!
 //! [`Driven`] turns what QUIC tells a controller (single packets, RFC 9002) into what ours hear
 //! (acknowledgements in batches with a delivery rate, one loss for each recovery episode).
@@ -13,8 +13,8 @@ mod rate;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tributary_proto::congestion::{
-    self, Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Siblings,
+use tributary_cc::{
+    self as congestion, Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Siblings,
 };
 use tributary_types::Instant;
 

@@ -1,8 +1,9 @@
 //! Transports by name: one registry for the command line, scenario files and plans.
 
 use thiserror::Error;
+use tributary_cc as congestion;
 use tributary_link::Scenario;
-use tributary_proto::{congestion, scheduler};
+use tributary_proto::scheduler;
 
 use crate::quic::quic_controllers;
 

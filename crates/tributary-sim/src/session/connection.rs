@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tributary_proto::congestion::Siblings;
+use tributary_cc::Siblings;
 use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Bitrate, Instant, SubflowId};
 

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use tributary_proto::congestion::Siblings;
+use tributary_cc::Siblings;
 use tributary_proto::{Event, Side};
 use tributary_types::{Instant, PathId};
 

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use tributary_cc as congestion;
 use tributary_link::{LinkSpec, Moment, PathSpec, RateSpec, Scenario};
-use tributary_proto::{congestion, scheduler};
+use tributary_proto::scheduler;
 use tributary_types::{Bitrate, Rng};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Delivery-rate samples: bytes delivered over the longer of the sending and the acknowledging
 //! interval (draft-cheng-iccrg-delivery-rate-estimation, Linux's `tcp_rate.c`).
 
-use tributary_proto::congestion::RateSample;
+use tributary_cc::RateSample;
 use tributary_types::{Bitrate, Instant};
 
 use super::scoreboard::{APP_LIMITED, Sent};

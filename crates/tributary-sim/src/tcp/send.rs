@@ -8,7 +8,7 @@ mod timeout;
 
 use std::rc::Rc;
 
-use tributary_proto::congestion::{CongestionController, Siblings};
+use tributary_cc::{CongestionController, Siblings};
 use tributary_types::{Bitrate, Instant};
 
 use super::config::TcpConfig;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tributary_proto::congestion::{CongestionController, SiblingView, Siblings};
+use tributary_cc::{CongestionController, SiblingView, Siblings};
 use tributary_types::Instant;
 
 use super::config::TcpConfig;

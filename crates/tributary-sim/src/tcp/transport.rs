@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::rc::Rc;
 
-use tributary_proto::congestion::{CongestionController, SiblingView, Siblings};
+use tributary_cc::{CongestionController, SiblingView, Siblings};
 use tributary_types::Instant;
 
 use super::config::TcpConfig;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use tributary_cc::{self as congestion, CongestionController, Setup};
 use tributary_link::{LinkConfig, LinkSpec, LinkStats, LossSpec, QueueSpec, WorkloadSpec};
-use tributary_proto::congestion::{self, CongestionController, Setup};
 use tributary_sim::workload::{self, Client, Terms};
 use tributary_sim::{Endpoint, TcpConfig, TcpTransport, World};
 use tributary_types::{Bitrate, DataSize, Instant, Rng};

@@ -8,6 +8,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-types", 0),
     ("tributary-link", 1),
     ("tributary-video", 1),
+    ("tributary-cc", 2),
     ("tributary-proto", 2),
     ("tributary-emu", 3),
     ("tributary-sim", 3),

@@ -8,8 +8,14 @@ use super::super::finding::Finding;
 use super::super::project::{Package, Project};
 
 /// The crates the rule holds for.
-const SANS_IO: &[&str] =
-    &["tributary-types", "tributary-link", "tributary-proto", "tributary-sim", "tributary-video"];
+const SANS_IO: &[&str] = &[
+    "tributary-types",
+    "tributary-link",
+    "tributary-proto",
+    "tributary-cc",
+    "tributary-sim",
+    "tributary-video",
+];
 
 /// Dependencies whose own trees are not looked into: (crate, dependency). Each is a sans-IO machine
 /// that links a source of randomness, which its user replaces by a seeded one: a test of the simulator

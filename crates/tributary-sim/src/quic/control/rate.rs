@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tributary_proto::congestion::RateSample;
+use tributary_cc::RateSample;
 use tributary_types::{Bitrate, Instant};
 
 /// What was known when the packets of one moment left.

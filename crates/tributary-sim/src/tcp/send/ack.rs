@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tributary_proto::congestion::{Ack, Loss, LossKind};
+use tributary_cc::{Ack, Loss, LossKind};
 
 use super::{Instant, Phase, Sender, Siblings, TimerKind, WINDOWS_HELD};
 use crate::packet::{SackBlock, Segment};

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tributary_proto::congestion::{Loss, LossKind};
+use tributary_cc::{Loss, LossKind};
 
 use super::{Forced, Instant, Outgoing, Phase, Sender, Siblings, TimerKind};
 use crate::tcp::config::LossDetection;

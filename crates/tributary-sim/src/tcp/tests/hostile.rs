@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tributary_proto::congestion::Siblings;
+use tributary_cc::Siblings;
 use tributary_types::Instant;
 
 use super::wire::{Weather, Wire};

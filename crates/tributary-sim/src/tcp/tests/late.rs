@@ -1,7 +1,7 @@
 //! Acknowledgements that come late: overtaken ones open no window, reports of duplicates after the episode
 //! still undo its reduction.
 
-use tributary_proto::congestion::{Setup, Siblings, create};
+use tributary_cc::{Setup, Siblings, create};
 use tributary_types::Instant;
 
 use crate::packet::{SackBlock, Segment};

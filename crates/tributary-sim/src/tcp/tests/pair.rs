@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use tributary_cc::{Setup, create};
 use tributary_link::{DelaySpec, LinkConfig, LinkSpec, LossSpec, QueueSpec};
-use tributary_proto::congestion::{Setup, create};
 use tributary_types::{Bitrate, DataSize, Instant};
 
 use crate::tcp::{TcpConfig, TcpInfo, TcpTransport};

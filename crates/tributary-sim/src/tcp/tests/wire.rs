@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use tributary_proto::congestion::{Setup, Siblings, create};
+use tributary_cc::{Setup, Siblings, create};
 use tributary_types::{Instant, Rng};
 
 use crate::packet::Segment;

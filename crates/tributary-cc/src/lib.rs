@@ -1,4 +1,4 @@
-//! The congestion-control seam: what happened on a subflow goes in, a window and a pacing rate come out.
+//! Congestion controllers: what happened on a subflow goes in, a window and a pacing rate come out.
 //!
 //! A controller is told of every acknowledgement and loss of *its* subflow and reads, but never
 //! touches, a [`SiblingView`] of the others: coupled control (RFC 6356 and its successors) does not fit

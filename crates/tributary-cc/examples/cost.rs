@@ -3,13 +3,13 @@
 //! A loss every two thousand acknowledgements keeps the windows where they live, in congestion
 //! avoidance. The time includes making the event, the same for all.
 //!
-//! `cargo run --release -p tributary-proto --example congestion`
+//! `cargo run --release -p tributary-cc --example cost`
 
 use core::hint::black_box;
 use core::time::Duration;
 use std::time::Instant as Clock;
 
-use tributary_proto::congestion::{
+use tributary_cc::{
     Ack, CongestionController, Loss, LossKind, RateSample, Setup, SiblingView, Siblings, create, names,
 };
 use tributary_types::{Bitrate, Instant};
