@@ -78,7 +78,7 @@ impl Attempt<'_> {
         let mut guard = self.credentials.lock().await;
         if let Some(known) = guard.clone() {
             drop(guard);
-            join(&mut channel, &known, (path, subflow)).await?;
+            join(&mut channel, self.common, &known, (path, subflow)).await?;
             self.opened(Established { path, subflow, channel, reply: None });
             return Ok(());
         }

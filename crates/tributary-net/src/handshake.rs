@@ -1,6 +1,6 @@
 //! Opens one subflow: TCP, TLS or challenge, then the authenticated hello and its reply.
 //!
-//! Source: `docs/wire-format.md`, section Handshake. Not here: which sessions exist (`registry`) and
+//! Source: `docs/wire-format.md`, section Handshake. Not here: which sessions exist ([`crate::listener`]) and
 //! when to connect (the session decides).
 
 use std::io;
@@ -19,8 +19,8 @@ use tributary_types::{PathId, SubflowId};
 
 use crate::config::{Common, Local, PathConfig};
 use crate::hello::{
-    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal,
-    SessionSecret, SessionTag,
+    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, Mode, REPLY_LENGTH,
+    Refusal, SessionSecret, SessionTag,
 };
 use crate::key::Key;
 use crate::sockopt::{self, CongestionError};
@@ -64,6 +64,11 @@ pub enum HandshakeError {
     /// The server knows the key and refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The server knows the key and not the session that the connection asked to join.
+    #[error(
+        "the server does not know the session: it has ended, or the server was started again; open a new one"
+    )]
+    UnknownSession,
     /// The congestion controller is not to be had.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
@@ -76,6 +81,12 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
+    /// The session that the connection was to join is no more; only a new one helps.
+    #[must_use]
+    pub fn is_session_gone(&self) -> bool {
+        matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
+    }
+
     /// Trying again does not help unless somebody changes the configuration.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
@@ -124,9 +135,10 @@ pub(crate) struct AwaitedReply {
 impl AwaitedReply {
     /// What the reply makes known.
     pub(crate) fn check(&self, reply: &[u8; REPLY_LENGTH]) -> Result<Credentials, HandshakeError> {
-        let auth = Auth::new_session(&self.key, &self.binding);
+        let auth = Auth::opening(&self.key, &self.binding);
         match auth.open_reply(&self.bytes, reply)? {
             (Answer::Refused(refusal), _) => Err(refusal.into()),
+            (Answer::UnknownSession, _) => Err(HandshakeError::UnknownSession),
             (Answer::Accepted, tag) => {
                 let secret = SessionSecret::derive(&self.key, &self.binding, &self.hello, &tag);
                 Ok(Credentials { tag, secret })
@@ -197,7 +209,8 @@ pub(crate) async fn protect(
             if challenge[4] != crate::hello::VERSION {
                 return Err(HelloError::Version(challenge[4]).into());
             }
-            let binding = std::array::from_fn(|i| challenge[8 + i]);
+            let bytes = std::array::from_fn(|i| challenge[8 + i]);
+            let binding = Binding { mode: Mode::Plaintext, bytes };
             Ok(Channel { stream, security: None, binding })
         }
     }
@@ -214,11 +227,11 @@ pub(crate) async fn protect_accepted(
             Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
         }
         Tls::Off => {
-            let binding: Binding = random()?;
+            let binding = Binding { mode: Mode::Plaintext, bytes: random()? };
             let mut challenge = [0; CHALLENGE_LENGTH];
             challenge[..4].copy_from_slice(b"TRIB");
             challenge[4] = crate::hello::VERSION;
-            challenge[8..].copy_from_slice(&binding);
+            challenge[8..].copy_from_slice(&binding.bytes);
             stream.write_all(&challenge).await?;
             Ok(Channel { stream, security: None, binding })
         }
@@ -305,7 +318,7 @@ pub(crate) async fn open_session(
 ) -> Result<AwaitedReply, HandshakeError> {
     let hello = Hello { intent: Intent::New, path, subflow, nonce: random()? };
     let (key, binding) = (common.key.clone(), channel.binding);
-    let bytes = Auth::new_session(&key, &binding).seal_hello(&hello);
+    let bytes = Auth::opening(&key, &binding).seal_hello(&hello);
     channel.send(&bytes).await?;
     Ok(AwaitedReply { key, binding, hello, bytes, tell })
 }
@@ -313,17 +326,19 @@ pub(crate) async fn open_session(
 /// Client: joins a session, and waits for the reply.
 pub(crate) async fn join(
     channel: &mut Channel,
+    common: &Common,
     credentials: &Credentials,
     (path, subflow): (PathId, SubflowId),
 ) -> Result<(), HandshakeError> {
     let hello = Hello { intent: Intent::Join(credentials.tag), path, subflow, nonce: random()? };
     let binding = channel.binding;
-    let auth = Auth::join(&credentials.secret, &binding);
+    let auth = Auth::joining(&common.key, &binding).of_session(&credentials.secret);
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);
     channel.send(&bytes).await?;
     let reply: [u8; REPLY_LENGTH] = channel.receive().await?;
     match auth.open_reply(&bytes, &reply)?.0 {
         Answer::Accepted => Ok(()),
         Answer::Refused(refusal) => Err(refusal.into()),
+        Answer::UnknownSession => Err(HandshakeError::UnknownSession),
     }
 }

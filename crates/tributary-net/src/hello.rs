@@ -2,7 +2,9 @@
 //!
 //! Source: `docs/wire-format.md`, section Handshake. Both messages carry a MAC over the connection's
 //! *binding* (TLS exporter, RFC 8446 §7.5, or the server's random challenge), so that neither can be
-//! replayed on another connection or relayed by somebody in the middle.
+//! replayed on another connection or relayed by somebody in the middle. The secret of every MAC depends on
+//! the mode, TLS or plaintext: a challenge of plaintext mode can be chosen by whoever sends it, and a MAC
+//! over it must be worth nothing on a TLS connection. Not here: sockets, and which sessions exist.
 
 use ring::{hkdf, hmac};
 use thiserror::Error;
@@ -14,7 +16,9 @@ const MAGIC: [u8; 4] = *b"TRIB";
 /// Version of the handshake and of the frames that follow.
 pub(crate) const VERSION: u8 = tributary_proto::wire::VERSION;
 /// Bytes of a client hello.
-pub(crate) const HELLO_LENGTH: usize = 80;
+pub(crate) const HELLO_LENGTH: usize = 112;
+/// Bytes of a client hello before its proof of the session and its MAC.
+const HELLO_FIELDS: usize = 48;
 /// Bytes of a server reply.
 pub(crate) const REPLY_LENGTH: usize = 56;
 /// Bytes of a binding: exporter output or challenge.
@@ -22,11 +26,34 @@ pub(crate) const BINDING_LENGTH: usize = 32;
 const MAC_LENGTH: usize = 32;
 const KIND_NEW: u8 = 0;
 const KIND_JOIN: u8 = 1;
+const CODE_UNKNOWN_SESSION: u8 = 6;
 
 /// Identifier of a session, chosen by the server at random.
 pub(crate) type SessionTag = [u8; 16];
-/// What identifies one connection: the TLS exporter's output or the server's challenge.
-pub(crate) type Binding = [u8; BINDING_LENGTH];
+
+/// How a connection is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Tls,
+    Plaintext,
+}
+
+impl Mode {
+    /// What the derivation of every secret takes in.
+    fn label(self) -> &'static [u8] {
+        match self {
+            Self::Tls => b" tls",
+            Self::Plaintext => b" plaintext",
+        }
+    }
+}
+
+/// What identifies one connection: its mode, and the TLS exporter's output or the server's challenge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub mode: Mode,
+    pub bytes: [u8; BINDING_LENGTH],
+}
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +78,8 @@ pub(crate) struct Hello {
 pub(crate) enum Answer {
     Accepted,
     Refused(Refusal),
+    /// There is no such session: it ended, or the server was started again since.
+    UnknownSession,
 }
 
 /// Why a server that knows the key refuses. Told only to clients that know it too.
@@ -103,9 +132,10 @@ pub enum HelloError {
     WrongKey,
 }
 
-/// Authentication of one connection: the secret it runs under and its binding.
+/// Authentication of one connection: the secret that the key gives it, its binding, and the session it joins.
 pub(crate) struct Auth<'a> {
     secret: hmac::Key,
+    session: Option<&'a SessionSecret>,
     binding: &'a Binding,
 }
 
@@ -134,42 +164,80 @@ pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> [u8; 32] {
 impl SessionSecret {
     /// The secret of the session that `hello` opened on the connection bound by `binding`.
     pub(crate) fn derive(key: &Key, binding: &Binding, hello: &Hello, session: &SessionTag) -> Self {
-        let salt = [binding.as_slice(), &hello.nonce].concat();
-        let secret = derive(&salt, key.bytes(), &[b"tributary session", session]);
+        let salt = [binding.bytes.as_slice(), &hello.nonce].concat();
+        let info: [&[u8]; 3] = [b"tributary session", binding.mode.label(), session];
+        let secret = derive(&salt, key.bytes(), &info);
         Self(hmac::Key::new(hmac::HMAC_SHA256, &secret))
     }
 }
 
+/// The fields of a hello, its proof of the session, its MAC.
+fn split_hello(bytes: &[u8; HELLO_LENGTH]) -> (&[u8], &[u8], &[u8]) {
+    let (body, mac) = bytes.split_at(HELLO_LENGTH - MAC_LENGTH);
+    let (fields, proof) = body.split_at(HELLO_FIELDS);
+    (fields, proof, mac)
+}
+
 impl<'a> Auth<'a> {
     /// For a connection that opens a session.
-    pub(crate) fn new_session(key: &Key, binding: &'a Binding) -> Self {
-        let secret = derive(binding, key.bytes(), &[b"tributary new"]);
-        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, &secret), binding }
+    pub(crate) fn opening(key: &Key, binding: &'a Binding) -> Self {
+        Self::new(key, binding, b"tributary new")
     }
 
-    /// For a connection that joins a session.
-    pub(crate) fn join(secret: &SessionSecret, binding: &'a Binding) -> Self {
-        Self { secret: secret.0.clone(), binding }
+    /// For a connection that joins a session, or asks to.
+    pub(crate) fn joining(key: &Key, binding: &'a Binding) -> Self {
+        Self::new(key, binding, b"tributary join")
+    }
+
+    fn new(key: &Key, binding: &'a Binding, purpose: &[u8]) -> Self {
+        let secret = derive(&binding.bytes, key.bytes(), &[purpose, binding.mode.label()]);
+        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, &secret), session: None, binding }
+    }
+
+    /// The same, and the secret of the session is known.
+    pub(crate) fn of_session(self, session: &'a SessionSecret) -> Self {
+        Self { session: Some(session), ..self }
     }
 
     fn context(&self, role: &[u8], parts: [&[u8]; 2]) -> Vec<u8> {
-        [role, self.binding.as_slice(), parts[0], parts[1]].concat()
+        [role, &self.binding.bytes, parts[0], parts[1]].concat()
     }
 
     /// Client: the bytes of a hello.
     pub(crate) fn seal_hello(&self, hello: &Hello) -> [u8; HELLO_LENGTH] {
         let mut out = hello.encode();
+        if let Some(session) = self.session {
+            let proof = hmac::sign(&session.0, &self.context(b"join", [&out[..HELLO_FIELDS], &[]]));
+            out[HELLO_FIELDS..][..MAC_LENGTH].copy_from_slice(proof.as_ref());
+        }
         let body = HELLO_LENGTH - MAC_LENGTH;
         let mac = hmac::sign(&self.secret, &self.context(b"client", [&out[..body], &[]]));
         out[body..].copy_from_slice(mac.as_ref());
         out
     }
 
-    /// Server: checks the MAC of a hello in constant time.
+    /// Server: checks in constant time that a hello was made by somebody who knows the key.
     pub(crate) fn verify_hello(&self, bytes: &[u8; HELLO_LENGTH]) -> Result<(), HelloError> {
-        let (body, mac) = bytes.split_at(HELLO_LENGTH - MAC_LENGTH);
-        hmac::verify(&self.secret, &self.context(b"client", [body, &[]]), mac)
+        let (fields, proof, mac) = split_hello(bytes);
+        hmac::verify(&self.secret, &self.context(b"client", [fields, proof]), mac)
             .map_err(|_| HelloError::WrongKey)
+    }
+
+    /// Server: checks in constant time that a hello that joins was made by somebody who knows the session's
+    /// secret.
+    pub(crate) fn verify_join(&self, bytes: &[u8; HELLO_LENGTH]) -> Result<(), HelloError> {
+        let (fields, proof, _) = split_hello(bytes);
+        let session = self.session.ok_or(HelloError::WrongKey)?;
+        hmac::verify(&session.0, &self.context(b"join", [fields, &[]]), proof)
+            .map_err(|_| HelloError::WrongKey)
+    }
+
+    /// What a reply is signed with: the session's secret where both ends know it.
+    fn reply_secret(&self, code: u8) -> &hmac::Key {
+        match self.session {
+            Some(session) if code != CODE_UNKNOWN_SESSION => &session.0,
+            _ => &self.secret,
+        }
     }
 
     /// Server: the bytes of a reply to `hello`.
@@ -185,9 +253,10 @@ impl<'a> Auth<'a> {
         out[5] = match answer {
             Answer::Accepted => 0,
             Answer::Refused(refusal) => refusal.code(),
+            Answer::UnknownSession => CODE_UNKNOWN_SESSION,
         };
         out[8..24].copy_from_slice(session);
-        let mac = hmac::sign(&self.secret, &self.context(b"server", [hello, &out[..24]]));
+        let mac = hmac::sign(self.reply_secret(out[5]), &self.context(b"server", [hello, &out[..24]]));
         out[24..].copy_from_slice(mac.as_ref());
         out
     }
@@ -200,7 +269,7 @@ impl<'a> Auth<'a> {
     ) -> Result<(Answer, SessionTag), HelloError> {
         check_start(bytes)?;
         let (body, mac) = bytes.split_at(24);
-        hmac::verify(&self.secret, &self.context(b"server", [hello, body]), mac)
+        hmac::verify(self.reply_secret(body[5]), &self.context(b"server", [hello, body]), mac)
             .map_err(|_| HelloError::WrongKey)?;
         let answer = match body[5] {
             0 => Answer::Accepted,
@@ -209,6 +278,7 @@ impl<'a> Auth<'a> {
             3 => Answer::Refused(Refusal::SubflowReused),
             4 => Answer::Refused(Refusal::SessionEnded),
             5 => Answer::Refused(Refusal::Superfluous),
+            CODE_UNKNOWN_SESSION => Answer::UnknownSession,
             code => Answer::Refused(Refusal::Other(code)),
         };
         let mut session = [0; 16];
@@ -264,40 +334,87 @@ mod tests {
         Hello { intent, path: PathId(3), subflow: SubflowId(77), nonce: [9; 16] }
     }
 
+    fn tls(byte: u8) -> Binding {
+        Binding { mode: Mode::Tls, bytes: [byte; BINDING_LENGTH] }
+    }
+
     #[test]
     fn messages_round_trip_and_every_bit_is_authenticated() {
         let key = Key::from_bytes([1; 32]);
-        let binding = [2; 32];
-        let auth = Auth::new_session(&key, &binding);
+        let binding = tls(2);
+        let session = SessionSecret::derive(&key, &tls(3), &hello(Intent::New), &[5; 16]);
+        let auth = Auth::joining(&key, &binding).of_session(&session);
         let sent = auth.seal_hello(&hello(Intent::Join([5; 16])));
         assert_eq!(Hello::decode(&sent).unwrap(), hello(Intent::Join([5; 16])));
         auth.verify_hello(&sent).unwrap();
+        auth.verify_join(&sent).unwrap();
         for bit in 0..HELLO_LENGTH * 8 {
             let mut bad = sent;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(auth.verify_hello(&bad), Err(HelloError::WrongKey), "bit {bit}");
         }
-        let reply = auth.seal_reply(&sent, Answer::Refused(Refusal::SubflowReused), &[6; 16]);
-        let opened = auth.open_reply(&sent, &reply).unwrap();
-        assert_eq!(opened, (Answer::Refused(Refusal::SubflowReused), [6; 16]));
-        for bit in 0..REPLY_LENGTH * 8 {
-            let mut bad = reply;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(auth.open_reply(&sent, &bad).is_err(), "bit {bit}");
+        for answer in [Answer::Accepted, Answer::UnknownSession, Answer::Refused(Refusal::SubflowReused)] {
+            let reply = auth.seal_reply(&sent, answer, &[6; 16]);
+            assert_eq!(auth.open_reply(&sent, &reply).unwrap(), (answer, [6; 16]));
+            for bit in 0..REPLY_LENGTH * 8 {
+                let mut bad = reply;
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert!(auth.open_reply(&sent, &bad).is_err(), "{answer:?}, bit {bit}");
+            }
         }
     }
 
     #[test]
     fn a_hello_is_worth_nothing_on_another_connection_key_or_session() {
+        let (key, here, there) = (Key::from_bytes([1; 32]), tls(2), tls(3));
+        let sent = Auth::opening(&key, &here).seal_hello(&hello(Intent::New));
+        assert!(Auth::opening(&key, &there).verify_hello(&sent).is_err());
+        assert!(Auth::opening(&Key::from_bytes([4; 32]), &here).verify_hello(&sent).is_err());
+        assert!(Auth::joining(&key, &here).verify_hello(&sent).is_err());
+        let secret = SessionSecret::derive(&key, &here, &hello(Intent::New), &[5; 16]);
+        let other = SessionSecret::derive(&key, &here, &hello(Intent::New), &[6; 16]);
+        let joining = |binding| Auth::joining(&key, binding);
+        let join = joining(&there).of_session(&secret).seal_hello(&hello(Intent::Join([5; 16])));
+        joining(&there).of_session(&secret).verify_join(&join).unwrap();
+        assert!(joining(&there).of_session(&other).verify_join(&join).is_err());
+        assert!(joining(&here).of_session(&secret).verify_join(&join).is_err());
+        assert!(joining(&there).verify_join(&join).is_err());
+    }
+
+    /// Somebody in the middle chooses the challenge of a plaintext client: the exporter of a TLS connection of
+    /// their own, to make the client sign what a TLS server would take.
+    #[test]
+    fn what_was_signed_in_one_mode_is_worth_nothing_in_the_other() {
         let key = Key::from_bytes([1; 32]);
-        let sent = Auth::new_session(&key, &[2; 32]).seal_hello(&hello(Intent::New));
-        assert!(Auth::new_session(&key, &[3; 32]).verify_hello(&sent).is_err());
-        assert!(Auth::new_session(&Key::from_bytes([4; 32]), &[2; 32]).verify_hello(&sent).is_err());
-        let secret = SessionSecret::derive(&key, &[2; 32], &hello(Intent::New), &[5; 16]);
-        let join = Auth::join(&secret, &[8; 32]).seal_hello(&hello(Intent::Join([5; 16])));
-        let other = SessionSecret::derive(&key, &[2; 32], &hello(Intent::New), &[6; 16]);
-        Auth::join(&secret, &[8; 32]).verify_hello(&join).unwrap();
-        assert!(Auth::join(&other, &[8; 32]).verify_hello(&join).is_err());
-        assert!(Auth::join(&secret, &[7; 32]).verify_hello(&join).is_err());
+        let tls = tls(2);
+        let plaintext = Binding { mode: Mode::Plaintext, ..tls };
+        let sent = Auth::opening(&key, &plaintext).seal_hello(&hello(Intent::New));
+        Auth::opening(&key, &plaintext).verify_hello(&sent).unwrap();
+        assert_eq!(Auth::opening(&key, &tls).verify_hello(&sent), Err(HelloError::WrongKey));
+        let reply = Auth::opening(&key, &tls).seal_reply(&sent, Answer::Accepted, &[5; 16]);
+        assert!(Auth::opening(&key, &plaintext).open_reply(&sent, &reply).is_err());
+        let of = |binding| SessionSecret::derive(&key, binding, &hello(Intent::New), &[5; 16]);
+        let (in_tls, in_plaintext) = (of(&tls), of(&plaintext));
+        let joining = |session| Auth::joining(&key, &tls).of_session(session);
+        let join = joining(&in_plaintext).seal_hello(&hello(Intent::Join([5; 16])));
+        assert!(joining(&in_tls).verify_join(&join).is_err());
+    }
+
+    /// A server that was started again knows the key and no session: it can say so, and nobody else can.
+    #[test]
+    fn an_unknown_session_is_told_under_the_key_alone() {
+        let (key, binding) = (Key::from_bytes([1; 32]), tls(2));
+        let session = SessionSecret::derive(&key, &tls(3), &hello(Intent::New), &[5; 16]);
+        let client = Auth::joining(&key, &binding).of_session(&session);
+        let sent = client.seal_hello(&hello(Intent::Join([5; 16])));
+        let server = Auth::joining(&key, &binding);
+        let reply = server.seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
+        assert_eq!(client.open_reply(&sent, &reply), Ok((Answer::UnknownSession, [5; 16])));
+        let forger = Key::from_bytes([7; 32]);
+        let forged = Auth::joining(&forger, &binding).seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
+        assert_eq!(client.open_reply(&sent, &forged), Err(HelloError::WrongKey));
+        // Who knows no more than the key cannot accept in the session's name.
+        let accepted = server.seal_reply(&sent, Answer::Accepted, &[5; 16]);
+        assert_eq!(client.open_reply(&sent, &accepted), Err(HelloError::WrongKey));
     }
 }

@@ -21,7 +21,9 @@ use crate::error::ListenError;
 use crate::handshake::{
     Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted, random,
 };
-use crate::hello::{Answer, Auth, HELLO_LENGTH, Hello, Intent, Refusal, SessionSecret, SessionTag};
+use crate::hello::{
+    Answer, Auth, HELLO_LENGTH, Hello, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
+};
 use crate::session::Session;
 use crate::shared::{Command, Shared};
 use crate::sockopt;
@@ -48,8 +50,6 @@ struct Registry {
     common: Common,
     limits: Limits,
     tls: Tls<ServerConfig>,
-    /// Stands in for the secret of sessions that do not exist, so that both cases do the same work.
-    decoy: SessionSecret,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes under way, oldest first.
@@ -102,13 +102,6 @@ impl Listener {
             true => Tls::Off,
             false => Tls::On(tls::server_config()?),
         };
-        let nothing = Hello {
-            intent: Intent::New,
-            path: Default::default(),
-            subflow: Default::default(),
-            nonce: [0; 16],
-        };
-        let decoy = SessionSecret::derive(&config.common.key, &random()?, &nothing, &[0; 16]);
         let mut listeners = Vec::new();
         for &address in &config.addresses {
             listeners.push(listen(address, &config.common)?);
@@ -119,7 +112,6 @@ impl Listener {
             common: config.common,
             limits: config.limits,
             tls,
-            decoy,
             entries: Mutex::default(),
             fresh,
             half_open: Mutex::default(),
@@ -217,13 +209,14 @@ impl Registry {
         from: SocketAddr,
     ) -> Result<(), HandshakeError> {
         let binding = channel.binding;
-        let auth = Auth::new_session(&self.common.key, &binding);
+        let auth = Auth::opening(&self.common.key, &binding);
         auth.verify_hello(bytes)?;
         let tag: SessionTag = random()?;
         let secret = SessionSecret::derive(&self.common.key, &binding, &hello, &tag);
         let Some((shared, commands)) = self.register(tag, secret)? else {
             let refusal = Refusal::TooManySessions;
-            return refuse(channel, auth.seal_reply(bytes, Answer::Refused(refusal), &tag), refusal).await;
+            let reply = auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
+            return refuse(channel, reply, refusal.into()).await;
         };
         let registration = Registration { registry: self.clone(), tag };
         let session = Session::new(shared.clone());
@@ -263,19 +256,23 @@ impl Registry {
         hello: Hello,
         tag: SessionTag,
     ) -> Result<(), HandshakeError> {
-        let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
         let binding = channel.binding;
-        let secret = known.as_ref().map_or(&self.decoy, |(secret, _)| secret);
-        let auth = Auth::join(secret, &binding);
+        let auth = Auth::joining(&self.common.key, &binding);
         // Nothing is said to who does not know the key, not even whether there is such a session.
         auth.verify_hello(bytes)?;
-        let Some((_, shared)) = &known else { return Err(Refusal::SessionEnded.into()) };
+        let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
+        let Some((secret, shared)) = &known else {
+            let unknown = auth.seal_reply(bytes, Answer::UnknownSession, &tag);
+            return refuse(channel, unknown, HandshakeError::UnknownSession).await;
+        };
+        let auth = auth.of_session(secret);
+        auth.verify_join(bytes)?;
         let refused = |refusal| auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
         let opened =
             shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
         if let Err(error) = opened {
             let refusal = refusal_of(error);
-            return refuse(channel, refused(refusal), refusal).await;
+            return refuse(channel, refused(refusal), refusal.into()).await;
         }
         self.hand_over(shared, channel, hello, &auth.seal_reply(bytes, Answer::Accepted, &tag)).await
     }
@@ -343,21 +340,15 @@ fn refusal_of(error: OpenError) -> Refusal {
     }
 }
 
-async fn refuse(mut channel: Channel, reply: [u8; 56], refusal: Refusal) -> Result<(), HandshakeError> {
+async fn refuse(
+    mut channel: Channel,
+    reply: [u8; REPLY_LENGTH],
+    reason: HandshakeError,
+) -> Result<(), HandshakeError> {
     channel.send(&reply).await?;
     channel.let_go().await;
-    Err(refusal.into())
+    Err(reason)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
-        assert_eq!(refusal_of(OpenError::Closed), Refusal::SessionEnded);
-        assert_eq!(refusal_of(OpenError::TooMany(1)), Refusal::TooManySubflows);
-        assert_eq!(refusal_of(OpenError::Superfluous(Default::default())), Refusal::Superfluous);
-        assert_eq!(refusal_of(OpenError::Reused(Default::default())), Refusal::SubflowReused);
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::hello::Binding;
+use crate::hello::{Binding, Mode};
 use record::{Opener, Sealer};
 
 const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
@@ -149,6 +149,7 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
     let secrets = tls.dangerous_extract_secrets()?;
     let (up, down) = epochs.split_at(32);
     let (ours, theirs) = if client { (up, down) } else { (down, up) };
+    let binding = Binding { mode: Mode::Tls, bytes: binding };
     Ok(Secured { sealer: Sealer::new(secrets.tx, ours)?, opener: Opener::new(secrets.rx, theirs)?, binding })
 }
 

@@ -15,7 +15,7 @@ pub use decode::{DecodeError, Decoder, Item};
 pub use encode::{Head, encode_control, encode_segment_head};
 
 /// Version of this format, agreed in the handshake. A peer with another version is refused.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Most payload bytes in one segment.
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.

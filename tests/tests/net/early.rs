@@ -128,11 +128,11 @@ async fn frames_behind_a_forged_reply_are_not_looked_at() {
         tokio::spawn(async move {
             while let Ok((mut near, _)) = forger.accept().await {
                 let mut start = [0; CHALLENGE];
-                start[..5].copy_from_slice(b"TRIB\x01");
+                start[..5].copy_from_slice(b"TRIB\x02");
                 let _ = near.write_all(&start).await;
                 // Accepted, says the reply; then a stream of the server's.
                 let mut reply = [0; REPLY];
-                reply[..5].copy_from_slice(b"TRIB\x01");
+                reply[..5].copy_from_slice(b"TRIB\x02");
                 let frames = [0x10, 0, 1, 0, 3, b'e', b'v', b'i'];
                 let _ = near.write_all(&[&reply[..], &frames].concat()).await;
                 let _ = near.read_to_end(&mut Vec::new()).await;

@@ -13,7 +13,7 @@ use crate::common::{
 };
 
 /// Bytes of hello and challenge in `docs/wire-format.md`.
-const HELLO: usize = 80;
+const HELLO: usize = 112;
 const CHALLENGE: usize = 40;
 
 #[tokio::test]

@@ -1,0 +1,74 @@
+//! What a listener says to joins of sessions it does not know, and to hellos made for another mode.
+
+use tributary_types::PathId;
+
+use super::*;
+use crate::config::{Local, PathConfig};
+use crate::handshake::{Credentials, dial, join, protect};
+use crate::hello::{Binding, Mode};
+use crate::key::Key;
+
+fn common() -> Common {
+    Common::new(Key::from_bytes([42; 32]))
+}
+
+async fn listener(common: Common) -> Listener {
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await.unwrap()
+}
+
+/// A connection to the listener that has sent no hello yet.
+async fn channel(listener: &Listener, common: &Common) -> Channel {
+    let path = PathConfig { local: Local::Any, server: listener.addresses()[0] };
+    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config().unwrap()) };
+    protect(dial(&path, common).await.unwrap(), &tls).await.unwrap()
+}
+
+fn hello(intent: Intent) -> Hello {
+    Hello { intent, path: PathId(0), subflow: SubflowId(1), nonce: [3; 16] }
+}
+
+#[test]
+fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
+    assert_eq!(refusal_of(OpenError::Closed), Refusal::SessionEnded);
+    assert_eq!(refusal_of(OpenError::TooMany(1)), Refusal::TooManySubflows);
+    assert_eq!(refusal_of(OpenError::Superfluous(Default::default())), Refusal::Superfluous);
+    assert_eq!(refusal_of(OpenError::Reused(Default::default())), Refusal::SubflowReused);
+}
+
+#[tokio::test]
+async fn a_join_of_an_unknown_session_is_told_so() {
+    for plaintext in [true, false] {
+        let common = Common { plaintext, ..common() };
+        let listener = listener(common.clone()).await;
+        let mut channel = channel(&listener, &common).await;
+        // A session that another process opened, before the server was started again.
+        let mode = if plaintext { Mode::Plaintext } else { Mode::Tls };
+        let then = Binding { mode, bytes: [7; 32] };
+        let secret = SessionSecret::derive(&common.key, &then, &hello(Intent::New), &[9; 16]);
+        let credentials = Credentials { tag: [9; 16], secret };
+        let error = join(&mut channel, &common, &credentials, (PathId(0), SubflowId(4))).await.unwrap_err();
+        assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
+        assert!(error.is_session_gone() && !error.is_fatal());
+    }
+}
+
+/// A relay gives a plaintext client, as its challenge, the exporter of a TLS connection of its own.
+#[tokio::test]
+async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
+    let common = common();
+    let listener = listener(common.clone()).await;
+    let mut relay = channel(&listener, &common).await;
+    let challenge = Binding { mode: Mode::Plaintext, bytes: relay.binding.bytes };
+    let signed = Auth::opening(&common.key, &challenge).seal_hello(&hello(Intent::New));
+    relay.send(&signed).await.unwrap();
+    let error = relay.receive::<REPLY_LENGTH>().await.unwrap_err();
+    assert!(matches!(error, HandshakeError::HungUp), "{error}");
+    // The same, signed for the connection it is sent on, opens one.
+    let mut honest = channel(&listener, &common).await;
+    let binding = honest.binding;
+    let signed = Auth::opening(&common.key, &binding).seal_hello(&hello(Intent::New));
+    honest.send(&signed).await.unwrap();
+    let reply = honest.receive().await.unwrap();
+    assert_eq!(Auth::opening(&common.key, &binding).open_reply(&signed, &reply).unwrap().0, Answer::Accepted);
+}
