@@ -5,7 +5,7 @@
 //! Deliberately simple, the same for every transport; it is not what is being compared.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use tributary_player::TransferRates;
 use tributary_types::{Bitrate, DataSize};
 
 /// Transfers that the mean runs over.
@@ -20,7 +20,7 @@ const STEPS_UP: usize = 2;
 pub struct RateChoice {
     rates: Vec<Bitrate>,
     gop: Duration,
-    recent: VecDeque<f64>,
+    recent: TransferRates,
     current: usize,
 }
 
@@ -28,23 +28,18 @@ impl RateChoice {
     /// Chooses among `rates`, which ascend, for GoPs of length `gop`.
     #[must_use]
     pub fn new(rates: Vec<Bitrate>, gop: Duration) -> Self {
-        Self { rates, gop, recent: VecDeque::with_capacity(MEMORY), current: 0 }
+        Self { rates, gop, recent: TransferRates::new(MEMORY), current: 0 }
     }
 
     /// Learns that `size` took `time` from being available until its last byte.
     pub fn on_transfer(&mut self, size: DataSize, time: Duration) {
-        let Some(rate) = Bitrate::of(size, time).filter(|r| *r > Bitrate::ZERO) else { return };
-        if self.recent.len() == MEMORY {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(rate.as_bps() as f64);
+        self.recent.push(size, time);
     }
 
     /// Estimated throughput; `None` before the first transfer.
     #[must_use]
     pub fn estimate(&self) -> Option<Bitrate> {
-        let inverse: f64 = self.recent.iter().map(|r| 1.0 / r).sum();
-        (inverse > 0.0).then(|| Bitrate::from_bps((self.recent.len() as f64 / inverse) as u64))
+        self.recent.harmonic_mean()
     }
 
     /// The representation to ask for when `budget` is left between the earliest start of its transfer and

@@ -5,7 +5,6 @@
 //! drive them. What carries the bytes is an [`Outlet`] at the server and any reader at the client. Nothing
 //! here decodes or measures pictures. The bytes are specified in `docs/tiled-wire-format.md`.
 
-mod capacity;
 mod client;
 mod frames;
 mod guard;
@@ -18,7 +17,6 @@ mod server;
 mod shown;
 mod wire;
 
-pub use capacity::CapacityMeter;
 pub use client::{PlayTilesError, play_tiles};
 pub use outlet::{OrderedOutlet, Outlet, Pushed};
 pub use planner::{Moment, Planner, Planning};

@@ -12,12 +12,12 @@ mod plans;
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
+use tributary_player::CapacityMeter;
 use tributary_types::{Bitrate, Instant};
 use tributary_video::allocation::ProblemError;
 use tributary_video::head::TraceError;
 use tributary_video::rd::RdTable;
 
-use super::capacity::CapacityMeter;
 use super::frames::Frames;
 use super::guard::Guard;
 use super::planner::{Planner, Planning};

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-video", 1),
     ("tributary-cc", 2),
     ("tributary-proto", 2),
+    ("tributary-player", 2),
     ("tributary-emu", 3),
     ("tributary-sim", 3),
     ("tributary-net", 3),

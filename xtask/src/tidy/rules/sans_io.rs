@@ -1,4 +1,4 @@
-//! The protocol, the link model, the video crate and the types own no socket, thread, clock or randomness.
+//! The protocol, the player, the link model, the video crate and the types own no socket, thread, clock or randomness.
 //!
 //! Their dependency trees are checked here; their own calls by clippy's `disallowed-methods`, whose
 //! configuration in each of those crates this rule guards. The simulator is held to the same, but for
@@ -11,6 +11,7 @@ use super::super::project::{Package, Project};
 const SANS_IO: &[&str] = &[
     "tributary-types",
     "tributary-link",
+    "tributary-player",
     "tributary-proto",
     "tributary-cc",
     "tributary-sim",

@@ -1,50 +1,60 @@
-//! What the client knows of the paths' capacity: bytes that arrived while something was outstanding.
+//! What the client knows of the paths' capacity, from what arrived.
 //!
-//! Time is cut into bins. A sample is the bytes of as long as is asked about, scaled by the share of it in which
-//! something was outstanding: while the server has nothing to send, silence says nothing of the paths. No
-//! model of the future is made: of the last seconds' samples, the half before which the rate was most like the
-//! present one are taken as equally likely, for a blocked radio stays blocked a while. Deterministic.
+//! [`CapacityMeter`] samples the bytes that arrived in each time window while something was outstanding, for planners
+//! that need a distribution. [`TransferRates`] keeps the rates of the last whole transfers, for rules that need one
+//! number. Both are deterministic.
+
+mod transfers;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use tributary_types::Instant;
 
+pub use transfers::TransferRates;
+
 /// Width of a bin.
 const BIN: Duration = Duration::from_millis(20);
 /// Bins between the beginnings of two samples.
 const STEP: usize = 5;
-/// GoP durations that are remembered.
+/// Windows that are remembered.
 const REMEMBERED: usize = 12;
-/// Bins before a sample that are held against the present.
+/// Bins before a sample whose rate is compared with the present rate.
 const LOOK: usize = 15;
-/// Samples below which all are taken.
+/// With fewer than twice this number of comparable samples, all are returned.
 const FEW: usize = 20;
-/// Share of a sample that counts as busy at least: from a short burst no more than four times of what really
-/// arrived is concluded.
+/// Least busy share of a sample. Example: a burst that fills a tenth of a window counts as if it had taken a quarter
+/// of it, so the sample is at most four times what arrived.
 const LEAST_BUSY: f64 = 0.25;
 
 /// Measures capacity at the receiving end.
+///
+/// Time is cut into bins of 20 ms, each with its bytes and the time something was outstanding in it. A sample is the
+/// bytes of a window divided by its busy share: while the server has nothing to send, silence says nothing about the
+/// paths. Of the last windows' samples, the half that followed a rate most like the present one is returned: a path
+/// that is blocked now will probably stay blocked for a while.
 #[derive(Debug, Clone)]
 pub struct CapacityMeter {
-    bins_per_gop: usize,
-    /// Of the last bins: bytes, and how long something was outstanding.
+    bins_per_window: usize,
+    /// The last bins: bytes, and how long something was outstanding.
     bins: VecDeque<(u64, Duration)>,
     /// End of the last bin.
     until: Instant,
-    /// Since when something is outstanding, or counted as such.
+    /// Since when something is outstanding. A moment ahead: from then on.
     busy_from: Option<Instant>,
 }
 
 impl CapacityMeter {
-    /// A meter for GoPs of this duration that begins at `now`.
+    /// A meter that begins at `now` and remembers twelve windows. `window` is the longest time that is asked about, for
+    /// example a GoP or a media segment.
     #[must_use]
-    pub fn new(gop: Duration, now: Instant) -> Self {
-        let bins_per_gop = usize::try_from(gop.as_nanos() / BIN.as_nanos()).unwrap_or(1).clamp(1, 3000);
-        Self { bins_per_gop, bins: VecDeque::new(), until: now, busy_from: None }
+    pub fn new(window: Duration, now: Instant) -> Self {
+        let bins_per_window = usize::try_from(window.as_nanos() / BIN.as_nanos()).unwrap_or(1).clamp(1, 3000);
+        Self { bins_per_window, bins: VecDeque::new(), until: now, busy_from: None }
     }
 
-    /// From `at` on, which may lie ahead, something is outstanding.
+    /// Something is outstanding from `at` on, which may lie ahead. Example: a request sent now whose answer can begin to
+    /// arrive a round trip later.
     pub fn expect(&mut self, now: Instant, at: Instant) {
         self.advance(now);
         if self.busy_from.is_none() {
@@ -66,14 +76,14 @@ impl CapacityMeter {
         }
     }
 
-    /// Bytes that so much time carries, in samples of the last seconds; empty before anything is known.
+    /// Samples of the bytes that arrive `within` such a time, all equally likely; none before anything arrived.
     #[must_use]
     pub fn samples(&mut self, now: Instant, within: Duration) -> Vec<f64> {
         self.advance(now);
         let bins = (within.as_nanos() / BIN.as_nanos()) as usize;
-        let length = bins.clamp(STEP, self.bins_per_gop.max(STEP));
+        let length = bins.clamp(STEP, self.bins_per_window.max(STEP));
         let scale = within.as_secs_f64() / (length as f64 * BIN.as_secs_f64());
-        // The bin that is not over yet is left out.
+        // Without the bin that is not over yet.
         let bins: Vec<(u64, f64)> = self.bins.iter().map(|(b, busy)| (*b, busy.as_secs_f64())).collect();
         let Some(whole) = bins.len().checked_sub(1).map(|last| &bins[..last]) else { return Vec::new() };
         let now_rate = whole.len().checked_sub(LOOK).and_then(|from| rate(&whole[from..]));
@@ -90,8 +100,8 @@ impl CapacityMeter {
 
     /// Brings the bins up to `now`.
     fn advance(&mut self, now: Instant) {
-        let most = self.bins_per_gop * REMEMBERED;
-        // After a long sleep only what is remembered need be walked through.
+        let most = self.bins_per_window * REMEMBERED;
+        // After a long gap, only the bins that are remembered are made.
         let behind = now.saturating_since(self.until);
         let longest = BIN * u32::try_from(most).unwrap_or(u32::MAX);
         if behind > longest {
@@ -122,7 +132,7 @@ impl CapacityMeter {
     }
 }
 
-/// Bytes in a bin, mean over the time something was outstanding; nothing where next to nothing was.
+/// Mean bytes per busy bin; `None` if almost nothing was outstanding.
 fn rate(bins: &[(u64, f64)]) -> Option<f64> {
     let (bytes, busy) = bins.iter().fold((0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
     let share = busy / (bins.len() as f64 * BIN.as_secs_f64());
@@ -130,7 +140,7 @@ fn rate(bins: &[(u64, f64)]) -> Option<f64> {
     known.then(|| bytes as f64 / share.clamp(LEAST_BUSY, 1.0) / bins.len() as f64)
 }
 
-/// The half of the samples with the rate before them nearest to `now`; all where too little is known.
+/// The half of the samples whose preceding rate is nearest to `now`; all of them if there are few.
 fn like(samples: Vec<(Option<f64>, f64)>, now: Option<f64>) -> Vec<f64> {
     let far = |now: f64| samples.iter().filter_map(move |(before, bytes)| Some(((*before)? - now, *bytes)));
     let mut known: Vec<(f64, f64)> = now.map(|now| far(now).collect()).unwrap_or_default();
@@ -174,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_promises_four_times_what_it_brought() {
+    fn a_burst_counts_for_at_most_four_times_its_bytes() {
         let mut meter = CapacityMeter::new(GOP, at(0));
         for gop in 0..3 {
             meter.expect(at(gop * 1000), at(gop * 1000));
@@ -186,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_a_low_sample_and_silence_without_need_is_none() {
+    fn an_outage_is_a_low_sample_and_idle_time_is_none() {
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
         for step in 1..=100 {
@@ -200,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_followed_when_it_was_as_now_is_expected() {
+    fn samples_after_a_rate_like_the_present_one_are_preferred() {
         // A second fast, a second slow, again and again.
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
@@ -221,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sleep_costs_no_time_and_forgets() {
+    fn a_long_gap_costs_no_time_and_forgets() {
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
         meter.bytes(at(500), 1_000_000);

@@ -1,0 +1,11 @@
+//! A video player as sans-IO machines: what arrived and when goes in; requests, plans and deadlines come out.
+//!
+//! [`PlayBuffer`] is the playhead and what is buffered ahead of it; [`CapacityMeter`] and
+//! [`TransferRates`] estimate what the paths carry from what arrived. Both know neither tiles nor DASH. Nothing here opens a socket, reads a clock or decodes a
+//! picture: `tributary-stream` drives it on sockets and `tributary-sim` in virtual time.
+
+pub mod buffer;
+pub mod capacity;
+
+pub use buffer::{PlayBuffer, PlayState, Stall, Underflow};
+pub use capacity::{CapacityMeter, TransferRates};
