@@ -4,7 +4,6 @@
 //! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs
 //! [`tributary_emu::isolate`] at the start of `main` and the hidden command `endpoint` in the program.
 
-pub mod bench;
 pub mod contestant;
 pub mod demo;
 pub mod emulate;
@@ -13,7 +12,7 @@ pub mod figures;
 mod kernel;
 pub mod machine;
 pub mod messages;
-mod process;
+pub mod process;
 pub mod reproduce;
 pub mod result;
 pub mod run;

@@ -9,7 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 /// What a process prints, line by line as it comes; the end of it closes the channel.
-pub(crate) fn lines_of(output: ChildStdout) -> Receiver<String> {
+#[must_use]
+pub fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {

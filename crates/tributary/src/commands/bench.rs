@@ -8,7 +8,7 @@ use core::time::Duration;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_lab::bench::{emulator, end, idle, memory, objects, unshaped};
+use tributary_bench::{emulator, end, idle, memory, objects, unshaped};
 use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.

@@ -18,7 +18,8 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-report", 4),
     ("tributary-stream", 4),
     ("tributary-lab", 5),
-    ("tributary", 6),
+    ("tributary-bench", 6),
+    ("tributary", 7),
 ];
 
 /// Packages that stand outside the product.

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_lab::bench::simulator::{self, linux, ns3, speed};
+use tributary_bench::simulator::{self, linux, ns3, speed};
 
 /// The simulator beside Linux and ns-3.
 #[derive(Debug, Subcommand)]

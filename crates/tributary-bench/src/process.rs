@@ -57,7 +57,7 @@ impl Transfer<'_> {
         let failed = |error: std::io::Error| BenchError::End { side, carrier, reason: error.to_string() };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let output = child.stdout.take().expect("standard output was piped");
-        let lines = crate::process::lines_of(output);
+        let lines = tributary_lab::process::lines_of(output);
         Ok(End { child, lines, side, carrier })
     }
 }

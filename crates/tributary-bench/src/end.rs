@@ -1,7 +1,7 @@
 //! One end of a benchmark's transfer: a process, so that processor time and memory are its own.
 //!
 //! It gets its [`EndPlan`] as an argument and answers with JSON lines on standard output. Not here: the
-//! endpoints of experiments ([`crate::endpoint`]), which are paced by workloads.
+//! endpoints of experiments ([`tributary_lab::endpoint`]), which are paced by workloads.
 
 mod kernel;
 mod session;

@@ -1,7 +1,7 @@
 //! Windows over time of both worlds over each other, as SVG files and one HTML report.
 
 use super::{Overlay, Report, Window};
-use crate::machine;
+use tributary_lab::machine;
 use tributary_report::{HtmlReport, Plot, Series, TimeSeries, Tone};
 
 /// Bytes of a full segment.

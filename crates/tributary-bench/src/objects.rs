@@ -5,11 +5,11 @@
 //! percentile against WiFi alone, which has none.
 
 use super::{BenchError, Progress, judged, median, verdict, within};
-use crate::contestant::Contestant;
-use crate::run::{Cell as Run, run as measure};
-use crate::workload::{Record, Workload};
 use core::time::Duration;
 use serde::Serialize;
+use tributary_lab::contestant::Contestant;
+use tributary_lab::run::{Cell as Run, run as measure};
+use tributary_lab::workload::{Record, Workload};
 use tributary_link::Scenario;
 use tributary_report::{Cell, Column, Table, stats};
 

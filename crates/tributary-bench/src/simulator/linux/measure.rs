@@ -2,13 +2,13 @@
 
 use super::super::super::BenchError;
 use super::grid::Probe;
-use crate::contestant::Contestant;
-use crate::result::RunResult;
-use crate::run::{Cell, LabError, run};
-use crate::simulate::Simulation;
-use crate::workload::Workload;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
+use tributary_lab::contestant::Contestant;
+use tributary_lab::result::RunResult;
+use tributary_lab::run::{Cell, LabError, run};
+use tributary_lab::simulate::Simulation;
+use tributary_lab::workload::Workload;
 use tributary_sim::run::{Choice, Outcome};
 use tributary_sim::workload::BIN;
 
@@ -64,8 +64,10 @@ pub(super) fn kernel(probe: &Probe, seed: u64) -> Result<Sample, BenchError> {
 fn from_kernel(probe: &Probe, result: &RunResult) -> Sample {
     let mut bins = result.record.arrivals().map(|arrivals| arrivals.bytes.clone()).unwrap_or_default();
     bins.resize(probe.bins(), 0);
-    let window =
-        |sample: &crate::endpoint::WindowSample| Window { at: sample.at_ms / 1e3, window: sample.window };
+    let window = |sample: &tributary_lab::endpoint::WindowSample| Window {
+        at: sample.at_ms / 1e3,
+        window: sample.window,
+    };
     Sample { bins, valid: result.audit.valid, windows: result.windows.iter().map(window).collect() }
 }
 

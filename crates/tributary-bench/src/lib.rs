@@ -15,11 +15,11 @@ mod process;
 pub mod simulator;
 pub mod unshaped;
 
-use crate::run::LabError;
 use core::time::Duration;
 use std::io;
 use thiserror::Error;
 use tributary_emu::NetworkError;
+use tributary_lab::run::LabError;
 use tributary_report::{Cell, stats};
 
 /// Hears what a benchmark begins with.
