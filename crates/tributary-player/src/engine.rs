@@ -1,0 +1,347 @@
+//! The decision engine: which transport a player begins with and which paths it uses, from what the network's
+//! controller measures on each path.
+//!
+//! It opens and moves nothing: a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
+//! "Omnidirectional Adaptive Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1.
+//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds hysteresis and a minimum dwell time.
+
+use core::time::Duration;
+
+use tributary_types::{Instant, PathId};
+
+/// Thresholds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// A path is unusable above this ratio of its RTT to the lowest one (the paper's `rttThres`).
+    pub rtt_ratio: f64,
+    /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
+    /// paper's `retransThres`).
+    pub retransmission_excess: f64,
+    /// Retransmissions below which the rule above does not apply: with 2 against 1 the excess is 100 %.
+    pub least_retransmissions: u64,
+    /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
+    /// leaves above 9 and rejoins below 7.2.
+    pub hysteresis: f64,
+    /// Time after a change of a path before the same path changes again.
+    pub dwell: Duration,
+    /// Play buffer below which a session on its last path moves to QUIC.
+    pub critical: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rtt_ratio: 9.0,
+            retransmission_excess: 0.10,
+            least_retransmissions: 10,
+            hysteresis: 0.8,
+            dwell: Duration::from_secs(5),
+            critical: Duration::from_secs(4),
+        }
+    }
+}
+
+impl Settings {
+    /// The paper's algorithm: no hysteresis, no dwell time.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self { least_retransmissions: 0, hysteresis: 1.0, dwell: Duration::ZERO, ..Self::default() }
+    }
+}
+
+/// What the controller and the transport report of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathReport {
+    /// The path.
+    pub path: PathId,
+    /// Mean RTT; `None` when it cannot be reached.
+    pub rtt: Option<Duration>,
+    /// Retransmissions on it since the session began.
+    pub retransmissions: u64,
+}
+
+impl PathReport {
+    /// An RTT in milliseconds as a controller states it; `None` for one that cannot be true: not a number, not
+    /// above zero, or above one minute.
+    #[must_use]
+    pub fn rtt_from_millis(millis: f64) -> Option<Duration> {
+        let plausible = millis > 0.0 && millis <= 60_000.0;
+        plausible.then(|| Duration::from_secs_f64(millis / 1000.0))
+    }
+}
+
+/// What carries the media.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP on the default route.
+    Tcp,
+    /// QUIC on one path.
+    Quic(PathId),
+    /// Multipath TCP on these paths.
+    Mptcp(Vec<PathId>),
+}
+
+/// Why something was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There is no controller, or it knows no usable path.
+    NoController,
+    /// UDP does not get through.
+    UdpBlocked,
+    /// Only one path is usable.
+    OnePath,
+    /// The RTT ratios of the paths in use are below the threshold.
+    Balanced,
+    /// The path's RTT is too far above the lowest.
+    Rtt,
+    /// The path retransmits too much.
+    Retransmissions,
+    /// The path cannot be reached.
+    Unreachable,
+    /// The path is usable again.
+    Recovered,
+    /// One path is left and the play buffer is nearly empty.
+    BufferCritical,
+}
+
+/// What a driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Begin with this transport.
+    Start(Transport),
+    /// Use a path no longer; it stays monitored.
+    Remove(PathId),
+    /// Use a path in another one's place.
+    Replace {
+        /// The path that leaves.
+        out: PathId,
+        /// The path that joins.
+        with: PathId,
+    },
+    /// Use a path again.
+    Add(PathId),
+    /// Abort the request under way and continue with QUIC on this path.
+    MoveToQuic(PathId),
+}
+
+/// A decision with what it was made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// When.
+    pub at: Instant,
+    /// What to do.
+    pub decision: Decision,
+    /// Why.
+    pub reason: Reason,
+    /// The paths as they were reported.
+    pub paths: Vec<PathReport>,
+    /// The play buffer; zero at the start.
+    pub level: Duration,
+}
+
+/// A path of a running session.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    path: PathId,
+    used: bool,
+    changed: Instant,
+    /// Retransmissions when it joined.
+    baseline: u64,
+}
+
+/// The engine of one session.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    settings: Settings,
+    paths: Vec<Known>,
+    on_mptcp: bool,
+}
+
+impl Engine {
+    /// An engine that has decided nothing.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, paths: Vec::new(), on_mptcp: false }
+    }
+
+    /// Paths in use.
+    pub fn used(&self) -> impl Iterator<Item = PathId> + '_ {
+        self.paths.iter().filter(|known| known.used).map(|known| known.path)
+    }
+
+    /// Chooses the transport to begin with (Algorithm 1, "Connection Setup"). `paths` is empty without a controller;
+    /// `udp` is false where UDP is known to be blocked.
+    pub fn start(&mut self, now: Instant, paths: &[PathReport], udp: bool) -> Decided {
+        let mut usable: Vec<(PathId, Duration)> = paths.iter().filter_map(reachable).collect();
+        usable.sort_by_key(|(path, rtt)| (*rtt, path.0));
+        let lowest = usable.first().map(|(path, rtt)| (*path, *rtt));
+        let balanced: Vec<PathId> = usable
+            .iter()
+            .filter(|(_, rtt)| lowest.is_some_and(|(_, least)| ratio(*rtt, least) < self.settings.rtt_ratio))
+            .map(|(path, _)| *path)
+            .collect();
+        let (transport, reason) = match (lowest, balanced.len()) {
+            (None, _) => (Transport::Tcp, Reason::NoController),
+            (Some(_), 2..) => (Transport::Mptcp(balanced), Reason::Balanced),
+            (Some(_), _) if !udp => (Transport::Tcp, Reason::UdpBlocked),
+            (Some((path, _)), _) => {
+                (Transport::Quic(path), if usable.len() == 1 { Reason::OnePath } else { Reason::Rtt })
+            }
+        };
+        self.on_mptcp = matches!(transport, Transport::Mptcp(_));
+        let uses = |path: PathId| match &transport {
+            Transport::Tcp => false,
+            Transport::Quic(one) => *one == path,
+            Transport::Mptcp(many) => many.contains(&path),
+        };
+        self.paths = paths
+            .iter()
+            .map(|report| Known {
+                path: report.path,
+                used: uses(report.path),
+                changed: now,
+                baseline: report.retransmissions,
+            })
+            .collect();
+        self.decided(now, (Decision::Start(transport), reason), paths, Duration::ZERO)
+    }
+
+    /// Looks at a session in play (Algorithm 1, "Connection in Progress"). `level` is the media in the play buffer,
+    /// `udp` whether QUIC can be used. An empty answer changes nothing.
+    pub fn update(&mut self, now: Instant, paths: &[PathReport], level: Duration, udp: bool) -> Vec<Decided> {
+        if !self.on_mptcp {
+            return Vec::new();
+        }
+        self.learn(now, paths);
+        let mut decisions = Vec::new();
+        for (path, reason) in self.unusable(now, paths) {
+            let others = self.used().filter(|used| *used != path).count();
+            let candidate = self.best_unused(now, paths);
+            let decision = match candidate {
+                Some(with) => {
+                    self.change(now, with, true, paths);
+                    Decision::Replace { out: path, with }
+                }
+                None if others > 0 => Decision::Remove(path),
+                // The last path stays: it is all there is.
+                None => continue,
+            };
+            self.change(now, path, false, paths);
+            decisions.push(self.decided(now, (decision, reason), paths, level));
+        }
+        while let Some(path) = self.best_unused(now, paths) {
+            self.change(now, path, true, paths);
+            decisions.push(self.decided(now, (Decision::Add(path), Reason::Recovered), paths, level));
+        }
+        let last = self.used().next().filter(|_| self.used().count() == 1);
+        if let Some(path) = last.filter(|_| udp && level < self.settings.critical) {
+            self.on_mptcp = false;
+            let decision = (Decision::MoveToQuic(path), Reason::BufferCritical);
+            decisions.push(self.decided(now, decision, paths, level));
+        }
+        decisions
+    }
+
+    /// Paths that the controller has found since.
+    fn learn(&mut self, now: Instant, paths: &[PathReport]) {
+        for report in paths {
+            if !self.paths.iter().any(|known| known.path == report.path) {
+                // A new path may join at once.
+                let changed =
+                    Instant::from_nanos(now.as_nanos().saturating_sub(self.settings.dwell.as_nanos() as u64));
+                let baseline = report.retransmissions;
+                self.paths.push(Known { path: report.path, used: false, changed, baseline });
+            }
+        }
+    }
+
+    /// Paths in use that have to leave, with the reason.
+    fn unusable(&self, now: Instant, paths: &[PathReport]) -> Vec<(PathId, Reason)> {
+        let Some(lowest) = self.lowest(paths) else { return Vec::new() };
+        let report = |path| paths.iter().find(|report: &&PathReport| report.path == path);
+        let in_use: Vec<(&Known, Option<Duration>, u64)> = self
+            .paths
+            .iter()
+            .filter(|known| known.used)
+            .map(|known| match report(known.path) {
+                Some(report) => (known, report.rtt, report.retransmissions.saturating_sub(known.baseline)),
+                None => (known, None, 0),
+            })
+            .collect();
+        // The paper compares with the path in use that has the highest RTT.
+        let reference = in_use.iter().filter(|(_, rtt, _)| rtt.is_some()).max_by_key(|(_, rtt, _)| *rtt);
+        let allowed = reference.map_or(f64::INFINITY, |(_, _, retransmissions)| {
+            (*retransmissions as f64 * (1.0 + self.settings.retransmission_excess))
+                .max(self.settings.least_retransmissions as f64)
+        });
+        let mut leaving = Vec::new();
+        for (known, rtt, retransmissions) in &in_use {
+            match rtt {
+                // Nothing is sent on a dead path: it leaves without dwelling.
+                None => leaving.push((known.path, Reason::Unreachable)),
+                Some(_) if !self.may_change(known, now) => {}
+                Some(rtt) if ratio(*rtt, lowest) > self.settings.rtt_ratio => {
+                    leaving.push((known.path, Reason::Rtt));
+                }
+                Some(_) if *retransmissions as f64 > allowed => {
+                    leaving.push((known.path, Reason::Retransmissions));
+                }
+                Some(_) => {}
+            }
+        }
+        leaving
+    }
+
+    /// The unused path with the lowest RTT that may join.
+    fn best_unused(&self, now: Instant, paths: &[PathReport]) -> Option<PathId> {
+        let lowest = self.lowest(paths)?;
+        let below = self.settings.rtt_ratio * self.settings.hysteresis;
+        self.paths
+            .iter()
+            .filter(|known| !known.used && self.may_change(known, now))
+            .filter_map(|known| paths.iter().find(|report| report.path == known.path).and_then(reachable))
+            .filter(|(_, rtt)| ratio(*rtt, lowest) < below)
+            .min_by_key(|(path, rtt)| (*rtt, path.0))
+            .map(|(path, _)| path)
+    }
+
+    fn may_change(&self, known: &Known, now: Instant) -> bool {
+        now.saturating_since(known.changed) >= self.settings.dwell
+    }
+
+    /// Lowest RTT of all reachable paths.
+    fn lowest(&self, paths: &[PathReport]) -> Option<Duration> {
+        paths.iter().filter_map(|report| report.rtt).min()
+    }
+
+    fn change(&mut self, now: Instant, path: PathId, used: bool, paths: &[PathReport]) {
+        let retransmissions = paths.iter().find(|report| report.path == path).map(|r| r.retransmissions);
+        if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
+            known.used = used;
+            known.changed = now;
+            known.baseline = retransmissions.unwrap_or(known.baseline);
+        }
+    }
+
+    fn decided(
+        &self,
+        at: Instant,
+        (decision, reason): (Decision, Reason),
+        paths: &[PathReport],
+        level: Duration,
+    ) -> Decided {
+        Decided { at, decision, reason, paths: paths.to_vec(), level }
+    }
+}
+
+fn reachable(report: &PathReport) -> Option<(PathId, Duration)> {
+    report.rtt.map(|rtt| (report.path, rtt))
+}
+
+/// RTT relative to the lowest one.
+fn ratio(rtt: Duration, lowest: Duration) -> f64 {
+    rtt.as_secs_f64() / lowest.as_secs_f64().max(1e-6)
+}
+
+#[cfg(test)]
+mod tests;
