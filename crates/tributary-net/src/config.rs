@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
+use tributary_proto::establish::HANDSHAKE_TIME;
 
 use crate::key::Key;
 use crate::sockopt;
@@ -51,7 +52,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 1024, half_open: 64, handshake: Duration::from_secs(5) }
+        Self { sessions: 1024, half_open: 64, handshake: HANDSHAKE_TIME }
     }
 }
 

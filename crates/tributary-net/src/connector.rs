@@ -1,96 +1,228 @@
-//! Client: makes the connections that the session asks for.
+//! Client: carries out what `Establish` decides about connections. Dials, sends hellos, hands over.
 //!
-//! Every attempt dials and protects its connection at once; the hello waits until it is known whether it
-//! opens the session or joins it, so that exactly one connection opens it, whichever path is first.
+//! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt
+//! opens the session, when one is given up and when a path is tried again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::ClientConfig;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tributary_types::{PathId, SubflowId};
+use tributary_proto::establish::{Action, Establish, Failure, Progress};
+use tributary_proto::{Event, Session};
+use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
-use crate::handshake::{Credentials, Established, HandshakeError, Tls, dial, join, open_session, protect};
+use crate::handshake::{
+    Channel, Credentials, Established, HandshakeError, Tls, dial, join, open_session, protect,
+};
 use crate::shared::Command;
+use crate::sockopt;
 
-/// Time an attempt has in all.
-const ATTEMPT: Duration = Duration::from_secs(3);
+/// An attempt's connection, or the task that works on it.
+enum Attempt {
+    Task(AbortHandle),
+    /// Waits for its hello.
+    Ready(Box<Channel>),
+    /// Its hello is out.
+    Introduced(Box<Established>),
+}
+
+/// What the driver is to do with its subflows.
+pub(crate) enum Outcome {
+    /// The session has a subflow more.
+    Admit(Box<Established>),
+    /// The session has a subflow less.
+    Drop(SubflowId, bool),
+    /// An attempt on this path failed.
+    Failed(PathId, HandshakeError),
+}
 
 pub(crate) struct Connector {
     paths: BTreeMap<PathId, PathConfig>,
     common: Arc<Common>,
     tls: Tls<ClientConfig>,
-    credentials: Arc<Mutex<Option<Credentials>>>,
+    credentials: Option<Credentials>,
+    establish: Establish,
+    attempts: HashMap<SubflowId, (PathId, Attempt)>,
+    /// What the attempt that failed last said.
+    error: Option<HandshakeError>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Connector {
-    pub(crate) fn new(paths: &[PathConfig], common: Common, tls: Tls<ClientConfig>) -> Self {
-        let paths = (0..).map(PathId).zip(paths.iter().cloned()).collect();
-        Self { paths, common: Arc::new(common), tls, credentials: Arc::default() }
+    pub(crate) fn new(
+        paths: &[PathConfig],
+        common: Common,
+        tls: Tls<ClientConfig>,
+        commands: mpsc::UnboundedSender<Command>,
+    ) -> Self {
+        Self {
+            paths: (0..).map(PathId).zip(paths.iter().cloned()).collect(),
+            common: Arc::new(common),
+            tls,
+            credentials: None,
+            establish: Establish::new(true),
+            attempts: HashMap::new(),
+            error: None,
+            commands,
+        }
     }
 
     pub(crate) fn add_path(&mut self, path: PathId, config: PathConfig) {
         self.paths.insert(path, config);
     }
 
-    /// Starts an attempt; its outcome goes to `commands`.
-    pub(crate) fn start(
-        &self,
-        path: PathId,
-        subflow: SubflowId,
-        commands: mpsc::UnboundedSender<Command>,
-    ) -> AbortHandle {
-        let Some(config) = self.paths.get(&path).cloned() else {
-            return tokio::spawn(async {}).abort_handle();
-        };
-        let (common, tls, credentials) = (self.common.clone(), self.tls.clone(), self.credentials.clone());
-        tokio::spawn(async move {
-            let attempt =
-                Attempt { common: &common, tls: &tls, credentials: &credentials, commands: &commands };
-            let outcome = tokio::time::timeout(ATTEMPT, attempt.run(&config, (path, subflow))).await;
-            if let Err(error) = outcome.unwrap_or(Err(HandshakeError::Timeout(ATTEMPT))) {
-                let _ = commands.send(Command::Failed(subflow, error));
-            }
-        })
-        .abort_handle()
+    // ---- what happened
+
+    pub(crate) fn event(&mut self, now: Instant, event: &Event) {
+        self.establish.handle_event(now, event);
     }
-}
 
-struct Attempt<'a> {
-    common: &'a Common,
-    tls: &'a Tls<ClientConfig>,
-    credentials: &'a Mutex<Option<Credentials>>,
-    commands: &'a mpsc::UnboundedSender<Command>,
-}
-
-impl Attempt<'_> {
-    async fn run(
-        &self,
-        config: &PathConfig,
-        (path, subflow): (PathId, SubflowId),
-    ) -> Result<(), HandshakeError> {
-        let stream = dial(config, self.common).await?;
-        let mut channel = protect(stream, self.tls).await?;
-        // Held until the reply only while there is no session yet.
-        let mut guard = self.credentials.lock().await;
-        if let Some(known) = guard.clone() {
-            drop(guard);
-            join(&mut channel, self.common, &known, (path, subflow)).await?;
-            self.opened(Established { path, subflow, channel, reply: None });
-            return Ok(());
+    pub(crate) fn ready(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        id: SubflowId,
+        channel: Box<Channel>,
+    ) {
+        if let Some((_, attempt)) = self.attempts.get_mut(&id) {
+            *attempt = Attempt::Ready(channel);
+            self.establish.handle(now, session, id, Progress::Ready);
         }
-        let (tell, told) = oneshot::channel();
-        let reply = open_session(&mut channel, self.common, (path, subflow), tell).await?;
-        // The driver may send behind the hello, and reads the reply before anything else.
-        self.opened(Established { path, subflow, channel, reply: Some(reply) });
-        *guard = told.await.ok();
-        Ok(())
     }
 
-    fn opened(&self, established: Established) {
-        let _ = self.commands.send(Command::Opened(Box::new(established)));
+    /// A hello is out; the reply to one that joins is here too.
+    pub(crate) fn introduced(&mut self, now: Instant, session: &mut Session, established: Box<Established>) {
+        let id = established.subflow;
+        let progress = match established.reply {
+            Some(_) => Progress::Introduced,
+            None => Progress::Accepted,
+        };
+        if let Some((_, attempt)) = self.attempts.get_mut(&id) {
+            *attempt = Attempt::Introduced(established);
+            self.establish.handle(now, session, id, progress);
+        }
+    }
+
+    /// The server has accepted the hello that opens the session.
+    pub(crate) fn accepted(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        id: SubflowId,
+        credentials: Credentials,
+    ) {
+        self.credentials = Some(credentials);
+        self.establish.handle(now, session, id, Progress::Accepted);
+    }
+
+    /// An attempt or a subflow ended.
+    pub(crate) fn failed(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        id: SubflowId,
+        error: HandshakeError,
+    ) {
+        let failure = error.failure();
+        self.error = Some(error);
+        self.establish.handle(now, session, id, Progress::Failed(failure));
+    }
+
+    pub(crate) fn timeout(&mut self, now: Instant, session: &mut Session) {
+        self.establish.handle_timeout(now, session);
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.establish.poll_timeout()
+    }
+
+    // ---- what to do
+
+    /// Carries out decisions until one is the driver's.
+    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
+        loop {
+            match self.establish.poll_action()? {
+                Action::Dial { path, subflow } => self.dial(path, subflow),
+                Action::Introduce { subflow, opens } => self.introduce(subflow, opens),
+                Action::Admit { subflow, .. } => {
+                    if let Some((_, Attempt::Introduced(established))) = self.attempts.remove(&subflow) {
+                        return Some(Outcome::Admit(established));
+                    }
+                }
+                Action::Failed { path, failure } => {
+                    let said = self.error.take().filter(|_| failure != Failure::TimedOut);
+                    return Some(Outcome::Failed(path, said.unwrap_or(HandshakeError::Timeout)));
+                }
+                Action::Drop { subflow, abort } => {
+                    if !self.drop_attempt(subflow, abort) {
+                        return Some(Outcome::Drop(subflow, abort));
+                    }
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, path: PathId, id: SubflowId) {
+        let Some(config) = self.paths.get(&path).cloned() else { return };
+        let (common, tls, commands) = (self.common.clone(), self.tls.clone(), self.commands.clone());
+        let task = tokio::spawn(async move {
+            let ready = async { protect(dial(&config, &common).await?, &tls).await }.await;
+            let _ = commands.send(match ready {
+                Ok(channel) => Command::Ready(id, Box::new(channel)),
+                Err(error) => Command::Failed(id, error),
+            });
+        });
+        self.attempts.insert(id, (path, Attempt::Task(task.abort_handle())));
+    }
+
+    fn introduce(&mut self, id: SubflowId, opens: bool) {
+        let Some((path, attempt)) = self.attempts.remove(&id) else { return };
+        let Attempt::Ready(mut channel) = attempt else { return };
+        let (common, commands) = (self.common.clone(), self.commands.clone());
+        let known = self.credentials.clone().filter(|_| !opens);
+        let task = tokio::spawn(async move {
+            let reply = match known {
+                Some(known) => join(&mut channel, &common, &known, (path, id)).await.map(|()| None),
+                None => open_session(&mut channel, &common, (path, id)).await.map(Some),
+            };
+            let _ = commands.send(match reply {
+                Ok(reply) => {
+                    Command::Introduced(Box::new(Established { path, subflow: id, channel: *channel, reply }))
+                }
+                Err(error) => Command::Failed(id, error),
+            });
+        });
+        self.attempts.insert(id, (path, Attempt::Task(task.abort_handle())));
+    }
+
+    /// Drops the connection of an attempt; whether there was one.
+    fn drop_attempt(&mut self, id: SubflowId, abort: bool) -> bool {
+        let Some((_, attempt)) = self.attempts.remove(&id) else { return false };
+        let channel = match attempt {
+            Attempt::Task(task) => {
+                task.abort();
+                return true;
+            }
+            Attempt::Ready(channel) => channel,
+            Attempt::Introduced(established) => Box::new(established.channel),
+        };
+        if abort {
+            let _ = sockopt::set_abort_on_drop(channel.stream.as_fd());
+        }
+        true
+    }
+}
+
+impl Drop for Connector {
+    fn drop(&mut self) {
+        for (_, attempt) in self.attempts.values() {
+            if let Attempt::Task(task) = attempt {
+                task.abort();
+            }
+        }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! One turn: take commands, read what arrived, tell the session what each subflow can take, drain it
 //! (transmit, then events, then the timer), write. Turns repeat while they move anything. The driver
-//! decides nothing: when to connect, close or reset comes from the session as events.
+//! decides nothing: when to connect, close or reset comes from the session and from `Establish`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant as TokioInstant, Sleep};
+use tributary_proto::establish::LINGER;
+use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, SubflowInfo};
 use tributary_types::{Instant, SubflowId};
 
-use crate::connector::Connector;
+use crate::connector::{Connector, Outcome};
 use crate::events::SessionEvent;
-use crate::handshake::{Established, HandshakeError};
+use crate::handshake::{Credentials, Established, HandshakeError};
 use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::{Input, Subflow};
@@ -29,12 +30,8 @@ use crate::subflow::{Input, Subflow};
 const READS_PER_TURN: usize = 4;
 /// Turns before other tasks get the thread.
 const TURNS: usize = 8;
-/// Time a closed subflow has to flush and to hear the peer's end.
-const LINGER: Duration = Duration::from_secs(3);
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
-/// Room given for the closing frame, whatever the kernel says.
-const CLOSING_ROOM: usize = 4096;
 
 /// What a turn learned before it locks the session.
 #[derive(Default)]
@@ -43,7 +40,7 @@ struct Gathered {
     /// Bytes, and whether another receive block begins with them.
     inputs: Vec<(SubflowId, Bytes, bool)>,
     ended: Vec<SubflowId>,
-    accepted: Vec<SubflowId>,
+    accepted: Vec<(SubflowId, Credentials)>,
     refused: Vec<(SubflowId, HandshakeError)>,
     infos: Vec<(SubflowId, SubflowInfo)>,
     rooms: Vec<(SubflowId, usize)>,
@@ -55,7 +52,6 @@ pub(crate) struct Driver {
     subflows: BTreeMap<SubflowId, Subflow>,
     /// Client only.
     connector: Option<Connector>,
-    attempts: HashMap<SubflowId, AbortHandle>,
     timer: Pin<Box<Sleep>>,
     gathered: Gathered,
     actions: Vec<Event>,
@@ -75,7 +71,6 @@ impl Driver {
             commands,
             subflows: BTreeMap::new(),
             connector,
-            attempts: HashMap::new(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             gathered: Gathered::default(),
             actions: Vec::new(),
@@ -91,7 +86,8 @@ impl Driver {
         let mut state = shared.lock();
         let mut moved = self.feed(&mut state, now);
         moved |= self.drain(&mut state, now);
-        let deadline = state.session.poll_timeout();
+        let attempts = self.connector.as_ref().and_then(Connector::poll_timeout);
+        let deadline = state.session.poll_timeout().into_iter().chain(attempts).min();
         if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
@@ -125,9 +121,12 @@ impl Driver {
         for command in gathered.commands.drain(..) {
             self.command(state, now, command);
         }
-        for id in gathered.accepted.drain(..) {
+        for (id, credentials) in gathered.accepted.drain(..) {
             tracing::debug!(%id, "the server accepts");
             state.came_up();
+            if let Some(connector) = &mut self.connector {
+                connector.accepted(now, &mut state.session, id, credentials);
+            }
         }
         for (id, error) in gathered.refused.drain(..) {
             self.failed(state, now, id, error);
@@ -142,12 +141,10 @@ impl Driver {
             }
         }
         for id in gathered.ended.drain(..) {
-            match self.subflows.get(&id).map(Subflow::awaits_reply) {
-                Some(true) => self.failed(state, now, id, HandshakeError::HungUp),
-                Some(false) => self.closed(state, now, id),
-                None => continue,
+            if self.subflows.contains_key(&id) {
+                self.failed(state, now, id, HandshakeError::HungUp);
+                moved = true;
             }
-            moved = true;
         }
         for (id, info) in gathered.infos.drain(..) {
             state.session.handle_subflow_info(id, info);
@@ -163,51 +160,61 @@ impl Driver {
     }
 
     fn command(&mut self, state: &mut State, now: Instant, command: Command) {
-        match command {
-            Command::Opened(established) => self.opened(state, now, *established),
-            Command::Failed(id, error) => self.failed(state, now, id, error),
-            Command::Broken(id) => state.session.handle_subflow_closed(now, id),
-            Command::AddPath(path, config) => {
-                if let Some(connector) = &mut self.connector {
-                    connector.add_path(path, config);
-                    state.session.add_path(now, path);
+        let session = &mut state.session;
+        match (command, &mut self.connector) {
+            (Command::Ready(id, channel), Some(connector)) => connector.ready(now, session, id, channel),
+            (Command::Introduced(established), Some(connector)) => {
+                connector.introduced(now, session, established);
+            }
+            (Command::Failed(id, error), _) => self.failed(state, now, id, error),
+            (Command::AddPath(path, config), Some(connector)) => {
+                connector.add_path(path, config);
+                session.add_path(now, path);
+            }
+            // The session knew it before the reply went out and may have dropped it since.
+            (Command::Opened(established), None)
+                if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
+            {
+                self.admit(state, now, *established);
+            }
+            (Command::Broken(id), None) => session.handle_subflow_closed(now, id),
+            _ => {}
+        }
+        self.connect(state, now);
+    }
+
+    /// An attempt or a subflow ended.
+    fn failed(&mut self, state: &mut State, now: Instant, id: SubflowId, error: HandshakeError) {
+        if self.subflows.remove(&id).is_some() {
+            state.subflows.retain(|report| report.subflow != id);
+        }
+        match &mut self.connector {
+            Some(connector) => connector.failed(now, &mut state.session, id, error),
+            None => state.session.handle_subflow_closed(now, id),
+        }
+        self.connect(state, now);
+    }
+
+    /// Client: carries out what was decided about connections.
+    fn connect(&mut self, state: &mut State, now: Instant) {
+        while let Some(outcome) = self.connector.as_mut().and_then(Connector::poll_outcome) {
+            match outcome {
+                Outcome::Admit(established) => self.admit(state, now, *established),
+                Outcome::Drop(subflow, abort) => {
+                    self.actions.push(Event::CloseSubflow { subflow, abort });
+                }
+                Outcome::Failed(path, error) => {
+                    tracing::debug!(%path, %error, "connection attempt failed");
+                    state.failures.push(error);
+                    state.wake_waiting();
                 }
             }
         }
     }
 
-    /// An attempt ended without a subflow that the server accepts; it may have been used as one.
-    fn failed(&mut self, state: &mut State, now: Instant, id: SubflowId, error: HandshakeError) {
-        tracing::debug!(%id, %error, "connection attempt failed");
-        self.attempts.remove(&id);
-        state.failures.push(error);
-        state.wake_waiting();
-        if self.subflows.contains_key(&id) {
-            self.closed(state, now, id);
-        } else {
-            state.session.handle_connect_failed(now, id);
-        }
-    }
-
-    fn closed(&mut self, state: &mut State, now: Instant, id: SubflowId) {
-        self.subflows.remove(&id);
-        state.subflows.retain(|report| report.subflow != id);
-        state.session.handle_subflow_closed(now, id);
-    }
-
-    fn opened(&mut self, state: &mut State, now: Instant, established: Established) {
-        let (id, path) = (established.subflow, established.path);
-        self.attempts.remove(&id);
-        if self.connector.is_some()
-            && let Err(error) = state.session.handle_subflow_open(now, id, path)
-        {
-            tracing::debug!(%id, %error, "the session does not want the subflow");
-            return;
-        }
-        // A server's session knew it before the reply went out and may have dropped it since.
-        if !state.session.subflow_stats().any(|stats| stats.subflow == id) {
-            return;
-        }
+    /// A subflow that the session knows.
+    fn admit(&mut self, state: &mut State, now: Instant, established: Established) {
+        let id = established.subflow;
         match Subflow::new(established) {
             Ok(subflow) => {
                 if subflow.awaits_reply() {
@@ -231,6 +238,9 @@ impl Driver {
         if state.session.poll_timeout().is_some_and(|at| at <= now) {
             state.session.handle_timeout(now);
         }
+        if let Some(connector) = &mut self.connector {
+            connector.timeout(now, &mut state.session);
+        }
         let mut moved = false;
         loop {
             moved |= self.transmit(state, now);
@@ -244,6 +254,7 @@ impl Driver {
             while let Some(event) = state.session.poll_event() {
                 self.event(state, now, event);
             }
+            self.connect(state, now);
             if closed == state.session.is_closed() {
                 return moved;
             }
@@ -265,10 +276,11 @@ impl Driver {
         if SessionEvent::is_worth_telling(&event) && self.shared.events.receiver_count() > 0 {
             let _ = self.shared.events.send(SessionEvent::new(now, event.clone()));
         }
+        if let Some(connector) = &mut self.connector {
+            connector.event(now, &event);
+        }
         match event {
-            Event::OpenSubflow { .. } | Event::AbandonConnect { .. } | Event::CloseSubflow { .. } => {
-                self.actions.push(event);
-            }
+            Event::CloseSubflow { .. } => self.actions.push(event),
             other => state.dispatch(other),
         }
     }
@@ -286,28 +298,13 @@ impl Driver {
     fn act(&mut self) -> bool {
         let acted = !self.actions.is_empty() || !self.gathered.ended.is_empty();
         for action in std::mem::take(&mut self.actions) {
-            match action {
-                Event::OpenSubflow { path, subflow } => {
-                    if let Some(connector) = &self.connector {
-                        let attempt = connector.start(path, subflow, self.shared.commands.clone());
-                        self.attempts.insert(subflow, attempt);
-                    }
-                }
-                Event::AbandonConnect { subflow } => {
-                    if let Some(attempt) = self.attempts.remove(&subflow) {
-                        attempt.abort();
-                    }
-                }
-                Event::CloseSubflow { subflow, abort } => {
-                    let Some(subflow) = self.subflows.remove(&subflow) else { continue };
-                    self.shared.lock().subflows.retain(|report| report.subflow != subflow.id);
-                    if abort {
-                        subflow.abort();
-                    } else {
-                        tokio::spawn(subflow.finish(LINGER));
-                    }
-                }
-                _ => {}
+            let Event::CloseSubflow { subflow, abort } = action else { continue };
+            let Some(subflow) = self.subflows.remove(&subflow) else { continue };
+            self.shared.lock().subflows.retain(|report| report.subflow != subflow.id);
+            if abort {
+                subflow.abort();
+            } else {
+                tokio::spawn(subflow.finish(LINGER));
             }
         }
         acted
@@ -335,7 +332,7 @@ fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, 
     for _ in 0..READS_PER_TURN {
         match subflow.poll_read(cx) {
             Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
-            Poll::Ready(Ok(Input::Accepted)) => gathered.accepted.push(id),
+            Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, credentials)),
             Poll::Ready(Ok(Input::Refused(error))) => {
                 gathered.refused.push((id, error));
                 return;
@@ -376,11 +373,5 @@ impl Future for Driver {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
     }
 }

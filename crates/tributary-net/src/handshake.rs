@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::oneshot;
+use tributary_proto::establish::Failure;
 use tributary_types::{PathId, SubflowId};
 
 use crate::config::{Common, Local, PathConfig};
@@ -73,8 +73,8 @@ pub enum HandshakeError {
     #[error(transparent)]
     Congestion(#[from] CongestionError),
     /// It took too long.
-    #[error("no answer within {0:?}")]
-    Timeout(std::time::Duration),
+    #[error("no answer")]
+    Timeout,
     /// The operating system gave no random bytes.
     #[error("the operating system gives no random bytes")]
     NoEntropy,
@@ -97,6 +97,21 @@ impl HandshakeError {
                 | Self::Hello(_)
                 | Self::Congestion(_)
         )
+    }
+
+    /// What it means for the path and the session.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::Connect { error, .. } if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Failure::NobodyListens
+            }
+            Self::Connect { .. } | Self::Congestion(_) | Self::NoEntropy => Failure::Unreachable,
+            Self::Io(_) | Self::Tls(TlsError::Io(_)) => Failure::Broken,
+            Self::HungUp | Self::Tls(_) | Self::Record(_) | Self::Hello(_) => Failure::Stranger,
+            Self::UnknownSession | Self::Refused(Refusal::SessionEnded) => Failure::UnknownSession,
+            Self::Refused(_) => Failure::TurnedDown,
+            Self::Timeout => Failure::TimedOut,
+        }
     }
 }
 
@@ -123,13 +138,12 @@ pub(crate) struct Established {
     pub reply: Option<AwaitedReply>,
 }
 
-/// What checks the reply to the hello that opens a session, and who waits for what it says.
+/// What checks the reply to the hello that opens a session.
 pub(crate) struct AwaitedReply {
     key: Key,
     binding: Binding,
     hello: Hello,
     bytes: [u8; HELLO_LENGTH],
-    pub tell: oneshot::Sender<Credentials>,
 }
 
 impl AwaitedReply {
@@ -309,18 +323,17 @@ impl Channel {
     }
 }
 
-/// Client: sends the hello that opens a session. Frames may follow it at once; the reply is told to `tell`.
+/// Client: sends the hello that opens a session. Frames may follow it at once.
 pub(crate) async fn open_session(
     channel: &mut Channel,
     common: &Common,
     (path, subflow): (PathId, SubflowId),
-    tell: oneshot::Sender<Credentials>,
 ) -> Result<AwaitedReply, HandshakeError> {
     let hello = Hello { intent: Intent::New, path, subflow, nonce: random()? };
     let (key, binding) = (common.key.clone(), channel.binding);
     let bytes = Auth::opening(&key, &binding).seal_hello(&hello);
     channel.send(&bytes).await?;
-    Ok(AwaitedReply { key, binding, hello, bytes, tell })
+    Ok(AwaitedReply { key, binding, hello, bytes })
 }
 
 /// Client: joins a session, and waits for the reply.

@@ -86,7 +86,6 @@ struct Attempt {
     shared: Arc<Shared>,
     paths: usize,
     deadline: tokio::time::Instant,
-    timeout: std::time::Duration,
 }
 
 impl Attempt {
@@ -113,7 +112,7 @@ impl Attempt {
             Ok(outcome) => outcome,
             Err(_) => {
                 let last = self.shared.lock().failures.pop();
-                Err(last.unwrap_or(HandshakeError::Timeout(self.timeout)).into())
+                Err(last.unwrap_or(HandshakeError::Timeout).into())
             }
         }
     }
@@ -131,7 +130,7 @@ fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
     let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;
     let (shared, commands) = Shared::new(machine, config.common.session.telemetry);
     let session = Session { handle: Handle::new(shared.clone()) };
-    let connector = Connector::new(&config.paths, config.common, tls);
+    let connector = Connector::new(&config.paths, config.common, tls, shared.commands.clone());
     shared.change(|state, now| {
         for path in (0..config.paths.len() as u8).map(PathId) {
             state.session.add_path(now, path);
@@ -139,7 +138,7 @@ fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
     });
     Driver::spawn(shared.clone(), commands, Some(connector), None);
     let deadline = tokio::time::Instant::now() + config.timeout;
-    Ok((session, Attempt { shared, paths: config.paths.len(), deadline, timeout: config.timeout }))
+    Ok((session, Attempt { shared, paths: config.paths.len(), deadline }))
 }
 
 impl Session {

@@ -15,7 +15,7 @@ use tributary_types::{Instant, StreamId, SubflowId};
 
 use crate::error::SessionClosed;
 use crate::events::SessionEvent;
-use crate::handshake::{Established, HandshakeError};
+use crate::handshake::{Channel, Established, HandshakeError};
 use crate::stats::SubflowReport;
 
 /// Telemetry events a slow subscriber may lag behind before it loses some.
@@ -23,10 +23,14 @@ const EVENTS_KEPT: usize = 4096;
 
 /// What reaches the driver from elsewhere.
 pub(crate) enum Command {
-    /// A subflow has shaken hands. On the server the session has already been told.
-    Opened(Box<Established>),
-    /// A client's attempt failed.
+    /// Client: the connection of an attempt is protected.
+    Ready(SubflowId, Box<Channel>),
+    /// Client: the hello of an attempt is out.
+    Introduced(Box<Established>),
+    /// Client: an attempt failed.
     Failed(SubflowId, HandshakeError),
+    /// Server: a subflow has shaken hands. The session has already been told.
+    Opened(Box<Established>),
     /// A server's subflow was announced to the session and broke before it was handed over.
     Broken(SubflowId),
     /// A path was added to the client's table.

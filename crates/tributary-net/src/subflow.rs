@@ -13,10 +13,11 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tributary_proto::room::{Room, TransportInfo};
 use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
-use crate::handshake::{AwaitedReply, Established, HandshakeError, hung_up};
+use crate::handshake::{AwaitedReply, Credentials, Established, HandshakeError, hung_up};
 use crate::hello::REPLY_LENGTH;
 use crate::sockopt::{self, TcpInfo};
 use crate::tls::record::{self, Opener, Sealer};
@@ -27,14 +28,6 @@ const BLOCK: usize = 256 * 1024;
 const LEAST_READ: usize = 64 * 1024;
 /// Blocks kept for reuse once the application is done with their bytes.
 const BLOCKS_KEPT: usize = 16;
-/// Bounds of the bytes left unsent in the kernel.
-const TARGET: std::ops::RangeInclusive<usize> = 16 * 1024..=1024 * 1024;
-/// The kernel may hold as much unsent as the path delivers in this time (late binding, FBDT product mode).
-const AHEAD: Duration = Duration::from_millis(4);
-/// `TCP_INFO` is read this often at most.
-const INFO_EVERY: Duration = Duration::from_millis(2);
-/// Most plaintext sealed at once: what fits the processor's cache beside its ciphertext.
-const SEAL_AT_ONCE: usize = 256 * 1024;
 /// Slices per write call.
 const SLICES: usize = 128;
 
@@ -44,7 +37,7 @@ pub(crate) enum Input {
     Data(Bytes, bool),
     End,
     /// The reply to the hello: the server has accepted it.
-    Accepted,
+    Accepted(Credentials),
     /// There is none, or it refuses.
     Refused(HandshakeError),
 }
@@ -72,20 +65,19 @@ pub(crate) struct Subflow {
     queued: usize,
     /// Bytes of the queue's front already written.
     front: usize,
-    target: usize,
+    rule: Room,
     /// Room found last; it can only have grown since, unless something was written.
     room: Option<usize>,
     /// The kernel was asked to report input only when a record is complete.
     patient: bool,
-    info_at: Option<Instant>,
     info: TcpInfo,
 }
 
 impl Subflow {
     pub(crate) fn new(established: Established) -> io::Result<Self> {
         let channel = established.channel;
-        let target = *TARGET.start() * 4;
-        sockopt::set_notsent_lowat(channel.stream.as_fd(), target as u32)?;
+        let rule = Room::new(channel.security.is_some());
+        sockopt::set_notsent_lowat(channel.stream.as_fd(), rule.target() as u32)?;
         Ok(Self {
             id: established.subflow,
             path: established.path,
@@ -99,10 +91,9 @@ impl Subflow {
             queue: VecDeque::new(),
             queued: 0,
             front: 0,
-            target,
+            rule,
             room: None,
             patient: false,
-            info_at: None,
             info: TcpInfo::default(),
         })
     }
@@ -124,7 +115,7 @@ impl Subflow {
             match ready!(self.poll_input(cx)) {
                 Ok(Input::Data(data, fresh)) => match self.answered(data, fresh) {
                     None => {}
-                    Some(Ok(())) => return Poll::Ready(Ok(Input::Accepted)),
+                    Some(Ok(credentials)) => return Poll::Ready(Ok(Input::Accepted(credentials))),
                     Some(Err(error)) => return refused(error),
                 },
                 Ok(_) => return refused(HandshakeError::HungUp),
@@ -135,17 +126,14 @@ impl Subflow {
     }
 
     /// Adds to the reply; once it is whole, whether the server accepts.
-    fn answered(&mut self, mut data: Bytes, fresh: bool) -> Option<Result<(), HandshakeError>> {
+    fn answered(&mut self, mut data: Bytes, fresh: bool) -> Option<Result<Credentials, HandshakeError>> {
         let reply = self.reply.as_mut()?;
         let missing = REPLY_LENGTH - reply.bytes.len();
         reply.bytes.extend_from_slice(&data.split_to(missing.min(data.len())));
         let whole: [u8; REPLY_LENGTH] = reply.bytes.as_slice().try_into().ok()?;
         self.behind = (!data.is_empty()).then_some((data, fresh));
         let Reply { awaited, .. } = self.reply.take()?;
-        Some(awaited.check(&whole).map(|credentials| {
-            // Whoever waits with another path may have given up.
-            let _ = awaited.tell.send(credentials);
-        }))
+        Some(awaited.check(&whole))
     }
 
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
@@ -310,12 +298,11 @@ impl Subflow {
     }
 
     fn ask_room(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
-        let most = if self.security.is_some() { SEAL_AT_ONCE } else { usize::MAX };
-        let unsent = sockopt::unsent(self.stream.as_fd())?;
-        if unsent * 2 < self.target {
-            return Ok(most.min(self.target - unsent));
-        }
         loop {
+            let room = self.rule.bytes(sockopt::unsent(self.stream.as_fd())? as u64);
+            if room > 0 {
+                return Ok(room);
+            }
             let asked = self.stream.try_io(Interest::WRITABLE, || {
                 if sockopt::poll_writable(self.stream.as_fd())? {
                     Ok(())
@@ -324,7 +311,8 @@ impl Subflow {
                 }
             });
             match asked {
-                Ok(()) => return Ok(most.min(self.target / 2)),
+                // Half of the target has become free since it was asked.
+                Ok(()) => return Ok(self.rule.bytes(self.rule.target() / 2 - 1)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match self.stream.poll_write_ready(cx) {
                         Poll::Pending => return Ok(0),
@@ -340,39 +328,28 @@ impl Subflow {
 
     /// The kernel's view, when it is old enough to be worth a look.
     pub(crate) fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {
-        if self.info_at.is_some_and(|at| now < at + INFO_EVERY) {
+        if !self.rule.poll_ask(now) {
             return None;
         }
-        self.info_at = Some(now);
         let info = sockopt::tcp_info(self.stream.as_fd()).ok()?;
         self.info = info;
-        self.retarget(&info);
-        Some(SubflowInfo {
+        let target = self.rule.target();
+        let told = self.rule.handle_info(&TransportInfo {
             srtt: info.rtt,
             rttvar: info.rttvar,
             min_rtt: info.min_rtt.unwrap_or(info.rtt),
             cwnd: info.cwnd_bytes(),
             in_flight: info.in_flight(),
             unsent: u64::from(info.notsent_bytes) + self.held() as u64,
-            delivery_rate: (!info.app_limited && info.delivery_rate > 0)
-                .then(|| Bitrate::from_bps(info.delivery_rate.saturating_mul(8))),
+            delivery_rate: Bitrate::from_bps(info.delivery_rate.saturating_mul(8)),
+            app_limited: info.app_limited,
             mss: info.snd_mss,
-        })
-    }
-
-    fn retarget(&mut self, info: &TcpInfo) {
-        let micros = info.rtt.as_micros().max(1) as u64;
-        let window_rate = info.cwnd_bytes().saturating_mul(1_000_000) / micros;
-        let rate = if info.app_limited { info.delivery_rate.max(window_rate) } else { info.delivery_rate };
-        let wanted = usize::try_from(rate.saturating_mul(AHEAD.as_micros() as u64) / 1_000_000);
-        let wanted = wanted.unwrap_or(usize::MAX).clamp(*TARGET.start(), *TARGET.end());
-        // A quarter more or less is no reason for a system call.
-        if wanted.abs_diff(self.target) * 4 > self.target
-            && sockopt::set_notsent_lowat(self.stream.as_fd(), wanted as u32).is_ok()
-        {
-            self.target = wanted;
+        });
+        if self.rule.target() != target {
+            let _ = sockopt::set_notsent_lowat(self.stream.as_fd(), self.rule.target() as u32);
             self.room = None;
         }
+        Some(told)
     }
 
     /// The last `TCP_INFO`.
@@ -398,7 +375,7 @@ impl Subflow {
             socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
             loop {
                 match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
-                    Input::Data(..) | Input::Accepted => {}
+                    Input::Data(..) | Input::Accepted(_) => {}
                     Input::End | Input::Refused(_) => return io::Result::Ok(()),
                 }
             }

@@ -6,13 +6,16 @@
 //! comes in as an argument and randomness as a seed, so the same code runs on sockets and in
 //! virtual time.
 //!
-//! The seams: [`scheduler::Scheduler`] decides which segment goes on which subflow, the session
-//! owns numbering, reassembly and acknowledgement, and the driver owns the subflows themselves.
+//! The seams: [`scheduler::Scheduler`] decides which segment goes on which subflow; the session owns
+//! numbering, reassembly and acknowledgement; [`establish::Establish`] turns a client's connections into
+//! subflows; [`room::Room`] says how much a subflow may take. The driver owns the connections and moves bytes.
 
 mod config;
+pub mod establish;
 mod event;
 mod path;
 mod receive;
+pub mod room;
 pub mod scheduler;
 mod send;
 mod session;

@@ -1,4 +1,5 @@
 //! The path manager: which paths there are, how reliable they have been, and when to connect them.
+//! What becomes of an attempt is [`crate::establish`]'s.
 //!
 //! The client connects. A path whose subflow ended is connected again with back-off; a path that is
 //! silent is probed with fresh connections, because a sender that lost a whole window may sit out
@@ -16,8 +17,6 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fro
 const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
 /// Attempts outstanding on one path.
 const MOST_ATTEMPTS: usize = 8;
-/// An attempt is given up after this long.
-const ATTEMPT_TIME: Duration = Duration::from_secs(3);
 /// The peer repeats its wish for a fresh connection; without a repetition it ends.
 const WISH_TIME: Duration = Duration::from_millis(500);
 /// How far back a path's reliability looks.
@@ -44,7 +43,7 @@ enum Probing {
 #[derive(Debug)]
 struct Path {
     subflow: Option<SubflowId>,
-    attempts: Vec<(SubflowId, Instant)>,
+    attempts: Vec<SubflowId>,
     next_attempt: Instant,
     wait: Duration,
     probing: Option<Probing>,
@@ -86,7 +85,7 @@ impl Paths {
     /// The path is no longer wanted; what is open or under way on it comes back to be ended.
     pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
         let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };
-        (path.subflow, path.attempts.into_iter().map(|(id, _)| PathAction::Abandon(id)).collect())
+        (path.subflow, path.attempts.into_iter().map(PathAction::Abandon).collect())
     }
 
     /// A subflow opened. Returns the one it replaces and the attempts that are now pointless.
@@ -100,7 +99,7 @@ impl Paths {
         let old = path.subflow.replace(subflow);
         path.probing = None;
         path.wait = BACKOFF.0;
-        let others = path.attempts.drain(..).map(|(id, _)| id).filter(|id| *id != subflow);
+        let others = path.attempts.drain(..).filter(|id| *id != subflow);
         (old, others.map(PathAction::Abandon).collect())
     }
 
@@ -113,7 +112,7 @@ impl Paths {
                 path.next_attempt = now;
                 path.wait = BACKOFF.0;
             }
-            path.attempts.retain(|(id, _)| *id != subflow);
+            path.attempts.retain(|id| *id != subflow);
         }
     }
 
@@ -149,15 +148,12 @@ impl Paths {
             _ => return Vec::new(),
         }
         path.probing = None;
-        path.attempts.drain(..).map(|(id, _)| PathAction::Abandon(id)).collect()
+        path.attempts.drain(..).map(PathAction::Abandon).collect()
     }
 
     /// Attempts that are due.
     pub fn poll(&mut self, now: Instant) -> Option<PathAction> {
         for (&id, path) in &mut self.paths {
-            if let Some(at) = path.attempts.iter().position(|(_, since)| now >= *since + ATTEMPT_TIME) {
-                return Some(PathAction::Abandon(path.attempts.remove(at).0));
-            }
             if path.probing.is_some_and(
                 |p| matches!(p, Probing::Peer(until) | Probing::Replacing(until) if now >= until),
             ) {
@@ -168,7 +164,7 @@ impl Paths {
             }
             if path.attempts.len() >= MOST_ATTEMPTS {
                 // The oldest made way for a fresh one: its next SYN is the furthest away.
-                return Some(PathAction::Abandon(path.attempts.remove(0).0));
+                return Some(PathAction::Abandon(path.attempts.remove(0)));
             }
             path.next_attempt = now + path.wait;
             path.wait = if path.subflow.is_some() {
@@ -178,7 +174,7 @@ impl Paths {
             };
             let subflow = SubflowId(self.next_subflow);
             self.next_subflow += 1;
-            path.attempts.push((subflow, now));
+            path.attempts.push(subflow);
             return Some(PathAction::Open(id, subflow));
         }
         None
@@ -186,14 +182,7 @@ impl Paths {
 
     /// When [`Self::poll`] will have something.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.paths
-            .values()
-            .flat_map(|path| {
-                let attempt = path.wants_attempts().then_some(path.next_attempt);
-                let expiry = path.attempts.iter().map(|(_, since)| *since + ATTEMPT_TIME).min();
-                [attempt, expiry].into_iter().flatten()
-            })
-            .min()
+        self.paths.values().filter(|path| path.wants_attempts()).map(|path| path.next_attempt).min()
     }
 
     /// A segment arrived on the path `sample` after it was handed over.

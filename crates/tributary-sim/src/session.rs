@@ -1,7 +1,7 @@
 //! A Tributary session in virtual time: the product's own [`Session`] over simulated TCP subflows.
 //!
-//! Drives the session as the runtime does on kernel sockets: the same rules for room, the same refreshing
-//! of what TCP knows, the same handshake, connection attempts, endings and timer resolution. Frames are
+//! Drives the session, its connection attempts (`establish`) and its room (`room`) as the runtime does on
+//! kernel sockets, with the same messages and timer resolution. Frames are
 //! real bytes beside the packets; payload is slices of one block of zeros. Not here: encryption (records
 //! have their length only) and anything the session decides. Model: `docs/models/session-in-simulator.md`.
 
@@ -18,8 +18,9 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tributary_cc::SiblingView;
+use tributary_proto::establish::Establish;
 use tributary_proto::{Config, ReadError, Session, Side};
-use tributary_types::{Instant, StreamId, SubflowId};
+use tributary_types::{Instant, StreamId};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SubflowPath, Way};
@@ -66,15 +67,6 @@ impl Default for SessionConfig {
 /// The pipes of connections that the client dialled: up and down. A server takes them with the SYN.
 type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
 
-/// Client: who opens the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Credentials {
-    None,
-    /// This attempt's hello is under way.
-    Opening(SubflowId),
-    Known,
-}
-
 /// One end of a session.
 #[derive(Debug)]
 pub struct SessionTransport {
@@ -85,7 +77,8 @@ pub struct SessionTransport {
     started: bool,
     /// A server has none before the first hello.
     session: Option<Session>,
-    credentials: Credentials,
+    /// Client only.
+    establish: Establish,
     connections: Vec<Connection>,
     /// The application was told of the connection.
     connected: bool,
@@ -122,6 +115,7 @@ impl SessionTransport {
     }
 
     fn new(side: Side, config: Rc<SessionConfig>, ways: Vec<Way>, dialled: Dialled) -> Self {
+        let early = config.early;
         Self {
             side,
             content: content::Content::new(config.check_content),
@@ -130,7 +124,7 @@ impl SessionTransport {
             dialled,
             started: false,
             session: None,
-            credentials: Credentials::None,
+            establish: Establish::new(early),
             connections: Vec::new(),
             connected: false,
             closed: false,

@@ -3,41 +3,28 @@
 //!
 //! Decides nothing: the driver moves it from phase to phase.
 
-use core::time::Duration;
 use std::collections::VecDeque;
 
 use tributary_cc::Siblings;
+use tributary_proto::room::{Room, TransportInfo};
 use tributary_proto::{SubflowInfo, Transmit};
-use tributary_types::{Bitrate, Instant, SubflowId};
+use tributary_types::{Instant, SubflowId};
 
 use super::wire::{Delivery, Message, Wire, Writer};
 use crate::network::RouteId;
 use crate::packet::Segment;
-use crate::tcp::{TcpInfo, TcpSocket, TcpState};
-
-/// Bounds of the bytes left unsent in TCP.
-const TARGET: (u64, u64) = (16 * 1024, 1024 * 1024);
-/// TCP may hold as much unsent as the path delivers in this time (late binding, FBDT product mode).
-const AHEAD: Duration = Duration::from_millis(4);
-/// TCP is asked what it knows this often at most.
-const INFO_EVERY: Duration = Duration::from_millis(2);
-/// Most bytes sealed at once.
-const SEAL_AT_ONCE: u64 = 256 * 1024;
+use crate::tcp::{TcpSocket, TcpState};
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// TCP shakes hands.
     Dialling,
-    /// TLS does, or the challenge is under way.
-    Protecting,
-    /// Client: another attempt opens the session; this one joins it then.
-    Waiting,
-    /// Client: the hello is under way.
-    Introducing,
+    /// TLS does, or the challenge, hello and reply are under way.
+    Greeting,
     /// A subflow.
     Open,
-    /// Nobody's any more.
+    /// Closed by this end; what is queued is still sent.
     Ending,
 }
 
@@ -50,19 +37,17 @@ pub(super) struct Connection {
     /// The attempt or subflow; on a server only once it has said so.
     pub subflow: SubflowId,
     pub phase: Phase,
-    /// Given up then, unless it is open.
+    /// Given up then, unless it is open. A client's attempts have their deadlines in `Establish`.
     pub until: Instant,
     pub socket: TcpSocket,
     pub route: RouteId,
     input: Wire,
     output: Writer,
-    protected: bool,
     /// Complete on the wire but not taken by TCP.
     unwritten: u64,
-    target: u64,
+    room: Room,
     /// The room the session counts on.
     pub told: usize,
-    info_at: Option<Instant>,
 }
 
 /// What a new connection is made of.
@@ -90,11 +75,9 @@ impl Connection {
             route: fresh.route,
             input: fresh.input,
             output: Writer::new(fresh.output, fresh.protected),
-            protected: fresh.protected,
             unwritten: 0,
-            target: TARGET.0 * 4,
+            room: Room::new(fresh.protected),
             told: 0,
-            info_at: None,
         }
     }
 
@@ -142,54 +125,35 @@ impl Connection {
         }
     }
 
-    /// Bytes the path can take soon: what it delivers in a few milliseconds, less what is unsent. Zero until
-    /// half of that is free, as the kernel reports a socket writable (`TCP_NOTSENT_LOWAT`).
+    /// Bytes the path can take soon.
     pub fn room(&self) -> usize {
-        if self.unwritten + self.output.open() > 0 {
-            return 0;
-        }
-        let unsent = self.socket.unsent();
-        if unsent * 2 >= self.target {
-            return 0;
-        }
-        let most = if self.protected { SEAL_AT_ONCE } else { u64::MAX };
-        most.min(self.target - unsent) as usize
+        if self.held() > 0 { 0 } else { self.room.bytes(self.socket.unsent()) }
+    }
+
+    /// Bytes that TCP has not taken.
+    fn held(&self) -> u64 {
+        self.unwritten + self.output.open()
     }
 
     // ---- what TCP knows
 
     /// TCP's view, when the last one is old enough.
     pub fn refresh(&mut self, now: Instant, mss: u64) -> Option<SubflowInfo> {
-        if self.info_at.is_some_and(|at| now < at + INFO_EVERY) {
+        if !self.room.poll_ask(now) {
             return None;
         }
-        self.info_at = Some(now);
         let info = self.socket.info();
-        self.retarget(&info);
-        Some(SubflowInfo {
+        Some(self.room.handle_info(&TransportInfo {
             srtt: info.srtt,
             rttvar: info.mean_deviation,
             min_rtt: info.min_rtt,
             cwnd: info.cwnd,
             in_flight: info.in_flight,
-            unsent: info.unsent + self.unwritten + self.output.open(),
-            delivery_rate: (info.delivery_rate > Bitrate::ZERO).then_some(info.delivery_rate),
+            unsent: info.unsent + self.held(),
+            delivery_rate: info.delivery_rate,
+            app_limited: false,
             mss: mss as u32,
-        })
-    }
-
-    fn retarget(&mut self, info: &TcpInfo) {
-        let rate = if info.delivery_rate > Bitrate::ZERO {
-            info.delivery_rate
-        } else {
-            let size = tributary_types::DataSize::from_bytes(info.cwnd);
-            Bitrate::of(size, info.srtt.max(Duration::from_micros(1))).unwrap_or_default()
-        };
-        let wanted = rate.size_in(AHEAD).as_bytes().clamp(TARGET.0, TARGET.1);
-        // A quarter more or less is no reason for a system call, in the runtime.
-        if wanted.abs_diff(self.target) * 4 > self.target {
-            self.target = wanted;
-        }
+        }))
     }
 
     /// TCP has shaken hands.

@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use tributary_cc::Siblings;
+use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, Side};
 use tributary_types::{Instant, PathId};
 
@@ -19,8 +20,6 @@ use crate::transport::Notice;
 
 /// Resolution of the runtime's timer.
 const TICK: Duration = Duration::from_millis(1);
-/// Room given for the closing frame, whatever TCP says.
-const CLOSING_ROOM: usize = 4096;
 
 impl SessionTransport {
     /// Client: connects its paths.
@@ -107,14 +106,17 @@ impl SessionTransport {
                 self.connections[at].socket.handle_timeout(now, siblings);
             }
             let connection = &self.connections[at];
-            let unproven = connection.phase != Phase::Open || self.awaits_reply(at);
-            let late = unproven && now >= connection.until;
+            let late = connection.phase != Phase::Open && now >= connection.until;
             match connection.phase {
                 Phase::Ending if late => self.connections[at].socket.abort(),
                 Phase::Ending => {}
                 _ if late || connection.socket.is_closed() => self.broken(now, at),
                 _ => {}
             }
+        }
+        if let Some(session) = &mut self.session {
+            self.establish.handle_timeout(now, session);
+            self.carry_out(now);
         }
     }
 
@@ -211,19 +213,12 @@ impl SessionTransport {
     }
 
     fn event(&mut self, now: Instant, event: Event) {
+        self.establish.handle_event(now, &event);
+        self.carry_out(now);
         match event {
-            Event::OpenSubflow { path, subflow } => self.dial(now, path, subflow),
-            Event::AbandonConnect { subflow } => {
-                let attempt = |c: &super::Connection| {
-                    c.subflow == subflow && !matches!(c.phase, Phase::Open | Phase::Ending)
-                };
-                if let Some(at) = self.connections.iter().position(attempt) {
-                    self.end(now, at, true);
-                }
-            }
+            Event::OpenSubflow { .. } | Event::AbandonConnect { .. } => {}
             Event::CloseSubflow { subflow, abort } => {
-                let open = |c: &super::Connection| c.subflow == subflow && c.phase == Phase::Open;
-                if let Some(at) = self.connections.iter().position(open) {
+                if let Some(at) = self.connection(subflow) {
                     self.end(now, at, abort);
                 }
             }
@@ -265,10 +260,10 @@ impl SessionTransport {
             let at = due.max(now + TICK).as_nanos();
             Instant::from_nanos(at.next_multiple_of(TICK.as_nanos() as u64))
         });
-        let connections = self.connections.iter().enumerate().flat_map(|(at, c)| {
-            let unproven = c.phase != Phase::Open || self.awaits_reply(at);
-            [c.socket.poll_timeout(), unproven.then_some(c.until)].into_iter().flatten()
+        let connections = self.connections.iter().flat_map(|c| {
+            [c.socket.poll_timeout(), (c.phase != Phase::Open).then_some(c.until)].into_iter().flatten()
         });
-        self.wake = connections.chain(tick).min().unwrap_or(Instant::MAX);
+        let attempts = self.establish.poll_timeout();
+        self.wake = connections.chain(tick).chain(attempts).min().unwrap_or(Instant::MAX);
     }
 }

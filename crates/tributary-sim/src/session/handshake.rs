@@ -1,27 +1,18 @@
 //! How connections become subflows: dialling, the TLS round trip or the challenge, hello and reply.
 //!
-//! Source: the runtime's `connector.rs` and `listener.rs`. Exactly one attempt opens the session, the
-//! others wait with their hello until it is known.
+//! The client's decisions are `tributary_proto::establish`'s; the server's are those of the runtime's `listener.rs`.
 
-use core::time::Duration;
-
+use tributary_proto::establish::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
 use tributary_proto::{Session, Side};
 use tributary_types::{Instant, PathId, SubflowId};
 
+use super::SessionTransport;
 use super::connection::{Connection, Fresh, Phase};
 use super::wire::Message;
-use super::{Credentials, SessionTransport};
 use crate::multipath;
 use crate::packet::Segment;
 use crate::tcp::TcpSocket;
 use crate::transport::Notice;
-
-/// Time an attempt has in all.
-const ATTEMPT: Duration = Duration::from_secs(3);
-/// Time a server gives a connection to become a subflow.
-const ACCEPTED: Duration = Duration::from_secs(10);
-/// Time a closed subflow has to flush and to hear the peer's end.
-const LINGER: Duration = Duration::from_secs(3);
 
 impl SessionTransport {
     /// A session of this end with the configured settings.
@@ -39,8 +30,47 @@ impl SessionTransport {
         }
     }
 
-    /// Client: starts an attempt.
-    pub(super) fn dial(&mut self, now: Instant, path: PathId, subflow: SubflowId) {
+    /// Client: carries out what `Establish` decided.
+    pub(super) fn carry_out(&mut self, now: Instant) {
+        while let Some(action) = self.establish.poll_action() {
+            match action {
+                Action::Dial { path, subflow } => self.dial(path, subflow),
+                Action::Introduce { subflow, opens } => {
+                    if let Some(at) = self.connection(subflow) {
+                        self.connections[at].say(Message::Hello { opens, subflow });
+                        self.report(now, subflow, Progress::Introduced);
+                    }
+                }
+                Action::Admit { subflow, .. } => {
+                    if let Some(at) = self.connection(subflow) {
+                        self.connections[at].phase = Phase::Open;
+                        self.opened();
+                    }
+                }
+                Action::Failed { .. } => {}
+                Action::Drop { subflow, abort } => {
+                    if let Some(at) = self.connection(subflow) {
+                        self.end(now, at, abort);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Client: an attempt came further.
+    fn report(&mut self, now: Instant, subflow: SubflowId, progress: Progress) {
+        if let Some(session) = &mut self.session {
+            self.establish.handle(now, session, subflow, progress);
+            self.carry_out(now);
+        }
+    }
+
+    /// The connection of an attempt or subflow.
+    pub(super) fn connection(&self, subflow: SubflowId) -> Option<usize> {
+        self.connections.iter().position(|c| c.subflow == subflow && c.phase != Phase::Ending)
+    }
+
+    fn dial(&mut self, path: PathId, subflow: SubflowId) {
         let at = usize::from(path.0);
         let number = multipath::connection_number(subflow.0, at);
         let [up, down] = <[super::Wire; 2]>::default();
@@ -49,7 +79,7 @@ impl SessionTransport {
             number,
             path: at,
             subflow,
-            until: now + ATTEMPT,
+            until: Instant::MAX,
             socket: self.socket(number),
             route: self.ways[at].route,
             input: down,
@@ -70,7 +100,7 @@ impl SessionTransport {
             number,
             path: at,
             subflow: SubflowId(incarnation),
-            until: now + ACCEPTED,
+            until: now + HANDSHAKE_TIME,
             socket: self.socket(number),
             route: self.ways.get(at)?.route,
             input: up,
@@ -87,7 +117,7 @@ impl SessionTransport {
         if connection.phase != Phase::Dialling || !connection.is_established() {
             return;
         }
-        connection.phase = Phase::Protecting;
+        connection.phase = Phase::Greeting;
         match (self.side, tls) {
             (Side::Client, true) => connection.say(Message::ClientHello),
             (Side::Server, false) => connection.say(Message::Challenge),
@@ -101,60 +131,16 @@ impl SessionTransport {
             Message::ClientHello => self.connections[at].say(Message::ServerFlight),
             Message::ServerFlight => {
                 self.connections[at].say(Message::ClientFinished);
-                self.introduce(now, at);
+                self.report(now, self.connections[at].subflow, Progress::Ready);
             }
-            Message::Challenge => self.introduce(now, at),
+            Message::Challenge => self.report(now, self.connections[at].subflow, Progress::Ready),
             Message::ClientFinished => {}
             Message::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
-            Message::Reply { accepted } => self.reply(now, at, accepted),
-        }
-    }
-
-    /// Client: says hello, or waits until it is known whether the session has to be opened.
-    fn introduce(&mut self, now: Instant, at: usize) {
-        let subflow = self.connections[at].subflow;
-        let opens = match self.credentials {
-            Credentials::Opening(_) => {
-                self.connections[at].phase = Phase::Waiting;
-                return;
-            }
-            Credentials::None => {
-                self.credentials = Credentials::Opening(subflow);
-                true
-            }
-            Credentials::Known => false,
-        };
-        self.connections[at].phase = Phase::Introducing;
-        self.connections[at].say(Message::Hello { opens, subflow });
-        if opens && self.config.early {
-            self.admit(now, at);
-        }
-    }
-
-    /// Client: a connection is a subflow, or the session does not want it.
-    fn admit(&mut self, now: Instant, at: usize) {
-        let (subflow, path) = (self.connections[at].subflow, PathId(self.connections[at].path as u8));
-        let Some(session) = self.session.as_mut() else { return };
-        if session.handle_subflow_open(now, subflow, path).is_ok() {
-            self.connections[at].phase = Phase::Open;
-            self.opened();
-        } else {
-            self.end(now, at, false);
-        }
-    }
-
-    /// Client: whether a connection has said hello and the server has not answered.
-    pub(super) fn awaits_reply(&self, at: usize) -> bool {
-        let connection = &self.connections[at];
-        connection.phase == Phase::Introducing
-            || self.credentials == Credentials::Opening(connection.subflow) && connection.phase == Phase::Open
-    }
-
-    /// Client: whoever waits may go on.
-    fn introduce_waiting(&mut self, now: Instant) {
-        for at in 0..self.connections.len() {
-            if self.connections[at].phase == Phase::Waiting {
-                self.introduce(now, at);
+            Message::Reply { accepted } => {
+                let progress =
+                    if accepted { Progress::Accepted } else { Progress::Failed(Failure::TurnedDown) };
+                self.report(now, self.connections[at].subflow, progress);
+                self.dirty = true;
             }
         }
     }
@@ -183,30 +169,6 @@ impl SessionTransport {
         }
     }
 
-    /// Client: the server has answered.
-    fn reply(&mut self, now: Instant, at: usize, accepted: bool) {
-        let subflow = self.connections[at].subflow;
-        let early = self.connections[at].phase == Phase::Open;
-        if self.credentials == Credentials::Opening(subflow) {
-            self.credentials = if accepted { Credentials::Known } else { Credentials::None };
-        }
-        let Some(session) = self.session.as_mut() else { return };
-        match (accepted, early) {
-            (true, true) => {}
-            (true, false) => self.admit(now, at),
-            (false, true) => {
-                session.handle_subflow_closed(now, subflow);
-                self.end(now, at, true);
-            }
-            (false, false) => {
-                session.handle_connect_failed(now, subflow);
-                self.end(now, at, true);
-            }
-        }
-        self.introduce_waiting(now);
-        self.dirty = true;
-    }
-
     fn opened(&mut self) {
         self.dirty = true;
         if !std::mem::replace(&mut self.connected, true) {
@@ -220,7 +182,7 @@ impl SessionTransport {
         if connection.phase == Phase::Ending {
             return;
         }
-        let (subflow, number) = (connection.subflow, connection.number);
+        let number = connection.number;
         connection.phase = Phase::Ending;
         connection.until = now + LINGER;
         if abort {
@@ -231,23 +193,21 @@ impl SessionTransport {
         }
         if self.side == Side::Client {
             self.dialled.borrow_mut().remove(&number);
-            if self.credentials == Credentials::Opening(subflow) {
-                self.credentials = Credentials::None;
-                self.introduce_waiting(now);
-            }
         }
     }
 
     /// A connection broke, or its time is over.
     pub(super) fn broken(&mut self, now: Instant, at: usize) {
         let (phase, subflow) = (self.connections[at].phase, self.connections[at].subflow);
-        self.end(now, at, phase != Phase::Open || self.awaits_reply(at));
         self.dirty = true;
-        let Some(session) = self.session.as_mut() else { return };
-        match (phase, self.side) {
-            (Phase::Open, _) => session.handle_subflow_closed(now, subflow),
-            (Phase::Ending, _) | (_, Side::Server) => {}
-            (_, Side::Client) => session.handle_connect_failed(now, subflow),
+        if self.side == Side::Client {
+            self.report(now, subflow, Progress::Failed(Failure::Broken));
+        } else if phase == Phase::Open
+            && let Some(session) = &mut self.session
+        {
+            session.handle_subflow_closed(now, subflow);
         }
+        // An attempt was reset just now.
+        self.end(now, at, phase != Phase::Open);
     }
 }

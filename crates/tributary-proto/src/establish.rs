@@ -1,0 +1,282 @@
+//! Client: how connections become subflows of a session. Alike in every world.
+//!
+//! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from
+//! the first packet to the accepted subflow: exactly one attempt opens the session, the others wait with
+//! their hello and join it then; each has a deadline. Not here: when a path is tried again
+//! (`path.rs` of the session) and the messages themselves (the driver moves those).
+//!
+//! The driver reports what happened with [`Establish::handle`], then carries out what
+//! [`Establish::poll_action`] says.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use tributary_types::{Instant, PathId, SubflowId};
+
+use crate::event::Event;
+use crate::session::Session;
+
+/// Time an attempt has in all.
+const ATTEMPT: Duration = Duration::from_secs(3);
+/// Server: time a connection has to become a subflow.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// Time a closed subflow has to flush and to hear the peer's end.
+pub const LINGER: Duration = Duration::from_secs(3);
+
+/// What happened to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The transport is connected and protected: the hello can go out.
+    Ready,
+    /// The hello is out.
+    Introduced,
+    /// The server accepts it.
+    Accepted,
+    /// It ended. Also for a subflow that was accepted before.
+    Failed(Failure),
+}
+
+/// Why an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It did not come up in time.
+    TimedOut,
+    /// Nothing listens at the server's address.
+    NobodyListens,
+    /// The network or this machine says that the path cannot work at present.
+    Unreachable,
+    /// The connection broke.
+    Broken,
+    /// What answered is not a server that knows the key: a wrong key, or somebody in between.
+    Stranger,
+    /// The server knows the key and does not want the connection.
+    TurnedDown,
+    /// The server knows the key and does not know the session: it was restarted.
+    UnknownSession,
+}
+
+/// What the driver is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Connect this path and protect the connection.
+    Dial {
+        /// The path.
+        path: PathId,
+        /// The attempt and, if it succeeds, the subflow.
+        subflow: SubflowId,
+    },
+    /// Send the hello.
+    Introduce {
+        /// The attempt.
+        subflow: SubflowId,
+        /// The hello opens the session; otherwise it joins.
+        opens: bool,
+    },
+    /// The connection is a subflow; the session knows it.
+    Admit {
+        /// The subflow.
+        subflow: SubflowId,
+        /// The server's answer is still to come.
+        unanswered: bool,
+    },
+    /// An attempt failed; for reports. [`Action::Drop`] follows.
+    Failed {
+        /// Its path.
+        path: PathId,
+        /// Why.
+        failure: Failure,
+    },
+    /// Drop the connection; the session knows.
+    Drop {
+        /// The attempt or subflow.
+        subflow: SubflowId,
+        /// With a reset instead of an orderly end.
+        abort: bool,
+    },
+}
+
+/// Who opens the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    Nobody,
+    /// This attempt's hello is under way.
+    By(SubflowId),
+    /// The server has accepted.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The transport connects and protects itself.
+    Dialling,
+    /// Another attempt opens the session; this one joins it then.
+    Waiting,
+    /// The hello goes out, or is out.
+    Introducing,
+    /// A subflow already; the answer to its hello is still to come.
+    Early,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    path: PathId,
+    step: Step,
+    until: Instant,
+}
+
+/// The attempts of one client's session.
+#[derive(Debug)]
+pub struct Establish {
+    attempts: BTreeMap<SubflowId, Attempt>,
+    opening: Opening,
+    early: bool,
+    actions: VecDeque<Action>,
+}
+
+impl Establish {
+    /// No attempts yet. With `early` the connection whose hello opens the session is a subflow as soon as
+    /// the hello is out, so that frames follow it at once.
+    #[must_use]
+    pub fn new(early: bool) -> Self {
+        Self { attempts: BTreeMap::new(), opening: Opening::Nobody, early, actions: VecDeque::new() }
+    }
+
+    /// The session's wishes: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
+    /// Other events are none of its business.
+    pub fn handle_event(&mut self, now: Instant, event: &Event) {
+        match *event {
+            Event::OpenSubflow { path, subflow } => {
+                self.attempts.insert(subflow, Attempt { path, step: Step::Dialling, until: now + ATTEMPT });
+                self.actions.push_back(Action::Dial { path, subflow });
+            }
+            Event::AbandonConnect { subflow } if self.is_attempt(subflow) => {
+                self.forget(subflow);
+                self.actions.push_back(Action::Drop { subflow, abort: true });
+            }
+            Event::CloseSubflow { subflow, .. } => self.forget(subflow),
+            _ => {}
+        }
+    }
+
+    /// An attempt came further, or ended.
+    pub fn handle(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, progress: Progress) {
+        let Some(attempt) = self.attempts.get(&subflow).copied() else {
+            if let Progress::Failed(_) = progress {
+                session.handle_subflow_closed(now, subflow);
+            }
+            return;
+        };
+        match progress {
+            Progress::Ready => self.introduce(subflow),
+            Progress::Introduced => {
+                if self.early && self.opening == Opening::By(subflow) {
+                    self.admit(now, session, (subflow, attempt), true);
+                }
+            }
+            Progress::Accepted => {
+                if self.opening == Opening::By(subflow) {
+                    self.opening = Opening::Done;
+                }
+                if attempt.step != Step::Early {
+                    self.admit(now, session, (subflow, attempt), false);
+                }
+                self.attempts.remove(&subflow);
+                self.release();
+            }
+            Progress::Failed(failure) => self.fail(now, session, subflow, failure),
+        }
+    }
+
+    /// Time has passed: attempts that are late end.
+    pub fn handle_timeout(&mut self, now: Instant, session: &mut Session) {
+        while let Some(subflow) = self.late(now) {
+            self.fail(now, session, subflow, Failure::TimedOut);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] will have something to do.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.attempts.values().map(|attempt| attempt.until).min()
+    }
+
+    /// What the driver is to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether it is under way and no subflow yet.
+    fn is_attempt(&self, subflow: SubflowId) -> bool {
+        self.attempts.get(&subflow).is_some_and(|attempt| attempt.step != Step::Early)
+    }
+
+    fn late(&self, now: Instant) -> Option<SubflowId> {
+        self.attempts.iter().find(|(_, attempt)| now >= attempt.until).map(|(id, _)| *id)
+    }
+
+    fn introduce(&mut self, subflow: SubflowId) {
+        let Some(attempt) = self.attempts.get_mut(&subflow) else { return };
+        if !matches!(attempt.step, Step::Dialling | Step::Waiting) {
+            return;
+        }
+        if let Opening::By(_) = self.opening {
+            attempt.step = Step::Waiting;
+            return;
+        }
+        attempt.step = Step::Introducing;
+        let opens = self.opening == Opening::Nobody;
+        if opens {
+            self.opening = Opening::By(subflow);
+        }
+        self.actions.push_back(Action::Introduce { subflow, opens });
+    }
+
+    fn admit(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        (subflow, attempt): (SubflowId, Attempt),
+        unanswered: bool,
+    ) {
+        if session.handle_subflow_open(now, subflow, attempt.path).is_err() {
+            self.forget(subflow);
+            self.actions.push_back(Action::Drop { subflow, abort: false });
+            return;
+        }
+        if let Some(attempt) = self.attempts.get_mut(&subflow) {
+            attempt.step = Step::Early;
+        }
+        self.actions.push_back(Action::Admit { subflow, unanswered });
+    }
+
+    fn fail(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, failure: Failure) {
+        let Some(attempt) = self.attempts.get(&subflow).copied() else { return };
+        self.forget(subflow);
+        self.actions.push_back(Action::Failed { path: attempt.path, failure });
+        self.actions.push_back(Action::Drop { subflow, abort: true });
+        match attempt.step {
+            Step::Early => session.handle_subflow_closed(now, subflow),
+            _ => session.handle_connect_failed(now, subflow),
+        }
+    }
+
+    /// An attempt is over; when it was to open the session, another does.
+    fn forget(&mut self, subflow: SubflowId) {
+        self.attempts.remove(&subflow);
+        if self.opening == Opening::By(subflow) {
+            self.opening = Opening::Nobody;
+            self.release();
+        }
+    }
+
+    /// Attempts that wait may go on.
+    fn release(&mut self) {
+        let waiting: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| attempt.step == Step::Waiting)
+            .map(|(id, _)| *id)
+            .collect();
+        waiting.into_iter().for_each(|subflow| self.introduce(subflow));
+    }
+}

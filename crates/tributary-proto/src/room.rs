@@ -1,0 +1,162 @@
+//! How much a subflow may take, and how often its transport is asked what it knows. Alike in every world.
+//!
+//! A subflow is given at most what its path delivers in a few milliseconds, so that data is bound to a
+//! path late (FBDT product mode) and losing the path costs little. Not here: how the transport is asked,
+//! and what is sent (the session decides).
+
+use core::time::Duration;
+
+use tributary_types::{Bitrate, DataSize, Instant};
+
+use crate::subflow::SubflowInfo;
+
+/// Bounds of the bytes left unsent in the transport.
+const TARGET: (u64, u64) = (16 * 1024, 1024 * 1024);
+/// The transport may hold as much unsent as the path delivers in this time.
+const AHEAD: Duration = Duration::from_millis(4);
+/// The transport is asked what it knows this often at most.
+const INFO_EVERY: Duration = Duration::from_millis(2);
+/// Most plaintext sealed at once: what fits the processor's cache beside its ciphertext.
+const SEAL_AT_ONCE: u64 = 256 * 1024;
+/// Room for the closing frame of a session, whatever the transport says.
+pub const CLOSING_ROOM: usize = 4096;
+
+/// What a transport knows of a subflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportInfo {
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// Least round-trip time.
+    pub min_rtt: Duration,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Bytes the transport and the driver hold that were never sent.
+    pub unsent: u64,
+    /// The newest delivery rate; zero before the first sample.
+    pub delivery_rate: Bitrate,
+    /// The sample was taken while the sender had nothing to send: the path may be faster.
+    pub app_limited: bool,
+    /// Largest segment, bytes.
+    pub mss: u32,
+}
+
+/// The room of one subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    target: u64,
+    most: u64,
+    asked_at: Option<Instant>,
+}
+
+impl Room {
+    /// The room of a fresh subflow; `sealed` when what is sent is encrypted first.
+    #[must_use]
+    pub fn new(sealed: bool) -> Self {
+        Self { target: TARGET.0 * 4, most: if sealed { SEAL_AT_ONCE } else { u64::MAX }, asked_at: None }
+    }
+
+    /// Bytes the transport may hold unsent: the low-water mark below half of which it is writable.
+    #[must_use]
+    pub fn target(&self) -> u64 {
+        self.target
+    }
+
+    /// Bytes the subflow can take with `unsent` in the transport. Zero until half the target is free, as
+    /// Linux reports a socket writable with `TCP_NOTSENT_LOWAT`.
+    #[must_use]
+    pub fn bytes(&self, unsent: u64) -> usize {
+        if unsent.saturating_mul(2) >= self.target {
+            return 0;
+        }
+        usize::try_from(self.most.min(self.target - unsent)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the transport is to be asked what it knows. Says so once each time.
+    pub fn poll_ask(&mut self, now: Instant) -> bool {
+        let due = self.asked_at.is_none_or(|at| now >= at + INFO_EVERY);
+        if due {
+            self.asked_at = Some(now);
+        }
+        due
+    }
+
+    /// The transport's answer: adapts the target and returns what the session is to know.
+    pub fn handle_info(&mut self, info: &TransportInfo) -> SubflowInfo {
+        self.retarget(info);
+        let measured = !info.app_limited && info.delivery_rate > Bitrate::ZERO;
+        SubflowInfo {
+            srtt: info.srtt,
+            rttvar: info.rttvar,
+            min_rtt: info.min_rtt,
+            cwnd: info.cwnd,
+            in_flight: info.in_flight,
+            unsent: info.unsent,
+            delivery_rate: measured.then_some(info.delivery_rate),
+            mss: info.mss,
+        }
+    }
+
+    fn retarget(&mut self, info: &TransportInfo) {
+        let rate = if info.app_limited || info.delivery_rate == Bitrate::ZERO {
+            let window = DataSize::from_bytes(info.cwnd);
+            let by_window = Bitrate::of(window, info.srtt.max(Duration::from_micros(1))).unwrap_or_default();
+            info.delivery_rate.max(by_window)
+        } else {
+            info.delivery_rate
+        };
+        let wanted = rate.size_in(AHEAD).as_bytes().clamp(TARGET.0, TARGET.1);
+        // A change of a quarter or less is not worth a system call.
+        if wanted.abs_diff(self.target) * 4 > self.target {
+            self.target = wanted;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(mbps: u64, app_limited: bool) -> TransportInfo {
+        let (srtt, cwnd) = (Duration::from_millis(10), 100_000);
+        TransportInfo {
+            srtt,
+            cwnd,
+            delivery_rate: Bitrate::from_mbps(mbps),
+            app_limited,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_target_is_four_milliseconds_of_the_rate_and_room_appears_when_half_of_it_is_free() {
+        let mut room = Room::new(false);
+        assert_eq!(room.handle_info(&info(800, false)).delivery_rate, Some(Bitrate::from_mbps(800)));
+        assert_eq!(room.target(), 400_000);
+        assert_eq!(room.bytes(199_999), 200_001);
+        assert_eq!(room.bytes(200_000), 0);
+        assert_eq!(Room::new(true).bytes(u64::MAX), 0);
+    }
+
+    #[test]
+    fn an_application_limited_rate_is_no_measurement_and_the_window_stands_in_for_it() {
+        let mut room = Room::new(false);
+        // 100 kB in 10 ms are 80 Mbit/s, 40 kB in 4 ms.
+        for (mbps, target) in [(8, 40_000), (400, 200_000)] {
+            assert_eq!(room.handle_info(&info(mbps, true)).delivery_rate, None);
+            assert_eq!(room.target(), target);
+        }
+        room.handle_info(&info(0, false));
+        assert_eq!(room.target(), 40_000);
+    }
+
+    #[test]
+    fn a_transport_is_asked_every_two_milliseconds() {
+        let mut room = Room::new(true);
+        let asked = (0..10).filter(|at| room.poll_ask(Instant::from_millis(*at))).count();
+        assert_eq!(asked, 5);
+    }
+}
