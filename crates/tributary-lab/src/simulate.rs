@@ -15,7 +15,7 @@ pub use text::summary;
 use crate::run::Queue;
 use core::time::Duration;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, Choice, MODEL_VERSION, Options, Outcome, RunError};
+use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};
 use tributary_types::DataSize;
 
 /// Everything that decides one run.
@@ -26,7 +26,7 @@ pub struct Simulation {
     /// Queue of every path's link.
     pub queue: Queue,
     /// What carries the bytes.
-    pub transport: Choice,
+    pub transport: TransportName,
     /// Congestion control of every subflow.
     pub congestion: String,
     /// What each connection carries, all at once.
@@ -38,7 +38,7 @@ pub struct Simulation {
 impl Simulation {
     /// One bulk transfer over the scenario as it is.
     #[must_use]
-    pub fn bulk(scenario: &Scenario, transport: &Choice, congestion: &str) -> Self {
+    pub fn bulk(scenario: &Scenario, transport: &TransportName, congestion: &str) -> Self {
         Self {
             scenario: scenario.clone(),
             queue: Queue::Scenario,

@@ -272,6 +272,12 @@ impl Scenario {
         Some(self)
     }
 
+    /// The names of the paths, in order.
+    #[must_use]
+    pub fn path_names(&self) -> Vec<&str> {
+        self.paths.iter().map(|path| path.name.as_str()).collect()
+    }
+
     /// The path called `name`, with its index.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<(usize, &PathSpec)> {

@@ -20,6 +20,7 @@ pub mod scheduler;
 mod send;
 mod session;
 mod subflow;
+pub mod transport;
 pub mod wire;
 
 pub use config::{Config, ConfigError};

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use tributary_link::{Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, Choice};
+use tributary_sim::run::{Cell, TransportName};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +36,7 @@ fn table(
     for name in transports {
         let (transport, scheduler) =
             name.split_once('/').map_or((name.as_str(), None), |(t, s)| (t, Some(s)));
-        let choice = Choice::find(transport, scheduler, &scenario)?;
+        let choice = TransportName::find(transport, scheduler, &scenario.path_names())?;
         let cell = Cell::new(&scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None });
         let started = Instant::now();
         let outcome = cell.run()?;

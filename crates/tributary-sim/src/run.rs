@@ -13,7 +13,7 @@ mod topology;
 mod trace;
 
 pub use budget::{expected_packets, least_budget};
-pub use choice::{Choice, UnknownName, check_congestion, check_scheduler, transports};
+pub use choice::{TransportName, UnknownName, check_congestion, check_scheduler};
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
 pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};
@@ -53,7 +53,7 @@ pub struct Cell {
     /// The network, with its duration, seed and base RTT.
     pub scenario: Scenario,
     /// What carries the bytes.
-    pub transport: Choice,
+    pub transport: TransportName,
     /// Name of the congestion control of every subflow of both ends.
     pub congestion: String,
     /// What each connection carries, all at once.
@@ -133,7 +133,12 @@ struct Pair {
 impl Cell {
     /// A run of one connection with the customary options.
     #[must_use]
-    pub fn new(scenario: &Scenario, transport: &Choice, congestion: &str, workload: &WorkloadSpec) -> Self {
+    pub fn new(
+        scenario: &Scenario,
+        transport: &TransportName,
+        congestion: &str,
+        workload: &WorkloadSpec,
+    ) -> Self {
         Self {
             scenario: scenario.clone(),
             transport: transport.clone(),
@@ -151,7 +156,7 @@ impl Cell {
         let mut scenario = self.scenario.clone();
         scenario.run.workloads.clone_from(&self.workloads); // held to what a file may ask for
         scenario.check()?;
-        self.transport.check(&self.scenario, &self.congestion)?;
+        choice::check(&self.transport, &self.scenario, &self.congestion)?;
         for source in &self.scenario.background {
             if let tributary_link::BackgroundKind::Tcp { congestion, .. } = &source.kind {
                 choice::check_tcp_congestion(congestion.as_str())
@@ -177,7 +182,7 @@ impl Cell {
                 format!("`{name}` has only one: leave it out, or take mptcp or session"),
             );
         }
-        if self.options.window.is_some() && !matches!(self.transport, Choice::Session { .. }) {
+        if self.options.window.is_some() && !matches!(self.transport, TransportName::Session { .. }) {
             let problem =
                 format!("is a setting of sessions, and `{name}` is none: leave it out, or take session");
             return refuse("window", problem);
@@ -266,7 +271,7 @@ impl Cell {
 
     /// Both ends of a connection's transport, with routes of its own.
     fn assemble(&self, place: Place<'_>, pair: Pair, rng: &Rng) -> Result<Assembly, RunError> {
-        let used = self.transport.paths(&self.scenario);
+        let used = self.transport.paths(&self.scenario.path_names());
         let mut blueprint = Blueprint {
             choice: &self.transport,
             congestion: &self.congestion,

@@ -6,7 +6,7 @@ use tributary_link::{
     BackgroundKind, BackgroundSpec, Direction, HopSpec, LinkSpec, Moment, Name, PathSpec, Scenario,
     WorkloadSpec,
 };
-use tributary_sim::run::{Cell, Choice, MODEL_VERSION, Options, Outcome, RunError};
+use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};
 use tributary_types::{Bitrate, DataSize};
 
 const BULK: WorkloadSpec = WorkloadSpec::Bulk { size: None };
@@ -16,7 +16,7 @@ fn shipped(name: &str, seconds: u64) -> Scenario {
 }
 
 fn cell(scenario: &Scenario, transport: &str, congestion: &str) -> Cell {
-    let choice = Choice::find(transport, None, scenario).unwrap();
+    let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
     Cell::new(scenario, &choice, congestion, &BULK)
 }
 
@@ -102,7 +102,9 @@ fn another_seed_is_another_run() {
 #[test]
 fn unknown_names_list_the_known_ones() {
     let scenario = shipped("los", 2);
-    let find = |name, scheduler| Choice::find(name, scheduler, &scenario).unwrap_err().to_string();
+    let find = |name, scheduler| {
+        TransportName::find(name, scheduler, &scenario.path_names()).unwrap_err().to_string()
+    };
     let error = find("fdbt", None);
     for name in ["`fdbt`", "wifi", "mptcp", "mpquic", "fbdt-paper"] {
         assert!(error.contains(name), "`{name}` is not in: {error}");

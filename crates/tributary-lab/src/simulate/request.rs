@@ -6,7 +6,7 @@ use crate::run::Queue;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
-use tributary_sim::run::{Choice, Options, RunError, UnknownName, check_congestion, check_scheduler};
+use tributary_sim::run::{Options, RunError, TransportName, UnknownName, check_congestion, check_scheduler};
 
 /// Transport where nobody names one.
 const TRANSPORT: &str = "fbdt";
@@ -22,7 +22,7 @@ pub const METRICS: [&str; 6] = ["goodput", "silences", "links", "flows", "retran
 /// of its own transport: where a user names another, they count as far as that can have them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Transport, as [`Choice::find`] names it.
+    /// Transport, as [`TransportName::find`] names it.
     pub transport: Option<String>,
     /// Scheduler of `mptcp` or `session`.
     pub scheduler: Option<String>,
@@ -79,7 +79,7 @@ impl Request {
     pub fn resolve(&self, scenario: &Scenario) -> Result<Simulation, RequestError> {
         let (scenario, run) = (self.conditions(scenario), &scenario.run);
         let scheduler = named(&self.scheduler, &run.scheduler, check_scheduler)?;
-        let find = |name: &str| Choice::find(name, scheduler.as_deref(), &scenario);
+        let find = |name: &str| TransportName::find(name, scheduler.as_deref(), &scenario.path_names());
         let transport = match (&self.transport, &run.transport) {
             (Some(name), _) => find(name)?,
             (None, Some(name)) => find(name.as_str()).map_err(|e| name.refuse(&e.to_string()))?,
@@ -120,7 +120,7 @@ impl Request {
     }
 
     /// A scheduler that the transport does not run is refused, unless it is the file's for another one.
-    fn check_scheduler_of(&self, transport: &Choice, scenario: &Scenario) -> Result<(), RequestError> {
+    fn check_scheduler_of(&self, transport: &TransportName, scenario: &Scenario) -> Result<(), RequestError> {
         match (&self.scheduler, &scenario.run.scheduler) {
             (Some(name), _) if !transport.is_scheduled_by(name) => {
                 Err(RequestError::Scheduler { scheduler: name.clone(), transport: transport.name() })

@@ -64,8 +64,11 @@ fn unknown_names_of_a_file_are_refused_where_they_stand() {
 
 #[test]
 fn results_have_the_fields_of_emulated_ones() {
-    let mut simulation =
-        Simulation::bulk(&parse(NETWORK), &Choice::find("fbdt", None, &parse(NETWORK)).unwrap(), "cubic");
+    let mut simulation = Simulation::bulk(
+        &parse(NETWORK),
+        &TransportName::find("fbdt", None, &parse(NETWORK).path_names()).unwrap(),
+        "cubic",
+    );
     let (result, _) = simulation.run().unwrap();
     let json = serde_json::to_value(&result).unwrap();
     assert_eq!(json["world"], "sim");
@@ -88,7 +91,11 @@ fn results_have_the_fields_of_emulated_ones() {
 fn captures_and_logs_are_written_beside_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let scenario = parse(NETWORK);
-    let simulation = Simulation::bulk(&scenario, &Choice::find("mptcp", None, &scenario).unwrap(), "cubic");
+    let simulation = Simulation::bulk(
+        &scenario,
+        &TransportName::find("mptcp", None, &scenario.path_names()).unwrap(),
+        "cubic",
+    );
     let files =
         Files { pcap: Some(directory.path().join("a.pcap")), qlog: Some(directory.path().join("logs")) };
     let mut shares = Vec::new();
@@ -117,8 +124,11 @@ fn captures_and_logs_are_written_beside_the_run() {
 fn a_transfer_of_known_size_has_its_own_length() {
     let scenario = parse(NETWORK);
     let simulated = |size: u64| {
-        let mut simulation =
-            Simulation::bulk(&scenario, &Choice::find("wifi", None, &scenario).unwrap(), "cubic");
+        let mut simulation = Simulation::bulk(
+            &scenario,
+            &TransportName::find("wifi", None, &scenario.path_names()).unwrap(),
+            "cubic",
+        );
         simulation.workloads = vec![WorkloadSpec::Bulk { size: Some(DataSize::from_bytes(size)) }];
         let (result, _) = simulation.run().unwrap();
         let Some(crate::Record::Bulk(record)) = result.record.clone() else { panic!("a bulk record") };

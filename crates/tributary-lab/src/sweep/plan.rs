@@ -10,7 +10,7 @@ use crate::simulate::Simulation;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_link::{Scenario, ScenarioError, WorkloadSpec};
-use tributary_sim::run::{Choice, Options};
+use tributary_sim::run::{Options, TransportName};
 
 /// Cells that a plan may have unless it or its user says otherwise.
 pub const LIMIT: u64 = 100_000;
@@ -228,16 +228,17 @@ impl Plan {
     }
 
     /// What carries the bytes, each once, by the names that the plan gives.
-    fn choices(&self, scenario: &Scenario) -> Result<Vec<(String, Choice)>, PlanError> {
-        let mut choices: Vec<(String, Choice)> = Vec::new();
+    fn choices(&self, scenario: &Scenario) -> Result<Vec<(String, TransportName)>, PlanError> {
+        let mut choices: Vec<(String, TransportName)> = Vec::new();
         let mut known = std::collections::BTreeSet::new();
         let named: Vec<Option<&str>> = self.schedulers.iter().map(|name| Some(name.as_str())).collect();
         let schedulers = if named.is_empty() { vec![None] } else { named };
         for transport in &self.transports {
             for scheduler in &schedulers {
-                let choice = Choice::find(transport, *scheduler, scenario).map_err(|e| {
-                    PlanError::Impossible { plan: self.source.clone(), problem: e.to_string() }
-                })?;
+                let choice =
+                    TransportName::find(transport, *scheduler, &scenario.path_names()).map_err(|e| {
+                        PlanError::Impossible { plan: self.source.clone(), problem: e.to_string() }
+                    })?;
                 if known.insert(format!("{choice:?}")) {
                     choices.push((transport.clone(), choice));
                 }
@@ -249,7 +250,7 @@ impl Plan {
     fn cell(
         &self,
         (scenario, rtt, queue): (&Scenario, Option<Duration>, Queue),
-        transport: &Choice,
+        transport: &TransportName,
         congestion: &str,
         seed: u64,
     ) -> Planned {

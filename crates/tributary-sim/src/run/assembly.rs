@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tributary_proto::Config;
 
-use super::{Choice, Options, RunError};
+use super::{Options, RunError, TransportName};
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, SubflowPath};
 use crate::network::RouteId;
@@ -19,7 +19,7 @@ const HOST_BUFFERS: u64 = 64 << 20;
 
 /// Everything a transport is made of.
 pub(super) struct Blueprint<'a> {
-    pub choice: &'a Choice,
+    pub choice: &'a TransportName,
     /// Checked.
     pub congestion: &'a str,
     pub options: &'a Options,
@@ -46,18 +46,18 @@ impl Blueprint<'_> {
     pub fn build(self) -> Result<Assembly, RunError> {
         let congestion = self.congestion.to_owned();
         Ok(match self.choice {
-            Choice::Tcp { .. } => {
+            TransportName::Tcp(_) => {
                 let SubflowPath { up, down, .. } = self.paths[0];
                 tcp_pair(self.congestion, self.seed, up, down)
             }
-            Choice::Mptcp { scheduler } => {
+            TransportName::Mptcp { scheduler } => {
                 let (scheduler, seed) = (scheduler.clone(), self.seed);
                 let config =
                     MptcpConfig { tcp: host_tcp(), scheduler, congestion, seed, ..MptcpConfig::default() };
                 let (client, server) = MptcpTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }
-            Choice::Session { scheduler } => {
+            TransportName::Session { scheduler } => {
                 let session = self.session(scheduler);
                 let seed = self.seed;
                 let tcp = TcpConfig { nagle: false, ..host_tcp() };
@@ -67,13 +67,13 @@ impl Blueprint<'_> {
                 let (client, server) = SessionTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }
-            Choice::Quic { .. } => {
+            TransportName::Quic(_) => {
                 let config = self.quic();
                 let [client, server] = self.quic_paths();
                 let client = QuicTransport::client(&config, client[0])?;
                 Assembly::new(client, QuicTransport::server(&config, server[0])?)
             }
-            Choice::Mpquic => {
+            TransportName::Mpquic => {
                 let config = self.quic();
                 let [client, server] = self.quic_paths();
                 let client = MultipathQuicTransport::client(&config, &client)?;

@@ -65,7 +65,7 @@ pub(super) struct Recorder {
 impl Recorder {
     pub fn new(cell: &Cell, topology: &Topology) -> Self {
         let (scenario, trace) = (&cell.scenario, cell.options.trace);
-        let only = match cell.transport.paths(scenario)[..] {
+        let only = match cell.transport.paths(&scenario.path_names())[..] {
             [path] => Some(path as u8),
             _ => None,
         };

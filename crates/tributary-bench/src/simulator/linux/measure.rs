@@ -9,7 +9,7 @@ use tributary_lab::result::RunResult;
 use tributary_lab::run::{Cell, LabError, run};
 use tributary_lab::simulate::Simulation;
 use tributary_lab::workload::Workload;
-use tributary_sim::run::{Choice, Outcome};
+use tributary_sim::run::{Outcome, TransportName};
 use tributary_sim::workload::BIN;
 
 /// A window at a moment.
@@ -76,7 +76,8 @@ pub(super) fn simulator(probe: &Probe, seed: u64) -> Result<Sample, BenchError> 
     let scenario = probe.scenario.clone().with_seed(seed);
     let length = Duration::from_secs_f64(probe.seconds) + probe.handshake();
     let scenario = scenario.with_duration(length);
-    let choice = Choice::find(&probe.transport, None, &scenario).map_err(|unknown| refused(&unknown))?;
+    let choice = TransportName::find(&probe.transport, None, &scenario.path_names())
+        .map_err(|unknown| refused(&unknown))?;
     let mut simulation = Simulation::bulk(&scenario, &choice, &probe.congestion);
     simulation.options.trace = true;
     let outcome = simulation.cell().run().map_err(|error| refused(&error))?;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use serde::Serialize;
 use tributary_link::{RateSpec, Scenario, WorkloadSpec};
 use tributary_report::stats;
-use tributary_sim::run::{Cell, Choice, RunError};
+use tributary_sim::run::{Cell, RunError, TransportName};
 use tributary_types::{Bitrate, DataSize, Rng};
 
 use super::AviraError;
@@ -111,7 +111,7 @@ pub(super) fn simulate(
 ) -> Result<Messages, AviraError> {
     let mut scenario = varied(network, seed)?;
     scenario.duration = Duration::from_secs(seconds);
-    let choice = Choice::find(transport, None, &scenario).map_err(RunError::from)?;
+    let choice = TransportName::find(transport, None, &scenario.path_names()).map_err(RunError::from)?;
     let mut cell = Cell::new(&scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None });
     let size = DataSize::from_bytes(64);
     let messages = WorkloadSpec::Messages { per_second: PER_SECOND, size, priority: 7, deadline: None };

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tributary_link::Direction::Down;
 use tributary_link::{Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, Choice, RunError};
+use tributary_sim::run::{Cell, RunError, TransportName};
 use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
 use tributary_types::Instant;
 
@@ -37,7 +37,7 @@ pub(super) fn scenario(name: &str, duration: Duration) -> Result<Scenario, OwsEr
 /// # Errors
 /// There is no such transport.
 pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsError> {
-    let choice = Choice::find(transport, None, scenario).map_err(RunError::from)?;
+    let choice = TransportName::find(transport, None, &scenario.path_names()).map_err(RunError::from)?;
     Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
 }
 

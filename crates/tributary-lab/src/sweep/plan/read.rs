@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::de::DeTable;
 use tributary_link::{Scenario, ScenarioError};
-use tributary_sim::run::{Choice, UnknownName, check_congestion, check_scheduler};
+use tributary_sim::run::{TransportName, UnknownName, check_congestion, check_scheduler};
 
 use super::{LIMIT, Plan, PlanError, Work, clash};
 use crate::run::Queue;
@@ -80,7 +80,7 @@ impl Plan {
             let name = item.text()?;
             for scenario in &plan.scenarios {
                 let of = |e| item.refuse(format!("in scenario {}: {e}", scenario.name));
-                Choice::find(name, None, scenario).map_err(of)?;
+                TransportName::find(name, None, &scenario.path_names()).map_err(of)?;
             }
         }
         plan.read_conditions(&source, table)?;

@@ -8,7 +8,7 @@ use tributary_link::{Scenario, WorkloadSpec};
 use tributary_types::Instant;
 
 use super::*;
-use crate::run::{Cell, Choice, TiledOutcome};
+use crate::run::{Cell, TiledOutcome, TransportName};
 
 /// The same messages for every plan; counts the calls.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl TilePlanner for Fixed {
 fn watch(scene: &str, transport: &str, sizes: &[u64], spec: TiledSpec) -> TiledOutcome {
     let mut scenario = Scenario::builtin(scene).unwrap();
     scenario.duration = spec.gop * (spec.gops as u32 + 1);
-    let choice = Choice::find(transport, None, &scenario).unwrap();
+    let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
     let cell = Cell::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
     let planner = Fixed { sizes: sizes.to_vec(), replan: spec.plans > 1, calls: Rc::default() };
     cell.run_tiled(&spec, Box::new(planner)).unwrap()
@@ -85,7 +85,7 @@ fn plans_know_the_past_alone_and_the_same_viewing_comes_out_the_same() {
     let calls = Rc::new(RefCell::new(Vec::new()));
     let mut scenario = Scenario::builtin("mobility").unwrap();
     scenario.duration = Duration::from_secs(2);
-    let choice = Choice::find("fbdt", None, &scenario).unwrap();
+    let choice = TransportName::find("fbdt", None, &scenario.path_names()).unwrap();
     let cell = Cell::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
     let run = || {
         let planner = Fixed { sizes: vec![300_000; 9], replan: true, calls: calls.clone() };
