@@ -10,6 +10,10 @@ mod paths;
 mod priorities;
 #[path = "net/proxy.rs"]
 mod proxy;
+#[path = "net/proxy_end.rs"]
+mod proxy_end;
+#[path = "net/proxy_targets.rs"]
+mod proxy_targets;
 #[path = "net/refusal.rs"]
 mod refusal;
 #[path = "net/transfer.rs"]

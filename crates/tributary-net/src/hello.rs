@@ -128,7 +128,7 @@ pub enum HelloError {
     #[error("the peer speaks protocol version {0}, this program version {VERSION}")]
     Version(u8),
     /// The MAC does not verify.
-    #[error("the peer does not know the key")]
+    #[error("wrong key: the peer does not know the key")]
     WrongKey,
 }
 

@@ -16,6 +16,7 @@ mod handshake;
 mod hello;
 mod key;
 mod listener;
+mod seldom;
 mod session;
 mod shared;
 mod stats;

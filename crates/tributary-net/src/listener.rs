@@ -24,6 +24,7 @@ use crate::handshake::{
 use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
 };
+use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::{Command, Shared};
 use crate::sockopt;
@@ -54,6 +55,9 @@ struct Registry {
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes under way, oldest first.
     half_open: Mutex<std::collections::VecDeque<AbortHandle>>,
+    /// Handshakes that were refused, and connections that could not be accepted.
+    refused: Seldom,
+    starved: Seldom,
 }
 
 /// Forgets a session when its driver is gone.
@@ -115,6 +119,8 @@ impl Listener {
             entries: Mutex::default(),
             fresh,
             half_open: Mutex::default(),
+            refused: Seldom::default(),
+            starved: Seldom::default(),
         });
         let mut tasks = JoinSet::new();
         for listener in listeners {
@@ -154,7 +160,10 @@ async fn accept_loop(listener: TcpListener, registry: Arc<Registry>) {
             Ok((stream, from)) => registry.clone().greet(stream, from),
             Err(error) => {
                 // Out of descriptors, or a connection that was gone before it was accepted.
-                tracing::warn!(%error, "accept failed");
+                registry.starved.tell(|more| {
+                    let advice = "is the descriptor limit reached? see ulimit -n";
+                    tracing::warn!("cannot accept connections: {error}; {advice}{more}");
+                });
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         }
@@ -173,7 +182,9 @@ impl Registry {
             let within = registry.limits.handshake;
             match tokio::time::timeout(within, registry.shake(stream, from)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::info!(%from, %error, "connection refused"),
+                Ok(Err(error)) => {
+                    registry.refused.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"))
+                }
                 Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
             }
         });

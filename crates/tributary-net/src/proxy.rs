@@ -1,13 +1,15 @@
 //! The proxy: any TCP application gains from several paths, unchanged.
 //!
 //! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
-//! [`Server`] beside the service connects each stream onwards. Half-close, resets and back-pressure pass
+//! [`Server`] beside the service connects each stream onwards, to the target that its head names. Half-close, resets and back-pressure pass
 //! through in both directions. When the session dies, the next connection opens a new one.
 
+mod drain;
 mod forward;
 mod priority;
 mod relay;
 mod serve;
+mod target;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,9 +19,11 @@ use thiserror::Error;
 
 use crate::error::{ConnectError, ListenError};
 
+pub use drain::Drained;
 pub use forward::{ForwardConfig, Forwarder};
 pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
 pub use serve::{ServeConfig, Server};
+pub use target::{Entrance, Target, TargetError, TargetName};
 
 /// Why the proxy does not run.
 #[derive(Debug, Error)]
@@ -38,9 +42,9 @@ pub enum ProxyError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The target is not `HOST:PORT`.
-    #[error("forward target `{0}`: expected HOST:PORT")]
-    Target(String),
+    /// No target, or two that a client could not tell apart.
+    #[error("forward targets: {0}")]
+    Targets(String),
     /// A priority rule that could never fit.
     #[error("priority rules: {0}")]
     Priority(String),

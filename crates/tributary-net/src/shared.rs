@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant as StdInstant;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, StreamId, SubflowId};
 
@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub waiting: Vec<Waker>,
     pub incoming: VecDeque<StreamId>,
     pub closed: Option<SessionClosed>,
+    /// Notified at the end of the session, for those that wait for nothing else.
+    pub ended: Arc<Notify>,
     /// Kernel's view per subflow, for statistics.
     pub subflows: Vec<SubflowReport>,
     /// Client: the hello that opens the session is out.
@@ -79,6 +81,7 @@ impl Shared {
             waiting: Vec::new(),
             incoming: VecDeque::new(),
             closed: None,
+            ended: Arc::default(),
             subflows: Vec::new(),
             introduced: false,
             opened: 0,
@@ -177,6 +180,7 @@ impl State {
 
     fn wake_all(&mut self) {
         self.wake_waiting();
+        self.ended.notify_waiters();
         self.readers.drain().for_each(|(_, waker)| waker.wake());
         self.writers.drain().for_each(|(_, waker)| waker.wake());
     }

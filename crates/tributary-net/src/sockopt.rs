@@ -156,6 +156,11 @@ pub fn set_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
 }
 
+/// Undoes [`set_abort_on_drop`]: the socket ends in order when it is dropped.
+pub fn clear_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8])
+}
+
 /// Binds the socket to a network interface by name (`SO_BINDTODEVICE`).
 pub fn bind_to_device(fd: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tributary_proto::{ReadError, WriteError};
 use tributary_types::{Instant, StreamId};
 
-use crate::shared::Handle;
+use crate::shared::{Handle, Shared};
 
 /// Code of a stream that its application dropped without finishing it.
 const CODE_DROPPED: u32 = 0;
@@ -174,6 +175,11 @@ impl Stream {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
     }
 
+    /// The end of the session, for whoever waits for it beside this stream.
+    pub(crate) fn session_ended(&self) -> SessionEnded {
+        SessionEnded(self.handle.0.clone())
+    }
+
     fn poll_write_with(
         &mut self,
         cx: &mut Context<'_>,
@@ -232,6 +238,26 @@ impl Stream {
                 state.session.stop(id, code);
             }
         });
+    }
+}
+
+/// Watches for the end of a session without being a handle to it.
+pub(crate) struct SessionEnded(Arc<Shared>);
+
+impl SessionEnded {
+    /// Whether the session has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.lock().closed.is_some()
+    }
+
+    /// Waits for the end. Costs nothing while the session lives: no wake-up before the end.
+    pub(crate) async fn wait(&self) {
+        let ended = self.0.lock().ended.clone();
+        let mut notified = std::pin::pin!(ended.notified());
+        notified.as_mut().enable();
+        if !self.is_over() {
+            notified.await;
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tributary_net::proxy::{Entrance, Target};
 
 /// Several radios, one immersive stream.
 #[derive(Debug, Parser)]
@@ -262,10 +263,11 @@ pub(crate) struct SessionArguments {
     /// LATENCY from 0.001 to 1000, THROUGHPUT from -1000 to 0.
     #[arg(long, value_name = "L,T", value_parser = weights, allow_hyphen_values = true)]
     pub(crate) weights: Option<(f64, f64)>,
-    /// What of this end's data goes first: PORT=N or dscp:NAME=N, N from 1 to 255; repeatable
+    /// What of this end's data goes first: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
     ///
-    /// `connect`: the port that the application connected to, or the DSCP of its packets. `serve`: the port
-    /// that it forwards to. The first rule that fits decides; other connections are bulk.
+    /// `connect`: the port that the application connected to, the target of its `--listen ADDR=TARGET`, or the
+    /// DSCP of its packets. `serve`: the port that it forwards to, or the target's name. The first rule that
+    /// fits decides; other connections are bulk.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
     /// Congestion control of every subflow; without it the system's
@@ -274,6 +276,11 @@ pub(crate) struct SessionArguments {
     /// Neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
     pub(crate) plaintext: bool,
+    /// Seconds that open connections have to finish after SIGTERM or SIGINT; the rest is then reset
+    ///
+    /// The program ends at most two seconds later. A second signal ends it at once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub(crate) drain: u64,
 }
 
 fn weights(text: &str) -> Result<(f64, f64), &'static str> {
@@ -282,17 +289,21 @@ fn weights(text: &str) -> Result<(f64, f64), &'static str> {
     numbers.ok_or("expected two numbers, for example 1,-0.25")
 }
 
-/// Server end of the proxy: accept sessions and forward each stream to one TCP address.
+/// Server end of the proxy: accept sessions and forward each stream to a TCP address.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key")]
+#[command(after_help = "Examples:
+  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key
+  tributary serve --listen 203.0.113.5:7000 --forward web=localhost:80 --forward video=localhost:8554 \\
+      --priority video=7 --key tributary.key
+
+What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ServeArguments {
     /// Address to accept subflows on; repeatable
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where to forward: HOST:PORT
-    #[arg(long)]
-    pub(crate) forward: String,
+    /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients whose --listen ADDR=NAME asks for it; repeatable
+    #[arg(long, required = true, value_name = "[NAME=]HOST:PORT")]
+    pub(crate) forward: Vec<Target>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Print what it listens on as one JSON object
@@ -302,18 +313,22 @@ pub(crate) struct ServeArguments {
 
 /// Client end of the proxy: one session over several paths, for every TCP connection to a local address.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   tributary connect --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
       --listen 127.0.0.1:8080 --key tributary.key
   tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:8080 --listen 127.0.0.1:8081 \\
-      --priority 8081=7 --priority dscp:EF=7 --key tributary.key")]
+      --priority 8081=7 --priority dscp:EF=7 --key tributary.key
+  tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:80=web --listen 127.0.0.1:8554=video \\
+      --key tributary.key
+
+What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ConnectArguments {
     /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable, one for each radio
     #[arg(long = "path", required = true)]
     pub(crate) paths: Vec<String>,
-    /// Address for applications to connect to; repeatable, all lead to the same target
-    #[arg(long, required = true)]
-    pub(crate) listen: Vec<SocketAddr>,
+    /// Address for applications to connect to, and the server's target that it leads to; repeatable
+    #[arg(long, required = true, value_name = "ADDRESS:PORT[=NAME]")]
+    pub(crate) listen: Vec<Entrance>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Write the session's events to this file, one JSON object a line
@@ -324,12 +339,15 @@ pub(crate) struct ConnectArguments {
     pub(crate) json: bool,
 }
 
-/// Print a fresh key; keep it in a file that only its owner can read.
+/// Make a fresh key: a file that only its owner can read, or a line on standard output.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  (umask 077; tributary keygen > tributary.key)")]
+  tributary keygen --out tributary.key")]
 pub(crate) struct KeygenArguments {
-    /// Print it as one JSON object
+    /// Write it to this new file, readable by its owner only; an existing file is left alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -10,11 +10,15 @@ mod output;
 pub(crate) mod ows;
 mod proxy;
 mod reproduce;
+mod stop;
 pub(crate) mod stream;
 pub(crate) mod sweep;
 
 use crate::cli::{Cli, Command, Emu, KeygenArguments, Reproduce};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 
 /// Runs the command. Isolation must come before any thread, so each command that emulates begins with it.
@@ -43,11 +47,19 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
 }
 
 fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
-    let line = tributary_net::Key::generate()?.to_line();
+    let key = tributary_net::Key::generate()?.to_line();
+    let Some(path) = &arguments.out else {
+        let json = || serde_json::json!({ "key": key }).to_string();
+        output::line(&if arguments.json { json() } else { key })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(format!("{key}\n").as_bytes()))
+        .with_context(|| format!("cannot write the key to {}", path.display()))?;
     if arguments.json {
-        output::line(&serde_json::json!({ "key": line }).to_string())?;
+        output::line(&serde_json::json!({ "file": path }).to_string())?;
     } else {
-        output::line(&line)?;
+        eprintln!("key written to {}; copy it to the other machine by a safe way", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

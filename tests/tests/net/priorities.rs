@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{
+    Entrance, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+};
 use tributary_net::{Common, Limits, ListenConfig, Session, StreamError, connect};
 use tributary_proto::Event;
 
@@ -121,10 +123,15 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
     let server = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
     let forward = echo().await.to_string();
-    let server = Server::bind(ServeConfig { listen: server, forward, priorities: PriorityRules::default() });
+    let server = Server::bind(ServeConfig {
+        listen: server,
+        targets: vec![forward.parse().unwrap()],
+        priorities: PriorityRules::default(),
+    });
     let server = server.await.unwrap();
     let connect = client(first_things_first(), paths(2, server.addresses()[0]));
     tokio::spawn(server.run());
+    let listen = listen.into_iter().map(|address| Entrance { address, target: None }).collect();
     let config = ForwardConfig { connect, listen, priorities, json_events: None };
     let forwarder = Forwarder::bind(config).await.unwrap();
     let (addresses, session) = (forwarder.addresses(), forwarder.session().unwrap());
@@ -178,13 +185,13 @@ async fn rules_that_could_never_fit_are_refused() {
                 common: settings(false),
                 limits: Limits::default(),
             },
-            forward: target.to_string(),
+            targets: vec![target.to_string().parse().unwrap()],
             priorities: rules(&[rule.to_owned()]),
         };
         let error = Server::bind(serve("10=7")).await.unwrap_err().to_string();
-        assert!(error.contains("10") && error.contains("only to 9"), "{error}");
+        assert!(error.contains("10") && error.contains("only to [9]"), "{error}");
         let error = Server::bind(serve("dscp:EF=7")).await.unwrap_err().to_string();
-        assert!(error.contains("sees no mark"), "{error}");
+        assert!(error.contains("does not see"), "{error}");
         assert!(Server::bind(serve("9=7")).await.is_ok());
         let config = ForwardConfig {
             connect: client(settings(false), paths(1, target)),

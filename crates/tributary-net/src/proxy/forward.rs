@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
@@ -11,12 +12,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::relay::relay;
+use super::drain::{self, Drain, Drained, Ticket};
+use super::relay::{self, Peer};
+use super::target::{self, Entrance, TargetName};
 use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
 use crate::error::ConnectError;
+use crate::seldom::Seldom;
 use crate::session::{Session, connect};
+use crate::stream::Stream;
 
 /// Settings of the client side.
 #[derive(Clone, Debug)]
@@ -24,9 +30,10 @@ pub struct ForwardConfig {
     /// The session's paths and settings. Its timeout is also how long a local connection waits for a new
     /// session when the old one has died.
     pub connect: ConnectConfig,
-    /// Where local applications connect; all addresses lead to the same target.
-    pub listen: Vec<SocketAddr>,
-    /// What of this end's data goes first, by the port that an application connected to and its packets' mark.
+    /// Where local applications connect, and which of the server's targets each leads to.
+    pub listen: Vec<Entrance>,
+    /// What of this end's data goes first: by the port that an application connected to, by target, by its
+    /// packets' mark.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<PathBuf>,
@@ -35,7 +42,7 @@ pub struct ForwardConfig {
 /// The client side, connected and listening.
 #[derive(Debug)]
 pub struct Forwarder {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(TcpListener, Option<TargetName>)>,
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
 }
@@ -46,6 +53,8 @@ struct Sessions {
     config: ConnectConfig,
     current: Mutex<Option<Session>>,
     log: Option<Arc<Mutex<BufWriter<File>>>>,
+    /// Connections that the server reset.
+    resets: Seldom,
 }
 
 impl Forwarder {
@@ -55,16 +64,11 @@ impl Forwarder {
     /// [`ProxyError`]: a wrong setting or key, a local port in use, an unreachable server.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
-        for address in config.listen {
+        for Entrance { address, target } in config.listen {
             let bound = bind(address, config.priorities.look_at_marks()).await;
-            listeners.push(bound.map_err(|error| ProxyError::Bind { address, error })?);
+            listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, target));
         }
-        let listening: Vec<u16> =
-            listeners.iter().filter_map(|l| Some(l.local_addr().ok()?.port())).collect();
-        if let Some(port) = config.priorities.ports().find(|port| !listening.contains(port)) {
-            let problem = format!("nobody listens on port {port}; applications connect to {listening:?}");
-            return Err(ProxyError::Priority(problem));
-        }
+        check_priorities(&config.priorities, &listeners)?;
         let mut connect = config.connect;
         let log = match &config.json_events {
             Some(path) => {
@@ -73,7 +77,8 @@ impl Forwarder {
             }
             None => None,
         };
-        let sessions = Sessions { config: connect, current: Mutex::default(), log };
+        let sessions =
+            Sessions { config: connect, current: Mutex::default(), log, resets: Seldom::default() };
         sessions.get().await?;
         Ok(Self { listeners, sessions: Arc::new(sessions), priorities: config.priorities })
     }
@@ -81,7 +86,7 @@ impl Forwarder {
     /// The local addresses, with the ports the system chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
     }
 
     /// The session that new connections use now; `None` while a lost one is being replaced.
@@ -90,14 +95,45 @@ impl Forwarder {
         self.sessions.current.try_lock().ok().and_then(|current| current.clone())
     }
 
-    /// Forwards until it is dropped.
+    /// Forwards until it is dropped, which resets every connection.
     pub async fn run(self) {
-        let mut loops = JoinSet::new();
-        for listener in self.listeners {
-            loops.spawn(accept(listener, self.sessions.clone(), self.priorities.clone()));
-        }
-        while loops.join_next().await.is_some() {}
+        self.run_until(std::future::pending(), Duration::ZERO).await;
     }
+
+    /// Forwards until `stop`. Then nothing is accepted any more, connections get the time `drain` to finish,
+    /// the rest is reset, and the session is closed. It returns at most two seconds after that time.
+    pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
+        let connections = Arc::new(Drain::new());
+        let mut loops = JoinSet::new();
+        for (listener, target) in self.listeners {
+            let entrance =
+                Accepting { target, sessions: self.sessions.clone(), priorities: self.priorities.clone() };
+            loops.spawn(entrance.run(listener, connections.clone()));
+        }
+        stop.await;
+        loops.shutdown().await;
+        let deadline = Instant::now() + drain;
+        tracing::info!(connections = connections.open(), "ending; connections have {drain:?} to finish");
+        let reset = connections.finish(deadline).await;
+        Drained { reset, undelivered: self.sessions.close(deadline).await }
+    }
+}
+
+fn check_priorities(
+    rules: &PriorityRules,
+    listeners: &[(TcpListener, Option<TargetName>)],
+) -> Result<(), ProxyError> {
+    let listening: Vec<u16> =
+        listeners.iter().filter_map(|(l, _)| Some(l.local_addr().ok()?.port())).collect();
+    if let Some(port) = rules.ports().find(|port| !listening.contains(port)) {
+        let problem = format!("nobody listens on port {port}; applications connect to {listening:?}");
+        return Err(ProxyError::Priority(problem));
+    }
+    if let Some(name) = rules.targets().find(|name| !listeners.iter().any(|(_, t)| t.as_ref() == Some(name)))
+    {
+        return Err(ProxyError::Priority(format!("no listen address leads to the target `{name}`")));
+    }
+    Ok(())
 }
 
 async fn bind(address: SocketAddr, look_at_marks: bool) -> std::io::Result<TcpListener> {
@@ -108,23 +144,37 @@ async fn bind(address: SocketAddr, look_at_marks: bool) -> std::io::Result<TcpLi
     Ok(listener)
 }
 
-async fn accept(listener: TcpListener, sessions: Arc<Sessions>, priorities: PriorityRules) {
-    let port = listener.local_addr().map_or(0, |address| address.port());
-    let mut connections = JoinSet::new();
-    loop {
-        match listener.accept().await {
-            Ok((tcp, _)) => {
-                let mark =
-                    priorities.look_at_marks().then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
-                let priority = priorities.of(port, mark.flatten());
-                connections.spawn(forward(tcp, sessions.clone(), priority));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "accept failed");
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+/// What the connections to one local address have in common.
+struct Accepting {
+    target: Option<TargetName>,
+    sessions: Arc<Sessions>,
+    priorities: PriorityRules,
+}
+
+impl Accepting {
+    async fn run(self, listener: TcpListener, connections: Arc<Drain>) {
+        let port = listener.local_addr().map_or(0, |address| address.port());
+        let failures = Seldom::default();
+        loop {
+            match listener.accept().await {
+                Ok((tcp, _)) => {
+                    relay::prepare(&tcp);
+                    let marked = self.priorities.look_at_marks();
+                    let mark = marked.then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
+                    let priority = self.priorities.of(port, self.target.as_ref(), mark.flatten());
+                    let head = target::head(self.target.as_ref());
+                    let (sessions, ticket) = (self.sessions.clone(), connections.ticket());
+                    tokio::spawn(forward(tcp, sessions, (priority, head), ticket));
+                }
+                Err(error) => {
+                    failures.tell(|more| {
+                        let advice = "is the descriptor limit reached? see ulimit -n";
+                        tracing::warn!("cannot accept connections: {error}; {advice}{more}");
+                    });
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
             }
         }
-        while connections.try_join_next().is_some() {}
     }
 }
 
@@ -132,23 +182,44 @@ async fn create(path: &Path) -> Result<File, ProxyError> {
     File::create(path).await.map_err(|error| ProxyError::EventLog { path: path.to_owned(), error })
 }
 
-async fn forward(tcp: TcpStream, sessions: Arc<Sessions>, priority: u8) {
-    // A session may end between being chosen and being used; the next one is asked for once.
+async fn forward(
+    tcp: TcpStream,
+    sessions: Arc<Sessions>,
+    (priority, head): (u8, Vec<u8>),
+    mut ticket: Ticket,
+) {
+    let opening = tokio::select! {
+        stream = open(&sessions, priority) => stream,
+        () = ticket.draining() => None,
+    };
+    let Some(mut stream) = opening else { return };
+    // Sent at once: in many protocols (SMTP, SSH) the server speaks first.
+    if stream.write_chunk(head.into()).await.is_err() {
+        return;
+    }
+    let Err(error) = relay::relay(tcp, stream, Peer::Application, &mut ticket).await else { return };
+    tracing::debug!(%error, "connection reset");
+    if let Some(meaning) = error.code().and_then(relay::meaning) {
+        sessions.resets.tell(|more| tracing::warn!("connection reset: {meaning}{more}"));
+    }
+}
+
+/// A stream for a local connection. A session may end between being chosen and being used; the next one is
+/// asked for once.
+async fn open(sessions: &Sessions, priority: u8) -> Option<Stream> {
     for _ in 0..2 {
         let session = match sessions.get().await {
             Ok(session) => session,
             Err(error) => {
                 tracing::warn!(%error, "no session for a local connection");
-                break;
+                return None;
             }
         };
         if let Ok(stream) = session.open_stream(priority).await {
-            // In many protocols (SMTP, SSH) the server speaks first.
-            stream.announce();
-            return relay(tcp, stream).await;
+            return Some(stream);
         }
     }
-    let _ = crate::sockopt::set_abort_on_drop(tcp.as_fd());
+    None
 }
 
 impl Sessions {
@@ -165,6 +236,14 @@ impl Sessions {
         }
         *current = Some(session.clone());
         Ok(session)
+    }
+
+    /// Closes the session by `deadline`; bytes that could not be delivered.
+    async fn close(&self, deadline: Instant) -> u64 {
+        match self.current.lock().await.take() {
+            Some(session) => drain::close(&session, deadline).await,
+            None => 0,
+        }
     }
 }
 

@@ -7,18 +7,22 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use super::target::TargetName;
+
 /// What a connection is recognised by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Sign {
     /// Forwarder: the local port that the application connected to. Server: the target's port.
     Port(u16),
+    /// The target's name.
+    Target(TargetName),
     /// Forwarder: the code point of the application's first packet.
     Dscp(u8),
 }
 
-/// One rule: `PORT=N`, or `dscp:NAME=N` with a name (`EF`, `AF41`, `CS5`, …) or a number from 0 to 63. `N`
-/// is the priority from 0, bulk, to 255.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One rule: `PORT=N`, `TARGET=N` with a target's name, or `dscp:NAME=N` with a name (`EF`, `AF41`, `CS5`, …)
+/// or a number from 0 to 63. `N` is the priority from 0, bulk, to 255.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityRule {
     sign: Sign,
     priority: u8,
@@ -26,7 +30,9 @@ pub struct PriorityRule {
 
 /// A rule that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("priority rule `{rule}`: {problem}; expected PORT=N or dscp:NAME=N, for example 5004=7 or dscp:EF=7")]
+#[error(
+    "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=7 or dscp:EF=7"
+)]
 pub struct PriorityRuleError {
     rule: String,
     problem: String,
@@ -48,9 +54,14 @@ impl FromStr for PriorityRule {
                 })?)
             }
             Some((kind, _)) => return Err(refuse(format!("`{kind}:` is unknown"))),
-            None => match sign.parse() {
-                Ok(port) if port > 0 => Sign::Port(port),
-                _ => return Err(refuse(format!("port `{sign}` is not from 1 to 65535"))),
+            None => match (sign.parse(), sign.parse()) {
+                (Ok(port), _) if port > 0 => Sign::Port(port),
+                (_, Ok(name)) => Sign::Target(name),
+                _ => {
+                    return Err(refuse(format!(
+                        "`{sign}` is neither a port from 1 to 65535 nor a target's name"
+                    )));
+                }
             },
         };
         Ok(Self { sign, priority })
@@ -104,16 +115,25 @@ impl PriorityRules {
     pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().filter_map(|rule| match rule.sign {
             Sign::Port(port) => Some(port),
-            Sign::Dscp(_) => None,
+            Sign::Target(_) | Sign::Dscp(_) => None,
         })
     }
 
-    /// The priority of a connection to this port whose packets have this mark.
+    /// The targets that rules name.
+    pub fn targets(&self) -> impl Iterator<Item = &TargetName> + '_ {
+        self.0.iter().filter_map(|rule| match &rule.sign {
+            Sign::Target(name) => Some(name),
+            Sign::Port(_) | Sign::Dscp(_) => None,
+        })
+    }
+
+    /// The priority of a connection to this port and target whose packets have this mark.
     #[must_use]
-    pub fn of(&self, port: u16, dscp: Option<u8>) -> u8 {
-        let fits = |rule: &&PriorityRule| match rule.sign {
-            Sign::Port(named) => named == port,
-            Sign::Dscp(named) => Some(named) == dscp,
+    pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> u8 {
+        let fits = |rule: &&PriorityRule| match &rule.sign {
+            Sign::Port(named) => *named == port,
+            Sign::Target(named) => Some(named) == target,
+            Sign::Dscp(named) => Some(*named) == dscp,
         };
         self.0.iter().find(fits).map_or(0, |rule| rule.priority)
     }
@@ -129,12 +149,15 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_fits_decides() {
-        let rules = rules(&["5004=7", "dscp:EF=6", "dscp:af41=3", "dscp:0=1"]);
-        assert_eq!(rules.of(5004, Some(46)), 7);
-        assert_eq!(rules.of(80, Some(46)), 6);
-        assert_eq!(rules.of(80, Some(34)), 3);
-        assert_eq!(rules.of(80, Some(0)), 1);
-        assert_eq!((rules.of(80, None), rules.of(80, Some(10))), (0, 0));
+        let rules = rules(&["5004=7", "dscp:EF=6", "video=5", "dscp:af41=3", "dscp:0=1"]);
+        let video: TargetName = "video".parse().unwrap();
+        assert_eq!(rules.of(5004, None, Some(46)), 7);
+        assert_eq!(rules.of(80, Some(&video), Some(46)), 6);
+        assert_eq!(rules.of(80, Some(&video), None), 5);
+        assert_eq!(rules.of(80, None, Some(34)), 3);
+        assert_eq!(rules.of(80, None, Some(0)), 1);
+        assert_eq!((rules.of(80, None, None), rules.of(80, None, Some(10))), (0, 0));
+        assert!(rules.targets().eq([&video]));
         assert!(rules.look_at_marks() && rules.ports().eq([5004]));
         assert!(PriorityRules::default().is_empty() && !PriorityRules::default().look_at_marks());
     }

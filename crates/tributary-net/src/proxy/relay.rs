@@ -1,23 +1,167 @@
 //! Carries bytes between one TCP connection and one stream until both directions have ended.
+//!
+//! Each end of input becomes an end of output; anything else becomes a reset on both sides. The TCP socket is
+//! set to end with a reset from the start, and to an orderly end only when both directions are complete: an
+//! application never takes a cut connection for a whole one, even when the proxy is killed.
 
+use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
-use tokio::io::copy_bidirectional_with_sizes;
+use socket2::{SockRef, TcpKeepalive};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::drain::Ticket;
 use crate::sockopt;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamError};
 
 /// Bytes held for one direction of one connection.
 const BUFFER: usize = 64 * 1024;
+/// A TCP peer that is gone is noticed after 60 s without traffic and six probes, 10 s apart: two minutes.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBES: u32 = 6;
+/// Time to hand over what had arrived before the session ended.
+const AFTER_THE_END: Duration = Duration::from_secs(30);
 
-/// Each end of input becomes an end of output; an error on one side becomes a reset on the other.
-pub(super) async fn relay(mut tcp: TcpStream, mut stream: Stream) {
-    let _ = sockopt::set_nodelay(tcp.as_fd());
-    let outcome = copy_bidirectional_with_sizes(&mut tcp, &mut stream, BUFFER, BUFFER).await;
+/// Codes of streams that were reset, as `docs/wire-format.md` lists them.
+pub(super) const CODE_UNREACHABLE: u32 = 1;
+pub(super) const CODE_UNKNOWN_TARGET: u32 = 2;
+pub(super) const CODE_ENDING: u32 = 3;
+const CODE_BROKEN: u32 = 4;
+
+/// What a code says to the other end's user; `None` for what needs no word.
+pub(super) fn meaning(code: u32) -> Option<&'static str> {
+    match code {
+        CODE_UNREACHABLE => Some("the server cannot reach the forward target; its log says why"),
+        CODE_UNKNOWN_TARGET => {
+            Some("the server has no such target; compare --listen ADDR=NAME with its --forward")
+        }
+        CODE_ENDING => Some("the other end is shutting down"),
+        _ => None,
+    }
+}
+
+/// Who is at the other end of the TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// An application that connected to the client side.
+    Application,
+    /// The service that the server side connected to.
+    Target,
+}
+
+/// Why a connection was reset.
+#[derive(Debug, Error)]
+pub(super) enum RelayError {
+    #[error("reading from the TCP connection: {0}")]
+    TcpRead(io::Error),
+    #[error("writing to the TCP connection: {0}")]
+    TcpWrite(io::Error),
+    #[error("{0}")]
+    Stream(io::Error),
+    #[error("the session ended")]
+    SessionEnded,
+    #[error("the proxy is ending")]
+    Ending,
+}
+
+impl RelayError {
+    /// The code with which the other end abandoned the stream.
+    pub(super) fn code(&self) -> Option<u32> {
+        let Self::Stream(error) = self else { return None };
+        match error.get_ref()?.downcast_ref()? {
+            StreamError::Abandoned(code) => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Which half of a copy failed.
+enum Side {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Prepares a TCP connection: small writes go at once, a dead peer is noticed, any end but an orderly one
+/// resets it.
+pub(super) fn prepare(tcp: &TcpStream) {
+    let keep_alive =
+        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE_INTERVAL).with_retries(PROBES);
+    let outcome = sockopt::set_nodelay(tcp.as_fd())
+        .and_then(|()| sockopt::set_abort_on_drop(tcp.as_fd()))
+        .and_then(|()| SockRef::from(tcp).set_tcp_keepalive(&keep_alive));
     if let Err(error) = outcome {
-        tracing::debug!(%error, "connection reset");
-        let _ = sockopt::set_abort_on_drop(tcp.as_fd());
-        // Dropping the stream unfinished resets it.
+        tracing::debug!(%error, "socket options of a proxied connection");
+    }
+}
+
+/// Carries both directions of a prepared connection to their ends.
+pub(super) async fn relay(
+    mut tcp: TcpStream,
+    stream: Stream,
+    peer: Peer,
+    ticket: &mut Ticket,
+) -> Result<(), RelayError> {
+    let session_ended = stream.session_ended();
+    let (mut stream_read, mut stream_write) = tokio::io::split(stream);
+    let (mut tcp_read, mut tcp_write) = tcp.split();
+    let outcome = {
+        // Whether all of it was passed on; what can no longer be sent does not hold up what has arrived.
+        let outward = async {
+            tokio::select! {
+                outcome = carry(&mut tcp_read, &mut stream_write) => match outcome {
+                    Ok(()) => Ok(true),
+                    Err(Side::Read(error)) => Err(RelayError::TcpRead(error)),
+                    Err(Side::Write(_)) if session_ended.is_over() => Ok(false),
+                    Err(Side::Write(error)) => Err(RelayError::Stream(error)),
+                },
+                () = session_ended.wait() => Ok(false),
+            }
+        };
+        let inward = async {
+            tokio::select! {
+                outcome = carry(&mut stream_read, &mut tcp_write) => outcome.map_err(|side| match side {
+                    Side::Read(error) => RelayError::Stream(error),
+                    Side::Write(error) => RelayError::TcpWrite(error),
+                }),
+                () = async {
+                    session_ended.wait().await;
+                    tokio::time::sleep(AFTER_THE_END).await;
+                } => Err(RelayError::SessionEnded),
+            }
+        };
+        tokio::select! {
+            outcome = async { tokio::try_join!(outward, inward) } => outcome,
+            () = ticket.cut() => Err(RelayError::Ending),
+        }
+    };
+    let (orderly, outcome) = match outcome {
+        Ok((true, ())) => (true, Ok(())),
+        // The target has all of the request; its answer has nowhere to go.
+        Ok((false, ())) => (peer == Peer::Target, Err(RelayError::SessionEnded)),
+        Err(error) => (false, Err(error)),
+    };
+    if orderly {
+        let _ = sockopt::clear_abort_on_drop(tcp.as_fd());
+    }
+    if outcome.is_err() {
+        let code = if matches!(outcome, Err(RelayError::Ending)) { CODE_ENDING } else { CODE_BROKEN };
+        stream_read.unsplit(stream_write).reset(code);
+    }
+    outcome
+}
+
+/// Copies to the end of `from` and finishes `to`.
+async fn carry(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Side> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer).await.map_err(Side::Read)?;
+        if read == 0 {
+            return to.shutdown().await.map_err(Side::Write);
+        }
+        to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
     }
 }

@@ -1,29 +1,35 @@
-//! The server side of the proxy: every stream becomes a TCP connection to the target.
+//! The server side of the proxy: every stream becomes a TCP connection to the target that it names.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
-use super::relay::relay;
+use super::drain::{self, Drain, Drained, Ticket};
+use super::relay::{self, CODE_ENDING, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
+use super::target::{self, HeadError, Target, TargetName};
 use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
+use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::stream::Stream;
 
-/// Code of a stream whose target could not be reached.
-const CODE_UNREACHABLE: u32 = 1;
+/// Time for a stream's head to arrive, and for a target to accept a connection.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Settings of the server side.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// Where sessions arrive.
     pub listen: ListenConfig,
-    /// `HOST:PORT` that every stream is connected to; resolved anew for each.
-    pub forward: String,
-    /// What of this end's data goes first, by the target's port.
+    /// One target, or several of which at most one has no name.
+    pub targets: Vec<Target>,
+    /// What of this end's data goes first, by the target's port or name.
     pub priorities: PriorityRules,
 }
 
@@ -31,9 +37,32 @@ pub struct ServeConfig {
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
-    target: Arc<str>,
-    /// Of every stream.
-    priority: u8,
+    targets: Arc<Targets>,
+}
+
+/// Where streams go.
+#[derive(Debug)]
+struct Targets {
+    targets: Vec<Target>,
+    priorities: PriorityRules,
+    /// One for each target, and one for streams that name none of them.
+    failures: Vec<Seldom>,
+    unknown: Seldom,
+}
+
+/// Why a stream has no connection.
+#[derive(Debug, Error)]
+enum OpenError {
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    #[error("it does not say within {CONNECT:?} where to")]
+    NoHead,
+    #[error("this server has no target `{0}`")]
+    Unknown(TargetName),
+    #[error("this server has only named targets, and the client named none")]
+    Unnamed,
+    #[error("target {target} is unreachable: {error}")]
+    Unreachable { target: String, error: std::io::Error, index: usize },
 }
 
 impl Server {
@@ -42,23 +71,8 @@ impl Server {
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
-        let port = config.forward.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
-        let Some((_, Ok(port))) = port.filter(|(host, _)| !host.is_empty()) else {
-            return Err(ProxyError::Target(config.forward));
-        };
-        let rules = config.priorities;
-        if rules.look_at_marks() {
-            let problem =
-                "the server's end sees no mark of an application: give a port, or mark at the client";
-            return Err(ProxyError::Priority(problem.to_owned()));
-        }
-        if let Some(other) = rules.ports().find(|named| *named != port) {
-            return Err(ProxyError::Priority(format!(
-                "nothing is forwarded to port {other}, only to {port}"
-            )));
-        }
-        let priority = rules.of(port, None);
-        Ok(Self { listener: Listener::bind(config.listen).await?, target: config.forward.into(), priority })
+        let targets = Targets::new(config.targets, config.priorities)?;
+        Ok(Self { listener: Listener::bind(config.listen).await?, targets: Arc::new(targets) })
     }
 
     /// The addresses it listens on.
@@ -67,36 +81,164 @@ impl Server {
         self.listener.addresses()
     }
 
-    /// Serves until it is dropped.
-    pub async fn run(mut self) {
+    /// Serves until it is dropped, which resets every connection.
+    pub async fn run(self) {
+        self.run_until(std::future::pending(), Duration::ZERO).await;
+    }
+
+    /// Serves until `stop`. Then no session and no stream is accepted any more, connections get the time
+    /// `drain` to finish, the rest is reset, and the sessions are closed. It returns at most two seconds after
+    /// that time.
+    pub async fn run_until(mut self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
+        let connections = Arc::new(Drain::new());
         let mut sessions = JoinSet::new();
-        while let Some((session, from)) = self.listener.accept().await {
-            tracing::info!(%from, "session opened");
-            sessions.spawn(serve_session(session, self.target.clone(), self.priority));
-            while sessions.try_join_next().is_some() {}
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    let Some((session, from)) = accepted else { break };
+                    tracing::info!(%from, "session opened");
+                    sessions.spawn(serve_session(session, from, self.targets.clone(), connections.clone()));
+                    while sessions.try_join_next().is_some() {}
+                }
+                () = &mut stop => break,
+            }
         }
+        drop(self.listener);
+        let deadline = Instant::now() + drain;
+        tracing::info!(connections = connections.open(), "ending; connections have {drain:?} to finish");
+        let reset = connections.finish(deadline).await;
+        connections.close_sessions(deadline);
+        let mut drained = Drained { reset, undelivered: 0 };
+        while let Some(undelivered) = sessions.join_next().await {
+            drained.undelivered += undelivered.unwrap_or_default();
+        }
+        drained
     }
 }
 
-async fn serve_session(session: Session, target: Arc<str>, priority: u8) {
-    let mut connections = JoinSet::new();
-    while let Some(stream) = session.accept_stream().await {
-        stream.set_priority(priority);
-        connections.spawn(serve_stream(stream, target.clone()));
-        while connections.try_join_next().is_some() {}
+/// Bytes that could not be delivered to the client when the proxy ended.
+async fn serve_session(
+    session: Session,
+    from: SocketAddr,
+    targets: Arc<Targets>,
+    connections: Arc<Drain>,
+) -> u64 {
+    loop {
+        tokio::select! {
+            stream = session.accept_stream() => {
+                let Some(mut stream) = stream else { break };
+                if connections.is_draining() {
+                    stream.reset(CODE_ENDING);
+                    continue;
+                }
+                tokio::spawn(serve_stream(stream, targets.clone(), connections.ticket()));
+            }
+            deadline = connections.closing() => return drain::close(&session, deadline).await,
+        }
     }
     let closed = session.closed().await;
-    tracing::info!(%closed, "session ended");
-    // What was received before the end still reaches the target.
-    while connections.join_next().await.is_some() {}
+    match closed.code {
+        0 => tracing::info!(%from, "session ended"),
+        _ => tracing::warn!(%from, "{closed}"),
+    }
+    0
 }
 
-async fn serve_stream(mut stream: Stream, target: Arc<str>) {
-    match TcpStream::connect(&*target).await {
-        Ok(tcp) => relay(tcp, stream).await,
+async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, mut ticket: Ticket) {
+    let opened = tokio::select! {
+        opened = targets.open(&mut stream) => opened,
+        () = ticket.cut() => return stream.reset(CODE_ENDING),
+    };
+    match opened {
+        Ok(tcp) => {
+            relay::prepare(&tcp);
+            if let Err(error) = relay::relay(tcp, stream, Peer::Target, &mut ticket).await {
+                tracing::debug!(%error, "connection reset");
+            }
+        }
         Err(error) => {
-            tracing::warn!(%target, %error, "target unreachable");
-            stream.reset(CODE_UNREACHABLE);
+            targets.tell(&error);
+            stream.reset(error.code());
         }
     }
+}
+
+impl OpenError {
+    fn code(&self) -> u32 {
+        match self {
+            Self::Unreachable { .. } => CODE_UNREACHABLE,
+            _ => CODE_UNKNOWN_TARGET,
+        }
+    }
+}
+
+impl Targets {
+    fn new(targets: Vec<Target>, priorities: PriorityRules) -> Result<Self, ProxyError> {
+        if targets.is_empty() {
+            return Err(ProxyError::Targets("there is none".to_owned()));
+        }
+        for (n, target) in targets.iter().enumerate() {
+            if targets[..n].iter().any(|other| other.name == target.name) {
+                let problem = target.name.as_ref().map_or_else(
+                    || "only one may be without a name; call the others NAME=HOST:PORT".to_owned(),
+                    |name| format!("`{name}` is given twice"),
+                );
+                return Err(ProxyError::Targets(problem));
+            }
+        }
+        if priorities.look_at_marks() {
+            let problem = "the server does not see an application's mark: give a port or a target's name, or \
+                           mark at the client";
+            return Err(ProxyError::Priority(problem.to_owned()));
+        }
+        if let Some(port) = priorities.ports().find(|port| !targets.iter().any(|t| t.port == *port)) {
+            let ports: Vec<u16> = targets.iter().map(|target| target.port).collect();
+            return Err(ProxyError::Priority(format!(
+                "nothing is forwarded to port {port}, only to {ports:?}"
+            )));
+        }
+        if let Some(name) =
+            priorities.targets().find(|name| !targets.iter().any(|t| t.name.as_ref() == Some(name)))
+        {
+            return Err(ProxyError::Priority(format!("there is no target `{name}`")));
+        }
+        let failures = targets.iter().map(|_| Seldom::default()).collect();
+        Ok(Self { targets, priorities, failures, unknown: Seldom::default() })
+    }
+
+    /// Connects a stream to the target that its head names.
+    async fn open(&self, stream: &mut Stream) -> Result<TcpStream, OpenError> {
+        let name = timeout(CONNECT, target::read_head(stream)).await.map_err(|_| OpenError::NoHead)??;
+        let index = self.find(name.as_ref())?;
+        let target = &self.targets[index];
+        stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
+        let connected = timeout(CONNECT, TcpStream::connect(address(target))).await;
+        let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
+    }
+
+    /// Who names no target gets the one without a name, or the only one.
+    fn find(&self, name: Option<&TargetName>) -> Result<usize, OpenError> {
+        let found = self.targets.iter().position(|target| target.name.as_ref() == name);
+        match (found, name) {
+            (Some(index), _) => Ok(index),
+            (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
+            (None, None) if self.targets.len() == 1 => Ok(0),
+            (None, None) => Err(OpenError::Unnamed),
+        }
+    }
+
+    fn tell(&self, error: &OpenError) {
+        let seldom = match error {
+            OpenError::Unreachable { index, .. } => &self.failures[*index],
+            _ => &self.unknown,
+        };
+        seldom.tell(|more| tracing::warn!("connection refused: {error}{more}"));
+    }
+}
+
+/// As the resolver takes it.
+fn address(target: &Target) -> (String, u16) {
+    (target.host.trim_matches(['[', ']']).to_owned(), target.port)
 }

@@ -1,16 +1,20 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::output;
+use super::{output, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
 use anyhow::{Context, Result};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
+use tracing_subscriber::EnvFilter;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
+/// What is logged where `RUST_LOG` says nothing.
+const LOG: &str = "warn,tributary=info,tributary_net=info";
 /// Scheduler where none is named, and where something is to go first.
 const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
@@ -19,12 +23,20 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let common = common(&arguments.session)?;
     let priorities = priorities(&arguments.session)?;
     let listen = ListenConfig { addresses: arguments.listen, common, limits: Limits::default() };
-    runtime()?.block_on(async {
-        let server = Server::bind(ServeConfig { listen, forward: arguments.forward, priorities }).await?;
+    let drain = Duration::from_secs(arguments.session.drain);
+    until_stopped(async {
+        let server = Server::bind(ServeConfig { listen, targets: arguments.forward, priorities }).await?;
         announce(server.addresses(), arguments.json)?;
-        server.run().await;
-        Ok(ExitCode::SUCCESS)
+        stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
+}
+
+/// Runs `work`; what still waits in a thread, such as the resolver, does not hold up the end.
+fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    outcome
 }
 
 pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
@@ -35,11 +47,11 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let priorities = priorities(&arguments.session)?;
     let (listen, json_events) = (arguments.listen, arguments.json_events);
     let config = ForwardConfig { connect, listen, priorities, json_events };
-    runtime()?.block_on(async {
+    let drain = Duration::from_secs(arguments.session.drain);
+    until_stopped(async {
         let forwarder = Forwarder::bind(config).await?;
         announce(&forwarder.addresses(), arguments.json)?;
-        forwarder.run().await;
-        Ok(ExitCode::SUCCESS)
+        stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 
@@ -61,10 +73,14 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
 }
 
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    let directives = std::env::var("RUST_LOG").unwrap_or_default();
+    let filter = match directives.as_str() {
+        "" => EnvFilter::new(LOG),
+        directives => EnvFilter::try_new(directives)
+            .with_context(|| format!("RUST_LOG `{directives}`: expected a level, for example info"))?,
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
 }
 

@@ -1,0 +1,122 @@
+//! The orderly end of a proxy: connections get some time to finish, those that remain are reset.
+//!
+//! Not here: who asks for the end (the program, on a signal), and what a reset looks like (`relay`).
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use crate::session::Session;
+
+/// Time for resets to go out, and for a session to say goodbye, once the connections' time is over.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// How a proxy ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that were reset because their time was over.
+    pub reset: usize,
+    /// Payload bytes of sessions that the peer had not acknowledged at the end.
+    pub undelivered: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    /// No new connections.
+    Draining,
+    /// Connections are reset.
+    Cut,
+}
+
+/// Ends the connections that hold its tickets. Dropping it resets them.
+#[derive(Debug)]
+pub(super) struct Drain {
+    phase: watch::Sender<Phase>,
+    /// Has one receiver for each ticket.
+    held: watch::Sender<()>,
+    /// When sessions are to be closed, once connections have ended.
+    closing: watch::Sender<Option<Instant>>,
+}
+
+/// Held by a connection for as long as it lives.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    phase: watch::Receiver<Phase>,
+    _held: watch::Receiver<()>,
+}
+
+impl Drain {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: watch::Sender::new(Phase::Running),
+            held: watch::Sender::new(()),
+            closing: watch::Sender::new(None),
+        }
+    }
+
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket { phase: self.phase.subscribe(), _held: self.held.subscribe() }
+    }
+
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.held.receiver_count()
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        *self.phase.borrow() >= Phase::Draining
+    }
+
+    /// Waits until every connection has ended; at `deadline` the rest is reset. How many that were.
+    pub(super) async fn finish(&self, deadline: Instant) -> usize {
+        self.phase.send_replace(Phase::Draining);
+        if timeout_at(deadline, self.held.closed()).await.is_ok() {
+            return 0;
+        }
+        let reset = self.open();
+        self.phase.send_replace(Phase::Cut);
+        let _ = timeout_at(Instant::now() + CLOSING, self.held.closed()).await;
+        reset
+    }
+}
+
+impl Drain {
+    /// Asks those who wait in [`Self::closing`] to close their session by `deadline`.
+    pub(super) fn close_sessions(&self, deadline: Instant) {
+        self.closing.send_replace(Some(deadline));
+    }
+
+    /// Waits until sessions are to be closed; by when.
+    pub(super) async fn closing(&self) -> Instant {
+        let mut closing = self.closing.subscribe();
+        let deadline = closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
+        // The sender is `self`: it cannot be gone.
+        deadline.unwrap_or_else(Instant::now)
+    }
+}
+
+impl Ticket {
+    /// No new connections from now on.
+    pub(super) async fn draining(&mut self) {
+        let _ = self.phase.wait_for(|phase| *phase >= Phase::Draining).await;
+    }
+
+    /// The connection is to be reset now.
+    pub(super) async fn cut(&mut self) {
+        // An error: the proxy itself is gone.
+        let _ = self.phase.wait_for(|phase| *phase == Phase::Cut).await;
+    }
+}
+
+/// Closes a session in order by `deadline`, or a little later; returns the bytes it could not deliver.
+pub(super) async fn close(session: &Session, deadline: Instant) -> u64 {
+    let deadline = deadline.max(Instant::now() + CLOSING);
+    if timeout_at(deadline, session.close()).await.is_ok() {
+        return 0;
+    }
+    let undelivered = session.stats().session.send_held;
+    session.abort(0, "the proxy ended before everything was delivered");
+    undelivered
+}

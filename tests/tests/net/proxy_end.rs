@@ -1,0 +1,187 @@
+//! How proxied connections end: when the proxy is told to stop, and when the session dies.
+//!
+//! What an application was told had been sent is delivered, or the application sees a reset.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tributary_net::proxy::{Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::{Limits, ListenConfig, Session};
+
+use crate::common::{client, in_time, paths, settings};
+
+/// More than the kernel's buffers of one connection hold, less than a session's.
+const UPLOAD: usize = 20 << 20;
+const LONG: Duration = Duration::from_secs(50);
+
+/// A proxy whose target the test is itself.
+struct Proxied {
+    target: TcpListener,
+    server: Ending,
+    client: Ending,
+    address: SocketAddr,
+    session: Session,
+}
+
+/// One end of the proxy, running.
+struct Ending {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Drained>,
+}
+
+impl Ending {
+    fn stop(self) -> JoinHandle<Drained> {
+        self.stop.send(()).expect("it runs");
+        self.task
+    }
+}
+
+async fn proxied(drain: Duration) -> Proxied {
+    let target = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let targets = vec![target.local_addr().unwrap().to_string().parse().unwrap()];
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    let listen = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
+    let priorities = PriorityRules::default();
+    let server = Server::bind(ServeConfig { listen, targets, priorities: priorities.clone() }).await.unwrap();
+    let config = ForwardConfig {
+        connect: client(settings(false), paths(1, server.addresses()[0])),
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        priorities,
+        json_events: None,
+    };
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));
+    let server = Ending { stop, task };
+    let forwarder = Forwarder::bind(config).await.unwrap();
+    let (address, session) = (forwarder.addresses()[0], forwarder.session().unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(forwarder.run_until(async { drop(stopped.await) }, drain));
+    Proxied { target, server, client: Ending { stop, task }, address, session }
+}
+
+/// An application that was told that all its bytes had been sent, and waits for the answer.
+async fn uploaded(address: SocketAddr, bytes: usize) -> TcpStream {
+    let mut application = TcpStream::connect(address).await.unwrap();
+    application.write_all(&vec![7; bytes]).await.unwrap();
+    application.shutdown().await.unwrap();
+    application
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_that_is_under_way_when_an_end_is_told_to_stop_arrives_whole() {
+    for stop_server in [false, true] {
+        in_time(async {
+            let proxied = proxied(LONG).await;
+            let mut application = uploaded(proxied.address, UPLOAD).await;
+            let (mut tcp, _) = proxied.target.accept().await.unwrap();
+            let (stopping, _other) = match stop_server {
+                true => (proxied.server.stop(), proxied.client),
+                false => (proxied.client.stop(), proxied.server),
+            };
+            // The target begins to read only now.
+            let mut received = Vec::new();
+            tcp.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received.len(), UPLOAD);
+            tcp.write_all(b"thanks").await.unwrap();
+            drop(tcp);
+            let mut answer = Vec::new();
+            application.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, b"thanks");
+            assert_eq!(stopping.await.unwrap(), Drained::default());
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_delivered_in_time_ends_with_a_reset() {
+    for stop_server in [false, true] {
+        in_time(async {
+            let proxied = proxied(Duration::from_millis(50)).await;
+            let mut application = uploaded(proxied.address, UPLOAD).await;
+            // A target that never reads.
+            let (mut tcp, _) = proxied.target.accept().await.unwrap();
+            let (stopping, _other) = match stop_server {
+                true => (proxied.server.stop(), proxied.client),
+                false => (proxied.client.stop(), proxied.server),
+            };
+            let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            assert_eq!(stopping.await.unwrap().reset, 1);
+            // The target never takes a part for the whole.
+            if let Ok(bytes) = tcp.read_to_end(&mut Vec::new()).await {
+                assert_eq!(bytes, UPLOAD);
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_is_dropped_resets_its_connections() {
+    in_time(async {
+        let proxied = proxied(LONG).await;
+        let mut application = uploaded(proxied.address, 1000).await;
+        let (_tcp, _) = proxied.target.accept().await.unwrap();
+        proxied.client.task.abort();
+        let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_connects_to_an_end_that_is_stopping() {
+    in_time(async {
+        let proxied = proxied(LONG).await;
+        let _held = uploaded(proxied.address, 1).await;
+        let _tcp = proxied.target.accept().await.unwrap();
+        let stopping = proxied.client.stop();
+        // The listener closes once the end has heard of it.
+        while TcpStream::connect(proxied.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!stopping.is_finished());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_target_is_let_go_when_the_session_has_died() {
+    in_time(async {
+        let proxied = proxied(LONG).await;
+        let mut application = uploaded(proxied.address, 1000).await;
+        let (mut tcp, _) = proxied.target.accept().await.unwrap();
+        // It has the whole request and takes its time.
+        tcp.read_to_end(&mut Vec::new()).await.unwrap();
+        proxied.session.abort(9, "lost for the test");
+        assert!(application.read_to_end(&mut Vec::new()).await.is_err());
+        // The proxy has closed its side: what is written is answered with a reset.
+        while tcp.write_all(b"an answer").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_application_is_let_go_when_the_session_has_died() {
+    in_time(async {
+        let proxied = proxied(LONG).await;
+        let mut application = TcpStream::connect(proxied.address).await.unwrap();
+        let (mut tcp, _) = proxied.target.accept().await.unwrap();
+        // The target has said everything; the application has not, and is silent.
+        tcp.write_all(b"hello").await.unwrap();
+        tcp.shutdown().await.unwrap();
+        application.read_to_end(&mut Vec::new()).await.unwrap();
+        proxied.session.abort(9, "lost for the test");
+        while application.write_all(b"more").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
