@@ -82,6 +82,8 @@ pub fn session(mut data: &[u8]) {
         let _ = session.handle_input(now, id, Bytes::copy_from_slice(input));
         drain(&mut session, now, command & 8 != 0);
         assert!(session.stats().receive_held <= credit, "more is held than was granted");
+        let streams = session.streams();
+        assert!(streams.ending <= streams.own + streams.peers, "a stream is kept that does not count");
     }
 }
 

@@ -193,7 +193,8 @@ impl Session {
         .await
     }
 
-    /// Ends the session in order: every stream is finished, everything written is delivered first.
+    /// Ends the session in order: everything written is delivered first. A stream that was not finished is cut
+    /// short there, and its reader is told so.
     ///
     /// # Errors
     /// [`SessionClosed`] when it ended in another way.

@@ -26,6 +26,7 @@ pub mod wire;
 pub use config::{Config, ConfigError};
 pub use event::{Event, Transmit};
 pub use session::{
-    OpenError, OpenStreamError, ProtocolError, ReadError, Session, SessionStats, Side, WriteError,
+    OpenError, OpenStreamError, ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts,
+    WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

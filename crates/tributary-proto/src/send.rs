@@ -203,7 +203,7 @@ impl SendBuffer {
     }
 
     /// Forgets what a stream has not numbered, and tells the peer why.
-    pub fn reset(&mut self, id: StreamId, kind: SegmentKind) {
+    pub fn reset(&mut self, id: StreamId, code: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.fin_numbered {
             return;
@@ -211,7 +211,8 @@ impl SendBuffer {
         self.unnumbered -= stream.clear();
         stream.fin_wanted = true;
         stream.fin_numbered = true;
-        self.number_control(id, kind);
+        let end = stream.offset;
+        self.number_control(id, SegmentKind::Reset { code, end });
     }
 
     fn enqueue(&mut self, id: StreamId) {

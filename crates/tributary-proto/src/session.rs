@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::path::{PathAction, Paths};
 use crate::receive::{Arrivals, Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
-use crate::send::SendBuffer;
+use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{DecodeError, MAX_ACK_SUBFLOWS, Settings};
 pub use application::{OpenStreamError, ReadError, WriteError};
@@ -116,6 +116,18 @@ pub struct SessionStats {
     pub receive_held_most: u64,
     /// Times a path fell silent.
     pub silences: u64,
+}
+
+/// How many streams a session has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Opened by this side.
+    pub own: u32,
+    /// Opened by the peer.
+    pub peers: u32,
+    /// Of both: those whose two directions the application has ended or abandoned. They wait for the peer's
+    /// acknowledgement and its end, and are gone a round trip later; every other one is held by somebody.
+    pub ending: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +263,19 @@ impl Session {
             send_held: self.send.held() as u64,
             receive_held: self.granted.used.saturating_sub(self.granted.consumed),
             ..self.stats
+        }
+    }
+
+    /// Streams that count against a limit, and how many of them the application has let go of.
+    #[must_use]
+    pub fn streams(&self) -> StreamCounts {
+        let let_go = |(id, send): &(&StreamId, &SendStream)| {
+            send.fin_wanted && self.receive.get(id).is_none_or(|s| s.done || s.stopped)
+        };
+        StreamCounts {
+            own: self.open_own,
+            peers: self.open_peer,
+            ending: self.send.streams.iter().filter(let_go).count() as u32,
         }
     }
 

@@ -59,6 +59,8 @@ pub enum SegmentKind {
     Reset {
         /// Application code.
         code: u32,
+        /// Bytes of the stream that were numbered: so many count against credit, whether they arrive or not.
+        end: u64,
     },
     /// The receiver no longer reads the stream.
     Stop {

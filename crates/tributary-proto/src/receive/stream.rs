@@ -41,8 +41,13 @@ pub(crate) struct RecvStream {
     pub consumed: u64,
     /// First offset the peer may not send.
     pub limit: u64,
+    /// First offset that no segment has named yet: the peer has numbered everything below.
+    top: u64,
+    /// Bytes that have been counted against the session's credit.
+    counted: u64,
     pub end: Option<u64>,
     pub reset: Option<u32>,
+    /// The application reads no more: what arrives is counted and thrown away.
     pub stopped: bool,
     /// The application has seen the end.
     pub done: bool,
@@ -100,10 +105,11 @@ impl RecvStream {
             if held.bytes.len() < COPY_BELOW {
                 self.gather(&held.bytes);
             } else {
-                self.settle();
+                self.close_gathered();
                 self.ready.push_back(held);
             }
         }
+        self.counted += new as u64;
         Incoming { new, readable: self.next > before }
     }
 
@@ -114,7 +120,7 @@ impl RecvStream {
         let behind = !self.ready.is_empty() || !self.gathered.is_empty();
         let pin = if behind && piece.len() < COPY_BELOW { None } else { pins.hold() };
         if pin.is_some() {
-            self.settle();
+            self.close_gathered();
             self.ready.push_back(Held { bytes: piece, pin });
         } else {
             self.gather(&piece);
@@ -125,12 +131,12 @@ impl RecvStream {
     fn gather(&mut self, bytes: &[u8]) {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() >= GATHERED {
-            self.settle();
+            self.close_gathered();
         }
     }
 
     /// Moves what was gathered to `ready`.
-    fn settle(&mut self) {
+    fn close_gathered(&mut self) {
         if !self.gathered.is_empty() {
             let bytes = core::mem::take(&mut self.gathered).freeze();
             self.ready.push_back(Held { bytes, pin: None });
@@ -140,7 +146,7 @@ impl RecvStream {
     /// Next chunk in order.
     pub fn read(&mut self, pins: &mut Pins) -> Option<Bytes> {
         if self.ready.is_empty() {
-            self.settle();
+            self.close_gathered();
         }
         let Held { bytes, pin } = self.ready.pop_front()?;
         if let Some(pin) = pin {
@@ -150,14 +156,36 @@ impl RecvStream {
         Some(bytes)
     }
 
+    /// A segment up to the offset `end` was seen, perhaps only its head; with `fin` the stream ends there. False
+    /// when that contradicts what was seen before.
+    pub fn sees(&mut self, end: u64, fin: bool) -> bool {
+        let moved = self.end.is_some_and(|known| end > known || (fin && end != known));
+        if moved || (fin && end < self.top) {
+            return false;
+        }
+        self.top = self.top.max(end);
+        if fin {
+            self.end = Some(end);
+        }
+        true
+    }
+
+    /// Counts, once, everything that the peer has numbered of a stream whose bytes are thrown away: those that
+    /// arrived in part, or will arrive again, are among them. Returns how many bytes were not counted before.
+    pub fn settle(&mut self) -> u64 {
+        let counted = std::mem::replace(&mut self.counted, self.top);
+        self.top.saturating_sub(counted)
+    }
+
     /// Everything up to the end has been read.
     pub fn at_end(&self) -> bool {
         self.end == Some(self.next) && self.ready.is_empty() && self.gathered.is_empty()
     }
 
-    /// All bytes are here, read or not.
+    /// Nothing more is waited for: the peer has abandoned the stream, or all bytes are here, read or not, or the
+    /// end is known and nobody reads.
     pub fn complete(&self) -> bool {
-        self.reset.is_some() || self.end == Some(self.next)
+        self.reset.is_some() || self.end.is_some_and(|end| self.stopped || end == self.next)
     }
 
     /// Throws away what is held and returns how many bytes that was.

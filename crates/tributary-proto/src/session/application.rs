@@ -249,7 +249,7 @@ impl Session {
 
     /// Abandons sending: what the peer has not received is not sent any more.
     pub fn reset(&mut self, id: StreamId, code: u32) {
-        self.send.reset(id, SegmentKind::Reset { code });
+        self.send.reset(id, code);
     }
 
     /// Abandons reading: the peer is told, what arrives is thrown away.
@@ -259,10 +259,9 @@ impl Session {
             return;
         }
         stream.stopped = true;
+        // Once the end is known there is nothing left that the peer could do.
         let tell = !stream.complete();
-        self.ahead -= stream.ahead();
-        let held = stream.discard(&mut self.pins);
-        self.consumed(held);
+        self.discard(id);
         if tell {
             self.send.number_control(id, SegmentKind::Stop { code });
         }
@@ -301,17 +300,14 @@ impl Session {
         })
     }
 
-    /// Ends the session once everything written has been acknowledged.
+    /// Ends the session once everything written has been acknowledged. A stream that was not finished before has
+    /// been cut short: its reader gets what was written, and then [`ReadError::Closed`].
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
         if self.life != Life::Open {
             return;
         }
         reason.clone_into(&mut self.close_reason);
         self.life = Life::Closing(code);
-        let open: Vec<_> = self.send.streams.keys().copied().collect();
-        for id in open {
-            self.send.finish(id);
-        }
         self.ack_at.get_or_insert(now);
     }
 

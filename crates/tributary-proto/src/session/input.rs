@@ -24,8 +24,10 @@ const STREAM_SLACK: u32 = 2;
 /// What a stream identifier from the peer means.
 enum Known {
     Open,
-    /// It was open and both sides have ended it.
+    /// It was open and both sides have ended it: everything of it was counted against the credit then.
     Gone,
+    /// It is not taken on: this side is closing.
+    Refused,
 }
 
 impl Session {
@@ -234,23 +236,13 @@ impl Session {
         let id = head.stream;
         let known = self.stream_from_peer(id)?;
         match (head.kind, known) {
-            (SegmentKind::Data { .. }, Known::Gone) => self.throw_away(piece.len()),
+            // Whole, so that pieces that come again on another subflow count once.
+            (SegmentKind::Data { length, .. }, Known::Refused) if last => self.throw_away(u64::from(length)),
             (SegmentKind::Data { offset, length, fin }, Known::Open) => {
                 self.stream_data(id, (offset, length, fin), at, piece)?;
             }
-            (_, Known::Gone) => {}
-            (SegmentKind::Reset { code }, Known::Open) => {
-                if let Some(stream) = self.receive.get_mut(&id)
-                    && !stream.complete()
-                {
-                    stream.reset = Some(code);
-                    self.ahead -= stream.ahead();
-                    let held = stream.discard(&mut self.pins);
-                    self.consumed(held);
-                    self.notify_readable(id);
-                }
-                self.collect(id);
-            }
+            (_, Known::Gone | Known::Refused) => {}
+            (SegmentKind::Reset { code, end }, Known::Open) => self.reset_by_peer(id, code, end)?,
             (SegmentKind::Stop { code }, Known::Open) => self.stopped_by_peer(id, code),
             (SegmentKind::Credit { limit }, Known::Open) => self.send.allow_stream(id, limit),
         }
@@ -274,15 +266,13 @@ impl Session {
             if end > stream.limit {
                 return Err(ProtocolError::CreditExceeded(id));
             }
-            if stream.end.is_some_and(|known| end > known || (fin && end != known)) {
+            if !stream.sees(end, fin) {
                 return Err(ProtocolError::EndMoved(id));
-            }
-            if fin {
-                stream.end = Some(end);
             }
         }
         if stream.stopped || stream.reset.is_some() {
-            self.throw_away(piece.len());
+            let numbered = stream.settle();
+            self.throw_away(numbered);
             self.collect(id);
             return Ok(());
         }
@@ -313,19 +303,48 @@ impl Session {
         }
     }
 
+    /// The peer abandons the stream, of which it has numbered `end` bytes.
+    fn reset_by_peer(&mut self, id: StreamId, code: u32, end: u64) -> Result<(), ProtocolError> {
+        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
+        if end > stream.limit {
+            return Err(ProtocolError::CreditExceeded(id));
+        }
+        let whole = stream.complete();
+        if !stream.sees(end, true) {
+            return Err(ProtocolError::EndMoved(id));
+        }
+        if !whole {
+            stream.reset = Some(code);
+            self.discard(id);
+            self.notify_readable(id);
+        }
+        self.collect(id);
+        Ok(())
+    }
+
+    /// Throws away what a stream holds. Everything that the peer has numbered of it counts as used and read.
+    pub(super) fn discard(&mut self, id: StreamId) {
+        let Some(stream) = self.receive.get_mut(&id) else { return };
+        self.ahead -= stream.ahead();
+        let held = stream.discard(&mut self.pins);
+        let numbered = stream.settle();
+        self.consumed(held);
+        self.throw_away(numbered);
+    }
+
     fn stopped_by_peer(&mut self, id: StreamId, code: u32) {
         let Some(stream) = self.send.streams.get_mut(&id) else { return };
         if stream.stopped.is_none() && !stream.finished() {
             stream.stopped = Some(code);
-            self.send.reset(id, SegmentKind::Reset { code });
+            self.send.reset(id, code);
             self.events.push_back(Event::StreamStopped(id, code));
         }
     }
 
     /// Payload for a stream nobody reads: used and free again at once.
-    fn throw_away(&mut self, bytes: usize) {
-        self.granted.used += bytes as u64;
-        self.consumed(bytes as u64);
+    fn throw_away(&mut self, bytes: u64) {
+        self.granted.used += bytes;
+        self.consumed(bytes);
     }
 
     /// Finds the stream a segment names, opening those of the peer up to it.
@@ -346,8 +365,7 @@ impl Session {
         let opened = (id.0 - self.next_peer_stream) / 2 + 1;
         let most = self.granted.settings.max_streams;
         if self.life != Life::Open {
-            // Closing: nothing new is taken on, and what arrives for it is nobody's.
-            return Ok(Known::Gone);
+            return Ok(Known::Refused);
         }
         if self.open_peer.saturating_add(opened) > most.saturating_mul(STREAM_SLACK) {
             return Err(ProtocolError::TooManyStreams(most));

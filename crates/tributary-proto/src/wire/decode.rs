@@ -183,7 +183,9 @@ fn parse_segment(kind: u8, input: &mut &[u8]) -> Result<Option<SegmentHead>, Dec
             let length = limited("length", need!(input), MAX_SEGMENT as u64)? as u32;
             SegmentKind::Data { offset, length, fin: kind == DATA_FIN }
         }
-        RESET => SegmentKind::Reset { code: limited("code", need!(input), u32_max)? as u32 },
+        RESET => {
+            SegmentKind::Reset { code: limited("code", need!(input), u32_max)? as u32, end: need!(input) }
+        }
         STOP => SegmentKind::Stop { code: limited("code", need!(input), u32_max)? as u32 },
         _ => SegmentKind::Credit { limit: need!(input) },
     };

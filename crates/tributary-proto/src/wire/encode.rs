@@ -73,7 +73,11 @@ pub fn encode_segment_head(segment: &SegmentHead) -> Head {
             head.put_varint(offset);
             head.put_varint(u64::from(length));
         }
-        SegmentKind::Reset { code } | SegmentKind::Stop { code } => head.put_varint(u64::from(code)),
+        SegmentKind::Reset { code, end } => {
+            head.put_varint(u64::from(code));
+            head.put_varint(end);
+        }
+        SegmentKind::Stop { code } => head.put_varint(u64::from(code)),
         SegmentKind::Credit { limit } => head.put_varint(limit),
     }
     head

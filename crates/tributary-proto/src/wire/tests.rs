@@ -14,7 +14,7 @@ fn kinds() -> impl Strategy<Value = SegmentKind> {
             length,
             fin
         }),
-        any::<u32>().prop_map(|code| SegmentKind::Reset { code }),
+        (any::<u32>(), NUMBER).prop_map(|(code, end)| SegmentKind::Reset { code, end }),
         any::<u32>().prop_map(|code| SegmentKind::Stop { code }),
         NUMBER.prop_map(|limit| SegmentKind::Credit { limit }),
     ]

@@ -12,17 +12,17 @@ use crate::event::Event;
 use crate::session::{CODE_PROTOCOL, ProtocolError, Session, Side};
 use crate::wire::{Ack, Control, DecodeError, SegmentHead, SegmentKind, encode_control, encode_segment_head};
 
-const ON: SubflowId = SubflowId(3);
+pub(super) const ON: SubflowId = SubflowId(3);
 const NOW: Instant = Instant::from_millis(5);
 
-fn server() -> Session {
+pub(super) fn server() -> Session {
     let config = Config { receive_credit: 1 << 20, max_streams: 4, ..Config::default() };
     let mut session = Session::new(Side::Server, config, 1, Instant::ZERO).unwrap();
     session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
     session
 }
 
-fn segment(seq: u64, stream: u32, kind: SegmentKind) -> Bytes {
+pub(super) fn segment(seq: u64, stream: u32, kind: SegmentKind) -> Bytes {
     let head = SegmentHead { seq: DataSeq(seq), stream: StreamId(stream), kind };
     let mut out = BytesMut::from(encode_segment_head(&head).as_slice());
     if let SegmentKind::Data { length, .. } = kind {
@@ -31,7 +31,7 @@ fn segment(seq: u64, stream: u32, kind: SegmentKind) -> Bytes {
     out.freeze()
 }
 
-fn data(seq: u64, stream: u32, offset: u64, length: u32) -> Bytes {
+pub(super) fn data(seq: u64, stream: u32, offset: u64, length: u32) -> Bytes {
     segment(seq, stream, SegmentKind::Data { offset, length, fin: false })
 }
 
@@ -58,6 +58,15 @@ fn refused(inputs: &[Bytes], expected: &ProtocolError) {
     // Whatever comes later is ignored.
     assert_eq!(session.handle_input(NOW, ON, data(9, 0, 0, 10)), Err(ProtocolError::UnknownSubflow(ON)));
     assert_eq!(session.poll_timeout(), None);
+}
+
+/// The stream whose end was moved, when that is what the inputs end in.
+pub(super) fn end_moved(inputs: &[Bytes]) -> Option<StreamId> {
+    let mut session = server();
+    match inputs.iter().try_for_each(|input| session.handle_input(NOW, ON, input.clone())) {
+        Err(ProtocolError::EndMoved(id)) => Some(id),
+        _ => None,
+    }
 }
 
 #[test]
@@ -189,7 +198,7 @@ proptest! {
             let input = match what {
                 0 | 1 => data(a, b, c, (c % 20) as u32),
                 2 => segment(a, b, SegmentKind::Data { offset: c, length: 3, fin: true }),
-                3 => segment(a, b, SegmentKind::Reset { code: 1 }),
+                3 => segment(a, b, SegmentKind::Reset { code: 1, end: c }),
                 4 => segment(a, b, SegmentKind::Stop { code: 1 }),
                 5 => segment(a, b, SegmentKind::Credit { limit: c * 1000 }),
                 6 => ack(Ack { next: DataSeq(a), progress: vec![(ON, c)], ..Ack::default() }),

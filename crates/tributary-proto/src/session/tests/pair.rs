@@ -16,8 +16,10 @@ use crate::subflow::SubflowInfo;
 
 /// Bytes a subflow takes beyond what its path has under way.
 const UNSENT: usize = 32 * 1024;
-/// The clock's step.
+/// The clock's step, unless a story sets another.
 const STEP: Duration = Duration::from_micros(200);
+/// Round trips enough for every end that is under way, paths that must be connected again included.
+const SETTLED: Duration = Duration::from_secs(20);
 
 /// A path between the two.
 pub(crate) struct Path {
@@ -51,6 +53,7 @@ struct Connection {
 
 pub(crate) struct Pair {
     pub now: Instant,
+    pub step: Duration,
     pub ends: [Session; 2],
     pub paths: BTreeMap<PathId, Path>,
     connections: BTreeMap<SubflowId, Connection>,
@@ -82,6 +85,7 @@ impl Pair {
         let end = |side| Session::new(side, config.clone(), 7, Instant::ZERO).unwrap();
         let mut pair = Self {
             now: Instant::ZERO,
+            step: STEP,
             ends: [end(Side::Client), end(Side::Server)],
             paths: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -137,7 +141,7 @@ impl Pair {
     }
 
     fn step(&mut self) {
-        self.now += STEP;
+        self.now += self.step;
         self.connect();
         for direction in [0, 1] {
             self.carry(direction);
@@ -194,7 +198,7 @@ impl Pair {
                 pipe.queue_bytes += bytes.len();
                 pipe.queue.push_back(bytes);
             }
-            pipe.budget += path.rate.size_in(STEP).as_bytes();
+            pipe.budget += path.rate.size_in(self.step).as_bytes();
             if path.dead {
                 pipe.budget = 0;
             }
@@ -297,6 +301,30 @@ impl Pair {
         }
     }
 
+    /// Streams under way to their end at both sides.
+    fn ending(&self) -> u32 {
+        self.ends.iter().map(|end| end.streams().ending).sum()
+    }
+
+    /// Open streams are those that somebody still holds: with every path up again, all others go.
+    fn check_streams(&mut self) {
+        for path in self.paths.values_mut() {
+            path.dead = false;
+            path.rate = path.rate.max(Bitrate::from_mbps(50));
+        }
+        let until = self.now + SETTLED;
+        while self.ending() > 0 && !self.ends.iter().any(Session::is_closed) {
+            let counts = self.ends.each_ref().map(Session::streams);
+            assert!(self.now < until, "streams that nobody holds stay: {counts:?}");
+            self.step();
+        }
+        for end in &self.ends {
+            let counts = end.streams();
+            let open = end.send.streams.len();
+            assert_eq!(((counts.own + counts.peers) as usize, end.receive.len()), (open, open), "{counts:?}");
+        }
+    }
+
     /// Reads this stream and leaves the others unread.
     pub fn resume_reading_only(&mut self, id: StreamId) {
         self.reading = true;
@@ -320,6 +348,14 @@ impl Pair {
     pub fn longest_silence(&self, side: usize) -> Duration {
         let times = self.received[side].iter().map(|(at, ..)| *at);
         times.clone().zip(times.skip(1)).map(|(a, b)| b.saturating_since(a)).max().unwrap_or_default()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.check_streams();
+        }
     }
 }
 
@@ -349,6 +385,19 @@ impl Sender {
             self.at += 1;
             pair.ends[self.side].finish(self.stream).unwrap();
         }
+    }
+
+    /// The same for a stream that may have been stopped or reset meanwhile.
+    pub fn feed_open(&mut self, pair: &mut Pair) {
+        let end = &mut pair.ends[self.side];
+        while self.at < self.end {
+            let mut chunk = payload(self.at, (self.end - self.at).min(64 << 10) as usize);
+            match end.write(self.stream, &mut chunk) {
+                Ok(taken) => self.at += taken as u64,
+                Err(_) => return,
+            }
+        }
+        let _ = end.finish(self.stream);
     }
 
     pub fn written(&self) -> u64 {
