@@ -6,6 +6,7 @@ use super::super::project::{Package, Project};
 /// The crates by layer; what is not listed here may not exist.
 const LAYERS: &[(&str, u8)] = &[
     ("tributary-types", 0),
+    ("tributary-coding", 1),
     ("tributary-link", 1),
     ("tributary-video", 1),
     ("tributary-cc", 2),

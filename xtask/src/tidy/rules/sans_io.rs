@@ -10,10 +10,11 @@ use super::super::project::{Package, Project};
 /// The crates the rule holds for.
 const SANS_IO: &[&str] = &[
     "tributary-types",
+    "tributary-cc",
+    "tributary-coding",
     "tributary-link",
     "tributary-player",
     "tributary-proto",
-    "tributary-cc",
     "tributary-sim",
     "tributary-video",
 ];

@@ -1,0 +1,238 @@
+//! The loops that every tier shares, over vectors of the tier's width.
+//!
+//! A strip is a few vectors' width of all blocks. For each strip, groups of outputs are made one after
+//! the other, so that the strip's inputs stay in the first-level cache. Each function here is inlined
+//! into one that has the tier's instructions switched on.
+
+/// One multiplication, checked: every block has `length` bytes and there is a factor for each pair.
+pub(super) struct Product<'a, 'b> {
+    pub(super) outputs: &'a mut [&'b mut [u8]],
+    /// Factor of output j and input i at `i · outputs.len() + j`.
+    pub(super) factors: &'a [u8],
+    pub(super) inputs: &'a [&'a [u8]],
+    pub(super) length: usize,
+    /// Whether the outputs' present content is added to.
+    pub(super) add: bool,
+}
+
+/// One step of Gauss-Jordan elimination, checked: whole rows, the pivot inside.
+pub(super) struct Elimination<'a> {
+    pub(super) matrix: &'a mut [u8],
+    pub(super) stride: usize,
+    pub(super) pivot: usize,
+    pub(super) column: usize,
+}
+
+/// The vectors of one tier.
+///
+/// # Safety
+/// Every function may be called only where the processor has the tier's instructions.
+pub(super) trait Vector {
+    /// Bytes of a vector.
+    const BYTES: usize;
+    /// Bytes, one per lane.
+    type Value: Copy;
+    /// An input, prepared to be multiplied several times.
+    type Split: Copy;
+    /// A factor, prepared.
+    type Factor: Copy;
+
+    /// All zero.
+    unsafe fn zero() -> Self::Value;
+    /// Reads `BYTES` bytes.
+    unsafe fn load(from: *const u8) -> Self::Value;
+    /// Writes `BYTES` bytes.
+    unsafe fn store(to: *mut u8, value: Self::Value);
+    /// Prepares an input.
+    unsafe fn split(value: Self::Value) -> Self::Split;
+    /// Prepares a factor.
+    unsafe fn factor(factor: u8) -> Self::Factor;
+    /// `sum + factor · split`.
+    unsafe fn add_product(sum: Self::Value, factor: Self::Factor, split: Self::Split) -> Self::Value;
+    /// `sum + factors[0] · splits[0] + factors[1] · splits[1]`.
+    #[inline(always)]
+    unsafe fn add_two(sum: Self::Value, factors: [Self::Factor; 2], splits: [Self::Split; 2]) -> Self::Value {
+        // SAFETY: the caller's promise.
+        unsafe { Self::add_product(Self::add_product(sum, factors[0], splits[0]), factors[1], splits[1]) }
+    }
+}
+
+/// Longest vector of any tier.
+const LONGEST: usize = 64;
+
+/// Reads `length` bytes, zero behind them.
+///
+/// # Safety
+/// The tier's instructions, and `length` readable bytes, at most `BYTES`.
+#[inline(always)]
+unsafe fn load_part<V: Vector>(from: *const u8, length: usize) -> V::Value {
+    let mut whole = [0_u8; LONGEST];
+    // SAFETY: the caller's promise; `whole` is as long as the longest vector.
+    unsafe {
+        core::ptr::copy_nonoverlapping(from, whole.as_mut_ptr(), length);
+        V::load(whole.as_ptr())
+    }
+}
+
+/// Writes the first `length` bytes.
+///
+/// # Safety
+/// The tier's instructions, and `length` writable bytes, at most `BYTES`.
+#[inline(always)]
+unsafe fn store_part<V: Vector>(to: *mut u8, value: V::Value, length: usize) {
+    let mut whole = [0_u8; LONGEST];
+    // SAFETY: the caller's promise; `whole` is as long as the longest vector.
+    unsafe {
+        V::store(whole.as_mut_ptr(), value);
+        core::ptr::copy_nonoverlapping(whole.as_ptr(), to, length);
+    }
+}
+
+/// Whole product: strips of `C` vectors, then of one, then what is left.
+///
+/// # Safety
+/// The processor has the tier's instructions.
+#[inline(always)]
+pub(super) unsafe fn product<V: Vector, const C: usize>(product: &mut Product<'_, '_>) {
+    let mut at = 0;
+    // SAFETY: the caller's promise; every strip ends within `length`.
+    unsafe {
+        while at + C * V::BYTES <= product.length {
+            strip::<V, C, true>(product, at, C * V::BYTES);
+            at += C * V::BYTES;
+        }
+        while at + V::BYTES <= product.length {
+            strip::<V, 1, true>(product, at, V::BYTES);
+            at += V::BYTES;
+        }
+        if at < product.length {
+            strip::<V, 1, false>(product, at, product.length - at);
+        }
+    }
+}
+
+/// All outputs of one strip, `GROUP` at a time. `WHOLE`: the strip fills its vectors.
+///
+/// # Safety
+/// As [`product`], and `at + length` is within the blocks.
+#[inline(always)]
+unsafe fn strip<V: Vector, const C: usize, const WHOLE: bool>(
+    product: &mut Product<'_, '_>,
+    at: usize,
+    length: usize,
+) {
+    let mut row = 0;
+    while row < product.outputs.len() {
+        // SAFETY: the caller's promise; `row + rows` is at most the number of outputs.
+        unsafe {
+            row += match product.outputs.len() - row {
+                1 => group::<V, 1, C, WHOLE>(product, row, at, length),
+                2 => group::<V, 2, C, WHOLE>(product, row, at, length),
+                3 => group::<V, 3, C, WHOLE>(product, row, at, length),
+                // Two groups of like size are faster than a full one and a small one.
+                4 | 8 => group::<V, 4, C, WHOLE>(product, row, at, length),
+                5 | 9 | 10 => group::<V, 5, C, WHOLE>(product, row, at, length),
+                _ => group::<V, 6, C, WHOLE>(product, row, at, length),
+            };
+        }
+    }
+}
+
+/// `M` outputs of one strip from all inputs, summed up in registers. Returns `M`.
+///
+/// # Safety
+/// As [`strip`], and `row + M` is at most the number of outputs.
+#[inline(always)]
+unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
+    product: &mut Product<'_, '_>,
+    row: usize,
+    at: usize,
+    length: usize,
+) -> usize {
+    let load = |from: *const u8, c: usize| {
+        // SAFETY: the caller's promise: `at + length` is within the block.
+        unsafe {
+            if WHOLE { V::load(from.add(at + c * V::BYTES)) } else { load_part::<V>(from.add(at), length) }
+        }
+    };
+    // SAFETY: the caller's promise covers every pointer: rows below `row + M`, bytes from `at` to
+    // `at + length`, factors of every input and output.
+    unsafe {
+        let mut sums = [[V::zero(); C]; M];
+        if product.add {
+            for (m, sums) in sums.iter_mut().enumerate() {
+                let output = product.outputs.get_unchecked(row + m).as_ptr();
+                *sums = core::array::from_fn(|c| load(output, c));
+            }
+        }
+        let rows = product.outputs.len();
+        let mut factors = product.factors.as_ptr().add(row);
+        let (pairs, last) = product.inputs.as_chunks::<2>();
+        for [first, second] in pairs {
+            let a: [_; C] = core::array::from_fn(|c| V::split(load(first.as_ptr(), c)));
+            let b: [_; C] = core::array::from_fn(|c| V::split(load(second.as_ptr(), c)));
+            for (m, sums) in sums.iter_mut().enumerate() {
+                let two = [V::factor(*factors.add(m)), V::factor(*factors.add(rows + m))];
+                for (c, sum) in sums.iter_mut().enumerate() {
+                    *sum = V::add_two(*sum, two, [a[c], b[c]]);
+                }
+            }
+            factors = factors.add(2 * rows);
+        }
+        for input in last {
+            let a: [_; C] = core::array::from_fn(|c| V::split(load(input.as_ptr(), c)));
+            for (m, sums) in sums.iter_mut().enumerate() {
+                let factor = V::factor(*factors.add(m));
+                for (c, sum) in sums.iter_mut().enumerate() {
+                    *sum = V::add_product(*sum, factor, a[c]);
+                }
+            }
+        }
+        for (m, sums) in sums.iter().enumerate() {
+            let output = product.outputs.get_unchecked_mut(row + m).as_mut_ptr().add(at);
+            for (c, sum) in sums.iter().enumerate() {
+                if WHOLE {
+                    V::store(output.add(c * V::BYTES), *sum);
+                } else {
+                    store_part::<V>(output, *sum, length);
+                }
+            }
+        }
+    }
+    M
+}
+
+/// Subtracts the pivot row's multiples from every other row.
+///
+/// # Safety
+/// The processor has the tier's instructions.
+#[inline(always)]
+pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
+    let Elimination { matrix, stride, pivot, column } = elimination;
+    let (stride, pivot, column) = (*stride, *pivot, *column);
+    let rows = matrix.len() / stride;
+    let base = matrix.as_mut_ptr();
+    // SAFETY: `pivot` and every `row` are below `rows`, `column` and every vector within `stride`.
+    unsafe {
+        let from = base.add(pivot * stride).cast_const();
+        for row in (0..rows).filter(|row| *row != pivot) {
+            let to = base.add(row * stride);
+            let scale = *to.add(column);
+            if scale == 0 {
+                continue;
+            }
+            let factor = V::factor(scale);
+            let mut at = 0;
+            while at + V::BYTES <= stride {
+                let split = V::split(V::load(from.add(at)));
+                V::store(to.add(at), V::add_product(V::load(to.add(at)), factor, split));
+                at += V::BYTES;
+            }
+            if at < stride {
+                let split = V::split(load_part::<V>(from.add(at), stride - at));
+                let sum = V::add_product(load_part::<V>(to.add(at), stride - at), factor, split);
+                store_part::<V>(to.add(at), sum, stride - at);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+
+pub mod erasure;
+mod field;
+mod kernel;
+mod prf;
+pub mod rlnc;
+mod solve;
+
+pub use field::{inverse, mul};
+pub use kernel::{Kernel, Tier};
+pub use prf::{CoefficientKey, Coefficients};

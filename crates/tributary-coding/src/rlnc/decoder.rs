@@ -1,0 +1,142 @@
+//! The decoder: keeps what arrives, solves once there is enough, and at the end gives what it can.
+
+use super::padded;
+use super::vector::{Generation, Vector, VectorError};
+use crate::erasure::fold;
+use crate::kernel::Kernel;
+use crate::solve::solve;
+use bytes::Bytes;
+
+/// What a push did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It was known already, or the generation is complete.
+    Redundant,
+    /// It was kept.
+    Kept,
+    /// With it every symbol is known.
+    Complete,
+}
+
+/// Decodes one generation.
+#[derive(Debug)]
+pub struct Decoder {
+    generation: Generation,
+    symbols: Vec<Option<Bytes>>,
+    known: usize,
+    /// Coefficients and payloads of combinations; none is known to depend on the others.
+    coded: Vec<(Vec<u8>, Bytes)>,
+    kernel: Kernel,
+}
+
+impl Decoder {
+    /// A decoder of `generation`.
+    #[must_use]
+    pub fn new(generation: Generation) -> Self {
+        let symbols = vec![None; generation.symbols()];
+        Self { generation, symbols, known: 0, coded: Vec::new(), kernel: Kernel::best() }
+    }
+
+    /// The generation.
+    #[must_use]
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    /// Symbol `index`, if it is known; a decoded one is padded to the longest payload.
+    #[must_use]
+    pub fn symbol(&self, index: usize) -> Option<&Bytes> {
+        self.symbols.get(index)?.as_ref()
+    }
+
+    /// Whether every symbol is known.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.known == self.symbols.len()
+    }
+
+    /// How many more innovative packets it needs, as far as it knows.
+    #[must_use]
+    pub fn lacks(&self) -> usize {
+        self.symbols.len().saturating_sub(self.known + self.coded.len())
+    }
+
+    /// Combinations kept for the solution.
+    #[cfg(test)]
+    pub(crate) fn combinations(&self) -> usize {
+        self.coded.len()
+    }
+
+    /// Takes a payload; decodes as soon as there is enough.
+    ///
+    /// # Errors
+    /// The vector is not of this generation.
+    pub fn push(&mut self, vector: &Vector, payload: Bytes) -> Result<Progress, VectorError> {
+        if let Vector::Original(_) = vector {
+            let index = usize::from(self.generation.place(vector)?);
+            if self.symbols[index].is_some() {
+                return Ok(Progress::Redundant);
+            }
+            self.symbols[index] = Some(payload);
+            self.known += 1;
+            if self.is_complete() {
+                self.coded.clear();
+            }
+        } else {
+            let coefficients = self.generation.coefficients(vector)?;
+            if self.is_complete() {
+                return Ok(Progress::Redundant);
+            }
+            self.coded.push((coefficients, payload));
+        }
+        if self.lacks() == 0 && !self.is_complete() {
+            let before = self.coded.len();
+            self.solve(false);
+            if !self.is_complete() && self.coded.len() < before {
+                return Ok(Progress::Redundant);
+            }
+        }
+        Ok(if self.is_complete() { Progress::Complete } else { Progress::Kept })
+    }
+
+    /// Decodes what the packets so far determine, when no more are waited for. Returns whether every
+    /// symbol is known.
+    pub fn finish(&mut self) -> bool {
+        if !self.is_complete() && !self.coded.is_empty() {
+            self.solve(true);
+        }
+        self.is_complete()
+    }
+
+    fn solve(&mut self, partly: bool) {
+        let (known, lost): (Vec<usize>, Vec<usize>) =
+            (0..self.symbols.len()).partition(|i| self.symbols[*i].is_some());
+        let pick = |row: &[u8], columns: &[usize]| columns.iter().map(|i| row[*i]).collect::<Vec<u8>>();
+        let equations: Vec<u8> = self.coded.iter().flat_map(|(row, _)| pick(row, &lost)).collect();
+        let solution = solve(self.kernel, &equations, lost.len());
+        let solved = solution.determined.len();
+        if solved == lost.len() || (partly && solved > 0) {
+            let known_rows: Vec<Vec<u8>> = self.coded.iter().map(|(row, _)| pick(row, &known)).collect();
+            let weights: Vec<&[u8]> =
+                solution.determined.iter().map(|(_, weights)| weights.as_slice()).collect();
+            let matrix = fold(self.kernel, &weights, &known_rows, known.len());
+            let payloads = known.iter().filter_map(|i| self.symbols[*i].as_ref());
+            let inputs = padded(payloads.chain(self.coded.iter().map(|(_, payload)| payload)));
+            let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            let made = super::product(self.kernel, &matrix, &inputs, solved);
+            for ((place, _), symbol) in solution.determined.iter().zip(made) {
+                self.symbols[lost[*place]] = Some(symbol.into());
+                self.known += 1;
+            }
+        }
+        if self.is_complete() {
+            self.coded.clear();
+        } else {
+            let mut row = 0;
+            self.coded.retain(|_| {
+                row += 1;
+                solution.dependent.binary_search(&(row - 1)).is_err()
+            });
+        }
+    }
+}
