@@ -129,6 +129,32 @@ impl Kernel {
         self.run(outputs, matrix, inputs, true);
     }
 
+    /// Repeats the kernel's inner step with operands in registers and the first-level cache: the most
+    /// that its instructions can do. Returns the product bytes. For benchmarks.
+    #[must_use]
+    pub fn peak(self, repeats: usize) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `of` saw the tier's features on this processor.
+        return unsafe {
+            match self.0 {
+                Tier::Avx512Gfni => x86::peak_avx512_gfni(repeats),
+                Tier::Avx512 => x86::peak_avx512(repeats),
+                Tier::VexGfni => x86::peak_vex_gfni(repeats),
+                Tier::Avx2 => x86::peak_avx2(repeats),
+                Tier::Ssse3 => x86::peak_ssse3(repeats),
+                Tier::Neon | Tier::Portable => portable::peak(repeats),
+            }
+        };
+        #[cfg(target_arch = "aarch64")]
+        return match self.0 {
+            // SAFETY: `of` saw NEON on this processor.
+            Tier::Neon => unsafe { neon::peak(repeats) },
+            _ => portable::peak(repeats),
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        return portable::peak(repeats);
+    }
+
     fn run(self, outputs: &mut [&mut [u8]], matrix: &[u8], inputs: &[&[u8]], add: bool) {
         let Some(length) = outputs.first().map(|output| output.len()) else { return };
         let one_length = outputs.iter().all(|output| output.len() == length)

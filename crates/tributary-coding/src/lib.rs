@@ -1,3 +1,5 @@
+//! GF(2^8) kernels, block erasure codes and network coding; sends nothing.
+//!
 #![doc = include_str!("../README.md")]
 
 pub mod erasure;

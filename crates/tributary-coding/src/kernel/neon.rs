@@ -68,3 +68,11 @@ pub(super) unsafe fn eliminate(elimination: &mut Elimination<'_>) {
     // SAFETY: the caller's promise.
     unsafe { strip::eliminate::<Neon>(elimination) }
 }
+
+/// # Safety
+/// The processor has NEON.
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn peak(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<Neon, 2>(repeats) }
+}

@@ -79,3 +79,8 @@ pub(super) fn eliminate(elimination: &mut Elimination<'_>) {
     // SAFETY: needs no special instructions.
     unsafe { strip::eliminate::<Words>(elimination) }
 }
+
+pub(super) fn peak(repeats: usize) -> usize {
+    // SAFETY: needs no special instructions.
+    unsafe { strip::peak::<Words, 1>(repeats) }
+}

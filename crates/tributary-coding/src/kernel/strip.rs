@@ -236,3 +236,31 @@ pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
         }
     }
 }
+
+/// The inner step again and again, operands in registers and the first-level cache. Returns the
+/// product bytes.
+///
+/// # Safety
+/// The processor has the tier's instructions.
+#[inline(always)]
+pub(super) unsafe fn peak<V: Vector, const C: usize>(repeats: usize) -> usize {
+    const M: usize = 6;
+    // SAFETY: the caller's promise; `bytes` holds the longest vector.
+    unsafe {
+        let bytes = [0x5a_u8; LONGEST];
+        let mut sums = [[V::zero(); C]; M];
+        for _ in 0..repeats {
+            // Read anew each time, so that the compiler cannot multiply once for all rounds.
+            let from = core::hint::black_box(&bytes).as_ptr();
+            let split = V::split(V::load(from));
+            for (m, sums) in sums.iter_mut().enumerate() {
+                let two = [V::factor(m as u8 + 3), V::factor(m as u8 + 71)];
+                for sum in sums.iter_mut() {
+                    *sum = V::add_two(*sum, two, [split; 2]);
+                }
+            }
+        }
+        core::hint::black_box(&sums);
+    }
+    repeats * 2 * M * C * V::BYTES
+}

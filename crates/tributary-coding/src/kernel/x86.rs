@@ -299,6 +299,14 @@ pub(super) unsafe fn eliminate_ssse3(elimination: &mut Elimination<'_>) {
 }
 
 /// # Safety
+/// The processor has SSSE3.
+#[target_feature(enable = "ssse3")]
+pub(super) unsafe fn peak_ssse3(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<Ssse3, 1>(repeats) }
+}
+
+/// # Safety
 /// The processor has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn product_avx2(product: &mut Product<'_, '_>) {
@@ -312,6 +320,14 @@ pub(super) unsafe fn product_avx2(product: &mut Product<'_, '_>) {
 pub(super) unsafe fn eliminate_avx2(elimination: &mut Elimination<'_>) {
     // SAFETY: the caller's promise.
     unsafe { strip::eliminate::<Avx2>(elimination) }
+}
+
+/// # Safety
+/// The processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn peak_avx2(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<Avx2, 2>(repeats) }
 }
 
 /// # Safety
@@ -331,6 +347,14 @@ pub(super) unsafe fn eliminate_vex_gfni(elimination: &mut Elimination<'_>) {
 }
 
 /// # Safety
+/// The processor has AVX2, GFNI.
+#[target_feature(enable = "avx2,gfni")]
+pub(super) unsafe fn peak_vex_gfni(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<VexGfni, 2>(repeats) }
+}
+
+/// # Safety
 /// The processor has AVX512F, AVX512BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn product_avx512(product: &mut Product<'_, '_>) {
@@ -347,6 +371,14 @@ pub(super) unsafe fn eliminate_avx512(elimination: &mut Elimination<'_>) {
 }
 
 /// # Safety
+/// The processor has AVX512F, AVX512BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) unsafe fn peak_avx512(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<Avx512, 2>(repeats) }
+}
+
+/// # Safety
 /// The processor has AVX512F, AVX512BW, GFNI.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 pub(super) unsafe fn product_avx512_gfni(product: &mut Product<'_, '_>) {
@@ -360,4 +392,12 @@ pub(super) unsafe fn product_avx512_gfni(product: &mut Product<'_, '_>) {
 pub(super) unsafe fn eliminate_avx512_gfni(elimination: &mut Elimination<'_>) {
     // SAFETY: the caller's promise.
     unsafe { strip::eliminate::<Avx512Gfni>(elimination) }
+}
+
+/// # Safety
+/// The processor has AVX512F, AVX512BW, GFNI.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+pub(super) unsafe fn peak_avx512_gfni(repeats: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { strip::peak::<Avx512Gfni, 2>(repeats) }
 }
