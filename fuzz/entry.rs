@@ -4,6 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
+use tributary_player::dash;
 use tributary_proto::wire::{Control, DecodeError, Decoder, Item, encode_control, encode_segment_head};
 use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
@@ -12,8 +13,14 @@ use tributary_types::{Instant, PathId, StreamId, SubflowId};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] =
-    &[("wire", wire), ("session", session), ("trace", trace), ("scenario", scenario)];
+pub const TARGETS: &[Target] = &[
+    ("wire", wire),
+    ("session", session),
+    ("trace", trace),
+    ("scenario", scenario),
+    ("mpd", mpd),
+    ("sidx", sidx),
+];
 
 /// Frames decode alike however the bytes are cut, and what was decoded survives being encoded again.
 pub fn wire(data: &[u8]) {
@@ -160,5 +167,29 @@ pub fn scenario(data: &[u8]) {
             }
         }
         Err(error) => assert!(error.to_string().contains("fuzz.toml"), "the error names no file: {error}"),
+    }
+}
+
+/// A manifest is read or refused; every request of it that can be made has an absolute URL.
+pub fn mpd(data: &[u8]) {
+    let Ok(mpd) = dash::mpd::Mpd::read(data, "https://example.com/title/manifest.mpd") else { return };
+    for representation in mpd.periods.iter().flat_map(|p| &p.sets).flat_map(|set| &set.representations) {
+        let addressing = &representation.addressing;
+        let count = addressing.segments().unwrap_or(3);
+        for at in [0, 1, count.saturating_sub(1)] {
+            if let Some((request, _)) = addressing.segment(at) {
+                assert!(request.url.contains(':'), "{}", request.url);
+            }
+        }
+        assert_eq!(addressing.segments().and_then(|count| addressing.segment(count)), None);
+    }
+}
+
+/// The segments of an index lie behind each other, in the file and in time.
+pub fn sidx(data: &[u8]) {
+    let Ok(entries) = dash::sidx::read(data, 1 << 20) else { return };
+    for pair in entries.windows(2) {
+        assert_eq!(pair[0].range.last.map(|last| last + 1), Some(pair[1].range.first));
+        assert_eq!(pair[0].span.start + pair[0].span.duration, pair[1].span.start);
     }
 }

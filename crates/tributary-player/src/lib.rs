@@ -7,6 +7,7 @@
 pub mod abr;
 pub mod buffer;
 pub mod capacity;
+pub mod dash;
 pub mod engine;
 
 pub use buffer::{PlayBuffer, PlayState, Stall, Underflow};

@@ -1,0 +1,162 @@
+//! The manifest (Media Presentation Description) as far as a player needs it, and the requests that fetch its media.
+//!
+//! Read: periods, adaptation sets, representations, base URLs, `SegmentBase`, `SegmentList` and `SegmentTemplate` with
+//! a fixed duration or a timeline. Not read: events, content protection, patches, remote elements (`xlink`).
+//! Source: ISO/IEC 23009-1:2022 §5.
+
+mod address;
+mod read;
+mod time;
+mod tree;
+
+use core::time::Duration;
+
+use thiserror::Error;
+
+pub use address::{Addressing, ByteRange, Request, Span, Template, TimelineEntry};
+
+/// Largest manifest read, bytes.
+pub const MAX_BYTES: usize = 8 << 20;
+/// Most media segments of one representation.
+pub const MAX_SEGMENTS: u64 = 1 << 20;
+
+/// Why a manifest cannot be played.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MpdError {
+    /// Larger than this reader accepts.
+    #[error("the MPD has {0} bytes; at most {MAX_BYTES} are read")]
+    TooLarge(usize),
+    /// Not well-formed XML, or not text.
+    #[error("byte {at}: not well-formed XML: {what}")]
+    Xml {
+        /// Offset in the file.
+        at: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// A document type is declared: entities could expand without bound.
+    #[error("byte {0}: the MPD declares a document type (DOCTYPE), which is not accepted; remove it")]
+    DocumentType(u64),
+    /// Nested or long beyond every real manifest.
+    #[error("byte {at}: more than {limit} {what}")]
+    Excess {
+        /// Offset in the file.
+        at: u64,
+        /// The limit.
+        limit: usize,
+        /// What there is too much of.
+        what: &'static str,
+    },
+    /// The root element is another one.
+    #[error("the root element is `{0}`, not `MPD`: is this a DASH manifest?")]
+    Root(String),
+    /// An attribute or text has a value that cannot be used.
+    #[error("<{element}>: {name}=\"{value}\" is not {wanted}")]
+    Value {
+        /// The element.
+        element: String,
+        /// The attribute.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// Something required is absent.
+    #[error("<{element}> has no {what}")]
+    Absent {
+        /// The element.
+        element: String,
+        /// What is absent.
+        what: &'static str,
+    },
+    /// A URL that cannot be resolved.
+    #[error("`{url}` cannot be resolved against `{base}`")]
+    Url {
+        /// The reference.
+        url: String,
+        /// What it is relative to.
+        base: String,
+    },
+    /// A part of the presentation is loaded from elsewhere.
+    #[error("<{0}> is remote (xlink:href), which is not supported")]
+    Remote(String),
+}
+
+/// A manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mpd {
+    /// It grows while it is played (`type="dynamic"`).
+    pub live: bool,
+    /// Duration of the whole presentation.
+    pub duration: Option<Duration>,
+    /// Media to buffer before playback (`minBufferTime`).
+    pub min_buffer: Duration,
+    /// The periods in order; never empty.
+    pub periods: Vec<Period>,
+}
+
+/// A period: consecutive periods play one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// When it begins in the presentation.
+    pub start: Duration,
+    /// Its duration, where it is known.
+    pub duration: Option<Duration>,
+    /// Sets of representations that can be switched between.
+    pub sets: Vec<AdaptationSet>,
+}
+
+/// Representations of the same content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdaptationSet {
+    /// `video`, `audio`, `text` or what the manifest says; empty when it says nothing.
+    pub content: String,
+    /// Language, if stated.
+    pub language: Option<String>,
+    /// From the lowest bandwidth to the highest; never empty.
+    pub representations: Vec<Representation>,
+}
+
+/// One quality of the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Representation {
+    /// Its `id`.
+    pub id: String,
+    /// Bit/s.
+    pub bandwidth: u64,
+    /// `codecs`, or empty.
+    pub codecs: String,
+    /// `mimeType`, or empty.
+    pub mime: String,
+    /// Width and height in pixels.
+    pub size: Option<(u32, u32)>,
+    /// Where its media is.
+    pub addressing: Addressing,
+}
+
+impl Mpd {
+    /// Reads the manifest fetched from `url`, an absolute one.
+    ///
+    /// # Errors
+    /// [`MpdError`] names the element and the value that cannot be used.
+    pub fn read(text: &[u8], url: &str) -> Result<Self, MpdError> {
+        if text.len() > MAX_BYTES {
+            return Err(MpdError::TooLarge(text.len()));
+        }
+        read::mpd(&tree::read(text)?, url)
+    }
+}
+
+impl Period {
+    /// The set of this content with the most representations.
+    #[must_use]
+    pub fn set(&self, content: &str) -> Option<&AdaptationSet> {
+        let matching = self.sets.iter().filter(|set| set.content == content);
+        matching.max_by_key(|set| set.representations.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Where a representation's media is, and the request for its n-th segment. Source: ISO/IEC 23009-1:2022 §5.3.9.
+
+use core::time::Duration;
+
+use fluent_uri::{Uri, UriRef};
+
+use super::{MAX_SEGMENTS, MpdError};
+
+/// Bytes of a resource, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub first: u64,
+    /// Last byte; `None`: to the end.
+    pub last: Option<u64>,
+}
+
+impl ByteRange {
+    /// Reads `first-last`; `None` when it is malformed or runs backwards.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.trim().split_once('-')?;
+        let first = first.parse().ok()?;
+        let last = if last.is_empty() { None } else { Some(last.parse().ok()?) };
+        last.is_none_or(|last| last >= first).then_some(Self { first, last })
+    }
+
+    /// Number of bytes, where the end is known.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.last.map(|last| (last - self.first).saturating_add(1))
+    }
+}
+
+/// What to fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Absolute URL.
+    pub url: String,
+    /// Part of the resource; `None`: all of it.
+    pub range: Option<ByteRange>,
+}
+
+/// When a media segment plays, from the beginning of its period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its first picture.
+    pub start: Duration,
+    /// How long it plays.
+    pub duration: Duration,
+}
+
+/// Where a representation's media is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// One file. Its segment index, if it has one, lists the segments ([`super::super::sidx`]).
+    Base {
+        /// URL of the file.
+        url: String,
+        /// Initialisation segment.
+        initialization: Option<ByteRange>,
+        /// Segment index.
+        index: Option<ByteRange>,
+    },
+    /// Segments by a pattern of URLs.
+    Template(Template),
+    /// Segments one by one, in `SegmentURL` elements.
+    List {
+        /// Initialisation segment.
+        initialization: Option<Request>,
+        /// Duration of a segment, except perhaps the last.
+        duration: Duration,
+        /// The segments.
+        segments: Vec<Request>,
+    },
+}
+
+/// `SegmentTemplate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// What the URLs are relative to.
+    pub base: String,
+    /// URL pattern of media segments; only `$Number$`, `$Time$` and `$$` are left to fill in.
+    pub media: String,
+    /// Initialisation segment.
+    pub initialization: Option<Request>,
+    /// Units a second; above zero.
+    pub timescale: u64,
+    /// Number of the first segment.
+    pub start_number: u64,
+    /// Media time at which the period begins.
+    pub presentation_offset: u64,
+    /// Duration of a segment in units, without a timeline; above zero.
+    pub duration: Option<u64>,
+    /// The timeline, empty when `duration` is used.
+    pub timeline: Vec<TimelineEntry>,
+    /// Duration of the period, where it is known.
+    pub period: Option<Duration>,
+}
+
+/// An `S` element: equally long segments in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelineEntry {
+    /// Media time of the first one, in units.
+    pub time: u64,
+    /// Duration of each in units; above zero.
+    pub duration: u64,
+    /// Number of segments; above zero.
+    pub count: u64,
+}
+
+impl Addressing {
+    /// Number of media segments; `None` where it is not known from the manifest alone (a live template, or a file whose
+    /// index has not been read).
+    #[must_use]
+    pub fn segments(&self) -> Option<u64> {
+        match self {
+            Self::Base { .. } => None,
+            Self::List { segments, .. } => Some(segments.len() as u64),
+            Self::Template(template) => template.segments(),
+        }
+    }
+
+    /// The request for the initialisation segment, if there is one.
+    #[must_use]
+    pub fn initialization(&self) -> Option<Request> {
+        match self {
+            Self::Base { url, initialization, .. } => {
+                initialization.map(|range| Request { url: url.clone(), range: Some(range) })
+            }
+            Self::List { initialization, .. } => initialization.clone(),
+            Self::Template(template) => template.initialization.clone(),
+        }
+    }
+
+    /// The request for media segment `at`, counted from zero, and when it plays; `None` past the end and for a file whose
+    /// index has not been read.
+    #[must_use]
+    pub fn segment(&self, at: u64) -> Option<(Request, Span)> {
+        match self {
+            Self::Base { .. } => None,
+            Self::List { duration, segments, .. } => {
+                let request = segments.get(usize::try_from(at).ok()?)?.clone();
+                let start = duration.checked_mul(u32::try_from(at).ok()?)?;
+                Some((request, Span { start, duration: *duration }))
+            }
+            Self::Template(template) => template.segment(at),
+        }
+    }
+}
+
+impl Template {
+    fn segments(&self) -> Option<u64> {
+        if !self.timeline.is_empty() {
+            let all = self.timeline.iter().try_fold(0_u64, |sum, entry| sum.checked_add(entry.count))?;
+            return Some(all.min(MAX_SEGMENTS));
+        }
+        let duration = u128::from(self.duration?) * 1_000_000_000;
+        let period = self.period?.as_nanos() * u128::from(self.timescale);
+        Some(u64::try_from(period.div_ceil(duration)).unwrap_or(u64::MAX).min(MAX_SEGMENTS))
+    }
+
+    fn segment(&self, at: u64) -> Option<(Request, Span)> {
+        if at >= self.segments().unwrap_or(MAX_SEGMENTS) {
+            return None;
+        }
+        let (time, duration) = if self.timeline.is_empty() {
+            let duration = self.duration?;
+            (at.checked_mul(duration)?.checked_add(self.presentation_offset)?, duration)
+        } else {
+            let mut before = 0;
+            let holds = |entry: &&TimelineEntry| {
+                before += entry.count;
+                at < before
+            };
+            let entry = self.timeline.iter().find(holds)?;
+            let within = at - (before - entry.count);
+            (entry.time.checked_add(within.checked_mul(entry.duration)?)?, entry.duration)
+        };
+        let number = self.start_number.checked_add(at)?;
+        let reference = fill(&self.media, |name, width| match name {
+            "Number" => Some(format!("{number:0width$}")),
+            "Time" => Some(format!("{time:0width$}")),
+            "" => Some("$".to_owned()),
+            _ => None,
+        });
+        let url = resolve(&self.base, &reference).ok()?;
+        let start = self.units(time.saturating_sub(self.presentation_offset));
+        let mut duration = self.units(duration);
+        if let Some(period) = self.period {
+            duration = duration.min(period.saturating_sub(start));
+        }
+        Some((Request { url, range: None }, Span { start, duration }))
+    }
+
+    fn units(&self, units: u64) -> Duration {
+        let nanos = u128::from(units) * 1_000_000_000 / u128::from(self.timescale.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// Widest number that a format may ask for.
+const MAX_WIDTH: usize = 20;
+
+/// Fills the identifiers of a URL pattern in: `$Name$` or `$Name%05d$`. `value` gets the name, empty for `$$`, and the
+/// least width; identifiers that it does not know stay. ISO/IEC 23009-1:2022 §5.3.9.4.4.
+pub(super) fn fill(pattern: &str, value: impl Fn(&str, usize) -> Option<String>) -> String {
+    let mut filled = String::with_capacity(pattern.len());
+    let mut rest = pattern;
+    while let Some(begin) = rest.find('$') {
+        filled.push_str(&rest[..begin]);
+        let Some(length) = rest[begin + 1..].find('$') else {
+            filled.push_str(&rest[begin..]);
+            return filled;
+        };
+        let end = begin + length + 2;
+        let (name, format) =
+            rest[begin + 1..end - 1].split_once('%').unwrap_or((&rest[begin + 1..end - 1], "01d"));
+        let width = format.strip_prefix('0').and_then(|f| f.strip_suffix('d')).and_then(|w| w.parse().ok());
+        match width.and_then(|width: usize| value(name, width.min(MAX_WIDTH))) {
+            Some(value) => filled.push_str(&value),
+            None => filled.push_str(&rest[begin..end]),
+        }
+        rest = &rest[end..];
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Resolves a reference against an absolute URL (RFC 3986 §5). Characters that a URL may not have are percent-encoded,
+/// as browsers do.
+pub(super) fn resolve(base: &str, reference: &str) -> Result<String, MpdError> {
+    let failed = || MpdError::Url { url: reference.to_owned(), base: base.to_owned() };
+    let encoded = encode(reference.trim());
+    let parsed = UriRef::parse(encoded.as_str()).map_err(|_| failed())?;
+    let base = encode(base);
+    let base = Uri::parse(base.as_str()).map_err(|_| failed())?;
+    Ok(parsed.resolve_against(&base.strip_fragment()).map_err(|_| failed())?.into_string())
+}
+
+fn encode(url: &str) -> String {
+    let mut encoded = String::with_capacity(url.len());
+    let bytes = url.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        let hex = |offset: usize| bytes.get(at + offset).is_some_and(u8::is_ascii_hexdigit);
+        let kept = byte.is_ascii_alphanumeric()
+            || b"-._~:/?#[]@!$&'()*+,;=".contains(byte)
+            || (*byte == b'%' && hex(1) && hex(2));
+        if kept {
+            encoded.push(char::from(*byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
