@@ -44,7 +44,9 @@ impl Common {
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
-    /// Connections at once that have not yet proved to know the key. The oldest makes room.
+    /// Handshakes at once of connections that have shown nothing, and as many of those that have shown a fresh
+    /// ticket. When there are more, the address with most of them loses its oldest. Connections that join a
+    /// session which lives have places of their own.
     pub half_open: usize,
     /// Time such a connection has.
     pub handshake: Duration,
@@ -52,7 +54,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 1024, half_open: 64, handshake: HANDSHAKE_TIME }
+        Self { sessions: 1024, half_open: 512, handshake: HANDSHAKE_TIME }
     }
 }
 

@@ -169,8 +169,9 @@ impl Connector {
     fn dial(&mut self, path: PathId, id: SubflowId) {
         let Some(config) = self.paths.get(&path).cloned() else { return };
         let (common, tls, commands) = (self.common.clone(), self.tls.clone(), self.commands.clone());
+        let joins = self.credentials.as_ref().map(|known| known.tag);
         let task = tokio::spawn(async move {
-            let ready = async { protect(dial(&config, &common).await?, &tls).await }.await;
+            let ready = async { protect(dial(&config, &common).await?, &tls, &common, joins).await }.await;
             let _ = commands.send(match ready {
                 Ok(channel) => Command::Ready(id, Box::new(channel)),
                 Err(error) => Command::Failed(id, error),

@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     timer: Pin<Box<Sleep>>,
     gathered: Gathered,
     actions: Vec<Event>,
+    /// A turn is under way; a driver that is dropped in the middle of one has panicked.
+    in_turn: bool,
     /// Runs when the session is over: a server forgets it.
     _registration: Option<Box<dyn Send>>,
 }
@@ -74,6 +76,7 @@ impl Driver {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             gathered: Gathered::default(),
             actions: Vec::new(),
+            in_turn: false,
             _registration: registration,
         });
     }
@@ -178,6 +181,8 @@ impl Driver {
                 self.admit(state, now, *established);
             }
             (Command::Broken(id), None) => session.handle_subflow_closed(now, id),
+            #[cfg(test)]
+            (Command::Panic, _) => panic!("a test breaks the driver"),
             _ => {}
         }
         self.connect(state, now);
@@ -205,8 +210,7 @@ impl Driver {
                 }
                 Outcome::Failed(path, error) => {
                     tracing::debug!(%path, %error, "connection attempt failed");
-                    state.failures.push(error);
-                    state.wake_waiting();
+                    state.fail(error);
                 }
             }
         }
@@ -366,12 +370,23 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS {
-            if !self.turn(cx) {
+            self.in_turn = true;
+            let moved = self.turn(cx);
+            self.in_turn = false;
+            if !moved {
                 let over = self.shared.lock().closed.is_some();
                 return if over && self.actions.is_empty() { Poll::Ready(()) } else { Poll::Pending };
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.in_turn {
+            self.shared.driver_gone("its driver panicked");
+        }
     }
 }

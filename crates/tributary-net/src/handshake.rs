@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::{ClientConfig, ServerConfig};
@@ -24,11 +25,13 @@ use crate::hello::{
 };
 use crate::key::Key;
 use crate::sockopt::{self, CongestionError};
+use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
 use crate::tls::{self, TlsError};
 
-/// Bytes of a challenge: magic, version, three zeros, 32 random bytes.
-const CHALLENGE_LENGTH: usize = 8 + BINDING_LENGTH;
+/// Bytes of a challenge: magic, version, three zeros, 32 random bytes; and of what a ticket begins with.
+const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
+const START_LENGTH: usize = 8;
 /// How long, and for how many bytes, a refused client is read from: more than it may have sent unheard.
 const LET_GO: std::time::Duration = std::time::Duration::from_secs(1);
 const LET_GO_BYTES: usize = 2 << 20;
@@ -204,49 +207,79 @@ pub(crate) async fn dial(path: &PathConfig, common: &Common) -> Result<TcpStream
     Ok(stream)
 }
 
-/// Client: protects a fresh connection, or reads the challenge in plaintext mode.
+/// The first bytes of a message that is not under TLS.
+fn start() -> [u8; START_LENGTH] {
+    [b'T', b'R', b'I', b'B', crate::hello::VERSION, 0, 0, 0]
+}
+
+fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
+    if bytes[..4] != start()[..4] {
+        return Err(HelloError::Garbage);
+    }
+    if bytes[4] == crate::hello::VERSION { Ok(()) } else { Err(HelloError::Version(bytes[4])) }
+}
+
+/// Client: shows a ticket on a fresh connection, for the session it will join if there is one, and protects it.
+/// The server has proved that it knows the key when this is done.
 pub(crate) async fn protect(
     mut stream: TcpStream,
     tls: &Tls<ClientConfig>,
+    common: &Common,
+    session: Option<SessionTag>,
 ) -> Result<Channel, HandshakeError> {
+    let ticket = Ticket::new(SystemTime::now(), random()?, session);
     match tls {
         Tls::On(config) => {
-            let done = tls::connect(&mut stream, config.clone()).await?;
+            let ticket = ticket.seal(&common.key, Mode::Tls);
+            let shaken = tls::connect(&mut stream, config.clone(), &ticket).await;
+            let done = shaken.map_err(|error| match error {
+                TlsError::Io(error) => hung_up(error),
+                TlsError::Stranger(error) => error.into(),
+                other => other.into(),
+            })?;
             Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
         }
         Tls::Off => {
-            let mut challenge = [0; CHALLENGE_LENGTH];
+            let ticket = ticket.seal(&common.key, Mode::Plaintext);
+            stream.write_all(&[&start()[..], &ticket].concat()).await.map_err(hung_up)?;
+            let mut challenge = [0; CHALLENGE_LENGTH + PROOF_LENGTH];
             stream.read_exact(&mut challenge).await.map_err(hung_up)?;
-            if challenge[..4] != *b"TRIB" {
-                return Err(HelloError::Garbage.into());
-            }
-            if challenge[4] != crate::hello::VERSION {
-                return Err(HelloError::Version(challenge[4]).into());
-            }
-            let bytes = std::array::from_fn(|i| challenge[8 + i]);
+            check_start(&challenge)?;
+            let (challenge, proof) = challenge.split_at(CHALLENGE_LENGTH);
+            ticket::verify_challenge(&common.key, &ticket, challenge, proof)?;
+            let bytes = std::array::from_fn(|i| challenge[START_LENGTH + i]);
             let binding = Binding { mode: Mode::Plaintext, bytes };
             Ok(Channel { stream, security: None, binding })
         }
     }
 }
 
-/// Server: protects a fresh connection, or sends the challenge in plaintext mode.
+/// Server: looks at the ticket of a fresh connection, and protects it when `admit` lets it.
 pub(crate) async fn protect_accepted(
     mut stream: TcpStream,
     tls: &Tls<ServerConfig>,
+    key: &Key,
+    admit: impl FnOnce(Ticket) -> Result<(), HelloError>,
 ) -> Result<Channel, HandshakeError> {
     match tls {
         Tls::On(config) => {
-            let done = tls::accept(&mut stream, config.clone()).await?;
+            let open = |bytes: &[u8]| admit(Ticket::open(key, Mode::Tls, bytes)?);
+            let done = tls::accept(&mut stream, config.clone(), open).await.map_err(|error| match error {
+                TlsError::Stranger(error) => error.into(),
+                other => HandshakeError::from(other),
+            })?;
             Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
         }
         Tls::Off => {
+            let mut message = [0; START_LENGTH + TICKET_LENGTH];
+            stream.read_exact(&mut message).await?;
+            check_start(&message)?;
+            let ticket = std::array::from_fn(|i| message[START_LENGTH + i]);
+            admit(Ticket::open(key, Mode::Plaintext, &ticket)?)?;
             let binding = Binding { mode: Mode::Plaintext, bytes: random()? };
-            let mut challenge = [0; CHALLENGE_LENGTH];
-            challenge[..4].copy_from_slice(b"TRIB");
-            challenge[4] = crate::hello::VERSION;
-            challenge[8..].copy_from_slice(&binding.bytes);
-            stream.write_all(&challenge).await?;
+            let challenge = [&start()[..], &binding.bytes].concat();
+            let proof = ticket::challenge_proof(key, &ticket, &challenge);
+            stream.write_all(&[&challenge[..], &proof].concat()).await?;
             Ok(Channel { stream, security: None, binding })
         }
     }

@@ -40,7 +40,7 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// What the derivation of every secret takes in.
-    fn label(self) -> &'static [u8] {
+    pub(crate) fn label(self) -> &'static [u8] {
         match self {
             Self::Tls => b" tls",
             Self::Plaintext => b" plaintext",
@@ -127,6 +127,9 @@ pub enum HelloError {
     /// The peer speaks another version.
     #[error("the peer speaks protocol version {0}, this program version {VERSION}")]
     Version(u8),
+    /// Somebody shows a ticket that was shown before.
+    #[error("a ticket was shown twice: somebody repeats what they overheard")]
+    Replayed,
     /// The MAC does not verify.
     #[error("wrong key: the peer does not know the key")]
     WrongKey,

@@ -22,6 +22,7 @@ mod shared;
 mod stats;
 mod stream;
 mod subflow;
+mod ticket;
 mod tls;
 
 pub use config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};

@@ -1,17 +1,20 @@
 //! A server: accepts connections, lets those that know the key open sessions or join them.
 //!
-//! A connection that has not proved to know the key holds a socket, a task and a few hundred bytes, for a
-//! bounded time, and the number of such connections is bounded: the oldest makes room for the newest.
+//! A connection that has shown no ticket holds a socket, a task and a few hundred bytes, for a bounded time, and
+//! the number of such connections is bounded. One with a ticket has a place of its own kind ([`admission`]).
+
+mod admission;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tributary_proto::{OpenError, Session as Machine, Side};
 use tributary_types::SubflowId;
 
@@ -22,13 +25,15 @@ use crate::handshake::{
     Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted, random,
 };
 use crate::hello::{
-    Answer, Auth, HELLO_LENGTH, Hello, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
+    Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
 };
 use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::{Command, Shared};
 use crate::sockopt;
+use crate::ticket::{Ticket, Tickets, Worth};
 use crate::tls;
+use admission::{Admission, Source, Standing};
 
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
@@ -53,8 +58,10 @@ struct Registry {
     tls: Tls<ServerConfig>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
-    /// Handshakes under way, oldest first.
-    half_open: Mutex<std::collections::VecDeque<AbortHandle>>,
+    /// Handshakes under way.
+    admission: Mutex<Admission>,
+    /// Tickets that were shown lately.
+    tickets: Mutex<Tickets>,
     /// Handshakes that were refused, and connections that could not be accepted.
     refused: Seldom,
     starved: Seldom,
@@ -104,7 +111,7 @@ impl Listener {
         }
         let tls = match config.common.plaintext {
             true => Tls::Off,
-            false => Tls::On(tls::server_config()?),
+            false => Tls::On(tls::server_config(&config.common.key)?),
         };
         let mut listeners = Vec::new();
         for &address in &config.addresses {
@@ -118,7 +125,8 @@ impl Listener {
             tls,
             entries: Mutex::default(),
             fresh,
-            half_open: Mutex::default(),
+            admission: Mutex::new(Admission::new(config.limits.half_open)),
+            tickets: Mutex::new(Tickets::new(SystemTime::now())),
             refused: Seldom::default(),
             starved: Seldom::default(),
         });
@@ -175,12 +183,21 @@ impl Registry {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a handshake; the oldest one ends when there are too many.
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a handshake; when there are too many, another one ends.
     fn greet(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        let registry = self.clone();
+        // Held until the handshake has its place: it cannot give it up before.
+        let mut admission = self.admission();
+        let (standing, source, id) = (Standing::Stranger, Source::of(from), admission.number());
+        let place = Place { registry: self.clone(), standing, source, id };
         let task = tokio::spawn(async move {
+            let mut place = place;
+            let registry = place.registry.clone();
             let within = registry.limits.handshake;
-            match tokio::time::timeout(within, registry.shake(stream, from)).await {
+            match tokio::time::timeout(within, registry.shake(stream, from, &mut place)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     registry.refused.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"))
@@ -188,22 +205,41 @@ impl Registry {
                 Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
             }
         });
-        let mut half_open = self.half_open.lock().unwrap_or_else(PoisonError::into_inner);
-        half_open.retain(|handle| !handle.is_finished());
-        if half_open.len() >= self.limits.half_open.max(1)
-            && let Some(oldest) = half_open.pop_front()
-        {
-            oldest.abort();
+        let loser = admission.enter(standing, source, id, task.abort_handle());
+        drop(admission);
+        if let Some(loser) = loser {
+            loser.abort();
         }
-        half_open.push_back(task.abort_handle());
     }
 
-    async fn shake(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) -> Result<(), HandshakeError> {
+    /// What a ticket is worth to the connection that shows it. An overheard one is worth nothing.
+    fn look(&self, ticket: &Ticket, place: &mut Place) -> Result<(), HelloError> {
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let worth = tickets.look(SystemTime::now(), ticket);
+        drop(tickets);
+        let lives = ticket.session.filter(|tag| self.entries().contains_key(tag));
+        match (worth, lives) {
+            (Worth::Seen, _) => return Err(HelloError::Replayed),
+            // Somebody's clock is wrong: as good as any stranger, until its hello.
+            (Worth::Undated, _) => {}
+            (Worth::Fresh, Some(tag)) => place.advance(Standing::Rejoin, Source::Session(tag)),
+            (Worth::Fresh, None) => place.advance(Standing::Known, place.source),
+        }
+        Ok(())
+    }
+
+    async fn shake(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        from: SocketAddr,
+        place: &mut Place,
+    ) -> Result<(), HandshakeError> {
         if let Some(name) = &self.common.congestion {
             sockopt::assert_congestion(stream.as_fd(), name)?;
         }
         sockopt::set_nodelay(stream.as_fd())?;
-        let mut channel = protect_accepted(stream, &self.tls).await?;
+        let admit = |ticket: Ticket| self.look(&ticket, place);
+        let mut channel = protect_accepted(stream, &self.tls, &self.common.key, admit).await?;
         let bytes: [u8; HELLO_LENGTH] = channel.receive().await?;
         let hello = Hello::decode(&bytes)?;
         match hello.intent {
@@ -318,6 +354,35 @@ impl Registry {
         let established = Established { path: hello.path, subflow: hello.subflow, channel, reply: None };
         let _ = shared.commands.send(Command::Opened(Box::new(established)));
         Ok(())
+    }
+}
+
+/// The place of a handshake; given up when it ends, however it ends.
+struct Place {
+    registry: Arc<Registry>,
+    standing: Standing,
+    source: Source,
+    id: u64,
+}
+
+impl Place {
+    /// Moves to a place of a better standing.
+    fn advance(&mut self, standing: Standing, source: Source) {
+        let mut admission = self.registry.admission();
+        // Without a place the handshake is being ended, by one that took it.
+        let Some(who) = admission.leave(self.standing, self.source, self.id) else { return };
+        (self.standing, self.source) = (standing, source);
+        let loser = admission.enter(standing, source, self.id, who);
+        drop(admission);
+        if let Some(loser) = loser {
+            loser.abort();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.registry.admission().leave(self.standing, self.source, self.id);
     }
 }
 

@@ -61,11 +61,12 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
 }
 
 /// As [`connect`], a round trip sooner: it returns as soon as the first hello is out, and what is written goes
-/// right behind it. The server looks at it once the hello has proved the key.
+/// right behind it. Nothing leaves before the server has proved that it knows the key, in its half of the TLS
+/// handshake; the server looks at it once the hello has proved the same of the client.
 ///
 /// A server that refuses is found out later: the session ends with the reason. When a connection breaks before its
 /// reply, what was written is sent again in another session, while the server may have read it in the one that
-/// nobody heard of: not for requests that must not be carried out twice.
+/// nobody heard of: not for requests that must not be carried out twice. Those wait for [`connect`].
 ///
 /// # Errors
 /// As [`connect`], but for what only the server's reply tells.
@@ -124,7 +125,7 @@ fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
     }
     let tls = match config.common.plaintext {
         true => Tls::<ClientConfig>::Off,
-        false => Tls::On(tls::client_config()?),
+        false => Tls::On(tls::client_config(&config.common.key)?),
     };
     let seed = u64::from_le_bytes(random()?);
     let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;

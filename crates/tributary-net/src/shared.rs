@@ -4,6 +4,7 @@
 //! and wakes the handles. No lock is held across a system call or an await.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -21,6 +22,11 @@ use crate::stats::SubflowReport;
 /// Telemetry events a slow subscriber may lag behind before it loses some.
 const EVENTS_KEPT: usize = 4096;
 
+/// Failures remembered for the one who waits for the first success: more than there are paths.
+const FAILURES_KEPT: usize = 16;
+/// Close code of a session whose driver broke.
+const CODE_BROKEN: u32 = 4;
+
 /// What reaches the driver from elsewhere.
 pub(crate) enum Command {
     /// Client: the connection of an attempt is protected.
@@ -33,6 +39,9 @@ pub(crate) enum Command {
     Opened(Box<Established>),
     /// A server's subflow was announced to the session and broke before it was handed over.
     Broken(SubflowId),
+    /// Something broke in the driver.
+    #[cfg(test)]
+    Panic,
     /// A path was added to the client's table.
     AddPath(tributary_types::PathId, crate::config::PathConfig),
 }
@@ -55,7 +64,7 @@ pub(crate) struct State {
     pub introduced: bool,
     /// Subflows that ever came up.
     pub opened: u64,
-    /// Failures since the last success.
+    /// Failures since the last success, the latest ones.
     pub failures: Vec<HandshakeError>,
 }
 
@@ -112,6 +121,19 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nobody drives the session any more although it has not ended: it ends here, so that nobody waits for ever.
+    pub(crate) fn driver_gone(&self, why: &str) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            return;
+        }
+        tracing::error!("the session ends: {why}; this is a fault of the program, please report it");
+        // What a panic left may not even end in order.
+        let _ = catch_unwind(AssertUnwindSafe(|| state.session.abort(CODE_BROKEN, why)));
+        state.closed = Some(SessionClosed { code: CODE_BROKEN, reason: why.to_owned(), by_peer: false });
+        state.wake_all();
+    }
+
     /// Changes the session on behalf of the application and lets the driver drain it.
     pub(crate) fn change<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
         let now = self.now();
@@ -156,6 +178,15 @@ impl State {
     pub(crate) fn came_up(&mut self) {
         self.opened += 1;
         self.failures.clear();
+        self.wake_waiting();
+    }
+
+    /// An attempt to connect failed.
+    pub(crate) fn fail(&mut self, error: HandshakeError) {
+        if self.failures.len() >= FAILURES_KEPT {
+            self.failures.remove(0);
+        }
+        self.failures.push(error);
         self.wake_waiting();
     }
 
@@ -207,5 +238,39 @@ impl Drop for Handle {
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.change(|state, now| state.session.close(now, 0, "the application let go of the session"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_proto::{Config, Side};
+
+    use super::*;
+    use crate::driver::Driver;
+
+    #[test]
+    fn failures_beside_a_dead_path_do_not_add_up() {
+        let machine = Session::new(Side::Client, Config::default(), 1, Instant::ZERO).unwrap();
+        let (shared, _commands) = Shared::new(machine, false);
+        (0..100_000).for_each(|_| shared.lock().fail(HandshakeError::Timeout));
+        assert_eq!(shared.lock().failures.len(), FAILURES_KEPT);
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_panics_ends_its_session() {
+        let machine = Session::new(Side::Server, Config::default(), 1, Instant::ZERO).unwrap();
+        let (shared, commands) = Shared::new(machine, false);
+        let session = crate::session::Session::new(shared.clone());
+        Driver::spawn(shared.clone(), commands, None, None);
+        let stream = session.open_stream(0).await.unwrap();
+        let reader = tokio::spawn(async move {
+            let mut stream = stream;
+            stream.read_chunk().await
+        });
+        let _ = shared.commands.send(Command::Panic);
+        let closed = session.closed().await;
+        assert_eq!((closed.code, closed.by_peer), (CODE_BROKEN, false), "{closed}");
+        assert!(reader.await.unwrap().is_err());
+        assert!(session.is_closed() && session.open_stream(0).await.is_err());
     }
 }

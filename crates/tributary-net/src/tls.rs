@@ -1,9 +1,10 @@
 //! TLS 1.3 of a subflow: rustls shakes hands, [`record`] protects what follows.
 //!
-//! The server's certificate is self-signed and made afresh by every process; the client accepts any.
-//! Who the peer is, is decided by the pre-shared key: both ends prove to know it in messages bound to
-//! this very TLS connection by its exporter (RFC 8446 §7.5, RFC 9266), so that nobody in the middle can
-//! relay them. Source: RFC 8446.
+//! The server's certificate is self-signed and made afresh by every process. Beside it stands a MAC of it under
+//! the pre-shared key, and the client accepts no other: it knows who the server is before it sends anything
+//! but a ticket. Both ends then prove the key again in messages bound to this very TLS connection by its
+//! exporter (RFC 8446 §7.5, RFC 9266), so that nobody in the middle can relay them. The ticket travels as the
+//! name of an application protocol (RFC 7301) in the ClientHello. Source: RFC 8446.
 
 pub(crate) mod record;
 
@@ -13,18 +14,25 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, Connection, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use rustls::server::Acceptor;
+use rustls::{
+    CertificateError, ClientConfig, Connection, DigitallySignedStruct, ServerConfig, SignatureScheme,
+};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::hello::{Binding, Mode};
+use crate::hello::{Binding, HelloError, Mode};
+use crate::key::Key;
+use crate::ticket::{self, TICKET_LENGTH};
 use record::{Opener, Sealer};
 
 const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
 const EXPORTER_EPOCHS: &[u8] = b"EXPORTER-tributary-epochs";
 /// Most bytes of a TLS record besides its head (RFC 8446 §5.2).
 const MAX_RECORD: usize = 16384 + 256;
+/// Most bytes of a ClientHello, which is read for everybody.
+const MAX_CLIENT_HELLO: usize = 2048;
 
 /// Why a TLS handshake failed.
 #[derive(Debug, Error)]
@@ -38,6 +46,9 @@ pub enum TlsError {
     /// A record longer than the protocol allows.
     #[error("TLS handshake: the peer does not speak TLS (does it run in plaintext mode?)")]
     NotTls,
+    /// The peer does not prove that it knows the key.
+    #[error(transparent)]
+    Stranger(#[from] HelloError),
 }
 
 /// A shaken connection: keys of both directions and what identifies it.
@@ -57,10 +68,10 @@ fn suites() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..provider::default_provider() }
 }
 
-/// The client's TLS settings.
-pub(crate) fn client_config() -> Result<Arc<ClientConfig>, rustls::Error> {
+/// The client's TLS settings: only a server that knows the key is believed.
+pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(suites());
-    let verifier = Arc::new(AnyCertificate(provider.clone()));
+    let verifier = Arc::new(ProvedCertificate { provider: provider.clone(), key: key.clone() });
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -72,32 +83,66 @@ pub(crate) fn client_config() -> Result<Arc<ClientConfig>, rustls::Error> {
     Ok(Arc::new(config))
 }
 
-/// The server's TLS settings, with a certificate of its own making.
-pub(crate) fn server_config() -> Result<Arc<ServerConfig>, rustls::Error> {
+/// The server's TLS settings, with a certificate of its own making and the proof that it belongs to the key.
+pub(crate) fn server_config(key: &Key) -> Result<Arc<ServerConfig>, rustls::Error> {
     let general = |error: rcgen::Error| rustls::Error::General(error.to_string());
     let made = rcgen::generate_simple_self_signed(vec!["tributary".to_owned()]).map_err(general)?;
+    let proof = ticket::certificate_proof(key, made.cert.der()).to_vec();
+    let chain = vec![made.cert.der().clone(), CertificateDer::from(proof)];
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)?;
+        .with_single_cert(chain, key)?;
     // No ticket may follow the handshake: the record layer that takes over knows application data only.
     config.send_tls13_tickets = 0;
     config.enable_secret_extraction = true;
     Ok(Arc::new(config))
 }
 
-/// Shakes hands as the client.
-pub(crate) async fn connect(stream: &mut TcpStream, config: Arc<ClientConfig>) -> Result<Secured, TlsError> {
+/// Shakes hands as the client, which shows its ticket first.
+pub(crate) async fn connect(
+    stream: &mut TcpStream,
+    config: Arc<ClientConfig>,
+    ticket: &[u8; TICKET_LENGTH],
+) -> Result<Secured, TlsError> {
     let name = ServerName::try_from("tributary").map_err(|_| TlsError::NotTls)?;
-    let connection = rustls::ClientConnection::new(config, name)?;
+    let connection = rustls::ClientConnection::new_with_alpn(config, name, vec![ticket.to_vec()])?;
     shake(stream, Connection::Client(connection), true).await
 }
 
-/// Shakes hands as the server.
-pub(crate) async fn accept(stream: &mut TcpStream, config: Arc<ServerConfig>) -> Result<Secured, TlsError> {
-    let connection = rustls::ServerConnection::new(config)?;
+/// Shakes hands as the server. `admit` is shown the ticket before anything is computed or kept.
+pub(crate) async fn accept(
+    stream: &mut TcpStream,
+    config: Arc<ServerConfig>,
+    admit: impl FnOnce(&[u8]) -> Result<(), HelloError>,
+) -> Result<Secured, TlsError> {
+    let mut first = Vec::new();
+    read_record(stream, &mut first, MAX_CLIENT_HELLO).await?;
+    let mut acceptor = Acceptor::default();
+    acceptor.read_tls(&mut first.as_slice())?;
+    let accepted = acceptor.accept().map_err(|(error, _)| error)?.ok_or(TlsError::NotTls)?;
+    let hello = accepted.client_hello();
+    let ticket = hello.alpn().and_then(|mut names| names.next()).ok_or(HelloError::Garbage)?;
+    admit(ticket)?;
+    let connection = accepted.into_connection(config).map_err(|(error, _)| error)?;
     shake(stream, Connection::Server(connection), false).await
+}
+
+/// Reads one record, head included.
+async fn read_record(stream: &mut TcpStream, record: &mut Vec<u8>, most: usize) -> Result<(), TlsError> {
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).await?;
+    let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
+    // 20 to 23 are the record types of TLS.
+    if !(20..=23).contains(&head[0]) || length > most {
+        return Err(TlsError::NotTls);
+    }
+    record.clear();
+    record.extend_from_slice(&head);
+    record.resize(5 + length, 0);
+    stream.read_exact(&mut record[5..]).await?;
+    Ok(())
 }
 
 /// One record is fed at a time, so that rustls never holds bytes that belong to what follows.
@@ -112,17 +157,7 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
         if !tls.is_handshaking() {
             break;
         }
-        let mut head = [0; 5];
-        stream.read_exact(&mut head).await?;
-        let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        // 20 to 23 are the record types of TLS.
-        if !(20..=23).contains(&head[0]) || length > MAX_RECORD {
-            return Err(TlsError::NotTls);
-        }
-        bytes.clear();
-        bytes.extend_from_slice(&head);
-        bytes.resize(5 + length, 0);
-        stream.read_exact(&mut bytes[5..]).await?;
+        read_record(stream, &mut bytes, MAX_RECORD).await?;
         let mut unread = bytes.as_slice();
         while !unread.is_empty() {
             tls.read_tls(&mut unread)?;
@@ -130,7 +165,12 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
                 let mut alert = Vec::new();
                 let _ = tls.write_tls(&mut alert);
                 let _ = stream.try_write(&alert);
-                return Err(error.into());
+                return Err(match error {
+                    rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+                        HelloError::WrongKey.into()
+                    }
+                    other => other.into(),
+                });
             }
         }
     }
@@ -153,19 +193,25 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
     Ok(Secured { sealer: Sealer::new(secrets.tx, ours)?, opener: Opener::new(secrets.rx, theirs)?, binding })
 }
 
-/// Accepts any certificate whose owner signs the handshake with it.
+/// Accepts a certificate that comes with its MAC under the key, if its owner signs the handshake.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct ProvedCertificate {
+    provider: Arc<CryptoProvider>,
+    key: Key,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for ProvedCertificate {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        certificate: &CertificateDer<'_>,
+        beside: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let [proof] = beside else { return Err(CertificateError::ApplicationVerificationFailure.into()) };
+        ticket::verify_certificate(&self.key, certificate, proof)
+            .map_err(|_| CertificateError::ApplicationVerificationFailure)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -184,10 +230,10 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -12,9 +12,10 @@ use crate::common::{
     check_pattern, client, in_time, listen, listen_with, pair, paths, send_pattern, settings,
 };
 
-/// Bytes of hello and challenge in `docs/wire-format.md`.
+/// Bytes of hello, and of ticket and challenge of plaintext mode, in `docs/wire-format.md`.
 const HELLO: usize = 112;
-const CHALLENGE: usize = 40;
+const TICKET: usize = 80;
+const CHALLENGE: usize = 72;
 
 #[tokio::test]
 async fn a_wrong_key_is_refused_at_once() {
@@ -39,7 +40,7 @@ async fn plaintext_and_tls_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_replayed_hello_is_refused() {
+async fn a_replayed_handshake_is_refused() {
     in_time(async {
         let mut listener = listen(settings(true)).await;
         let server = listener.addresses()[0];
@@ -49,6 +50,9 @@ async fn a_replayed_hello_is_refused() {
         let record = tokio::spawn(async move {
             let (mut near, _) = relay.accept().await.unwrap();
             let mut far = TcpStream::connect(server).await.unwrap();
+            let mut ticket = [0; TICKET];
+            near.read_exact(&mut ticket).await.unwrap();
+            far.write_all(&ticket).await.unwrap();
             let mut challenge = [0; CHALLENGE];
             far.read_exact(&mut challenge).await.unwrap();
             near.write_all(&challenge).await.unwrap();
@@ -56,14 +60,13 @@ async fn a_replayed_hello_is_refused() {
             near.read_exact(&mut hello).await.unwrap();
             far.write_all(&hello).await.unwrap();
             tokio::spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
-            hello
+            [&ticket[..], &hello].concat()
         });
         let session = connect(client(settings(true), paths(1, through))).await.unwrap();
-        let hello = record.await.unwrap();
+        let recorded = record.await.unwrap();
         let _peer = listener.accept().await.unwrap();
         let mut replay = TcpStream::connect(server).await.unwrap();
-        replay.read_exact(&mut [0; CHALLENGE]).await.unwrap();
-        replay.write_all(&hello).await.unwrap();
+        replay.write_all(&recorded).await.unwrap();
         let mut reply = Vec::new();
         let _ = replay.read_to_end(&mut reply).await;
         assert!(reply.is_empty(), "the server says nothing to a replay");

@@ -20,8 +20,8 @@ async fn listener(common: Common) -> Listener {
 /// A connection to the listener that has sent no hello yet.
 async fn channel(listener: &Listener, common: &Common) -> Channel {
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0] };
-    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config().unwrap()) };
-    protect(dial(&path, common).await.unwrap(), &tls).await.unwrap()
+    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
+    protect(dial(&path, common).await.unwrap(), &tls, common, None).await.unwrap()
 }
 
 fn hello(intent: Intent) -> Hello {
@@ -71,4 +71,27 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     honest.send(&signed).await.unwrap();
     let reply = honest.receive().await.unwrap();
     assert_eq!(Auth::opening(&common.key, &binding).open_reply(&signed, &reply).unwrap().0, Answer::Accepted);
+}
+
+/// Somebody in the middle who does not know the key shakes hands with a certificate of their own, and takes any
+/// ticket: the client ends the handshake there, before anything of its own has left.
+#[tokio::test]
+async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
+    use tokio::io::AsyncReadExt;
+    let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap() };
+    let other = Key::from_bytes([1; 32]);
+    let forging = tokio::spawn(async move {
+        let (mut stream, _) = forger.accept().await.unwrap();
+        let config = tls::server_config(&other).unwrap();
+        let shaken = tls::accept(&mut stream, config, |_| Ok(())).await;
+        let mut more = Vec::new();
+        let _ = stream.read_to_end(&mut more).await;
+        (shaken.is_err(), more.len())
+    });
+    let common = common();
+    let tls = Tls::On(tls::client_config(&common.key).unwrap());
+    let refused = protect(dial(&path, &common).await.unwrap(), &tls, &common, None).await.err().unwrap();
+    assert!(matches!(refused, HandshakeError::Hello(HelloError::WrongKey)), "{refused}");
+    assert_eq!(forging.await.unwrap(), (true, 0));
 }

@@ -1,0 +1,177 @@
+//! Who may have a handshake under way: places for strangers, for those that know the key, and for sessions.
+//!
+//! A connection begins as a stranger and moves on with its ticket, which comes right behind it: however many
+//! strangers there are, they push out only each other. Each kind has its places; when they are taken, the
+//! source that has most of them loses its oldest. Not here: what a ticket is ([`crate::ticket`]).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::task::AbortHandle;
+
+use crate::hello::SessionTag;
+
+/// Handshakes of one session at once: as many as it may have subflows.
+const OF_A_SESSION: usize = 16;
+
+/// Who shares a part of the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
+    Address(IpAddr),
+    /// A session that lives.
+    Session(SessionTag),
+}
+
+impl Source {
+    pub(super) fn of(address: SocketAddr) -> Self {
+        Self::Address(match address.ip().to_canonical() {
+            IpAddr::V6(long) => {
+                let prefix = u128::from(long) >> 64 << 64;
+                IpAddr::V6(prefix.into())
+            }
+            short => short,
+        })
+    }
+}
+
+/// What a connection has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    Stranger,
+    /// It has shown a fresh ticket.
+    Known,
+    /// The same, for a session that lives.
+    Rejoin,
+}
+
+/// Places of one standing.
+#[derive(Debug)]
+struct Places<T> {
+    most: usize,
+    taken: usize,
+    /// Oldest first. No entry is empty.
+    sources: HashMap<Source, VecDeque<(u64, T)>>,
+}
+
+impl<T> Places<T> {
+    fn new(most: usize) -> Self {
+        Self { most: most.max(1), taken: 0, sources: HashMap::new() }
+    }
+
+    /// Takes a place; returns who lost theirs.
+    fn enter(&mut self, source: Source, id: u64, who: T) -> Option<T> {
+        let own = self.sources.get(&source).map_or(0, VecDeque::len);
+        let of_a_session = matches!(source, Source::Session(_));
+        let out = if of_a_session && own >= OF_A_SESSION {
+            Some(source)
+        } else if self.taken >= self.most && !of_a_session {
+            // Of sources with equally many, the one whose oldest is the oldest.
+            let count = |held: &VecDeque<(u64, T)>| (held.len(), u64::MAX - held.front().map_or(0, |f| f.0));
+            self.sources.iter().max_by_key(|(_, held)| count(held)).map(|(source, _)| *source)
+        } else {
+            None
+        };
+        let loser = out.and_then(|source| self.remove(source, None));
+        self.sources.entry(source).or_default().push_back((id, who));
+        self.taken += 1;
+        loser
+    }
+
+    /// Gives up a place, or the oldest of a source.
+    fn remove(&mut self, source: Source, id: Option<u64>) -> Option<T> {
+        let held = self.sources.get_mut(&source)?;
+        let at = id.map_or(Some(0), |id| held.iter().position(|(other, _)| *other == id))?;
+        let (_, who) = held.remove(at)?;
+        if held.is_empty() {
+            self.sources.remove(&source);
+        }
+        self.taken -= 1;
+        Some(who)
+    }
+}
+
+/// All handshakes under way.
+#[derive(Debug)]
+pub(super) struct Admission<T = AbortHandle> {
+    places: BTreeMap<Standing, Places<T>>,
+    next: u64,
+}
+
+impl<T> Admission<T> {
+    /// `most` places for strangers and as many for those that know the key. Sessions have theirs each.
+    pub(super) fn new(most: usize) -> Self {
+        let standings = [Standing::Stranger, Standing::Known, Standing::Rejoin];
+        Self { places: standings.map(|standing| (standing, Places::new(most))).into(), next: 0 }
+    }
+
+    /// The number of the next handshake.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Takes a place; returns who lost theirs.
+    pub(super) fn enter(&mut self, standing: Standing, source: Source, id: u64, who: T) -> Option<T> {
+        self.places.get_mut(&standing)?.enter(source, id, who)
+    }
+
+    /// Gives up a place.
+    pub(super) fn leave(&mut self, standing: Standing, source: Source, id: u64) -> Option<T> {
+        self.places.get_mut(&standing)?.remove(source, Some(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(address: &str) -> Source {
+        Source::of(SocketAddr::new(address.parse().unwrap(), 1))
+    }
+
+    #[test]
+    fn who_has_most_loses_the_oldest() {
+        let mut admission = Admission::new(6);
+        let mut lost = Vec::new();
+        let mut enter = |address: &str, id| {
+            lost.extend(admission.enter(Standing::Stranger, source(address), id, id));
+        };
+        enter("10.0.0.1", 1);
+        enter("10.0.0.2", 2);
+        for id in 3..20 {
+            enter("10.0.0.3", id);
+        }
+        enter("10.0.0.1", 20);
+        // The other two kept theirs; the flood lost its own, oldest first.
+        assert_eq!(lost, (3..17).collect::<Vec<_>>());
+        assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.1"), 1), Some(1));
+        assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.3"), 3), None);
+    }
+
+    #[test]
+    fn strangers_take_no_place_of_those_that_know_the_key_nor_of_sessions() {
+        let mut admission = Admission::new(4);
+        for id in 0..1000 {
+            let address = format!("10.0.{}.{}", id / 250, id % 250);
+            let lost = admission.enter(Standing::Stranger, source(&address), id, id);
+            assert_eq!(lost, id.checked_sub(4), "of equals the oldest goes");
+        }
+        assert_eq!(admission.enter(Standing::Known, source("10.0.0.1"), 1000, 1000), None);
+        let session = |tag| Source::Session([tag; 16]);
+        for id in 0..32 {
+            assert_eq!(admission.enter(Standing::Rejoin, session(id as u8 % 2), id, id), None);
+        }
+        // A session pushes out its own, however few places there are.
+        assert_eq!(admission.enter(Standing::Rejoin, session(1), 99, 99), Some(1));
+        assert_eq!(admission.places[&Standing::Rejoin].taken, 32);
+    }
+
+    #[test]
+    fn addresses_of_one_customer_share() {
+        assert_eq!(source("2001:db8:1:2::1"), source("2001:db8:1:2:ffff::9"));
+        assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
+        assert_eq!(source("::ffff:10.1.2.3"), source("10.1.2.3"));
+        assert_ne!(source("10.1.2.3"), source("10.1.2.4"));
+    }
+}

@@ -1,0 +1,232 @@
+//! What a connection shows before the server keeps any state for it, and how the server answers for itself.
+//!
+//! A *ticket* is the first thing a client sends: in the ClientHello under TLS, alone in plaintext mode. One
+//! MAC tells a server that whoever connects knows the key, before it does anything that costs more. It is not
+//! what admits to a session: the hello does, which is bound to the connection. A ticket that was overheard is
+//! worth one place among connections that have proved nothing. The *proofs* of the server are what a client
+//! checks before it sends anything but its ticket. Pure: bytes in, bytes out. Source: `docs/wire-format.md`,
+//! section Handshake.
+
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ring::hmac;
+
+use crate::hello::{HelloError, Mode, SessionTag, derive};
+use crate::key::Key;
+
+/// Bytes of a ticket: time, nonce, sealed session, MAC.
+pub(crate) const TICKET_LENGTH: usize = 8 + 16 + 16 + 32;
+/// Bytes of a proof of the server.
+pub(crate) const PROOF_LENGTH: usize = 32;
+const SIGNED: usize = TICKET_LENGTH - PROOF_LENGTH;
+
+/// How far two clocks may be apart.
+const CLOCKS_APART: Duration = Duration::from_secs(120);
+/// Nonces remembered, twice: 2 MiB in all. A ticket is forgotten when its time is over, or when so many newer
+/// ones were seen.
+const NONCES: usize = 1 << 15;
+
+/// A ticket whose MAC is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// Milliseconds since 1970 at the client.
+    at: u64,
+    pub nonce: [u8; 16],
+    /// The session that the connection will join; `None` when it is to open one.
+    pub session: Option<SessionTag>,
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn secret(key: &Key, mode: Mode, purpose: &[u8]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, &derive(b"", key.bytes(), &[purpose, mode.label()]))
+}
+
+/// The session, or zeros, hidden from those who do not know the key.
+fn hide(secret: &hmac::Key, nonce: &[u8; 16], session: [u8; 16]) -> [u8; 16] {
+    let pad = hmac::sign(secret, &[b"session".as_slice(), nonce].concat());
+    std::array::from_fn(|i| session[i] ^ pad.as_ref()[i])
+}
+
+impl Ticket {
+    pub(crate) fn new(now: SystemTime, nonce: [u8; 16], session: Option<SessionTag>) -> Self {
+        Self { at: millis(now), nonce, session }
+    }
+
+    /// Client: the bytes of a ticket.
+    pub(crate) fn seal(&self, key: &Key, mode: Mode) -> [u8; TICKET_LENGTH] {
+        let secret = secret(key, mode, b"tributary ticket");
+        let mut out = [0; TICKET_LENGTH];
+        out[..8].copy_from_slice(&self.at.to_be_bytes());
+        out[8..24].copy_from_slice(&self.nonce);
+        out[24..40].copy_from_slice(&hide(&secret, &self.nonce, self.session.unwrap_or_default()));
+        let mac = hmac::sign(&secret, &[b"ticket".as_slice(), &out[..SIGNED]].concat());
+        out[SIGNED..].copy_from_slice(mac.as_ref());
+        out
+    }
+
+    /// Server: checks a ticket in constant time.
+    pub(crate) fn open(key: &Key, mode: Mode, bytes: &[u8]) -> Result<Self, HelloError> {
+        let bytes: &[u8; TICKET_LENGTH] = bytes.try_into().map_err(|_| HelloError::Garbage)?;
+        let secret = secret(key, mode, b"tributary ticket");
+        let (signed, mac) = bytes.split_at(SIGNED);
+        hmac::verify(&secret, &[b"ticket".as_slice(), signed].concat(), mac)
+            .map_err(|_| HelloError::WrongKey)?;
+        let at = u64::from_be_bytes(std::array::from_fn(|i| bytes[i]));
+        let nonce = std::array::from_fn(|i| bytes[8 + i]);
+        let session = hide(&secret, &nonce, std::array::from_fn(|i| bytes[24 + i]));
+        Ok(Self { at, nonce, session: (session != [0; 16]).then_some(session) })
+    }
+}
+
+/// Server: proves that it knows the key to whoever checks a certificate, whose owner the TLS handshake proves
+/// the server to be.
+pub(crate) fn certificate_proof(key: &Key, certificate: &[u8]) -> [u8; PROOF_LENGTH] {
+    let secret = secret(key, Mode::Tls, b"tributary certificate");
+    std::array::from_fn(|i| hmac::sign(&secret, certificate).as_ref()[i])
+}
+
+/// Client: checks the proof beside a certificate in constant time.
+pub(crate) fn verify_certificate(key: &Key, certificate: &[u8], proof: &[u8]) -> Result<(), HelloError> {
+    let secret = secret(key, Mode::Tls, b"tributary certificate");
+    hmac::verify(&secret, certificate, proof).map_err(|_| HelloError::WrongKey)
+}
+
+fn challenge_text(ticket: &[u8; TICKET_LENGTH], challenge: &[u8]) -> Vec<u8> {
+    [ticket.as_slice(), challenge].concat()
+}
+
+/// Server, plaintext mode: proves that it knows the key to the client that sent this ticket.
+pub(crate) fn challenge_proof(
+    key: &Key,
+    ticket: &[u8; TICKET_LENGTH],
+    challenge: &[u8],
+) -> [u8; PROOF_LENGTH] {
+    let secret = secret(key, Mode::Plaintext, b"tributary challenge");
+    let mac = hmac::sign(&secret, &challenge_text(ticket, challenge));
+    std::array::from_fn(|i| mac.as_ref()[i])
+}
+
+/// Client, plaintext mode: checks the proof behind a challenge in constant time.
+pub(crate) fn verify_challenge(
+    key: &Key,
+    ticket: &[u8; TICKET_LENGTH],
+    challenge: &[u8],
+    proof: &[u8],
+) -> Result<(), HelloError> {
+    let secret = secret(key, Mode::Plaintext, b"tributary challenge");
+    hmac::verify(&secret, &challenge_text(ticket, challenge), proof).map_err(|_| HelloError::WrongKey)
+}
+
+/// What a ticket is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// Made just now and seen for the first time.
+    Fresh,
+    /// The clocks are too far apart to tell.
+    Undated,
+    /// Seen before.
+    Seen,
+}
+
+/// Tickets seen lately.
+#[derive(Debug)]
+pub(crate) struct Tickets {
+    /// The present ones and those of the time before.
+    seen: [HashSet<[u8; 16]>; 2],
+    since: u64,
+}
+
+impl Tickets {
+    pub(crate) fn new(now: SystemTime) -> Self {
+        Self { seen: Default::default(), since: millis(now) }
+    }
+
+    /// Looks at a ticket and remembers it.
+    pub(crate) fn look(&mut self, now: SystemTime, ticket: &Ticket) -> Worth {
+        let apart = CLOCKS_APART.as_millis() as u64;
+        let now = millis(now);
+        // A ticket is good from `apart` before its time to `apart` after it.
+        if now.abs_diff(self.since) > 2 * apart || self.seen[0].len() >= NONCES {
+            self.seen.swap(0, 1);
+            self.seen[0].clear();
+            self.since = now;
+        }
+        if self.seen[1].contains(&ticket.nonce) || !self.seen[0].insert(ticket.nonce) {
+            return Worth::Seen;
+        }
+        if now.abs_diff(ticket.at) > apart { Worth::Undated } else { Worth::Fresh }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+    }
+
+    #[test]
+    fn tickets_round_trip_and_every_bit_is_authenticated() {
+        let key = Key::from_bytes([1; 32]);
+        for session in [None, Some([7; 16])] {
+            let ticket = Ticket::new(at(0), [3; 16], session);
+            let bytes = ticket.seal(&key, Mode::Tls);
+            assert_eq!(Ticket::open(&key, Mode::Tls, &bytes), Ok(ticket));
+            assert!(!bytes.windows(16).any(|window| window == [7; 16]), "the session is readable");
+            for bit in 0..TICKET_LENGTH * 8 {
+                let mut bad = bytes;
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Ticket::open(&key, Mode::Tls, &bad), Err(HelloError::WrongKey), "bit {bit}");
+            }
+            assert!(Ticket::open(&key, Mode::Plaintext, &bytes).is_err());
+            assert!(Ticket::open(&Key::from_bytes([2; 32]), Mode::Tls, &bytes).is_err());
+            assert_eq!(Ticket::open(&key, Mode::Tls, &bytes[1..]), Err(HelloError::Garbage));
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_fresh_once_and_for_a_while() {
+        let mut tickets = Tickets::new(at(0));
+        let ticket = |seconds, nonce| Ticket::new(at(seconds), [nonce; 16], None);
+        assert_eq!(tickets.look(at(0), &ticket(0, 1)), Worth::Fresh);
+        assert_eq!(tickets.look(at(100), &ticket(0, 1)), Worth::Seen);
+        assert_eq!(tickets.look(at(100), &ticket(221, 2)), Worth::Undated);
+        assert_eq!(tickets.look(at(100), &ticket(219, 3)), Worth::Fresh);
+        // For as long as its time would do, a ticket is remembered.
+        for seconds in (100..=339).step_by(7) {
+            assert_eq!(tickets.look(at(seconds), &ticket(219, 3)), Worth::Seen, "{seconds}");
+        }
+        assert_eq!(tickets.look(at(2000), &ticket(219, 4)), Worth::Undated);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut tickets = Tickets::new(at(0));
+        for number in 0..200_000_u128 {
+            tickets.look(at(0), &Ticket::new(at(0), number.to_be_bytes(), None));
+        }
+        assert!(tickets.seen.iter().all(|seen| seen.len() <= NONCES));
+    }
+
+    #[test]
+    fn a_server_proves_the_key_for_this_certificate_and_this_ticket_alone() {
+        let (key, other) = (Key::from_bytes([1; 32]), Key::from_bytes([2; 32]));
+        let proof = certificate_proof(&key, b"certificate");
+        verify_certificate(&key, b"certificate", &proof).unwrap();
+        assert!(verify_certificate(&key, b"certificatf", &proof).is_err());
+        assert!(verify_certificate(&other, b"certificate", &proof).is_err());
+        let ticket = Ticket::new(at(0), [3; 16], None).seal(&key, Mode::Plaintext);
+        let again = Ticket::new(at(0), [4; 16], None).seal(&key, Mode::Plaintext);
+        let proof = challenge_proof(&key, &ticket, b"challenge");
+        verify_challenge(&key, &ticket, b"challenge", &proof).unwrap();
+        assert!(verify_challenge(&key, &again, b"challenge", &proof).is_err());
+        assert!(verify_challenge(&key, &ticket, b"challengf", &proof).is_err());
+        assert!(verify_challenge(&other, &ticket, b"challenge", &proof).is_err());
+    }
+}
