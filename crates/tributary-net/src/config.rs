@@ -124,6 +124,19 @@ pub enum PathError {
     },
 }
 
+impl PathConfig {
+    /// The local end as it is written: an address, an interface or `any`. It names the path in a
+    /// transport's name: `tcp:wlan0`.
+    #[must_use]
+    pub fn local_name(&self) -> String {
+        match &self.local {
+            Local::Address(address) => address.to_string(),
+            Local::Interface(name) => name.clone(),
+            Local::Any => "any".to_owned(),
+        }
+    }
+}
+
 impl FromStr for PathConfig {
     type Err = PathError;
 
@@ -152,11 +165,7 @@ impl FromStr for PathConfig {
 
 impl std::fmt::Display for PathConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.local {
-            Local::Address(address) => write!(f, "{address}={}", self.server),
-            Local::Interface(name) => write!(f, "{name}={}", self.server),
-            Local::Any => write!(f, "any={}", self.server),
-        }
+        write!(f, "{}={}", self.local_name(), self.server)
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod proxy;
 pub mod sockopt;
+pub mod transport;
 
 mod config;
 mod connector;
@@ -37,3 +38,5 @@ pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};
 pub use tls::TlsError;
 pub use tls::record::RecordError;
+pub use tributary_proto::{Config as SessionConfig, Event, SessionStats, SubflowStats};
+pub use tributary_types::{PathId, StreamId, SubflowId};

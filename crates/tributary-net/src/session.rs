@@ -231,7 +231,7 @@ impl Session {
         self.handle.0.lock().session.is_closed()
     }
 
-    fn reason(&self) -> SessionClosed {
+    pub(crate) fn reason(&self) -> SessionClosed {
         let state = self.handle.0.lock();
         state.closed.clone().unwrap_or(SessionClosed {
             code: 0,

@@ -18,7 +18,7 @@ use libc::{c_int, c_void, socklen_t};
 use thiserror::Error;
 
 pub use mark::{keep_opening_packets, opening_code_point};
-pub use mptcp::{MptcpState, mptcp_socket, mptcp_state};
+pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
 pub use tcp_info::{TcpInfo, tcp_info};
 
 /// `TCP_RTO_MAX_MS` (Linux 6.15), not yet in libc.
@@ -64,7 +64,15 @@ pub struct TimerSupport {
 }
 
 fn get<T: Copy>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<(T, usize)> {
-    let mut value = MaybeUninit::<T>::zeroed();
+    get_into(fd, (level, name), MaybeUninit::<T>::zeroed())
+}
+
+/// As [`get`], for options that read their question from `value`.
+fn get_into<T: Copy>(
+    fd: BorrowedFd<'_>,
+    (level, name): (c_int, c_int),
+    mut value: MaybeUninit<T>,
+) -> io::Result<(T, usize)> {
     let mut length = size_of::<T>() as socklen_t;
     // SAFETY: the pointer is valid for `length` bytes, and the kernel writes at most that many.
     let code = unsafe {

@@ -64,11 +64,29 @@ pub struct Stream {
     rest: Bytes,
     read_done: bool,
     write_done: bool,
+    /// Directions this handle has, reading and writing: the wakers of the others are not its own.
+    has: (bool, bool),
 }
 
 impl Stream {
     pub(crate) fn new(handle: Handle, id: StreamId) -> Self {
-        Self { handle, id, rest: Bytes::new(), read_done: false, write_done: false }
+        let (read_done, write_done) = (false, false);
+        Self { handle, id, rest: Bytes::new(), read_done, write_done, has: (true, true) }
+    }
+
+    /// The reading and the writing direction, each with its own owner. Each half, dropped unfinished,
+    /// abandons its own direction only.
+    #[must_use]
+    pub fn into_split(mut self) -> (Self, Self) {
+        let (handle, id, has) = (self.handle.clone(), self.id, self.has);
+        let (read_done, write_done) = (self.read_done, self.write_done);
+        let rest = std::mem::take(&mut self.rest);
+        // What is left of `self` has nothing to abandon.
+        (self.read_done, self.write_done, self.has) = (true, true, (false, false));
+        let read =
+            Self { handle: handle.clone(), id, rest, read_done, write_done: true, has: (has.0, false) };
+        let write = Self { handle, id, rest: Bytes::new(), read_done: true, write_done, has: (false, has.1) };
+        (read, write)
     }
 
     /// Its identifier, the same on both sides.
@@ -312,8 +330,12 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.reset(CODE_DROPPED);
         let mut state = self.handle.0.lock();
-        state.readers.remove(&self.id);
-        state.writers.remove(&self.id);
+        if self.has.0 {
+            state.readers.remove(&self.id);
+        }
+        if self.has.1 {
+            state.writers.remove(&self.id);
+        }
     }
 }
 

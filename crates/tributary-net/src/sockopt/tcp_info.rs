@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Prefix of `struct tcp_info` (`include/uapi/linux/tcp.h`), up to `tcpi_snd_wnd`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Raw {
+pub(super) struct Raw {
     state: u8,
     ca_state: u8,
     retransmits: u8,
@@ -101,7 +101,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
 }
 
 impl TcpInfo {
-    fn from_raw(raw: &Raw, length: usize) -> Self {
+    pub(super) fn from_raw(raw: &Raw, length: usize) -> Self {
         let micros = |n: u32| Duration::from_micros(u64::from(n));
         let millis = |n: u32| Duration::from_millis(u64::from(n));
         let w = &raw.words;

@@ -1,0 +1,38 @@
+//! A multipath stream in ten lines: a server that sends back what it gets, and a client with two paths.
+//!
+//! Run it: `cargo run -p tributary-net --example echo`
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
+use tributary_net::transport::{Acceptor, Connection, TransportConfig};
+use tributary_net::{Common, Key};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let config = TransportConfig::new("session".parse()?).with_common(Common::new(Key::generate()?));
+
+    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+    let server = acceptor.addresses()[0];
+    tokio::spawn(async move {
+        while let Some((connection, _)) = acceptor.accept().await {
+            while let Some(stream) = connection.accept_stream().await {
+                let (mut recv, mut send) = split(stream);
+                if copy(&mut recv, &mut send).await.is_ok() {
+                    // The client may have gone already.
+                    let _ = send.shutdown().await;
+                }
+            }
+        }
+    });
+
+    let paths = [format!("127.0.0.2={server}").parse()?, format!("127.0.0.3={server}").parse()?];
+    let connection = Connection::connect(&config, &paths).await?;
+    let mut stream = connection.open_stream(0).await?;
+    stream.write_all(b"over all radios at once").await?;
+    stream.shutdown().await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    assert_eq!(answer, "over all radios at once");
+    println!("{answer}");
+    connection.close().await;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Sends for a while over each transport and prints what it knows of its paths.
+//!
+//! Run it: `cargo run -p tributary-net --example live_statistics`
+
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, copy, sink};
+use tributary_net::transport::{Acceptor, Connection, TransportConfig};
+use tributary_net::{Common, Key};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let key = Key::generate()?;
+    for name in ["tcp", "session", "quic", "mpquic"] {
+        let config = TransportConfig::new(name.parse()?).with_common(Common::new(key.clone()));
+        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+        let server = acceptor.addresses()[0];
+        tokio::spawn(async move {
+            let (connection, _) = acceptor.accept().await?;
+            let mut stream = connection.accept_stream().await?;
+            copy(&mut stream, &mut sink()).await.ok()
+        });
+
+        let mut paths = vec![format!("127.0.0.2={server}").parse()?];
+        if config.name.is_multipath() {
+            paths.push(format!("127.0.0.3={server}").parse()?);
+        }
+        let connection = Connection::connect(&config, &paths).await?;
+        let mut stream = connection.open_stream(0).await?;
+        let mut interval = tokio::time::interval(Duration::from_millis(100));
+        for _ in 0..3 {
+            stream.write_all(&vec![0; 1 << 20]).await?;
+            interval.tick().await;
+            for path in connection.stats().paths {
+                let milliseconds = path.rtt.as_secs_f64() * 1e3;
+                println!("{name:8} {:32} {milliseconds:6.2} ms {:9} bytes", path.name, path.delivered);
+            }
+        }
+        assert!(!connection.stats().paths.is_empty());
+        connection.close().await;
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! One seam over every transport: connect, accept, streams and statistics by the transport's name.
+//!
+//! | name | what it is | protection |
+//! |---|---|---|
+//! | `tcp` | a kernel TCP connection for each stream | none |
+//! | `mptcp` | the same with the kernel's multipath TCP | none |
+//! | `session` | a Tributary session over all paths | pre-shared key |
+//! | `quic` | QUIC on one path (quinn) | pre-shared key, or certificates |
+//! | `mpquic` | multipath QUIC over all paths (noq) | pre-shared key, or certificates |
+//!
+//! Every stream is bidirectional and opened by the client, which speaks first. A [`Connection`] shares
+//! nothing with another one: an application replaces its transport by connecting a second one under
+//! another name, moving to it, and closing the first. Not here: what the names are
+//! ([`tributary_proto::transport`]) and what runs over the streams.
+
+mod kernel;
+#[cfg(feature = "quic")]
+mod quic;
+mod stats;
+mod stream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+pub use tributary_proto::transport::{TransportName, UnknownName};
+
+use crate::config::{Common, ConnectConfig, Limits, ListenConfig, PathConfig};
+use crate::error::{ConnectError, ListenError, SessionClosed};
+use crate::listener::Listener;
+use crate::session::Session;
+use crate::sockopt::CongestionError;
+pub use stats::{PathStats, TransportStats};
+pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
+
+/// Settings of one end of a transport; both ends need the same name, and the same key or certificates.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransportConfig {
+    /// Which transport.
+    pub name: TransportName,
+    /// The pre-shared key and a session's settings. A session needs them. QUIC takes the key from them;
+    /// tcp and mptcp use nothing of them.
+    pub common: Option<Common>,
+    /// TLS settings of QUIC with certificates instead of a key, as HTTP/3 uses it.
+    pub certificates: Option<Certificates>,
+    /// Congestion control of every socket of this end; `None` leaves the default.
+    pub congestion: Option<String>,
+    /// Client: a session's first writes leave behind its hello, a round trip sooner. They may be carried
+    /// out twice: only for what is idempotent.
+    pub early: bool,
+    /// Client: time for the first path to come up.
+    pub timeout: Duration,
+    /// What a server holds at most.
+    pub limits: Limits,
+}
+
+/// Ordinary TLS settings, with the application's protocol (ALPN) in them.
+#[derive(Clone, Debug, Default)]
+pub struct Certificates {
+    /// Client: whom it trusts.
+    pub client: Option<Arc<rustls::ClientConfig>>,
+    /// Client: the name the server's certificate must have.
+    pub server_name: String,
+    /// Server: its certificate and key.
+    pub server: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl TransportConfig {
+    /// The defaults of the transport called this.
+    #[must_use]
+    pub fn new(name: TransportName) -> Self {
+        Self {
+            name,
+            common: None,
+            certificates: None,
+            congestion: None,
+            early: false,
+            timeout: Duration::from_secs(10),
+            limits: Limits::default(),
+        }
+    }
+
+    /// The same with a pre-shared key and the settings of a session.
+    #[must_use]
+    pub fn with_common(mut self, common: Common) -> Self {
+        self.common = Some(common);
+        self
+    }
+
+    /// What a session of this end is made of.
+    fn session(&self, scheduler: &str) -> Result<Common, TransportError> {
+        let mut common = self.common.clone().ok_or(TransportError::NoKey("session"))?;
+        scheduler.clone_into(&mut common.session.scheduler);
+        if self.congestion.is_some() {
+            common.congestion.clone_from(&self.congestion);
+        }
+        Ok(common)
+    }
+}
+
+/// Why a transport cannot be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// One path is needed.
+    #[error(
+        "`{name}` begins on one path, {paths} were given; name it as {name}:PATH, or leave the others out{}",
+        if *name == "mptcp" { " (the kernel's path manager adds them: ip mptcp endpoint)" } else { "" }
+    )]
+    Paths {
+        /// The transport.
+        name: &'static str,
+        /// How many there are.
+        paths: usize,
+    },
+    /// The path of the name is not among the given.
+    #[error(transparent)]
+    Name(#[from] UnknownName),
+    /// No address to listen on.
+    #[error("no address to listen on")]
+    NoAddress,
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The kernel has no MPTCP.
+    #[error("this kernel has no MPTCP ({0}): build it with CONFIG_MPTCP and set net.mptcp.enabled=1")]
+    NoMptcp(io::Error),
+    /// The kernel schedules MPTCP itself.
+    #[error(
+        "the kernel schedules MPTCP itself: `{0}` cannot be chosen on real sockets; take mptcp or session"
+    )]
+    KernelScheduler(String),
+    /// A congestion control that cannot be had.
+    #[error(transparent)]
+    Congestion(#[from] CongestionError),
+    /// The session did not come up.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The session cannot be listened for.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The session ended.
+    #[error(transparent)]
+    Closed(#[from] SessionClosed),
+    /// No key given.
+    #[error("{0} needs a key; make one with `tributary keygen` and give it to both ends")]
+    NoKey(&'static str),
+    /// TLS cannot be set up.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The peer does not know the key.
+    #[error("the peer does not know the key")]
+    WrongKey,
+    /// A QUIC connection failed.
+    #[error("QUIC: {0}")]
+    Quic(String),
+    /// It took too long.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// This program was built without QUIC.
+    #[error("this program was built without QUIC: build it with --features quic")]
+    NoQuic,
+}
+
+fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> TransportError {
+    let doing = doing.into();
+    move |source| TransportError::System { doing, source }
+}
+
+/// A connected transport. Clones are handles to the same one.
+#[derive(Clone, Debug)]
+pub struct Connection(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Session(Session),
+    Kernel(kernel::Connection),
+    #[cfg(feature = "quic")]
+    Quic(quic::single::Connection),
+    #[cfg(feature = "quic")]
+    Mpquic(quic::multi::Connection),
+}
+
+/// The paths the transport uses of those given: a name's path is its local end as written.
+fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>, TransportError> {
+    let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
+    let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
+    name.check(&locals)?;
+    let one =
+        matches!(name, TransportName::Tcp(None) | TransportName::Quic(None) | TransportName::Mptcp { .. });
+    if paths.is_empty() || (one && paths.len() > 1) {
+        return Err(TransportError::Paths { name: name.kind(), paths: paths.len() });
+    }
+    Ok(name.paths(&locals).into_iter().map(|index| paths[index].clone()).collect())
+}
+
+impl Connection {
+    /// Connects over these paths.
+    ///
+    /// # Errors
+    /// [`TransportError`] names the setting, the path or the peer's refusal.
+    pub async fn connect(config: &TransportConfig, paths: &[PathConfig]) -> Result<Self, TransportError> {
+        let paths = chosen(&config.name, paths)?;
+        let kind = match &config.name {
+            TransportName::Session { scheduler } => {
+                let common = config.session(scheduler)?;
+                let connecting = ConnectConfig { paths, common, timeout: config.timeout };
+                Kind::Session(if config.early {
+                    crate::session::connect_early(connecting).await?
+                } else {
+                    crate::session::connect(connecting).await?
+                })
+            }
+            TransportName::Tcp(_) | TransportName::Mptcp { .. } => {
+                Kind::Kernel(kernel::Connection::dial(config, &paths[0]).await?)
+            }
+            #[cfg(feature = "quic")]
+            TransportName::Quic(_) => Kind::Quic(quic::single::connect(config, &paths).await?),
+            #[cfg(feature = "quic")]
+            TransportName::Mpquic => Kind::Mpquic(quic::multi::connect(config, &paths).await?),
+            #[cfg(not(feature = "quic"))]
+            TransportName::Quic(_) | TransportName::Mpquic => return Err(TransportError::NoQuic),
+        };
+        Ok(Self(kind))
+    }
+
+    /// Client: opens a stream. Higher `priority` goes first; zero is bulk, and kernel sockets know nothing
+    /// else: there every stream is a connection of its own.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub async fn open_stream(&self, priority: u8) -> Result<TransportStream, TransportError> {
+        match &self.0 {
+            Kind::Session(session) => Ok(TransportStream::of_session(session.open_stream(priority).await?)),
+            Kind::Kernel(kernel) => kernel.open_stream().await,
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.open_stream(priority).await,
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.open_stream(priority).await,
+        }
+    }
+
+    /// Server: the next stream that the client opened; `None` when there will be none.
+    pub async fn accept_stream(&self) -> Option<TransportStream> {
+        match &self.0 {
+            Kind::Session(session) => session.accept_stream().await.map(TransportStream::of_session),
+            Kind::Kernel(kernel) => kernel.accept_stream(),
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.accept_stream().await,
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.accept_stream().await,
+        }
+    }
+
+    /// What is known of it and of its paths.
+    #[must_use]
+    pub fn stats(&self) -> TransportStats {
+        match &self.0 {
+            Kind::Session(session) => TransportStats::of_session(&session.stats()),
+            Kind::Kernel(kernel) => kernel.stats(),
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.stats(),
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.stats(),
+        }
+    }
+
+    /// Ends it: a session and kernel sockets deliver first what was written and finished. QUIC ends at
+    /// once: wait for the answers before.
+    pub async fn close(&self) {
+        match &self.0 {
+            // Whoever closes does not care how the peer sees it.
+            Kind::Session(session) => drop(session.close().await),
+            Kind::Kernel(kernel) => kernel.close(),
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.close().await,
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.close().await,
+        }
+    }
+
+    /// The session, when it is one: for what only sessions have.
+    #[must_use]
+    pub fn session(&self) -> Option<&Session> {
+        match &self.0 {
+            Kind::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Why it has ended, if it has. Kernel sockets say so on their streams instead.
+    #[must_use]
+    pub fn end(&self) -> Option<String> {
+        match &self.0 {
+            Kind::Session(session) => session.is_closed().then(|| session.reason().to_string()),
+            Kind::Kernel(_) => None,
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.end(),
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.end(),
+        }
+    }
+}
+
+/// A listening server of one transport. Dropping it stops listening.
+#[derive(Debug)]
+pub struct Acceptor {
+    accepting: Accepting,
+    addresses: Vec<SocketAddr>,
+}
+
+#[derive(Debug)]
+enum Accepting {
+    Session(Box<Listener>),
+    Other(Accepted),
+}
+
+/// Connections that have passed their handshake, and the tasks that accept them.
+#[derive(Debug)]
+struct Accepted {
+    fresh: tokio::sync::mpsc::Receiver<(Connection, SocketAddr)>,
+    _tasks: tokio::task::JoinSet<()>,
+}
+
+impl Acceptor {
+    /// Listens on every address.
+    ///
+    /// # Errors
+    /// [`TransportError`] names the setting or the address.
+    pub async fn bind(config: &TransportConfig, addresses: &[SocketAddr]) -> Result<Self, TransportError> {
+        if addresses.is_empty() {
+            return Err(TransportError::NoAddress);
+        }
+        let (accepted, addresses) = match &config.name {
+            TransportName::Session { scheduler } => {
+                let common = config.session(scheduler)?;
+                let addresses = addresses.to_vec();
+                let listening = ListenConfig { addresses, common, limits: config.limits };
+                let listener = Listener::bind(listening).await?;
+                let addresses = listener.addresses().to_vec();
+                return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses });
+            }
+            TransportName::Tcp(_) | TransportName::Mptcp { .. } => kernel::listen(config, addresses)?,
+            #[cfg(feature = "quic")]
+            TransportName::Quic(_) => quic::single::listen(config, addresses)?,
+            #[cfg(feature = "quic")]
+            TransportName::Mpquic => quic::multi::listen(config, addresses)?,
+            #[cfg(not(feature = "quic"))]
+            TransportName::Quic(_) | TransportName::Mpquic => return Err(TransportError::NoQuic),
+        };
+        Ok(Self { accepting: Accepting::Other(accepted), addresses })
+    }
+
+    /// The addresses it listens on, with the ports the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The next client. Over kernel sockets every stream of a client is one.
+    pub async fn accept(&mut self) -> Option<(Connection, SocketAddr)> {
+        match &mut self.accepting {
+            Accepting::Session(listener) => {
+                let (session, from) = listener.accept().await?;
+                Some((Connection(Kind::Session(session)), from))
+            }
+            Accepting::Other(accepted) => accepted.fresh.recv().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

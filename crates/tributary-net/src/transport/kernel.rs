@@ -1,0 +1,352 @@
+//! Kernel TCP and MPTCP: every stream is a connection of its own; neither secret nor protected.
+//!
+//! A socket is kept from holding more than a little that it has not sent, so that a sender can still
+//! change its mind. To tokio an MPTCP socket is a TCP socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use socket2::{Protocol, SockRef, Type};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::stream::{Recv, RecvHalf, Send, SendHalf};
+use super::{
+    Accepted, Kind, PathStats, TransportConfig, TransportError, TransportStats, TransportStream, system,
+};
+use crate::config::{Limits, Local, PathConfig};
+use crate::sockopt;
+use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
+
+/// Unsent bytes in a kernel socket below which it takes more: what is in there has begun.
+const NOTSENT: u32 = 64 << 10;
+/// Connections the kernel queues for each address.
+const BACKLOG: i32 = 1024;
+/// Rest after a failed `accept`: without descriptors the next one fails as well.
+const ACCEPT_REST: Duration = Duration::from_millis(20);
+
+/// A connected socket, with its place among those the server may hold.
+#[derive(Debug)]
+struct Socket {
+    stream: TcpStream,
+    _slot: Option<OwnedSemaphorePermit>,
+}
+
+/// How the client makes further connections.
+#[derive(Debug)]
+struct Dialer {
+    name: TransportName,
+    path: PathConfig,
+    congestion: Option<String>,
+    timeout: Duration,
+}
+
+#[derive(Debug)]
+struct Inner {
+    dialer: Option<Dialer>,
+    /// Connected and not yet given out as a stream.
+    waiting: Mutex<Option<Arc<Socket>>>,
+    streams: Mutex<Vec<Weak<Socket>>>,
+}
+
+/// A client's connections to one server, or one accepted connection.
+#[derive(Clone, Debug)]
+pub(super) struct Connection(Arc<Inner>);
+
+/// Reads from a connection.
+#[derive(Debug)]
+pub(super) struct Reader(Arc<Socket>);
+
+/// Writes to a connection.
+#[derive(Debug)]
+pub(super) struct Writer(Arc<Socket>);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Connection {
+    fn new(dialer: Option<Dialer>, socket: Socket) -> Self {
+        let socket = Arc::new(socket);
+        let streams = Mutex::new(vec![Arc::downgrade(&socket)]);
+        Self(Arc::new(Inner { dialer, waiting: Mutex::new(Some(socket)), streams }))
+    }
+
+    pub(super) async fn dial(config: &TransportConfig, path: &PathConfig) -> Result<Self, TransportError> {
+        let dialer = Dialer {
+            name: config.name.clone(),
+            path: path.clone(),
+            congestion: config.congestion.clone(),
+            timeout: config.timeout,
+        };
+        let stream = dialer.dial().await?;
+        Ok(Self::new(Some(dialer), Socket { stream, _slot: None }))
+    }
+
+    pub(super) async fn open_stream(&self) -> Result<TransportStream, TransportError> {
+        let waiting = lock(&self.0.waiting).take();
+        let socket = match (waiting, &self.0.dialer) {
+            (Some(socket), _) => socket,
+            (None, Some(dialer)) => {
+                let socket = Arc::new(Socket { stream: dialer.dial().await?, _slot: None });
+                let mut streams = lock(&self.0.streams);
+                streams.retain(|stream| stream.strong_count() > 0);
+                streams.push(Arc::downgrade(&socket));
+                socket
+            }
+            (None, None) => {
+                let source =
+                    io::Error::new(io::ErrorKind::Unsupported, "only the client opens streams over TCP");
+                return Err(system("opening a stream")(source));
+            }
+        };
+        Ok(socket.into_stream())
+    }
+
+    pub(super) fn accept_stream(&self) -> Option<TransportStream> {
+        let waiting = lock(&self.0.waiting).take().filter(|_| self.0.dialer.is_none());
+        waiting.map(Socket::into_stream)
+    }
+
+    pub(super) fn stats(&self) -> TransportStats {
+        let mut stats = TransportStats::default();
+        for socket in lock(&self.0.streams).iter().filter_map(Weak::upgrade) {
+            socket.stats(&mut stats);
+        }
+        stats
+    }
+
+    /// The kernel delivers what was written; nothing new begins.
+    pub(super) fn close(&self) {
+        lock(&self.0.waiting).take();
+    }
+}
+
+impl Socket {
+    fn into_stream(self: Arc<Self>) -> TransportStream {
+        let send = SendHalf::new(Send::Kernel(Writer(self.clone())));
+        TransportStream { recv: RecvHalf(Recv::Kernel(Reader(self))), send }
+    }
+
+    /// The connection ends with a reset when both halves are gone.
+    fn abandon(&self) {
+        // A connection that is gone already needs no reset.
+        let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
+    }
+
+    /// A socket that has ended has no paths.
+    fn stats(&self, stats: &mut TransportStats) {
+        let fd = self.stream.as_fd();
+        let name = |local: SocketAddr, peer: SocketAddr| format!("{}={peer}", local.ip());
+        match sockopt::mptcp_subflows(fd) {
+            Ok(subflows) if !subflows.is_empty() => {
+                for (tcp, addresses) in subflows {
+                    let name =
+                        addresses.map_or_else(|| "subflow".to_owned(), |(local, peer)| name(local, peer));
+                    stats.paths.push(PathStats::of_tcp(name, &tcp));
+                }
+                return;
+            }
+            _ => {
+                stats.fallback |=
+                    SockRef::from(&self.stream).protocol().ok().flatten() == Some(Protocol::MPTCP)
+            }
+        }
+        let addresses = self.stream.local_addr().and_then(|local| Ok((local, self.stream.peer_addr()?)));
+        if let (Ok(tcp), Ok((local, peer))) = (sockopt::tcp_info(fd), addresses) {
+            stats.paths.push(PathStats::of_tcp(name(local, peer), &tcp));
+        }
+    }
+}
+
+impl Reader {
+    pub(super) fn abandon(&self) {
+        self.0.abandon();
+    }
+}
+
+impl Writer {
+    pub(super) fn abandon(&self) {
+        self.0.abandon();
+    }
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            match stream.try_read(buf.initialize_unfilled()) {
+                Ok(count) => {
+                    buf.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// What is written is on its way.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match SockRef::from(&self.0.stream).shutdown(Shutdown::Write) {
+            // The peer was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
+    }
+}
+
+fn socket(
+    name: &TransportName,
+    address: SocketAddr,
+    congestion: Option<&str>,
+) -> Result<socket2::Socket, TransportError> {
+    let domain = sockopt::domain(address);
+    let socket = match name {
+        TransportName::Mptcp { scheduler } if scheduler != MPTCP_DEFAULT => {
+            return Err(TransportError::KernelScheduler(scheduler.clone()));
+        }
+        TransportName::Mptcp { .. } => sockopt::mptcp_socket(domain).map_err(TransportError::NoMptcp)?,
+        _ => socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(system("socket"))?,
+    };
+    socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
+    if let Some(name) = congestion {
+        // Before `listen` and before `connect`: a socket switched later stays paced by its first controller.
+        sockopt::set_congestion(socket.as_fd(), name)?;
+    }
+    socket.set_tcp_nodelay(true).map_err(system("TCP_NODELAY"))?;
+    Ok(socket)
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_notsent_lowat(stream.as_fd(), NOTSENT)
+}
+
+impl Dialer {
+    async fn dial(&self) -> Result<TcpStream, TransportError> {
+        let (path, server) = (&self.path, self.path.server);
+        let socket = socket(&self.name, server, self.congestion.as_deref())?;
+        let any = match server {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let local = match &path.local {
+            Local::Address(address) => *address,
+            Local::Any => any,
+            Local::Interface(name) => {
+                let bound = sockopt::bind_to_device(socket.as_fd(), name);
+                bound.map_err(system(format!("binding to interface {name}")))?;
+                any
+            }
+        };
+        let local = SocketAddr::from((local, 0));
+        socket.bind(&local.into()).map_err(system(format!("binding to {local}")))?;
+        let failed = || system(format!("connecting over {path}"));
+        let connecting = TcpSocket::from_std_stream(socket.into()).connect(server);
+        let stream = match tokio::time::timeout(self.timeout, connecting).await {
+            Ok(result) => result.map_err(failed())?,
+            Err(_) => return Err(failed()(io::ErrorKind::TimedOut.into())),
+        };
+        prepare(&stream).map_err(failed())?;
+        Ok(stream)
+    }
+}
+
+/// Listens with kernel sockets.
+pub(super) fn listen(
+    config: &TransportConfig,
+    addresses: &[SocketAddr],
+) -> Result<(Accepted, Vec<SocketAddr>), TransportError> {
+    let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
+    let slots = Arc::new(Semaphore::new(config.limits.sessions));
+    let mut tasks = JoinSet::new();
+    let mut bound = Vec::new();
+    for &address in addresses {
+        let socket = socket(&config.name, address, config.congestion.as_deref())?;
+        socket.set_reuse_address(true).map_err(system("SO_REUSEADDR"))?;
+        socket.bind(&address.into()).map_err(system(format!("binding to {address}")))?;
+        socket.listen(BACKLOG).map_err(system(format!("listening on {address}")))?;
+        let listener = TcpListener::from_std(socket.into()).map_err(system("registering a listener"))?;
+        bound.push(listener.local_addr().map_err(system("asking for a listener's address"))?);
+        tasks.spawn(accept_loop(listener, config.limits, (slots.clone(), tell.clone())));
+    }
+    Ok((Accepted { fresh, _tasks: tasks }, bound))
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+type Fresh = mpsc::Sender<(super::Connection, SocketAddr)>;
+
+async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<Semaphore>, Fresh)) {
+    // Connections that have said nothing yet, oldest first. The oldest makes room.
+    let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
+    loop {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_REST).await;
+                continue;
+            }
+        };
+        silent.retain(|task| !task.0.is_finished());
+        if silent.len() >= limits.half_open.max(1) {
+            silent.pop_front();
+        }
+        // Dropped at once: the client sees its connection end instead of waiting in a queue.
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            tracing::warn!(%from, "connection refused: {} are served already", limits.sessions);
+            continue;
+        };
+        if prepare(&stream).is_err() {
+            continue;
+        }
+        let tell = tell.clone();
+        silent.push_back(AbortOnDrop(tokio::spawn(async move {
+            // The client speaks first, and within the time a session has for its handshake.
+            match tokio::time::timeout(limits.handshake, stream.readable()).await {
+                Ok(Ok(())) => {
+                    let socket = Socket { stream, _slot: Some(slot) };
+                    let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
+                    // Nobody accepts any more: the connection ends.
+                    let _ = tell.send((connection, from)).await;
+                }
+                _ => tracing::info!(%from, "connection refused: silent for {:?}", limits.handshake),
+            }
+        })));
+    }
+}

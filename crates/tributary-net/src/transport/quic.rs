@@ -1,0 +1,183 @@
+//! QUIC on one path (quinn) and on several (noq): who the peer is, and what both share.
+//!
+//! With a pre-shared key the certificate says nothing, as in sessions: it is self-signed, and both ends
+//! prove on the connection's first stream that they know the key, with MACs over the connection's TLS
+//! exporter (RFC 8446 §7.5), so that nobody in the middle can relay them. The server's proof comes after
+//! the client's, and nothing else is sent before it. With certificates TLS decides, and there is no such
+//! stream. The two libraries have the same interface; `end.rs` is compiled against each.
+
+pub(super) mod multi;
+pub(super) mod single;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ring::hmac;
+use socket2::{Protocol, Socket, Type};
+
+use super::{TransportConfig, TransportError, system};
+use crate::config::{Local, PathConfig};
+use crate::hello::derive;
+use crate::key::Key;
+use crate::sockopt;
+use crate::tls;
+
+/// Label of the exporter that proofs are bound to.
+const EXPORTER: &[u8] = b"EXPORTER-tributary-quic-proof";
+/// What a client's proof begins with: protocol and version.
+const MAGIC: [u8; 5] = *b"TRIQ\x01";
+/// Bytes of the client's proof.
+const CLIENT_PROOF: usize = MAGIC.len() + 32;
+/// Bytes of the server's proof.
+const SERVER_PROOF: usize = 32;
+/// Application code of a connection that is refused for its key.
+const CODE_WRONG_KEY: u32 = 1;
+/// Application protocol (ALPN) of connections with a key.
+const PROTOCOL: &[u8] = b"tributary-1";
+/// Bytes of the kernel's buffers of a UDP socket: 20 ms at 3 Gbit/s.
+const SOCKET_BUFFER: usize = 7 << 20;
+/// Silence after which a connection is over, as a session's.
+const IDLE: Duration = Duration::from_secs(30);
+/// An idle connection says something this often.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Bytes the peer may send ahead of reading: on a stream, and over all.
+const STREAM_WINDOW: u32 = 4 << 20;
+const WINDOW: u32 = 16 << 20;
+/// Bytes written and not yet acknowledged over all streams.
+const SEND_WINDOW: u64 = 10 << 20;
+/// Streams the peer may have open at once, as a session.
+const STREAMS: u32 = 1024;
+
+/// The names of QUIC's congestion controls on sockets.
+pub(super) const CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
+
+/// Proofs that an end knows the key, for one connection.
+struct Proof(hmac::Key);
+
+impl Proof {
+    fn new(key: &Key, binding: &[u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &derive(binding, key.bytes(), &[b"tributary quic proof"])))
+    }
+
+    fn client(&self) -> [u8; CLIENT_PROOF] {
+        let mut out = [0; CLIENT_PROOF];
+        out[..MAGIC.len()].copy_from_slice(&MAGIC);
+        out[MAGIC.len()..].copy_from_slice(hmac::sign(&self.0, b"client").as_ref());
+        out
+    }
+
+    fn server(&self) -> [u8; SERVER_PROOF] {
+        let mut out = [0; SERVER_PROOF];
+        out.copy_from_slice(hmac::sign(&self.0, b"server").as_ref());
+        out
+    }
+
+    /// Compared in constant time.
+    fn is_client(&self, bytes: &[u8]) -> bool {
+        bytes.strip_prefix(&MAGIC).is_some_and(|mac| hmac::verify(&self.0, b"client", mac).is_ok())
+    }
+
+    fn is_server(&self, bytes: &[u8]) -> bool {
+        hmac::verify(&self.0, b"server", bytes).is_ok()
+    }
+}
+
+/// Whom a connection trusts: the key when there is one, else certificates.
+fn key(config: &TransportConfig) -> Option<Key> {
+    config.certificates.is_none().then(|| config.common.as_ref().map(|common| common.key.clone())).flatten()
+}
+
+fn client_tls(config: &TransportConfig) -> Result<(Arc<rustls::ClientConfig>, String), TransportError> {
+    if let Some(certificates) = &config.certificates {
+        let tls = certificates.client.clone();
+        let tls = tls.ok_or_else(|| TransportError::Tls("no certificates to trust were given".to_owned()))?;
+        return Ok((tls, certificates.server_name.clone()));
+    }
+    let common = config.common.as_ref().ok_or(TransportError::NoKey("quic"))?;
+    let failed = |error: rustls::Error| TransportError::Tls(error.to_string());
+    let mut tls = rustls::ClientConfig::clone(&*tls::client_config(&common.key).map_err(failed)?);
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok((Arc::new(tls), "tributary".to_owned()))
+}
+
+fn server_tls(config: &TransportConfig) -> Result<Arc<rustls::ServerConfig>, TransportError> {
+    if let Some(certificates) = &config.certificates {
+        let tls = certificates.server.clone();
+        return tls.ok_or_else(|| TransportError::Tls("no certificate of the server was given".to_owned()));
+    }
+    let common = config.common.as_ref().ok_or(TransportError::NoKey("quic"))?;
+    let failed = |error: rustls::Error| TransportError::Tls(error.to_string());
+    let mut tls = rustls::ServerConfig::clone(&*tls::server_config(&common.key).map_err(failed)?);
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(Arc::new(tls))
+}
+
+fn unknown_controller(name: &str) -> TransportError {
+    super::UnknownName::new("congestion control of QUIC", name, CONTROLLERS).into()
+}
+
+/// A UDP socket bound to this address.
+fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, TransportError> {
+    let socket =
+        Socket::new(sockopt::domain(address), Type::DGRAM, Some(Protocol::UDP)).map_err(system("socket"))?;
+    if let Some(name) = device {
+        let bound = sockopt::bind_to_device(socket.as_fd(), name);
+        bound.map_err(system(format!("binding to interface {name}")))?;
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(true).map_err(system("IPV6_V6ONLY"))?;
+    }
+    // The kernel gives less than asked for where net.core.{r,w}mem_max says so.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
+    socket.bind(&address.into()).map_err(system(format!("binding to {address}")))?;
+    Ok(socket.into())
+}
+
+/// The client's socket of a path. Bound to the very address that its packets will have, so that a server
+/// sees the paths apart and the routing table cannot move one.
+fn path_socket(path: &PathConfig) -> Result<UdpSocket, TransportError> {
+    let any = match path.server {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let (address, device) = match &path.local {
+        Local::Address(address) => (*address, None),
+        Local::Interface(name) => (any, Some(name.as_str())),
+        Local::Any => (any, None),
+    };
+    if !address.is_unspecified() {
+        return bound((address, 0).into(), None);
+    }
+    // Connecting a UDP socket sends nothing; it only asks the routing table for the source address.
+    let doing = || system(format!("asking for the route of {path}"));
+    let probe = bound((any, 0).into(), device)?;
+    probe.connect(path.server).map_err(doing())?;
+    bound((probe.local_addr().map_err(doing())?.ip(), 0).into(), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_worth_nothing_for_another_key_connection_or_role() {
+        let proof = Proof::new(&Key::from_bytes([1; 32]), &[2; 32]);
+        assert!(proof.is_client(&proof.client()) && proof.is_server(&proof.server()));
+        assert!(!proof.is_server(&proof.client()[MAGIC.len()..]));
+        for other in
+            [Proof::new(&Key::from_bytes([3; 32]), &[2; 32]), Proof::new(&Key::from_bytes([1; 32]), &[4; 32])]
+        {
+            assert!(!other.is_client(&proof.client()) && !other.is_server(&proof.server()));
+        }
+        for bit in 0..CLIENT_PROOF * 8 {
+            let mut bad = proof.client();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(!proof.is_client(&bad), "bit {bit}");
+        }
+        assert!(!proof.is_client(b"") && !proof.is_server(b""));
+    }
+}

@@ -1,0 +1,231 @@
+//! Both ends of a QUIC connection. Compiled twice: `library` is quinn in `single`, noq in `multi`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use super::super::super::stream::{RecvHalf, SendHalf};
+use super::super::super::{
+    Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
+};
+use super::super::{
+    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Proof, SERVER_PROOF, bound, client_tls, key, server_tls,
+};
+use super::library::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use super::library::{self, ConnectionError};
+use crate::config::{Limits, PathConfig};
+use crate::key::Key;
+
+/// A connection; the server's also has its place among those the server may hold.
+#[derive(Clone, Debug)]
+pub(in super::super::super) struct Connection {
+    connection: library::Connection,
+    /// Client: its sockets, which must live as long as the connection.
+    endpoint: Option<library::Endpoint>,
+    _slot: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+fn failed(error: impl std::fmt::Display) -> TransportError {
+    TransportError::Quic(error.to_string())
+}
+
+fn ended(error: ConnectionError) -> TransportError {
+    match &error {
+        ConnectionError::ApplicationClosed(close) if close.error_code == CODE_WRONG_KEY.into() => {
+            TransportError::WrongKey
+        }
+        _ => failed(error),
+    }
+}
+
+/// Whether an error code is an alert of TLS (RFC 9001 §4.8).
+fn is_of_tls(code: u64) -> bool {
+    (0x100..0x200).contains(&code)
+}
+
+pub(in super::super::super) async fn connect(
+    config: &TransportConfig,
+    paths: &[PathConfig],
+) -> Result<Connection, TransportError> {
+    let (tls, server_name) = client_tls(config)?;
+    let crypto = QuicClientConfig::try_from(tls).map_err(|error| TransportError::Tls(error.to_string()))?;
+    let mut client = library::ClientConfig::new(Arc::new(crypto));
+    client.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
+    let endpoint = super::client_endpoint(paths)?;
+    let connecting = endpoint.connect_with(client, paths[0].server, &server_name).map_err(failed)?;
+    let within = config.timeout;
+    let shaking = async {
+        let key = key(config);
+        let connection = connecting.await.map_err(|error| match error {
+            // The server's certificate comes with a proof of the key, and TLS refused it.
+            ConnectionError::TransportError(error) if key.is_some() && is_of_tls(error.code.into()) => {
+                TransportError::WrongKey
+            }
+            error => ended(error),
+        })?;
+        if let Some(key) = key {
+            prove(&connection, &key).await?;
+        }
+        Ok::<_, TransportError>(connection)
+    };
+    let connection =
+        tokio::time::timeout(within, shaking).await.map_err(|_| TransportError::Timeout(within))??;
+    super::open_paths(&connection, paths);
+    Ok(Connection { connection, endpoint: Some(endpoint), _slot: None })
+}
+
+fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, TransportError> {
+    let mut binding = [0; 32];
+    let exported = connection.export_keying_material(&mut binding, EXPORTER, &[]);
+    exported.map_err(|_| TransportError::Tls("no keying material can be exported".to_owned()))?;
+    Ok(Proof::new(key, &binding))
+}
+
+/// Client: proves to know the key, and has the server prove it.
+async fn prove(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
+    let proof = proof(connection, key)?;
+    let exchange = async {
+        let (mut send, mut recv) = connection.open_bi().await.ok()?;
+        send.write_all(&proof.client()).await.ok()?;
+        send.shutdown().await.ok()?;
+        recv.read_to_end(SERVER_PROOF).await.ok()
+    };
+    match exchange.await {
+        Some(answer) if proof.is_server(&answer) => Ok(()),
+        Some(_) => {
+            connection.close(CODE_WRONG_KEY.into(), b"the server does not know the key");
+            Err(TransportError::WrongKey)
+        }
+        None => Err(connection.close_reason().map_or(TransportError::WrongKey, ended)),
+    }
+}
+
+/// Server: checks the client's proof and gives its own.
+async fn check(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
+    let proof = proof(connection, key)?;
+    let (mut send, mut recv) = connection.accept_bi().await.map_err(ended)?;
+    let claimed = recv.read_to_end(CLIENT_PROOF).await.map_err(failed)?;
+    if !proof.is_client(&claimed) {
+        connection.close(CODE_WRONG_KEY.into(), b"the client does not know the key");
+        return Err(TransportError::WrongKey);
+    }
+    send.write_all(&proof.server()).await.map_err(failed)?;
+    send.shutdown().await.map_err(failed)
+}
+
+impl Connection {
+    pub(in super::super::super) async fn open_stream(
+        &self,
+        priority: u8,
+    ) -> Result<TransportStream, TransportError> {
+        let (send, recv) = self.connection.open_bi().await.map_err(ended)?;
+        let stream = stream(send, recv);
+        stream.send.set_priority(priority);
+        Ok(stream)
+    }
+
+    pub(in super::super::super) async fn accept_stream(&self) -> Option<TransportStream> {
+        let (send, recv) = self.connection.accept_bi().await.ok()?;
+        Some(stream(send, recv))
+    }
+
+    pub(in super::super::super) fn stats(&self) -> TransportStats {
+        let local = self.endpoint.as_ref().and_then(|endpoint| endpoint.local_addr().ok());
+        let paths = super::path_stats(&self.connection, local.map(|local| local.ip()));
+        TransportStats { paths, ..TransportStats::default() }
+    }
+
+    pub(in super::super::super) fn end(&self) -> Option<String> {
+        self.connection.close_reason().map(|error| ended(error).to_string())
+    }
+
+    /// Says that it ends, and waits until the client's packets about it are out.
+    pub(in super::super::super) async fn close(&self) {
+        self.connection.close(0u32.into(), b"done");
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.wait_idle().await;
+        }
+    }
+}
+
+fn stream(send: library::SendStream, recv: library::RecvStream) -> TransportStream {
+    TransportStream { recv: RecvHalf(super::recv(recv)), send: SendHalf::new(super::send(send)) }
+}
+
+type Fresh = mpsc::Sender<(super::super::super::Connection, SocketAddr)>;
+
+/// What all addresses of a listener share.
+#[derive(Clone)]
+struct Server {
+    key: Option<Key>,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    tell: Fresh,
+}
+
+pub(in super::super::super) fn listen(
+    config: &TransportConfig,
+    addresses: &[SocketAddr],
+) -> Result<(Accepted, Vec<SocketAddr>), TransportError> {
+    let crypto = QuicServerConfig::try_from(server_tls(config)?);
+    let crypto = crypto.map_err(|error| TransportError::Tls(error.to_string()))?;
+    let mut settings = library::ServerConfig::with_crypto(Arc::new(crypto));
+    settings.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
+    let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
+    let slots = Arc::new(Semaphore::new(config.limits.sessions));
+    let server = Server { key: key(config), limits: config.limits, slots, tell };
+    let (mut tasks, mut listening) = (JoinSet::new(), Vec::new());
+    for &address in addresses {
+        let socket = bound(address, None)?;
+        listening.push(socket.local_addr().map_err(system("asking for a listener's address"))?);
+        let endpoint = super::endpoint(Some(settings.clone()), socket)?;
+        tasks.spawn(accept_loop(endpoint, server.clone()));
+    }
+    Ok((Accepted { fresh, _tasks: tasks }, listening))
+}
+
+async fn accept_loop(endpoint: library::Endpoint, server: Server) {
+    let mut shaking: JoinSet<()> = JoinSet::new();
+    while let Some(incoming) = endpoint.accept().await {
+        let from = incoming.remote_address();
+        while shaking.try_join_next().is_some() {}
+        // Under load a client proves its address before this end keeps anything of it (RFC 9000 §8.1).
+        if shaking.len() >= server.limits.half_open && !incoming.remote_address_validated() {
+            // A connection that came with a used token cannot be asked again; it is dropped.
+            let _ = incoming.retry();
+            continue;
+        }
+        let Ok(slot) = server.slots.clone().try_acquire_owned() else {
+            tracing::warn!(%from, "connection refused: {} are served already", server.limits.sessions);
+            incoming.refuse();
+            continue;
+        };
+        let server = server.clone();
+        shaking.spawn(async move {
+            let within = server.limits.handshake;
+            match tokio::time::timeout(within, shake(incoming, server.key.as_ref())).await {
+                Ok(Ok(connection)) => {
+                    let connection = Connection { connection, endpoint: None, _slot: Some(Arc::new(slot)) };
+                    // Nobody accepts any more: the connection ends.
+                    let _ = server.tell.send((super::seam(connection), from)).await;
+                }
+                Ok(Err(error)) => tracing::info!(%from, %error, "connection refused"),
+                Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
+            }
+        });
+    }
+}
+
+async fn shake(
+    incoming: library::Incoming,
+    key: Option<&Key>,
+) -> Result<library::Connection, TransportError> {
+    let connection = incoming.await.map_err(ended)?;
+    if let Some(key) = key {
+        check(&connection, key).await?;
+    }
+    Ok(connection)
+}

@@ -1,0 +1,124 @@
+//! QUIC on several paths with noq (draft-ietf-quic-multipath). A client has a socket for each path.
+
+mod sockets;
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[path = "end.rs"]
+#[allow(clippy::duplicate_mod)] // Compiled against both libraries, on purpose.
+mod end;
+
+use noq as library;
+
+use super::super::stream::{Recv, Send};
+use super::super::{Kind, PathStats, TransportError, system};
+use super::{IDLE, KEEP_ALIVE, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, unknown_controller};
+use crate::config::PathConfig;
+pub(in super::super) use end::{Connection, connect, listen};
+use sockets::Sockets;
+
+/// Paths at once: eight, and room for those that replace them.
+const PATHS: u32 = 16;
+/// Silence after which a path is given up and its data goes to the others.
+const PATH_IDLE: Duration = Duration::from_secs(5);
+/// Every path says something this often.
+const PATH_KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// Rest before a path that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
+    use library::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
+    let mut settings = library::TransportConfig::default();
+    match congestion {
+        None | Some("cubic") => settings.congestion_controller_factory(Arc::new(CubicConfig::default())),
+        Some("reno") => settings.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
+        Some("bbr") => settings.congestion_controller_factory(Arc::new(Bbr3Config::default())),
+        Some(name) => return Err(unknown_controller(name)),
+    };
+    settings
+        .max_concurrent_multipath_paths(PATHS)
+        .default_path_max_idle_timeout(Some(PATH_IDLE))
+        .default_path_keep_alive_interval(Some(PATH_KEEP_ALIVE))
+        .max_idle_timeout(IDLE.try_into().ok())
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .max_concurrent_bidi_streams(STREAMS.into())
+        .stream_receive_window(STREAM_WINDOW.into())
+        .receive_window(WINDOW.into())
+        .send_window(SEND_WINDOW);
+    Ok(settings)
+}
+
+fn endpoint(
+    server: Option<library::ServerConfig>,
+    socket: UdpSocket,
+) -> Result<library::Endpoint, TransportError> {
+    let runtime = Arc::new(library::TokioRuntime);
+    let endpoint = library::Endpoint::new(library::EndpointConfig::default(), server, socket, runtime);
+    endpoint.map_err(system("registering a UDP socket"))
+}
+
+fn client_endpoint(paths: &[PathConfig]) -> Result<library::Endpoint, TransportError> {
+    let (runtime, config) = (Arc::new(library::TokioRuntime), library::EndpointConfig::default());
+    let sockets = Box::new(Sockets::of(paths)?);
+    let endpoint = library::Endpoint::new_with_abstract_socket(config, None, sockets, runtime);
+    endpoint.map_err(system("registering UDP sockets"))
+}
+
+/// Opens the paths beyond the first, and each again when it fails, for as long as the connection lives.
+fn open_paths(connection: &library::Connection, paths: &[PathConfig]) {
+    for path in &paths[1..] {
+        let (connection, path) = (connection.weak_handle(), path.clone());
+        tokio::spawn(async move {
+            while let Some(alive) = connection.upgrade() {
+                if let Err(error) = open(alive, &path).await {
+                    tracing::info!(%path, %error, "a path is not up");
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+    }
+}
+
+/// Opens a path unless it is open. The connection is not held longer than that.
+async fn open(connection: library::Connection, path: &PathConfig) -> Result<(), String> {
+    let local = sockets::source_of(path).map_err(|error| error.to_string())?;
+    let tuple = library::FourTuple::new(path.server, Some(local));
+    let opening = connection.open_path_ensure(tuple, library::PathStatus::Available);
+    drop(connection);
+    opening.await.map(drop).map_err(|error| error.to_string())
+}
+
+/// `first` is the local address of the first path, which is not told before a packet has come.
+fn path_stats(connection: &library::Connection, first: Option<IpAddr>) -> Vec<PathStats> {
+    let open = (0..2 * PATHS).filter_map(|id| connection.path(library::PathId::from(id)));
+    open.map(|path| {
+        let stats = path.stats();
+        let local =
+            path.local_ip().ok().flatten().or(first).map_or_else(|| "any".to_owned(), |ip| ip.to_string());
+        let remote = path.remote_address().map_or_else(|_| "gone".to_owned(), |remote| remote.to_string());
+        PathStats {
+            name: format!("{local}={remote}"),
+            rtt: stats.rtt,
+            delivered: stats.sent_bytes.saturating_sub(stats.lost_bytes),
+            retransmitted: stats.lost_bytes,
+            in_flight: None,
+            window: stats.cwnd,
+            received: stats.udp_rx.bytes,
+        }
+    })
+    .collect()
+}
+
+fn recv(stream: library::RecvStream) -> Recv {
+    Recv::Mpquic(stream)
+}
+
+fn send(stream: library::SendStream) -> Send {
+    Send::Mpquic(stream)
+}
+
+fn seam(connection: Connection) -> super::super::Connection {
+    super::super::Connection(Kind::Mpquic(connection))
+}

@@ -1,0 +1,77 @@
+//! QUIC on one path with quinn.
+
+use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
+
+#[path = "end.rs"]
+#[allow(clippy::duplicate_mod)] // Compiled against both libraries, on purpose.
+mod end;
+
+use quinn as library;
+
+use super::super::stream::{Recv, Send};
+use super::super::{Kind, PathStats, TransportError, system};
+use super::{IDLE, KEEP_ALIVE, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, path_socket, unknown_controller};
+use crate::config::PathConfig;
+pub(in super::super) use end::{Connection, connect, listen};
+
+fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
+    use library::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+    let mut settings = library::TransportConfig::default();
+    match congestion {
+        None | Some("cubic") => settings.congestion_controller_factory(Arc::new(CubicConfig::default())),
+        Some("reno") => settings.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
+        Some("bbr") => settings.congestion_controller_factory(Arc::new(BbrConfig::default())),
+        Some(name) => return Err(unknown_controller(name)),
+    };
+    settings
+        .max_idle_timeout(IDLE.try_into().ok())
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .max_concurrent_bidi_streams(STREAMS.into())
+        .stream_receive_window(STREAM_WINDOW.into())
+        .receive_window(WINDOW.into())
+        .send_window(SEND_WINDOW);
+    Ok(settings)
+}
+
+fn endpoint(
+    server: Option<library::ServerConfig>,
+    socket: UdpSocket,
+) -> Result<library::Endpoint, TransportError> {
+    let runtime = Arc::new(library::TokioRuntime);
+    let endpoint = library::Endpoint::new(library::EndpointConfig::default(), server, socket, runtime);
+    endpoint.map_err(system("registering a UDP socket"))
+}
+
+fn client_endpoint(paths: &[PathConfig]) -> Result<library::Endpoint, TransportError> {
+    endpoint(None, path_socket(&paths[0])?)
+}
+
+/// There is one path, and it is open.
+fn open_paths(_: &library::Connection, _: &[PathConfig]) {}
+
+fn path_stats(connection: &library::Connection, local: Option<IpAddr>) -> Vec<PathStats> {
+    let stats = connection.stats();
+    let local = connection.local_ip().or(local).map_or_else(|| "any".to_owned(), |ip| ip.to_string());
+    vec![PathStats {
+        name: format!("{local}={}", connection.remote_address()),
+        rtt: stats.path.rtt,
+        delivered: stats.udp_tx.bytes.saturating_sub(stats.path.lost_bytes),
+        retransmitted: stats.path.lost_bytes,
+        in_flight: None,
+        window: stats.path.cwnd,
+        received: stats.udp_rx.bytes,
+    }]
+}
+
+fn recv(stream: library::RecvStream) -> Recv {
+    Recv::Quic(stream)
+}
+
+fn send(stream: library::SendStream) -> Send {
+    Send::Quic(stream)
+}
+
+fn seam(connection: Connection) -> super::super::Connection {
+    super::super::Connection(Kind::Quic(connection))
+}

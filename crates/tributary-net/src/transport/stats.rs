@@ -1,0 +1,61 @@
+//! Statistics that every transport has, path by path. Not what only one kind knows.
+
+use std::time::Duration;
+
+use crate::sockopt::TcpInfo;
+use crate::stats::Stats;
+
+/// A snapshot of a transport.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TransportStats {
+    /// The paths in use. Kernel TCP has one for each of its connections.
+    pub paths: Vec<PathStats>,
+    /// An MPTCP connection fell back to plain TCP.
+    pub fallback: bool,
+}
+
+/// A snapshot of one path, as this end sees it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// Which path: local and remote address, or its number in a session.
+    pub name: String,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Bytes that this end sent and that arrived.
+    pub delivered: u64,
+    /// Bytes that this end sent again. QUIC: what it declared lost, and sends again.
+    pub retransmitted: u64,
+    /// Bytes sent and not yet acknowledged or lost; `None` where the implementation does not say (QUIC).
+    pub in_flight: Option<u64>,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes that arrived from the peer.
+    pub received: u64,
+}
+
+impl PathStats {
+    pub(super) fn of_tcp(name: String, tcp: &TcpInfo) -> Self {
+        Self {
+            name,
+            rtt: tcp.rtt,
+            delivered: tcp.bytes_acked,
+            retransmitted: tcp.bytes_retrans,
+            in_flight: Some(tcp.in_flight()),
+            window: tcp.cwnd_bytes(),
+            received: tcp.bytes_received,
+        }
+    }
+}
+
+impl TransportStats {
+    pub(super) fn of_session(stats: &Stats) -> Self {
+        let open = |id| stats.subflows.iter().any(|subflow| subflow.subflow == id);
+        let live = stats.kernel.iter().filter(|report| open(report.subflow));
+        let path = |report: &crate::stats::SubflowReport| {
+            PathStats::of_tcp(format!("path {}", report.path.0), &report.tcp)
+        };
+        Self { paths: live.map(path).collect(), fallback: false }
+    }
+}

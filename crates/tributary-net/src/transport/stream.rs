@@ -1,0 +1,239 @@
+//! A stream of any transport: two halves, each `AsyncRead` or `AsyncWrite`, with reset and messages.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::kernel::{Reader, Writer};
+use crate::stream::{Stream, StreamError};
+
+/// A bidirectional stream. Dropping it before it was shut down resets it.
+#[derive(Debug)]
+pub struct TransportStream {
+    /// What the peer sends.
+    pub recv: RecvHalf,
+    /// What this end sends.
+    pub send: SendHalf,
+}
+
+/// What the peer sends.
+#[derive(Debug)]
+pub struct RecvHalf(pub(super) Recv);
+
+/// What this end sends.
+#[derive(Debug)]
+pub struct SendHalf {
+    pub(super) kind: Send,
+    finished: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Recv {
+    Session(Stream),
+    Kernel(Reader),
+    #[cfg(feature = "quic")]
+    Quic(quinn::RecvStream),
+    #[cfg(feature = "quic")]
+    Mpquic(noq::RecvStream),
+}
+
+#[derive(Debug)]
+pub(super) enum Send {
+    Session(Stream),
+    Kernel(Writer),
+    #[cfg(feature = "quic")]
+    Quic(quinn::SendStream),
+    #[cfg(feature = "quic")]
+    Mpquic(noq::SendStream),
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is on its way, or will be dropped as a whole.
+    Taken,
+    /// Its deadline came before there was room.
+    Expired,
+}
+
+/// `$stream` of whatever transport is polled by `$poll`.
+macro_rules! each {
+    ($kind:ident, $half:expr, $stream:ident => $poll:expr) => {
+        match $half {
+            $kind::Session($stream) => $poll,
+            $kind::Kernel($stream) => $poll,
+            #[cfg(feature = "quic")]
+            $kind::Quic($stream) => $poll,
+            #[cfg(feature = "quic")]
+            $kind::Mpquic($stream) => $poll,
+        }
+    };
+}
+
+impl TransportStream {
+    pub(super) fn of_session(stream: Stream) -> Self {
+        let (recv, send) = stream.into_split();
+        Self { recv: RecvHalf(Recv::Session(recv)), send: SendHalf::new(Send::Session(send)) }
+    }
+
+    /// The two directions, each with its own owner.
+    #[must_use]
+    pub fn into_split(self) -> (RecvHalf, SendHalf) {
+        (self.recv, self.send)
+    }
+
+    /// Abandons both directions with an application code. TCP has no room for the code.
+    pub fn reset(mut self, code: u32) {
+        self.send.reset(code);
+        self.recv.stop(code);
+    }
+}
+
+impl RecvHalf {
+    /// Tells the peer that no more is read, with an application code. TCP has no such message: there the
+    /// peer's connection is reset when the other half has gone, too.
+    pub fn stop(&mut self, code: u32) {
+        match &mut self.0 {
+            Recv::Session(stream) => stream.reset(code),
+            Recv::Kernel(reader) => reader.abandon(),
+            // A stream that has ended already needs no stop.
+            #[cfg(feature = "quic")]
+            Recv::Quic(stream) => {
+                let _ = stream.stop(code.into());
+            }
+            #[cfg(feature = "quic")]
+            Recv::Mpquic(stream) => {
+                let _ = stream.stop(code.into());
+            }
+        }
+    }
+}
+
+impl SendHalf {
+    pub(super) fn new(kind: Send) -> Self {
+        Self { kind, finished: false }
+    }
+
+    /// Sends a message once there is room for it. A session drops it as a whole when nothing of it has
+    /// been sent `within` that time; other transports give it up only while none of it was taken.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub async fn write_message(&mut self, message: Bytes, within: Option<Duration>) -> io::Result<Sent> {
+        if let Send::Session(stream) = &mut self.kind {
+            return match stream.write_message(message, within).await {
+                Ok(()) => Ok(Sent::Taken),
+                Err(StreamError::DeadlinePassed) => Ok(Sent::Expired),
+                Err(error) => Err(error.into()),
+            };
+        }
+        let first = self.write(&message);
+        let taken = match within {
+            None => first.await?,
+            Some(within) => match tokio::time::timeout(within, first).await {
+                Ok(taken) => taken?,
+                Err(_) => return Ok(Sent::Expired),
+            },
+        };
+        self.write_all(&message[taken..]).await?;
+        Ok(Sent::Taken)
+    }
+
+    /// Changes the priority of what is written from now on. Higher goes first; zero is bulk. Kernel
+    /// sockets have none.
+    pub fn set_priority(&self, priority: u8) {
+        match &self.kind {
+            Send::Session(stream) => stream.set_priority(priority),
+            Send::Kernel(_) => {}
+            // A stream that has ended needs no priority.
+            #[cfg(feature = "quic")]
+            Send::Quic(stream) => {
+                let _ = stream.set_priority(priority.into());
+            }
+            #[cfg(feature = "quic")]
+            Send::Mpquic(stream) => {
+                let _ = stream.set_priority(priority.into());
+            }
+        }
+    }
+
+    /// Abandons this direction with an application code.
+    pub fn reset(&mut self, code: u32) {
+        match &mut self.kind {
+            Send::Session(stream) => stream.reset(code),
+            Send::Kernel(writer) => writer.abandon(),
+            // A stream that has ended already needs no reset.
+            #[cfg(feature = "quic")]
+            Send::Quic(stream) => {
+                let _ = stream.reset(code.into());
+            }
+            #[cfg(feature = "quic")]
+            Send::Mpquic(stream) => {
+                let _ = stream.reset(code.into());
+            }
+        }
+    }
+}
+
+impl Drop for SendHalf {
+    /// QUIC and TCP finish a dropped stream by themselves, which would make a cut stream look whole.
+    fn drop(&mut self) {
+        if !self.finished {
+            self.reset(0);
+        }
+    }
+}
+
+impl AsyncRead for RecvHalf {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        each!(Recv, &mut self.0, stream => AsyncRead::poll_read(Pin::new(stream), cx, buf))
+    }
+}
+
+impl AsyncWrite for SendHalf {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        each!(Send, &mut self.kind, stream => AsyncWrite::poll_write(Pin::new(stream), cx, data))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(Send, &mut self.kind, stream => AsyncWrite::poll_flush(Pin::new(stream), cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = each!(Send, &mut self.kind, stream => AsyncWrite::poll_shutdown(Pin::new(stream), cx));
+        self.finished |= matches!(shut, Poll::Ready(Ok(())));
+        shut
+    }
+}
+
+impl AsyncRead for TransportStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.recv).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for TransportStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.send).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.send).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.send).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,243 @@
+//! Every transport on loopback through the one seam.
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::Key;
+
+fn config(name: &str, key: u8) -> TransportConfig {
+    TransportConfig::new(name.parse().unwrap()).with_common(Common::new(Key::from_bytes([key; 32])))
+}
+
+fn paths(server: SocketAddr, count: usize) -> Vec<PathConfig> {
+    (2..2 + count).map(|n| format!("127.0.0.{n}={server}").parse().unwrap()).collect()
+}
+
+fn is_multipath(name: &str) -> bool {
+    matches!(name, "session" | "mpquic")
+}
+
+/// A server that sends every stream's bytes back, and resets one that begins with `r`.
+async fn echo(config: &TransportConfig) -> SocketAddr {
+    let mut acceptor = Acceptor::bind(config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let address = acceptor.addresses()[0];
+    tokio::spawn(async move {
+        while let Some((connection, _)) = acceptor.accept().await {
+            tokio::spawn(async move {
+                while let Some(mut stream) = connection.accept_stream().await {
+                    tokio::spawn(async move {
+                        let mut all = Vec::new();
+                        if stream.read_to_end(&mut all).await.is_err() {
+                            return;
+                        }
+                        if all.starts_with(b"r") {
+                            return stream.reset(7);
+                        }
+                        stream.write_all(&all).await.unwrap();
+                        stream.shutdown().await.unwrap();
+                    });
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn ask(connection: &Connection, what: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = connection.open_stream(1).await.unwrap();
+    if what.len() < 1000 {
+        let message = Bytes::copy_from_slice(what);
+        let sent = stream.send.write_message(message, Some(Duration::from_secs(10))).await?;
+        assert_eq!(sent, Sent::Taken);
+    } else {
+        stream.write_all(what).await?;
+    }
+    stream.shutdown().await?;
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await?;
+    Ok(all)
+}
+
+/// Whether this kernel has the transport; where it must, a missing one fails.
+fn has(name: &str) -> bool {
+    let has = name != "mptcp" || crate::sockopt::mptcp_socket(socket2::Domain::IPV4).is_ok();
+    if !has {
+        eprintln!("not tested: this kernel has no MPTCP");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "this kernel has no MPTCP");
+    }
+    has
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_transport_carries_streams_and_counts_them() {
+    for name in tributary_proto::transport::names() {
+        if !has(name) {
+            continue;
+        }
+        let config = config(name, 1);
+        let server = echo(&config).await;
+        let paths = paths(server, if is_multipath(name) { 2 } else { 1 });
+        let connection = Connection::connect(&config, &paths).await.unwrap();
+        let big = vec![42; 1 << 20];
+        for text in [b"first".as_slice(), &big, b""] {
+            assert_eq!(ask(&connection, text).await.unwrap(), text, "{name}");
+        }
+        let held = connection.open_stream(0).await.unwrap();
+        assert!(ask(&connection, b"reset me").await.is_err(), "{name}: a reset stream ended in order");
+        // A session asks the kernel now and then. Over kernel sockets the streams that are done are gone.
+        let counted = async {
+            let enough = if matches!(name, "tcp" | "mptcp") { 0 } else { 1 << 20 };
+            while connection.stats().paths.iter().map(|path| path.delivered).sum::<u64>() < enough {
+                assert_eq!(ask(&connection, b"there and back").await.unwrap(), b"there and back");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), counted).await.expect(name);
+        let stats = connection.stats();
+        assert!(!stats.paths.is_empty(), "{name}: {stats:?}");
+        assert!(stats.paths.iter().all(|path| path.window > 0), "{name}: {stats:?}");
+        assert!(
+            stats.paths.iter().any(|path| path.name.contains("127.0.0.2") || name == "session"),
+            "{stats:?}"
+        );
+        drop(held);
+        connection.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_player_moves_from_each_transport_to_the_next() {
+    let mut before: Option<Connection> = None;
+    for name in ["tcp", "mpquic", "session", "quic", "tcp"] {
+        let config = config(name, 1);
+        let server = echo(&config).await;
+        let next = Connection::connect(&config, &paths(server, 1)).await.unwrap();
+        if let Some(before) = before.take() {
+            // Both are in use at once; then the old one is closed.
+            let (old, new) = tokio::join!(ask(&before, b"old"), ask(&next, b"new"));
+            assert_eq!(
+                (old.unwrap().as_slice(), new.unwrap().as_slice()),
+                (b"old".as_slice(), b"new".as_slice())
+            );
+            before.close().await;
+        }
+        assert_eq!(ask(&next, b"alone").await.unwrap(), b"alone", "{name}");
+        before = Some(next);
+    }
+}
+
+#[tokio::test]
+async fn the_paths_of_multipath_quic_come_up() {
+    let config = config("mpquic", 1);
+    let server = echo(&config).await;
+    let connection = Connection::connect(&config, &paths(server, 3)).await.unwrap();
+    let all_up = async {
+        while connection.stats().paths.len() < 3 {
+            assert_eq!(ask(&connection, b"there and back").await.unwrap(), b"there and back");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), all_up).await.expect("not all paths came up");
+    let names: Vec<String> = connection.stats().paths.into_iter().map(|path| path.name).collect();
+    for local in ["127.0.0.2=", "127.0.0.3=", "127.0.0.4="] {
+        assert!(names.iter().any(|name| name.starts_with(local)), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_refused_by_both_ends() {
+    for name in ["quic", "mpquic"] {
+        let server = echo(&config(name, 1)).await;
+        let error = Connection::connect(&config(name, 2), &paths(server, 1)).await.unwrap_err();
+        assert!(matches!(error, TransportError::WrongKey), "{name}: {error}");
+        // The server goes on.
+        assert!(Connection::connect(&config(name, 1), &paths(server, 1)).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn certificates_take_the_place_of_the_key() {
+    let made = rcgen::generate_simple_self_signed(vec!["video.example".to_owned()]).unwrap();
+    let (certificate, provider) =
+        (made.cert.der().clone(), Arc::new(rustls::crypto::ring::default_provider()));
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let versions = [&rustls::version::TLS13];
+    let client = rustls::ClientConfig::builder_with_provider(provider.clone());
+    let mut client =
+        client.with_protocol_versions(&versions).unwrap().with_root_certificates(roots).with_no_client_auth();
+    let server =
+        rustls::ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions).unwrap();
+    let mut server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    (client.alpn_protocols, server.alpn_protocols) = (vec![b"h3".to_vec()], vec![b"h3".to_vec()]);
+    let certificates = |server_name: &str| Certificates {
+        client: Some(Arc::new(client.clone())),
+        server_name: server_name.to_owned(),
+        server: Some(Arc::new(server.clone())),
+    };
+    for name in ["quic", "mpquic"] {
+        let mut config = TransportConfig::new(name.parse().unwrap());
+        config.certificates = Some(certificates("video.example"));
+        let address = echo(&config).await;
+        let connection = Connection::connect(&config, &paths(address, 1)).await.unwrap();
+        assert_eq!(ask(&connection, b"h3").await.unwrap(), b"h3");
+        config.certificates = Some(certificates("other.example"));
+        assert!(Connection::connect(&config, &paths(address, 1)).await.is_err(), "{name}: a foreign name");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_work_says_why() {
+    let server: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    for (name, count, part) in [
+        ("tcp", 2, "tcp:PATH"),
+        ("mptcp", 2, "path manager"),
+        ("tcp:wlan9", 1, "unknown path `wlan9`; known: 127.0.0.2"),
+        ("mptcp/min-rtt", 1, "the kernel schedules MPTCP itself"),
+        ("tcp", 0, "0 were given"),
+    ] {
+        let error =
+            Connection::connect(&config(name, 1), &paths(server, count)).await.unwrap_err().to_string();
+        assert!(error.contains(part), "{name}: {error}");
+    }
+    for name in ["session", "quic"] {
+        let config = TransportConfig::new(name.parse().unwrap());
+        let error = Connection::connect(&config, &paths(server, 1)).await.unwrap_err().to_string();
+        assert!(error.contains("tributary keygen"), "{name}: {error}");
+    }
+    let mut config = config("quic", 1);
+    config.congestion = Some("warp".to_owned());
+    let error = Connection::connect(&config, &paths(server, 1)).await.unwrap_err().to_string();
+    assert!(error.contains("`warp`; known: bbr, cubic, reno"), "{error}");
+}
+
+#[tokio::test]
+async fn a_tcp_server_holds_no_more_than_its_limits() {
+    let mut config = config("tcp", 1);
+    config.limits.sessions = 2;
+    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let paths = paths(acceptor.addresses()[0], 1);
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let connection = Connection::connect(&config, &paths).await.unwrap();
+        let mut stream = connection.open_stream(0).await.unwrap();
+        stream.write_all(b"x").await.unwrap();
+        let (accepted, _) = acceptor.accept().await.unwrap();
+        held.push((stream, accepted.accept_stream().await.unwrap()));
+    }
+    // The third is let go at once.
+    let third = Connection::connect(&config, &paths).await.unwrap();
+    let mut third = third.open_stream(0).await.unwrap();
+    assert!(matches!(third.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+    // A place that is given up is given to the next.
+    held.clear();
+    loop {
+        let fourth = Connection::connect(&config, &paths).await.unwrap();
+        let mut fourth = fourth.open_stream(0).await.unwrap();
+        if fourth.write_all(b"x").await.is_ok()
+            && let Ok(Some(_)) = tokio::time::timeout(Duration::from_secs(1), acceptor.accept()).await
+        {
+            break;
+        }
+    }
+}
