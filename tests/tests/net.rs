@@ -4,8 +4,6 @@
 mod common;
 #[path = "net/early.rs"]
 mod early;
-#[path = "net/flood.rs"]
-mod flood;
 #[path = "net/paths.rs"]
 mod paths;
 #[path = "net/priorities.rs"]
