@@ -2,8 +2,9 @@
 //!
 //! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from
 //! the first packet to the accepted subflow: exactly one attempt opens the session, the others wait with
-//! their hello and join it then; each has a deadline. Not here: when a path is tried again
-//! (`path.rs` of the session) and the messages themselves (the driver moves those).
+//! their hello and join it then; each step has a deadline; a path that fails is that path's trouble and is
+//! tried again with back-off; a session that the server has lost ends at once. Not here: the attempts on a
+//! silent path (`path.rs` of the session) and the messages themselves (the driver moves those).
 //!
 //! The driver reports what happened with [`Establish::handle`], then carries out what
 //! [`Establish::poll_action`] says.
@@ -16,8 +17,14 @@ use tributary_types::{Instant, PathId, SubflowId};
 use crate::event::Event;
 use crate::session::Session;
 
-/// Time an attempt has in all.
-const ATTEMPT: Duration = Duration::from_secs(3);
+/// Time an attempt has for each step: the transport's connection, its protection, the hello's answer.
+const STEP: Duration = Duration::from_secs(3);
+/// First and last wait after an attempt that the network refused at once.
+const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// The same when what answered is not a server that knows the key.
+const STRANGER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// Close code of a session that the server does not know any more.
+pub const CODE_GONE: u32 = 5;
 /// Server: time a connection has to become a subflow.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time a closed subflow has to flush and to hear the peer's end.
@@ -26,7 +33,9 @@ pub const LINGER: Duration = Duration::from_secs(3);
 /// What happened to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The transport is connected and protected: the hello can go out.
+    /// The transport is connected.
+    Connected,
+    /// It is protected too: the hello can go out.
     Ready,
     /// The hello is out.
     Introduced,
@@ -130,6 +139,12 @@ pub struct Establish {
     attempts: BTreeMap<SubflowId, Attempt>,
     opening: Opening,
     early: bool,
+    /// Attempts of a path that failed since the last one that the server accepted.
+    failures: BTreeMap<PathId, u32>,
+    /// Somebody waits for the session: paths are tried without growing waits.
+    hurry: bool,
+    /// The subflow that ended last was ended by the peer.
+    hung_up: bool,
     actions: VecDeque<Action>,
 }
 
@@ -138,7 +153,15 @@ impl Establish {
     /// the hello is out, so that frames follow it at once.
     #[must_use]
     pub fn new(early: bool) -> Self {
-        Self { attempts: BTreeMap::new(), opening: Opening::Nobody, early, actions: VecDeque::new() }
+        Self {
+            attempts: BTreeMap::new(),
+            opening: Opening::Nobody,
+            early,
+            failures: BTreeMap::new(),
+            hurry: false,
+            hung_up: false,
+            actions: VecDeque::new(),
+        }
     }
 
     /// The session's wishes: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
@@ -146,14 +169,17 @@ impl Establish {
     pub fn handle_event(&mut self, now: Instant, event: &Event) {
         match *event {
             Event::OpenSubflow { path, subflow } => {
-                self.attempts.insert(subflow, Attempt { path, step: Step::Dialling, until: now + ATTEMPT });
+                self.attempts.insert(subflow, Attempt { path, step: Step::Dialling, until: now + STEP });
                 self.actions.push_back(Action::Dial { path, subflow });
             }
             Event::AbandonConnect { subflow } if self.is_attempt(subflow) => {
                 self.forget(subflow);
                 self.actions.push_back(Action::Drop { subflow, abort: true });
             }
-            Event::CloseSubflow { subflow, .. } => self.forget(subflow),
+            Event::CloseSubflow { subflow, .. } => {
+                self.hung_up = false;
+                self.forget(subflow);
+            }
             _ => {}
         }
     }
@@ -162,11 +188,16 @@ impl Establish {
     pub fn handle(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, progress: Progress) {
         let Some(attempt) = self.attempts.get(&subflow).copied() else {
             if let Progress::Failed(_) = progress {
+                self.hung_up = true;
                 session.handle_subflow_closed(now, subflow);
             }
             return;
         };
+        if let Some(attempt) = self.attempts.get_mut(&subflow) {
+            attempt.until = now + STEP;
+        }
         match progress {
+            Progress::Connected => session.handle_connect_progress(subflow),
             Progress::Ready => self.introduce(subflow),
             Progress::Introduced => {
                 if self.early && self.opening == Opening::By(subflow) {
@@ -181,10 +212,20 @@ impl Establish {
                     self.admit(now, session, (subflow, attempt), false);
                 }
                 self.attempts.remove(&subflow);
+                self.failures.remove(&attempt.path);
+                self.hung_up = false;
                 self.release();
             }
             Progress::Failed(failure) => self.fail(now, session, subflow, failure),
         }
+    }
+
+    /// Whether somebody waits for the session now. The first who does has every path tried at once.
+    pub fn set_hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
+        if hurry && !std::mem::replace(&mut self.hurry, hurry) {
+            session.retry_paths(now);
+        }
+        self.hurry = hurry;
     }
 
     /// Time has passed: attempts that are late end.
@@ -254,10 +295,41 @@ impl Establish {
         self.forget(subflow);
         self.actions.push_back(Action::Failed { path: attempt.path, failure });
         self.actions.push_back(Action::Drop { subflow, abort: true });
+        if let Some(wait) = self.back_off(attempt.path, failure) {
+            session.retry_path(now + wait, attempt.path);
+        }
         match attempt.step {
             Step::Early => session.handle_subflow_closed(now, subflow),
             _ => session.handle_connect_failed(now, subflow),
         }
+        if self.is_gone(session, failure) {
+            session.abort(CODE_GONE, "the server does not know the session: it was started again");
+        }
+    }
+
+    /// How long the path is left alone. What timed out has waited already.
+    fn back_off(&mut self, path: PathId, failure: Failure) -> Option<Duration> {
+        let failures = self.failures.entry(path).or_default();
+        *failures = failures.saturating_add(1);
+        let (first, last) = match failure {
+            Failure::TimedOut | Failure::UnknownSession => return None,
+            Failure::Stranger => STRANGER,
+            _ if self.hurry => return Some(REFUSED.0),
+            _ => REFUSED,
+        };
+        Some((first * (1 << (*failures - 1).min(8))).min(last))
+    }
+
+    /// Whether the server has lost the session. It says so, or its process is gone: it hung up on the last
+    /// subflow, and nothing listens at its address.
+    fn is_gone(&self, session: &Session, failure: Failure) -> bool {
+        let process_gone = || self.hung_up && session.subflow_stats().next().is_none();
+        self.opening == Opening::Done
+            && match failure {
+                Failure::UnknownSession => true,
+                Failure::NobodyListens => process_gone(),
+                _ => false,
+            }
     }
 
     /// An attempt is over; when it was to open the session, another does.
@@ -280,3 +352,6 @@ impl Establish {
         waiting.into_iter().for_each(|subflow| self.introduce(subflow));
     }
 }
+
+#[cfg(test)]
+mod tests;

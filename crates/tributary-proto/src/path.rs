@@ -43,8 +43,11 @@ enum Probing {
 #[derive(Debug)]
 struct Path {
     subflow: Option<SubflowId>,
-    attempts: Vec<SubflowId>,
+    /// Attempts under way, and whether their transport is connected.
+    attempts: Vec<(SubflowId, bool)>,
     next_attempt: Instant,
+    /// An attempt failed in a way that makes an earlier one pointless.
+    not_before: Instant,
     wait: Duration,
     probing: Option<Probing>,
     /// Mean delivery delay over a long time, blockages included: the reliability of the path.
@@ -73,6 +76,7 @@ impl Paths {
             subflow: None,
             attempts: Vec::new(),
             next_attempt: now,
+            not_before: now,
             wait: BACKOFF.0,
             probing: None,
             delay: None,
@@ -85,7 +89,7 @@ impl Paths {
     /// The path is no longer wanted; what is open or under way on it comes back to be ended.
     pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
         let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };
-        (path.subflow, path.attempts.into_iter().map(PathAction::Abandon).collect())
+        (path.subflow, path.attempts.into_iter().map(|(id, _)| PathAction::Abandon(id)).collect())
     }
 
     /// A subflow opened. Returns the one it replaces and the attempts that are now pointless.
@@ -99,7 +103,7 @@ impl Paths {
         let old = path.subflow.replace(subflow);
         path.probing = None;
         path.wait = BACKOFF.0;
-        let others = path.attempts.drain(..).filter(|id| *id != subflow);
+        let others = path.attempts.drain(..).map(|(id, _)| id).filter(|id| *id != subflow);
         (old, others.map(PathAction::Abandon).collect())
     }
 
@@ -109,10 +113,27 @@ impl Paths {
             if path.subflow == Some(subflow) {
                 path.subflow = None;
                 path.probing = None;
-                path.next_attempt = now;
+                path.next_attempt = now.max(path.not_before);
                 path.wait = BACKOFF.0;
             }
-            path.attempts.retain(|id| *id != subflow);
+            path.attempts.retain(|(id, _)| *id != subflow);
+        }
+    }
+
+    /// The transport of an attempt is connected.
+    pub fn progressed(&mut self, subflow: SubflowId) {
+        for (id, connected) in self.paths.values_mut().flat_map(|path| &mut path.attempts) {
+            *connected |= *id == subflow;
+        }
+    }
+
+    /// A path without a subflow is tried next at `at`, and not earlier.
+    pub fn retry(&mut self, at: Instant, id: PathId) {
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.not_before = at;
+            if path.subflow.is_none() {
+                path.next_attempt = at;
+            }
         }
     }
 
@@ -148,7 +169,7 @@ impl Paths {
             _ => return Vec::new(),
         }
         path.probing = None;
-        path.attempts.drain(..).map(PathAction::Abandon).collect()
+        path.attempts.drain(..).map(|(id, _)| PathAction::Abandon(id)).collect()
     }
 
     /// Attempts that are due.
@@ -163,8 +184,13 @@ impl Paths {
                 continue;
             }
             if path.attempts.len() >= MOST_ATTEMPTS {
-                // The oldest made way for a fresh one: its next SYN is the furthest away.
-                return Some(PathAction::Abandon(path.attempts.remove(0)));
+                // The oldest makes way for a fresh one: its next SYN is the furthest away. Not one that the
+                // server has answered: on a path with a long round trip it only needs time.
+                if let Some(at) = path.attempts.iter().position(|(_, connected)| !connected) {
+                    return Some(PathAction::Abandon(path.attempts.remove(at).0));
+                }
+                path.next_attempt = now + path.wait;
+                continue;
             }
             path.next_attempt = now + path.wait;
             path.wait = if path.subflow.is_some() {
@@ -174,7 +200,7 @@ impl Paths {
             };
             let subflow = SubflowId(self.next_subflow);
             self.next_subflow += 1;
-            path.attempts.push(subflow);
+            path.attempts.push((subflow, false));
             return Some(PathAction::Open(id, subflow));
         }
         None

@@ -359,6 +359,23 @@ impl Session {
         self.drive_paths(now);
     }
 
+    /// The transport of an attempt is connected: the server answers on this path.
+    pub fn handle_connect_progress(&mut self, id: SubflowId) {
+        self.paths.progressed(id);
+    }
+
+    /// A path without a subflow is connected next at `at`, and not earlier.
+    pub fn retry_path(&mut self, at: Instant, path: PathId) {
+        self.paths.retry(at, path);
+    }
+
+    /// Every path without a subflow is connected now.
+    pub fn retry_paths(&mut self, now: Instant) {
+        let paths: Vec<_> = self.paths.ids().collect();
+        paths.into_iter().for_each(|path| self.paths.retry(now, path));
+        self.drive_paths(now);
+    }
+
     /// A subflow's connection ended.
     pub fn handle_subflow_closed(&mut self, now: Instant, id: SubflowId) {
         self.drop_subflow(now, id);

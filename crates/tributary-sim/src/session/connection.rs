@@ -151,7 +151,7 @@ impl Connection {
             in_flight: info.in_flight,
             unsent: info.unsent + self.held(),
             delivery_rate: info.delivery_rate,
-            app_limited: false,
+            app_limited: info.app_limited,
             mss: mss as u32,
         }))
     }

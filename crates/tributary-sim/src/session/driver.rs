@@ -50,7 +50,7 @@ impl SessionTransport {
             self.srtt_sum += self.views[own].srtt;
             self.srtt_count += 1;
         }
-        self.dialled(at);
+        self.dialled(now, at);
         for delivery in arrived.drain(..) {
             match (self.connections[at].phase, delivery) {
                 (Phase::Ending, _) => {}

@@ -111,13 +111,18 @@ impl SessionTransport {
     }
 
     /// TCP may have shaken hands.
-    pub(super) fn dialled(&mut self, at: usize) {
+    pub(super) fn dialled(&mut self, now: Instant, at: usize) {
         let tls = self.config.tls;
         let connection = &mut self.connections[at];
         if connection.phase != Phase::Dialling || !connection.is_established() {
             return;
         }
         connection.phase = Phase::Greeting;
+        let subflow = connection.subflow;
+        if self.side == Side::Client {
+            self.report(now, subflow, Progress::Connected);
+        }
+        let connection = &mut self.connections[at];
         match (self.side, tls) {
             (Side::Client, true) => connection.say(Message::ClientHello),
             (Side::Server, false) => connection.say(Message::Challenge),

@@ -57,6 +57,18 @@ fn what_goes_behind_the_hello_is_answered_a_round_trip_sooner() {
 }
 
 #[test]
+fn a_path_with_a_round_trip_of_seconds_connects() {
+    for (rtt, first) in [(1200, 4800), (2000, 8000)] {
+        let path = PathSpec::symmetric("satellite", LinkSpec::constant(Bitrate::from_mbps(10)));
+        let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(rtt));
+        let rig = download(&scenario, &SessionConfig::default(), 1000, 15);
+        assert_eq!(rig.reader().received, 1000, "RTT {rtt} ms");
+        let arrived = rig.reader().arrivals[0].0.as_nanos() / 1_000_000;
+        assert!((first..first + 100).contains(&arrived), "RTT {rtt} ms: first byte after {arrived} ms");
+    }
+}
+
+#[test]
 fn what_is_written_is_what_is_read() {
     let scenario = Scenario::builtin("mobility").unwrap();
     for tls in [true, false] {

@@ -58,8 +58,10 @@ pub struct TcpInfo {
     pub in_flight: u64,
     /// Bytes written but not sent.
     pub unsent: u64,
-    /// Newest delivery rate that the application did not limit.
+    /// Newest delivery rate that the application did not limit, or a higher one that it did.
     pub delivery_rate: Bitrate,
+    /// The application limited that rate.
+    pub app_limited: bool,
     /// Payload bytes sent for the first time.
     pub sent: u64,
     /// Payload bytes sent again.

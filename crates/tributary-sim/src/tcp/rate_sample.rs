@@ -109,7 +109,7 @@ impl RateEstimator {
         let bytes = self.delivered - stamp.delivered;
         let bps = u128::from(bytes) * 8_000_000_000 / u128::from(interval);
         let rate = Bitrate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX));
-        if !app_limited || rate.as_bps() >= self.shown.as_bps() || self.shown_app_limited {
+        if !app_limited || rate.as_bps() >= self.shown.as_bps() {
             (self.shown, self.shown_app_limited) = (rate, app_limited);
         }
         Some(RateSample {
@@ -121,8 +121,8 @@ impl RateEstimator {
         })
     }
 
-    /// For display.
-    pub fn shown(&self) -> Bitrate {
-        self.shown
+    /// For display: the rate, and whether the application limited it.
+    pub fn shown(&self) -> (Bitrate, bool) {
+        (self.shown, self.shown_app_limited)
     }
 }

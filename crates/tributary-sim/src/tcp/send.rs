@@ -238,7 +238,7 @@ impl Sender {
         info.ssthresh = self.controller.slow_start_threshold();
         info.in_flight = self.board.in_flight();
         info.unsent = self.unsent();
-        info.delivery_rate = self.rate.shown();
+        (info.delivery_rate, info.app_limited) = self.rate.shown();
         info.sent = self.counts.sent;
         info.retransmitted = self.counts.retransmitted;
         info.lost = self.board.lost_total();

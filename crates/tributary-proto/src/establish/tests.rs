@@ -1,0 +1,174 @@
+//! Attempts that fail, wait, and find out that the server has lost the session.
+
+use super::*;
+use crate::{Config, Side};
+
+const WIFI: PathId = PathId(0);
+const LTE: PathId = PathId(1);
+
+/// A session with its attempts, and a clock in milliseconds.
+struct Rig {
+    session: Session,
+    establish: Establish,
+    now: Instant,
+    actions: Vec<Action>,
+}
+
+impl Rig {
+    fn new(paths: &[PathId]) -> Self {
+        let now = Instant::ZERO;
+        let session = Session::new(Side::Client, Config::default(), 1, now).unwrap();
+        let mut rig = Self { session, establish: Establish::new(true), now, actions: Vec::new() };
+        paths.iter().for_each(|path| rig.session.add_path(now, *path));
+        rig.drain();
+        rig
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            self.establish.handle_event(self.now, &event);
+        }
+        while let Some(action) = self.establish.poll_action() {
+            self.actions.push(action);
+        }
+    }
+
+    fn report(&mut self, subflow: SubflowId, progress: Progress) {
+        self.establish.handle(self.now, &mut self.session, subflow, progress);
+        self.drain();
+    }
+
+    /// A whole attempt that the server accepts.
+    fn accept(&mut self, subflow: SubflowId) {
+        for progress in [Progress::Connected, Progress::Ready, Progress::Introduced, Progress::Accepted] {
+            self.report(subflow, progress);
+        }
+    }
+
+    /// Time passes in steps of a millisecond.
+    fn pass(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            self.now += Duration::from_millis(1);
+            self.session.handle_timeout(self.now);
+            self.establish.handle_timeout(self.now, &mut self.session);
+            self.drain();
+        }
+    }
+
+    /// The attempts dialled since the last call.
+    fn dialled(&mut self) -> Vec<(PathId, SubflowId)> {
+        let dialled = |action: &Action| match action {
+            Action::Dial { path, subflow } => Some((*path, *subflow)),
+            _ => None,
+        };
+        std::mem::take(&mut self.actions).iter().filter_map(dialled).collect()
+    }
+}
+
+#[test]
+fn a_path_whose_answers_are_somebody_elses_backs_off_and_the_other_opens_the_session() {
+    let mut rig = Rig::new(&[WIFI, LTE]);
+    let first = rig.dialled();
+    let (portal, slow) = (first[0].1, first[1].1);
+    rig.report(portal, Progress::Failed(Failure::Stranger));
+    rig.pass(200);
+    rig.accept(slow);
+    let mut tries = 0;
+    for _ in 0..600 {
+        rig.pass(100);
+        for (path, subflow) in rig.dialled() {
+            assert_eq!(path, WIFI);
+            tries += 1;
+            rig.report(subflow, Progress::Failed(Failure::Stranger));
+        }
+        rig.session.handle_input(rig.now, slow, bytes::Bytes::new()).unwrap();
+    }
+    // 250 ms, doubling up to 10 s, for 60 s.
+    assert!((9..=12).contains(&tries), "{tries} attempts");
+    assert!(!rig.session.is_closed());
+}
+
+#[test]
+fn a_subflow_that_is_refused_after_its_hello_is_not_tried_again_at_once() {
+    let mut rig = Rig::new(&[WIFI]);
+    let (_, subflow) = rig.dialled()[0];
+    rig.report(subflow, Progress::Ready);
+    rig.report(subflow, Progress::Introduced);
+    rig.report(subflow, Progress::Failed(Failure::Stranger));
+    assert_eq!(rig.dialled(), []);
+    rig.pass(249);
+    assert_eq!(rig.dialled(), []);
+    rig.pass(1);
+    assert_eq!(rig.dialled().len(), 1);
+}
+
+#[test]
+fn a_server_that_hung_up_and_does_not_listen_has_lost_the_session() {
+    let mut rig = Rig::new(&[WIFI]);
+    let (_, subflow) = rig.dialled()[0];
+    rig.accept(subflow);
+    rig.report(subflow, Progress::Failed(Failure::Broken));
+    let (_, again) = rig.dialled()[0];
+    rig.report(again, Progress::Failed(Failure::NobodyListens));
+    assert!(rig.session.is_closed());
+}
+
+#[test]
+fn a_refusal_alone_does_not_end_a_session() {
+    // Not before the session was accepted, not beside another subflow, not after a silence.
+    let mut rig = Rig::new(&[WIFI, LTE]);
+    let first = rig.dialled();
+    rig.report(first[0].1, Progress::Failed(Failure::NobodyListens));
+    rig.accept(first[1].1);
+    rig.pass(150);
+    let (_, again) = rig.dialled()[0];
+    rig.report(again, Progress::Failed(Failure::NobodyListens));
+    assert!(!rig.session.is_closed());
+    rig.session.remove_path(rig.now, LTE);
+    rig.drain();
+    rig.pass(500);
+    let (_, again) = rig.dialled()[0];
+    rig.report(again, Progress::Failed(Failure::NobodyListens));
+    assert!(!rig.session.is_closed());
+    rig.pass(1000);
+    let (_, again) = rig.dialled()[0];
+    rig.report(again, Progress::Failed(Failure::UnknownSession));
+    assert!(rig.session.is_closed());
+}
+
+#[test]
+fn who_waits_has_a_refused_path_tried_every_tenth_of_a_second() {
+    for (hurry, least, most) in [(false, 11, 14), (true, 90, 101)] {
+        let mut rig = Rig::new(&[WIFI]);
+        rig.establish.set_hurry(rig.now, &mut rig.session, hurry);
+        rig.drain();
+        let mut tries = 0;
+        for _ in 0..10_000 {
+            for (_, subflow) in rig.dialled() {
+                tries += 1;
+                rig.report(subflow, Progress::Failed(Failure::NobodyListens));
+            }
+            rig.pass(1);
+        }
+        assert!((least..=most).contains(&tries), "{tries} attempts in 10 s");
+    }
+}
+
+#[test]
+fn each_step_has_its_own_deadline_and_an_attempt_that_came_further_is_not_pushed_out() {
+    let mut rig = Rig::new(&[WIFI]);
+    let (_, first) = rig.dialled()[0];
+    for progress in [Progress::Connected, Progress::Ready, Progress::Introduced] {
+        rig.pass(2500);
+        assert!(!rig.actions.contains(&Action::Drop { subflow: first, abort: true }), "before {progress:?}");
+        rig.report(first, progress);
+    }
+    rig.pass(2500);
+    rig.report(first, Progress::Accepted);
+    assert_eq!(rig.session.subflow_stats().next().map(|stats| stats.subflow), Some(first));
+    let mut rig = Rig::new(&[WIFI]);
+    let (_, first) = rig.dialled()[0];
+    rig.pass(3000);
+    assert!(rig.actions.contains(&Action::Failed { path: WIFI, failure: Failure::TimedOut }));
+    assert!(rig.actions.contains(&Action::Drop { subflow: first, abort: true }));
+}
