@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use tributary_report::{RunInfo, schema};
 
-use crate::result::RunResult;
+use crate::result::{AuditNote, RunResult};
 
 /// A run's description with machine, kernel, version and time filled in.
 #[must_use]
@@ -11,7 +11,7 @@ pub fn run_info(command: &str) -> RunInfo {
     RunInfo {
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("TRIBUTARY_COMMIT").map(str::to_owned),
+        commit: commit(),
         started: Some(timestamp(SystemTime::now())),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         machine: machine(),
@@ -22,12 +22,18 @@ pub fn run_info(command: &str) -> RunInfo {
 /// What the emulator said of all runs together.
 #[must_use]
 pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema::Audit {
-    let all = results.clone().count();
-    let worst = results.clone().map(|r| r.audit.delay_error_p99_us).fold(0.0, f64::max);
-    let repeated = results.clone().filter(|r| r.audit.attempts > 1).count();
-    let invalid: Vec<String> = results
-        .filter(|r| !r.audit.valid)
-        .map(|r| format!("{} {} {}: {}", r.scenario, r.transport, r.congestion, r.audit.reasons.join(", ")))
+    audit_notes(results.map(|r| (format!("{} {} {}", r.scenario, r.transport, r.congestion), &r.audit)))
+}
+
+/// As [`audit`], of runs by their names.
+#[must_use]
+pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Clone) -> schema::Audit {
+    let all = notes.clone().count();
+    let worst = notes.clone().map(|(_, note)| note.delay_error_p99_us).fold(0.0, f64::max);
+    let repeated = notes.clone().filter(|(_, note)| note.attempts > 1).count();
+    let invalid: Vec<String> = notes
+        .filter(|(_, note)| !note.valid)
+        .map(|(name, note)| format!("{name}: {}", note.reasons.join(", ")))
         .collect();
     let verdict = match invalid.len() {
         0 => "all valid".to_owned(),
@@ -35,6 +41,17 @@ pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema
     };
     let detail = format!("{all} runs, {verdict}; {repeated} repeated; delay error p99 at most {worst:.0} µs");
     schema::Audit { valid: invalid.is_empty(), detail }
+}
+
+/// The commit that the program was built from, else the one that is checked out where it runs.
+fn commit() -> Option<String> {
+    let built = option_env!("TRIBUTARY_COMMIT").map(str::to_owned);
+    built.or_else(|| {
+        let output =
+            std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    })
 }
 
 fn machine() -> String {

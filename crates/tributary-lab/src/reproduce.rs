@@ -1,9 +1,27 @@
 //! Reproductions of papers: their experiments, beside their values, judged claim by claim.
+//!
+//! A [`Paper`] is data: cells, claims, tables and figures. [`run`] measures its cells by [`Experiment`]s and
+//! judges the claims; [`Page`] prints them. Adding a paper: `docs/guide/reproductions.md`.
 
-pub mod avira;
-pub mod fbdt;
-pub mod fbdt_sim;
+mod check;
+pub mod evaluate;
+pub mod expression;
+mod judge;
+pub mod matrix;
 pub mod ows;
-mod runs;
+mod page;
+pub mod paper;
+pub mod pathways;
+mod runner;
+mod sample;
+pub mod transfer;
 
-pub use runs::Runs;
+pub use expression::Statistic;
+pub use matrix::{Cell, CellError, Selection};
+pub use page::Page;
+pub use paper::{Paper, PaperError, papers};
+pub use runner::{Experiment, Outcome, ReproduceError, Settings, run};
+pub use sample::{Labels, Metric, Sample};
+
+/// The experiments that come with the program and need no files.
+pub const EXPERIMENTS: [&dyn Experiment; 2] = [&transfer::Transfer, &pathways::Pathways];

@@ -20,4 +20,4 @@ pub use frame::Frame;
 pub use groups::{Group, METRICS, Metric};
 pub use plan::{Plan, PlanError, Planned, Seeds};
 pub use row::Row;
-pub use store::{Shard, Store, StoreError};
+pub use store::{Finished, Shard, Store, StoreError};

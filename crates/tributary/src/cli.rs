@@ -17,8 +17,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(DemoArguments),
-    #[command(subcommand)]
-    Reproduce(Reproduce),
+    Reproduce(crate::commands::reproduce::ReproduceArguments),
     Run(Box<RunArguments>),
     Sweep(crate::commands::sweep::SweepArguments),
     Ingest(crate::commands::ingest::IngestArguments),
@@ -184,67 +183,6 @@ pub(crate) struct DemoArguments {
     #[arg(long, default_value = "tributary-demo")]
     pub(crate) out: PathBuf,
     /// Print one JSON object instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Repeat a paper's experiments and judge its claims.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Reproduce {
-    Fbdt(FbdtArguments),
-    Avira(crate::commands::avira::AviraArguments),
-    Ows(crate::commands::ows::OwsArguments),
-}
-
-/// FBDT's two experiments: on real sockets at a tenth of the paper's rates, or simulated at its own.
-///
-/// A claim is an inequality: it holds or it does not. The exit code is 0 either way, see `holds`, and 1
-/// when runs gave no result. Simulated runs that have finished are kept in the report's directory: what was
-/// stopped goes on where it was.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  tributary reproduce fbdt --quick
-  tributary reproduce fbdt --world sim --quick
-  tributary reproduce fbdt --world sim --seeds 20 --out fbdt-simulated
-  tributary reproduce fbdt --quick --json
-  tributary reproduce fbdt --congestion both --seeds 3 --rtt 20 --queue-ms 20")]
-pub(crate) struct FbdtArguments {
-    /// Where: kernel stacks in wall time, or models in virtual time
-    #[arg(long, value_enum, default_value_t = WorldArgument::Emu)]
-    pub(crate) world: WorldArgument,
-    /// Short runs, the most telling cells, in the emulator one seed: within ten minutes
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// cubic, bbr or both; --quick alone runs cubic everywhere and bbr in mobility and blackout
-    #[arg(long, value_parser = ["cubic", "bbr", "both"])]
-    pub(crate) congestion: Option<String>,
-    /// Seeds a cell is run with [default: emu 3, sim 20]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=999))]
-    pub(crate) seeds: Option<u32>,
-    /// Seconds of each run
-    #[arg(long, value_parser = clap::value_parser!(u32).range(4..=3600))]
-    pub(crate) seconds: Option<u32>,
-    /// These conditions only, by the names of their scenarios, separated by commas
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) conditions: Vec<String>,
-    /// These transports only, separated by commas; wifi and wigig are always run, claims refer to them
-    #[arg(long, value_delimiter = ',')]
-    pub(crate) transports: Vec<String>,
-    /// Base RTT in milliseconds
-    #[arg(long, default_value_t = 5)]
-    pub(crate) rtt: u64,
-    #[command(flatten)]
-    pub(crate) queue: QueueArguments,
-    /// Simulated runs at once; without it one a core
-    #[arg(long)]
-    pub(crate) jobs: Option<std::num::NonZeroUsize>,
-    /// Directory for the report (fbdt.html, fbdt.json, fbdt.md; simulated: fbdt-sim.*)
-    #[arg(long, default_value = "tributary-reproduction")]
-    pub(crate) out: PathBuf,
-    /// Print the tables as Markdown, as the documentation has them
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) markdown: bool,
-    /// Print one JSON object instead of the tables
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,5 @@
 //! What each command does: configuration in, a library call, its result out.
 
-pub(crate) mod avira;
 pub(crate) mod bench;
 mod demo;
 mod emulate;
@@ -9,12 +8,12 @@ mod measure;
 mod output;
 pub(crate) mod ows;
 mod proxy;
-mod reproduce;
+pub(crate) mod reproduce;
 mod stop;
 pub(crate) mod stream;
 pub(crate) mod sweep;
 
-use crate::cli::{Cli, Command, Emu, KeygenArguments, Reproduce};
+use crate::cli::{Cli, Command, Emu, KeygenArguments};
 use anyhow::{Context, Result};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -25,9 +24,7 @@ use std::process::ExitCode;
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Reproduce(Reproduce::Fbdt(arguments)) => reproduce::fbdt(&arguments),
-        Command::Reproduce(Reproduce::Avira(arguments)) => avira::run(&arguments),
-        Command::Reproduce(Reproduce::Ows(arguments)) => ows::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Ingest(arguments) => ingest::run(arguments),

@@ -176,8 +176,9 @@ fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
         let run = output(&["run", "mobility", "--world", world, "--transport", "avira+fdbt"]);
         refused(&run, 1, &["`avira+fdbt`", "avira+SCHEDULER"]);
     }
-    let reproduce = output(&["reproduce", "avira", "--networks", "mobility"]);
-    refused(&reproduce, 1, &["--world emu"]);
+    let reproduce = output(&["reproduce", "fbdt", "--world", "sim", "--scenarios", "nowhere"]);
+    refused(&reproduce, 1, &["`nowhere`", "known: los"]);
+    refused(&output(&["reproduce", "fdbt"]), 1, &["`fdbt`", "known: fbdt, avira", ".toml"]);
 }
 
 #[test]

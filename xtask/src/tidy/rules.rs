@@ -8,6 +8,7 @@ mod links;
 mod lock_file;
 mod module_files;
 mod package_names;
+mod provenance;
 mod sans_io;
 mod sizes;
 mod unfinished;
@@ -38,4 +39,5 @@ pub const ALL: &[Rule] = &[
     Rule { name: "licences", check: licences::check },
     Rule { name: "lock-file", check: lock_file::check },
     Rule { name: "links", check: links::check },
+    Rule { name: "provenance", check: provenance::check },
 ];

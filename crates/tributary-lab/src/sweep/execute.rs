@@ -1,8 +1,6 @@
 //! Runs the cells that are missing, each on one thread, as many at once as there are cores.
 
-use super::plan::Planned;
-use super::row::Row;
-use super::store::{Shard, Store, StoreError};
+use super::store::{Finished, Shard, Store, StoreError};
 use crate::demo::Progress;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,23 +41,24 @@ impl Default for Effort {
 }
 
 /// Runs those of `cells` that belong to the shard and have no result in the store, in their order: what
-/// failed before is tried again.
+/// failed before is tried again. Beside the cells: what gives a cell's key.
 ///
 /// # Errors
 /// [`StoreError`] when a finished cell cannot be kept; a cell that fails is a row that says so.
-pub fn execute(
-    cells: &[Planned],
-    store: &mut Store,
+pub fn execute<C: Sync, R: Finished + Send>(
+    (cells, key): (&[C], fn(&C) -> &str),
+    run: impl Fn(&C) -> R + Sync,
+    store: &mut Store<R>,
     effort: Effort,
     progress: Progress<'_>,
 ) -> Result<Report, StoreError> {
-    let own: Vec<&Planned> = cells
+    let own: Vec<&C> = cells
         .iter()
         .enumerate()
         .filter(|(place, _)| effort.shard.has(*place))
         .map(|(_, cell)| cell)
         .collect();
-    let missing: Vec<&Planned> = own.iter().copied().filter(|cell| !store.has(&cell.key)).collect();
+    let missing: Vec<&C> = own.iter().copied().filter(|cell| !store.has(key(cell))).collect();
     let mut report = Report { cells: own.len(), before: own.len() - missing.len(), ..Report::default() };
     let began = Instant::now();
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -67,13 +66,13 @@ pub fn execute(
     let outcome = std::thread::scope(|scope| {
         let (results, rows) = mpsc::channel();
         for _ in 0..jobs.map_or(1, NonZeroUsize::get).min(missing.len()) {
-            let (results, missing, next, stop) = (results.clone(), &missing, &next, &stop);
+            let (results, missing, next, stop, run) = (results.clone(), &missing, &next, &stop, &run);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed)
                     && effort.limit.is_none_or(|limit| began.elapsed() < limit)
                 {
                     let Some(cell) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    if results.send(one(cell)).is_err() {
+                    if results.send(run(cell)).is_err() {
                         return;
                     }
                 }
@@ -83,8 +82,7 @@ pub fn execute(
         for row in rows {
             report.now += 1;
             let done = (report.before + report.now) as f64 / report.cells.max(1) as f64;
-            let text =
-                format!("{} · {} · {} · seed {}", row.scenario, row.transport, row.congestion, row.seed);
+            let text = row.title();
             let kept = store.push(row);
             if kept.is_err() {
                 stop.store(true, Ordering::Relaxed);
@@ -96,20 +94,19 @@ pub fn execute(
     });
     outcome?;
     report.left_out = report.cells - report.before - report.now;
-    let failed = |cell: &&&Planned| store.row(&cell.key).is_some_and(|row| row.failure.is_some());
+    let failed = |cell: &&&C| store.row(key(cell)).is_some_and(|row| row.failure().is_some());
     report.failed = own.iter().filter(failed).count();
     Ok(report)
 }
 
-/// One cell. A fault of the program in one cell does not end the sweep: its row says so.
-fn one(cell: &Planned) -> Row {
-    match catch_unwind(AssertUnwindSafe(|| cell.simulation.run())) {
-        Ok(Ok((result, _))) => Row::new(cell, &result),
-        Ok(Err(error)) => Row::failed(cell, &error.to_string()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Row::failed(cell, &format!("the program failed: {}", text.unwrap_or("unknown")))
-        }
-    }
+/// Runs one cell. A fault of the program in one cell does not end the others: its text is returned.
+///
+/// # Errors
+/// What the program said when it failed.
+pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        format!("the program failed: {}", text.unwrap_or("unknown"))
+    })
 }

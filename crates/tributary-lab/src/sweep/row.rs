@@ -1,8 +1,10 @@
 //! One finished cell: what it was and what it measured, as a line of the store and a row of the table.
 //! Holds nothing that depends on the machine, so that a cell's row is the same wherever it ran.
 
+use super::execute::guarded;
 use super::frame::{Column, Frame};
 use super::plan::Planned;
+use super::store::Finished;
 use crate::simulate::SimResult;
 use serde::{Deserialize, Serialize};
 use tributary_report::stats;
@@ -73,7 +75,31 @@ pub struct Measured {
     pub silences_ms: Vec<f64>,
 }
 
+impl Finished for Row {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn title(&self) -> String {
+        format!("{} · {} · {} · seed {}", self.scenario, self.transport, self.congestion, self.seed)
+    }
+}
+
 impl Row {
+    /// Runs a cell.
+    #[must_use]
+    pub fn of(planned: &Planned) -> Self {
+        match guarded(|| planned.simulation.run()) {
+            Ok(Ok((result, _))) => Self::new(planned, &result),
+            Ok(Err(error)) => Self::failed(planned, &error.to_string()),
+            Err(fault) => Self::failed(planned, &fault),
+        }
+    }
+
     /// The row of a cell that ran.
     #[must_use]
     pub fn new(planned: &Planned, result: &SimResult) -> Self {

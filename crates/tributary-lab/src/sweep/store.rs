@@ -3,7 +3,8 @@
 //! A process that is stopped leaves at most one half-written line, the last of its own file: it is
 //! ignored when read and cut off before the next line is written. Damage anywhere else is refused.
 
-use super::row::Row;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -50,12 +51,22 @@ pub enum StoreError {
     },
 }
 
+/// A finished cell that a store keeps.
+pub trait Finished: Serialize + DeserializeOwned {
+    /// Key of everything that decides the run.
+    fn key(&self) -> &str;
+    /// Why there is no result.
+    fn failure(&self) -> Option<&str>;
+    /// The cell in words.
+    fn title(&self) -> String;
+}
+
 /// The finished cells of a directory.
 #[derive(Debug)]
-pub struct Store {
+pub struct Store<R> {
     file: File,
     path: PathBuf,
-    rows: BTreeMap<String, Row>,
+    rows: BTreeMap<String, R>,
 }
 
 impl Shard {
@@ -91,7 +102,19 @@ impl FromStr for Shard {
     }
 }
 
-impl Store {
+impl<R: Finished> Store<R> {
+    /// Removes the finished cells of a directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] names the file.
+    pub fn forget(directory: &Path) -> Result<(), StoreError> {
+        let path = directory.join(Shard::WHOLE.file());
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&path)(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens a directory for one shard; all files of finished cells in it count.
     ///
     /// # Errors
@@ -129,7 +152,7 @@ impl Store {
             if line.is_empty() {
                 continue;
             }
-            let row: Row = serde_json::from_slice(line).map_err(|error| StoreError::Damaged {
+            let row: R = serde_json::from_slice(line).map_err(|error| StoreError::Damaged {
                 path: path.display().to_string(),
                 line: number + 1,
                 problem: error.to_string(),
@@ -150,21 +173,21 @@ impl Store {
 
     /// The finished cell with this key.
     #[must_use]
-    pub fn row(&self, key: &str) -> Option<&Row> {
+    pub fn row(&self, key: &str) -> Option<&R> {
         self.rows.get(key)
     }
 
     /// Whether there is a result with this key.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        self.row(key).is_some_and(|row| row.failure.is_none())
+        self.row(key).is_some_and(|row| row.failure().is_none())
     }
 
     /// Keeps a finished cell.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be written.
-    pub fn push(&mut self, row: Row) -> Result<(), StoreError> {
+    pub fn push(&mut self, row: R) -> Result<(), StoreError> {
         let mut line = serde_json::to_vec(&row).map_err(|error| StoreError::Io {
             path: self.path.display().to_string(),
             source: error.into(),
@@ -176,9 +199,9 @@ impl Store {
     }
 
     /// A failure never takes the place of a result.
-    fn keep(&mut self, row: Row) {
-        if row.failure.is_none() || !self.has(&row.key) {
-            self.rows.insert(row.key.clone(), row);
+    fn keep(&mut self, row: R) {
+        if row.failure().is_none() || !self.has(row.key()) {
+            self.rows.insert(row.key().to_owned(), row);
         }
     }
 }

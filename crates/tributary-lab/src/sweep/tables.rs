@@ -25,7 +25,7 @@ pub struct Tables {
 impl Tables {
     /// Collects what is finished of `cells`.
     #[must_use]
-    pub fn new(plan: &Plan, cells: &[Planned], store: &Store, report: Report) -> Self {
+    pub fn new(plan: &Plan, cells: &[Planned], store: &Store<Row>, report: Report) -> Self {
         let rows = cells.iter().filter_map(|cell| store.row(&cell.key).cloned()).collect();
         Self { plan: plan.name.clone(), planned: cells.len(), report, rows }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Form {
 /// A result in all its forms.
 pub(crate) struct Report {
     /// Files are called so, each with its ending.
-    pub name: &'static str,
+    pub name: String,
     pub json: String,
     pub markdown: String,
     /// A page, where there is one.
@@ -110,15 +110,6 @@ impl Progress {
             if !self.terminal {
                 eprintln!("{:3.0} % {text}", share * 100.0);
             }
-        }
-    }
-
-    /// A line above the bar.
-    pub(crate) fn note(&self, text: &str) {
-        if self.terminal {
-            self.bar.println(text);
-        } else {
-            eprintln!("{text}");
         }
     }
 

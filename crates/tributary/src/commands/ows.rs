@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let mut text: Vec<String> = ows::tables(&outcome).iter().map(Table::to_text).collect();
     text.push(outcome.reproduction.table().to_text());
     let report = Report {
-        name: "ows",
+        name: "ows".to_owned(),
         json: serde_json::to_string(&outcome)?,
         markdown: ows::markdown(&outcome),
         html: Some(ows::render(&outcome)),
@@ -140,7 +140,7 @@ fn live(arguments: &OwsArguments) -> Result<ExitCode> {
     progress.end();
     let (table, claims) = (ows::live_table(&outcome), outcome.reproduction.table());
     let report = Report {
-        name: "ows-emulated",
+        name: "ows-emulated".to_owned(),
         json: serde_json::to_string(&outcome)?,
         markdown: format!("{}\n{}", table.to_markdown(), claims.to_markdown()),
         html: None,

@@ -1,98 +1,144 @@
-//! `tributary reproduce`.
+//! `tributary reproduce`: one command for every paper and both worlds.
 
 use super::measure;
 use super::output::{self, Form, Progress, Report};
-use crate::cli::{FbdtArguments, WorldArgument};
-use anyhow::{Result, bail};
-use core::time::Duration;
+use crate::cli::{QueueArguments, WorldArgument};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_lab::reproduce::fbdt::{self, Outcome, Settings};
-use tributary_lab::reproduce::fbdt_sim;
+use tributary_lab::World;
+use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, run as reproduce};
+use tributary_lab::run::Queue;
 
-pub(crate) fn fbdt(arguments: &FbdtArguments) -> Result<ExitCode> {
-    match arguments.world {
-        WorldArgument::Emu => emulated(arguments),
-        WorldArgument::Sim => simulated(arguments),
-    }
+/// Repeat a paper's experiments and judge its claims.
+///
+/// PAPER is `fbdt`, `avira`, or a .toml file with a matrix of cells and a list of claims. A claim holds or
+/// fails when its whole interval lies on one side of what is wanted, else it is undecided. The exit code is
+/// 0 in each case, and 1 when runs gave no result. Simulated runs that have finished are kept in the
+/// report's directory: what was stopped goes on where it was.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:
+  tributary reproduce fbdt --quick
+  tributary reproduce fbdt --world sim --quick
+  tributary reproduce fbdt --congestion cubic,bbr --seeds 3 --rtt 20 --queue-ms 20
+  tributary reproduce avira --world sim --seeds 40 --out avira
+  tributary reproduce avira --world emu --scenarios mobility --json
+  tributary reproduce my-paper.toml --world sim --markdown
+  tributary reproduce ows --quick")]
+pub(crate) struct ReproduceArguments {
+    /// Name of a paper, or a .toml file
+    #[arg(required = true)]
+    paper: Option<String>,
+    /// Where: kernel stacks in wall time, or models in virtual time; without it as the paper's file says
+    #[arg(long, value_enum)]
+    world: Option<WorldArgument>,
+    /// The paper's quick matrices: within ten minutes
+    #[arg(long)]
+    quick: bool,
+    /// These scenarios only, separated by commas
+    #[arg(long, alias = "conditions", alias = "networks", value_delimiter = ',')]
+    scenarios: Vec<String>,
+    /// These transports instead of the paper's; those that claims refer to are always run
+    #[arg(long, value_delimiter = ',')]
+    transports: Vec<String>,
+    /// These congestion controls instead of the paper's, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    congestion: Vec<String>,
+    /// Seeds of every cell
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=999))]
+    seeds: Option<u32>,
+    /// Seconds of every run
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=86_400))]
+    seconds: Option<u32>,
+    /// Base RTT of every path in milliseconds
+    #[arg(long)]
+    rtt: Option<u64>,
+    #[command(flatten)]
+    queue: QueueArguments,
+    /// Take over emulated runs that have finished in the report's directory, too
+    #[arg(long)]
+    resume: bool,
+    /// Simulated runs at once; without it one a core
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Directory for the report (PAPER-WORLD.html, .json and .md)
+    #[arg(long, default_value = "tributary-reproduction")]
+    out: PathBuf,
+    /// Print the tables as Markdown, as the documentation has them
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    own: Option<Own>,
 }
 
-fn emulated(arguments: &FbdtArguments) -> Result<ExitCode> {
-    let congestion = congestion(arguments);
-    let (seeds, seconds) = if arguments.quick { (1, 7) } else { (3, 20) };
-    let settings = Settings {
-        quick: arguments.quick,
-        congestion,
-        conditions: fbdt::conditions(&arguments.conditions)?,
-        transports: arguments.transports.clone(),
-        seeds: arguments.seeds.unwrap_or(seeds),
-        seconds: arguments.seconds.unwrap_or(seconds),
-        rtt: Duration::from_millis(arguments.rtt),
-        queue: measure::queue(&arguments.queue),
-        command: output::command_line(),
-    };
-    tributary_emu::isolate()?;
+/// Papers whose experiments need files of the user's.
+#[derive(Debug, Subcommand)]
+enum Own {
+    Ows(super::ows::OwsArguments),
+}
+
+pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
+    if let Some(Own::Ows(arguments)) = &arguments.own {
+        return super::ows::run(arguments);
+    }
+    let paper = Paper::find(arguments.paper.as_deref().unwrap_or_default())?;
+    let settings = settings(arguments, &paper);
+    if settings.selection.world == World::Emu {
+        tributary_emu::isolate()?;
+    }
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();
-    progress.note(&format!("about {:.0} minutes", (settings.expected_seconds() / 60.0).ceil()));
-    let outcome = fbdt::run(&settings, &mut |share, text| progress.at(share, text))?;
+    let outcome = reproduce(&paper, &EXPERIMENTS, &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    print(arguments, &outcome)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn congestion(arguments: &FbdtArguments) -> Option<Vec<String>> {
-    arguments.congestion.as_deref().map(|name| match name {
-        "both" => vec!["cubic".to_owned(), "bbr".to_owned()],
-        one => vec![one.to_owned()],
-    })
-}
-
-fn simulated(arguments: &FbdtArguments) -> Result<ExitCode> {
-    if !arguments.conditions.is_empty() || !arguments.transports.is_empty() {
-        bail!(
-            "--conditions and --transports choose among the emulator's runs; in the simulator `tributary sweep` runs any selection"
-        );
-    }
-    let settings = fbdt_sim::Settings {
-        quick: arguments.quick,
-        congestion: congestion(arguments).unwrap_or_else(|| vec!["cubic".to_owned()]),
-        seeds: arguments.seeds.unwrap_or(20),
-        seconds: arguments.seconds.unwrap_or(if arguments.quick { 6 } else { 20 }),
-        rtt: Duration::from_millis(arguments.rtt),
-        queue: measure::queue(&arguments.queue),
-        directory: arguments.out.clone(),
-        jobs: arguments.jobs,
-        command: output::command_line(),
-    };
-    output::directory(&arguments.out)?;
-    let mut progress = Progress::new();
-    let outcome = fbdt_sim::run(&settings, &mut |share, text| progress.at(share, text))?;
-    progress.end();
-    let (goodput, claims) = (fbdt_sim::goodput(&outcome), outcome.reproduction.table());
+    let page = Page::new(&paper, &outcome);
     let report = Report {
-        name: "fbdt-sim",
+        name: outcome.reproduction.name.clone(),
         json: serde_json::to_string(&outcome)?,
-        markdown: fbdt_sim::markdown(&outcome),
-        html: Some(fbdt_sim::render(&outcome)),
-        text: format!("{}\n{}", goodput.to_text(), claims.to_text()),
+        markdown: page.markdown(),
+        html: Some(page.html()),
+        text: page.text(),
     };
     report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
-    let failure = outcome.rows.iter().find_map(|row| row.failure.as_deref());
-    if let Some(failure) = failure {
-        eprintln!("{} runs gave no result; the first: {failure}", outcome.report.failed);
+    let failure = outcome.samples.iter().find_map(|sample| Some((sample.title(), sample.failure.as_ref()?)));
+    if let Some((cell, failure)) = failure {
+        eprintln!("{} runs gave no result; the first, {cell}: {failure}", outcome.report.failed);
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(arguments: &FbdtArguments, outcome: &Outcome) -> Result<()> {
-    let (goodput, claims) = (fbdt::goodput(outcome), outcome.reproduction.table());
-    let report = Report {
-        name: "fbdt",
-        json: serde_json::to_string(outcome)?,
-        markdown: fbdt::markdown(outcome),
-        html: Some(fbdt::render(outcome)),
-        text: format!("{}\n{}", goodput.to_text(), claims.to_text()),
+fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
+    let queue = match measure::queue(&arguments.queue) {
+        Queue::Scenario => None,
+        Queue::Bytes(bytes) => Some(format!("{} kB", bytes / 1000)),
+        Queue::Millis(millis) => Some(format!("{millis} ms")),
     };
-    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })
+    let selection = Selection {
+        world: match arguments.world {
+            Some(WorldArgument::Sim) => World::Sim,
+            Some(WorldArgument::Emu) => World::Emu,
+            None => paper.world,
+        },
+        quick: arguments.quick,
+        scenarios: arguments.scenarios.clone(),
+        transports: arguments.transports.clone(),
+        congestion: arguments.congestion.clone(),
+        rtt: arguments.rtt.map(|ms| format!("{ms} ms")),
+        queue,
+        seeds: arguments.seeds,
+        seconds: arguments.seconds,
+    };
+    Settings {
+        selection,
+        directory: arguments.out.clone(),
+        resume: arguments.resume,
+        jobs: arguments.jobs,
+        command: output::command_line(),
+    }
 }

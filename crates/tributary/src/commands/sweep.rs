@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::sweep::execute::Effort;
 use tributary_lab::sweep::tables::{self, Tables};
-use tributary_lab::sweep::{Plan, Seeds, Shard, Store, execute, shootout};
+use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
 
 /// Run a grid of simulated runs: scenarios × transports × schedulers × congestion controls × … × seeds.
 ///
@@ -72,7 +72,9 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
     arguments.merge.iter().try_for_each(|directory| store.add(directory))?;
     let mut progress = Progress::new();
     let effort = Effort { jobs: arguments.jobs, limit: None, shard: arguments.shard };
-    let report = execute(&cells, &mut store, effort, &mut |share, text| progress.at(share, text))?;
+    let report = execute((&cells, |cell| &cell.key), Row::of, &mut store, effort, &mut |share, text| {
+        progress.at(share, text)
+    })?;
     progress.end();
     let tables = Tables::new(&plan, &cells, &store, report);
     for (name, bytes) in tables.files()? {

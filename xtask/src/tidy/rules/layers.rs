@@ -108,6 +108,18 @@ mod tests {
     }
 
     #[test]
+    fn no_product_crate_may_use_the_laboratory_or_the_benchmarks() {
+        for (name, _) in LAYERS.iter().filter(|(name, layer)| *layer < 5 && *name != "tributary-lab") {
+            assert_eq!(
+                (findings(name, "tributary-lab"), findings(name, "tributary-bench")),
+                (1, 1),
+                "{name}"
+            );
+        }
+        assert_eq!(findings("tributary-lab", "tributary-bench"), 1);
+    }
+
+    #[test]
     fn a_crate_without_a_layer_fails() {
         assert_eq!(findings("tributary-new", "thiserror"), 1);
     }

@@ -16,7 +16,7 @@ use super::tables::{STEPS, tables};
 #[must_use]
 pub fn render(outcome: &Outcome) -> String {
     let claims = &outcome.reproduction.claims;
-    let holding = claims.iter().filter(|claim| claim.holds).count();
+    let holding = claims.iter().filter(|claim| claim.met).count();
     let mut report = HtmlReport::new("reproduction · ows");
     report
         .headline(&format!("OWS in the simulator: {holding} of {} claims hold.", claims.len()))

@@ -1,6 +1,7 @@
 //! Stops, shards and damage.
 
 use super::*;
+use crate::sweep::Row;
 use crate::sweep::execute::{Effort, Report, execute};
 use crate::sweep::plan::{Plan, Planned, Seeds};
 use std::num::NonZeroUsize;
@@ -13,14 +14,14 @@ fn cells() -> Vec<Planned> {
     plan.cells(Seeds::Working).unwrap()
 }
 
-fn sweep(directory: &Path, shard: Shard) -> (Store, Report) {
+fn sweep(directory: &Path, shard: Shard) -> (Store<Row>, Report) {
     let mut store = Store::open(directory, shard).unwrap();
     let effort = Effort { jobs: NonZeroUsize::new(2), shard, ..Effort::default() };
-    let report = execute(&cells(), &mut store, effort, &mut |_, _| ()).unwrap();
+    let report = execute((&cells(), |cell| &cell.key), Row::of, &mut store, effort, &mut |_, _| ()).unwrap();
     (store, report)
 }
 
-fn rows(store: &Store) -> Vec<Row> {
+fn rows(store: &Store<Row>) -> Vec<Row> {
     cells().iter().filter_map(|cell| store.row(&cell.key).cloned()).collect()
 }
 
@@ -64,11 +65,13 @@ fn shards_together_are_the_whole() {
 fn damage_is_refused_with_file_and_line() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("cells.jsonl"), "\n{\"key\": 7}\n").unwrap();
-    let error = Store::open(directory.path(), Shard::WHOLE).unwrap_err().to_string();
+    let error = Store::<Row>::open(directory.path(), Shard::WHOLE).unwrap_err().to_string();
     assert!(error.contains("cells.jsonl:2") && error.contains("remove the line"), "{error}");
     let file = directory.path().join("a-file");
     std::fs::write(&file, "").unwrap();
-    assert!(Store::open(&file.join("below"), Shard::WHOLE).unwrap_err().to_string().contains("a-file"));
+    assert!(
+        Store::<Row>::open(&file.join("below"), Shard::WHOLE).unwrap_err().to_string().contains("a-file")
+    );
 }
 
 #[test]
@@ -77,14 +80,16 @@ fn a_cell_that_fails_is_a_row_that_says_so() {
     let mut store = Store::open(directory.path(), Shard::WHOLE).unwrap();
     let mut cells = cells();
     cells[0].simulation.options.budget = Some(100);
-    let report = execute(&cells, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
+    let report =
+        execute((&cells, |cell| &cell.key), Row::of, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
     assert_eq!((report.failed, report.now), (1, 6));
     let failure = store.row(&cells[0].key).unwrap().failure.clone().unwrap();
     assert!(failure.contains("event budget"), "{failure}");
     cells[0].simulation.options.budget = None;
-    let report = execute(&cells, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
+    let report =
+        execute((&cells, |cell| &cell.key), Row::of, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
     assert_eq!((report.failed, report.before, report.now), (0, 5, 1), "what failed is tried again");
-    let store = Store::open(directory.path(), Shard::WHOLE).unwrap();
+    let store = Store::<Row>::open(directory.path(), Shard::WHOLE).unwrap();
     assert!(store.has(&cells[0].key));
 }
 

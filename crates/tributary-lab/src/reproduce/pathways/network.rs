@@ -10,7 +10,6 @@
 
 use core::time::Duration;
 
-use serde::Serialize;
 use tributary_link::{DelaySpec, LinkConfig, LinkSpec, QueueSpec, WorkloadSpec};
 use tributary_sim::workload::{self, Client, Terms};
 use tributary_sim::{
@@ -25,7 +24,7 @@ const RATE: Bitrate = Bitrate::from_mbps(1);
 const DELAY: Duration = Duration::from_millis(2);
 const SUBFLOWS_ON_EACH: usize = 4;
 /// One segment in so many is prioritised.
-pub const PRIORITISED: u64 = 500;
+const PRIORITISED: u64 = 500;
 /// ns-3's `DropTailQueue`, packets.
 const QUEUE: u64 = 100;
 /// Drawn for each packet and link, so that seeds differ: a quarter of a packet's time on a link.
@@ -35,17 +34,17 @@ const SEGMENT: u64 = 1400;
 /// Nine tenths of what two pathways carry, headers not counted.
 const OFFERED: Bitrate = Bitrate::from_bps(1_800_000);
 /// Before this, queues are still filling.
-const WARM_UP: u64 = 10;
+pub(super) const WARM_UP: u64 = 10;
 
 /// One run.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(super) struct Setting {
     /// Scheduler.
-    pub scheduler: &'static str,
+    pub scheduler: String,
     /// Congestion control of every subflow.
-    pub congestion: &'static str,
+    pub congestion: String,
     /// Reading of the paper.
-    pub form: Form,
+    pub(super) form: Form,
     /// Seed of everything that is drawn.
     pub seed: u64,
     /// Length, seconds.
@@ -53,8 +52,8 @@ pub struct Setting {
 }
 
 /// What came out of one run, the first ten seconds left out.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Measured {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
     /// Mean of the smoothed round-trip time over all acknowledgements, milliseconds.
     pub rtt_ms: f64,
     /// Its standard deviation.
@@ -134,12 +133,12 @@ impl Network {
 ///
 /// # Errors
 /// What the simulator says against it.
-pub fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunError> {
+pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunError> {
     let mut network = Network::build(setting);
     let tcp = TcpConfig { mss: SEGMENT, ..TcpConfig::default() };
     let config = MptcpConfig {
-        scheduler: setting.scheduler.to_owned(),
-        congestion: setting.congestion.to_owned(),
+        scheduler: setting.scheduler.clone(),
+        congestion: setting.congestion.clone(),
         mark_every: PRIORITISED,
         seed: setting.seed,
         tcp,

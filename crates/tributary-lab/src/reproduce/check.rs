@@ -1,0 +1,158 @@
+//! What a paper's file must satisfy beyond its form: expressions parse, names exist.
+
+use super::expression::Expression;
+use super::paper::{Axes, Paper, PaperValue, Wanted};
+use super::sample::{Labels, Metric};
+use std::collections::BTreeSet;
+
+/// Where a fault is, and what.
+type Fault = (String, String);
+
+/// Every expression of a paper with its place; placeholders are filled with a name.
+fn expressions(paper: &Paper) -> Vec<(String, String, &Axes)> {
+    let none: &'static Axes = {
+        static NONE: Axes = Axes::new();
+        &NONE
+    };
+    let mut all = Vec::new();
+    for claim in &paper.claim {
+        all.push((format!("claim `{}`", claim.id), claim.value.clone(), &claim.each));
+    }
+    for table in &paper.table {
+        for column in &table.column {
+            all.push((
+                format!("table `{}`, column `{}`", table.title, column.head),
+                column.value.clone(),
+                none,
+            ));
+        }
+    }
+    for figure in &paper.figure {
+        for series in &figure.series {
+            let place = format!("figure `{}`, series `{}`", figure.title, series.name);
+            let metric = format!("mean({}.{})", series.of, figure.value);
+            let text = match figure.kind {
+                super::paper::FigureKind::Bars => figure.value.replace("{series}", &series.of),
+                _ => metric,
+            };
+            all.push((place, text, &figure.each));
+        }
+    }
+    all
+}
+
+fn axes(paper: &Paper) -> BTreeSet<&str> {
+    let all = paper.matrix.iter().flat_map(|matrix| matrix.axes.keys().map(String::as_str));
+    all.chain(super::matrix::AXES).collect()
+}
+
+/// Checks everything that does not depend on what experiments measure.
+pub(super) fn check(paper: &Paper) -> Result<(), Fault> {
+    let axes = axes(paper);
+    let known = |place: &str, names: Vec<&String>| -> Result<(), Fault> {
+        let unknown = names.into_iter().find(|name| !axes.contains(name.as_str()));
+        let listed = || axes.iter().copied().collect::<Vec<_>>().join(", ");
+        unknown.map_or(Ok(()), |name| {
+            Err((place.to_owned(), format!("`{name}` is no axis; known: {}", listed())))
+        })
+    };
+    for (name, labels) in &paper.subject {
+        known(&format!("subject `{name}`"), labels.keys().collect())?;
+    }
+    let mut ids = BTreeSet::new();
+    for claim in &paper.claim {
+        let place = format!("claim `{}`", claim.id);
+        if !ids.insert((
+            &claim.id,
+            claim.world.map(|world| world.to_string()),
+            claim.each.values().collect::<Vec<_>>(),
+        )) {
+            return Err((place, "another claim has this id: give it one of its own".to_owned()));
+        }
+        known(&place, claim.each.keys().collect())?;
+        let wanted = Wanted::parse(&claim.wanted)
+            .map_err(|error| (place.clone(), format!("`wanted` is `>= BOUND` or `<= BOUND`: {error}")))?;
+        single(&place, &wanted.bound)?;
+        for text in paper_values(&claim.paper) {
+            let value = Expression::parse(text).map_err(|error| (place.clone(), error.to_string()))?;
+            if !value.metrics().is_empty() {
+                return Err((place, format!("the paper's value `{text}` must consist of numbers")));
+            }
+        }
+    }
+    for table in &paper.table {
+        known(&format!("table `{}`", table.title), table.rows.iter().chain(table.only.keys()).collect())?;
+    }
+    for (place, text, each) in expressions(paper) {
+        known(&place, each.keys().collect())?;
+        let filled = placeholders_named(&text);
+        let value = Expression::parse(&filled).map_err(|error| (place.clone(), error.to_string()))?;
+        single(&place, &value)?;
+    }
+    Ok(())
+}
+
+fn paper_values(value: &Option<PaperValue>) -> Vec<&str> {
+    match value {
+        None => Vec::new(),
+        Some(PaperValue::One(text)) => vec![text],
+        Some(PaperValue::Each(each)) => each.values().map(String::as_str).collect(),
+    }
+}
+
+fn single(place: &str, value: &Expression) -> Result<(), Fault> {
+    if value.is_single() {
+        return Ok(());
+    }
+    let problem = "the value is one number for each run: put it into a statistic, such as mean(…)";
+    Err((place.to_owned(), problem.to_owned()))
+}
+
+/// `{name}` becomes `name`, which is a subject of no cell.
+fn placeholders_named(text: &str) -> String {
+    text.replace(['{', '}'], "")
+}
+
+/// Checks that every metric is measured by some experiment.
+pub(super) fn metrics(paper: &Paper, known: &[Metric]) -> Result<(), Fault> {
+    let check = |place: String, text: &str| -> Result<(), Fault> {
+        let Ok(value) = Expression::parse(&placeholders_named(text)) else { return Ok(()) };
+        let unknown = value.metrics().into_iter().find(|(_, name)| !known.iter().any(|m| m.name == *name));
+        unknown.map_or(Ok(()), |(_, name)| {
+            let known: Vec<&str> = known.iter().map(|metric| metric.name).collect();
+            Err((place, format!("no experiment measures `{name}`; known: {}", known.join(", "))))
+        })
+    };
+    for claim in &paper.claim {
+        let bound = claim.wanted.trim_start_matches(['>', '<', '=', ' ']);
+        check(format!("claim `{}`", claim.id), bound)?;
+    }
+    expressions(paper).into_iter().try_for_each(|(place, text, _)| check(place, &text))
+}
+
+/// Every combination of the values of some axes.
+pub(super) fn combinations(axes: &Axes, planned: &[Labels]) -> Vec<Labels> {
+    let mut all = vec![Labels::new()];
+    for (axis, values) in axes {
+        let every = values.iter().any(|value| value == "*");
+        let values: Vec<String> = if every { values_of(axis, planned) } else { values.clone() };
+        let with = |at: &Labels| {
+            let one =
+                |value: &String| at.clone().into_iter().chain([(axis.clone(), value.clone())]).collect();
+            values.iter().map(one).collect::<Vec<Labels>>()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    all
+}
+
+/// The values of an axis in the order in which they were planned.
+pub(super) fn values_of(axis: &str, planned: &[Labels]) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for value in planned.iter().filter_map(|labels| labels.get(axis)) {
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    values
+}

@@ -1,0 +1,148 @@
+//! The shipped claims judged on made-up runs whose verdicts are known, and the guide's example.
+
+use super::*;
+use crate::reproduce::sample::Sample;
+use crate::reproduce::transfer::METRICS;
+use crate::reproduce::{EXPERIMENTS, Page, Selection, Settings, papers, run};
+use tributary_report::schema::Verdict;
+use tributary_report::stats;
+
+fn sample(scenario: &str, transport: &str, seed: u64, seconds: &[f64], silence: f64) -> Sample {
+    let labels = [("scenario", scenario), ("transport", transport), ("congestion", "cubic")];
+    let labels = labels.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();
+    let mut sample = Sample { labels, seed, ..Sample::default() };
+    sample.series("seconds", seconds.to_vec());
+    sample.series("capacity", vec![131.0; seconds.len()]);
+    sample.set("goodput", stats::mean(seconds));
+    sample.set("worst_second", stats::minimum(seconds));
+    sample.set("silence", Some(silence));
+    sample.set("rtt", Some(5.0));
+    sample.set("sent_again", Some(1.5));
+    sample
+}
+
+fn judged(samples: &[Sample]) -> Vec<Claim> {
+    let paper = Paper::find("fbdt").unwrap();
+    let mut planned: Vec<Labels> = samples.iter().map(|sample| sample.labels.clone()).collect();
+    planned.dedup();
+    let measurements = Measurements { samples, subjects: &paper.subject, metrics: &METRICS };
+    claims(&paper, World::Emu, &planned, measurements).unwrap()
+}
+
+fn claim<'a>(claims: &'a [Claim], id: &str) -> &'a Claim {
+    claims.iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("no claim {id}: {claims:#?}"))
+}
+
+#[test]
+fn a_blackout_that_goes_well() {
+    let samples = [
+        sample("blackout", "wifi", 1, &[45.0, 45.0], 20.0),
+        sample("blackout", "wigig", 1, &[130.0, 10.0], 1000.0),
+        sample("blackout", "mptcp", 1, &[180.0, 4.0], 480.0),
+        sample("blackout", "fbdt", 1, &[185.0, 60.0], 40.0),
+    ];
+    let claims = judged(&samples);
+    let sum = claim(&claims, "blackout-of-sum-cubic");
+    assert!(sum.met && (sum.measured.unwrap() - 122.5 / 115.0).abs() < 1e-9 && sum.interval.is_some());
+    assert_eq!(claim(&claims, "blackout-worst-second-cubic").measured, Some(15.0));
+    let silence = claim(&claims, "blackout-silence-cubic");
+    assert_eq!((silence.measured, silence.verdict), (Some(40.0), Verdict::Undecided), "one run says little");
+    assert!(claim(&claims, "blackout-silence-of-mptcp-cubic").met);
+    let seconds = claim(&claims, "never-below-wifi-cubic");
+    assert!((seconds.measured.unwrap() - 60.0 / 45.0).abs() < 1e-9 && seconds.claim.contains("blackout"));
+    assert_eq!(seconds.verdict, Verdict::Holds);
+    assert!(claims.iter().all(|claim| claim.met), "{claims:#?}");
+}
+
+#[test]
+fn the_worst_cell_is_named_and_what_was_not_measured_is_undecided() {
+    let mut samples: Vec<Sample> = (1..=3)
+        .flat_map(|seed| {
+            [
+                sample("los", "wifi", seed, &[45.0, 45.0], 20.0),
+                sample("los", "wigig", seed, &[130.0, 130.0], 20.0),
+                sample("los", "mptcp", seed, &[170.0, 170.0], 20.0),
+                sample("los", "fbdt", seed, &[100.0, 40.0], 20.0),
+            ]
+        })
+        .collect();
+    let claims = judged(&samples);
+    let below = claim(&claims, "never-below-better-radio-cubic");
+    assert!(below.verdict == Verdict::Fails && below.claim.ends_with(": LoS"), "{}", below.claim);
+    assert_eq!(claim(&claims, "los-of-sum-cubic").paper.map(|v| (v * 100.0).round()), Some(103.0));
+    for sample in samples.iter_mut().filter(|sample| sample.labels["transport"] == "fbdt") {
+        sample.failure = Some("no route".to_owned());
+    }
+    let missing = judged(&samples);
+    let missing = claim(&missing, "los-of-sum-cubic");
+    assert!(missing.verdict == Verdict::Undecided && missing.measured.is_none() && missing.paper.is_some());
+    let mut ids: Vec<&str> = claims.iter().map(|claim| claim.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), claims.len());
+}
+
+#[test]
+fn shipped_papers_name_only_what_experiments_measure() {
+    let metrics: Vec<_> = EXPERIMENTS.iter().flat_map(|e| e.metrics()).copied().collect();
+    for name in papers() {
+        Paper::find(name).unwrap().check_metrics(&metrics).unwrap();
+    }
+    let refused = Paper::find("fdbt").unwrap_err().to_string();
+    assert!(
+        refused.contains("`fdbt`") && refused.contains("avira") && refused.contains(".toml"),
+        "{refused}"
+    );
+}
+
+/// The file of the guide, as its readers copy it.
+fn example() -> String {
+    let guide = include_str!("../../../../../docs/guide/reproductions.md");
+    let (_, rest) = guide.split_once("```toml\n").expect("the guide has an example");
+    rest.split_once("```").expect("the example ends").0.to_owned()
+}
+
+#[test]
+fn the_guides_example_is_run_resumed_judged_and_printed() {
+    let paper = Paper::parse(&example(), "example.toml").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        selection: Selection { world: World::Sim, quick: true, ..Selection::default() },
+        directory: directory.path().to_owned(),
+        resume: false,
+        jobs: None,
+        command: "tributary reproduce example.toml --world sim --quick".to_owned(),
+    };
+    let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
+    assert_eq!(outcome.report.failed, 0, "{:?}", outcome.samples.iter().find_map(|s| s.failure.clone()));
+    assert!(
+        outcome.reproduction.claims.iter().all(|claim| claim.measured.is_some() && claim.interval.is_some())
+    );
+    let page = Page::new(&paper, &outcome);
+    let markdown = page.markdown();
+    assert!(markdown.starts_with("Generated by `tributary reproduce example.toml"), "{markdown}");
+    assert!(markdown.contains("≥ 1.15") && page.html().contains("wanted"), "{markdown}");
+    let again = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
+    assert_eq!((again.report.now, again.samples), (0, outcome.samples));
+}
+
+#[test]
+fn faults_of_a_file_name_their_place() {
+    let example = example();
+    for (from, to, hints) in [
+        ("wanted = \">= 1.15\"", "wanted = \"1.15\"", vec!["wanted", ">= BOUND"]),
+        ("mean(fbdt.goodput", "(fbdt.goodput", vec!["claim", "mean(…)"]),
+        ("fbdt.goodput", "fbdt.godput", vec!["godput", "known: seconds"]),
+        ("seeds =", "sedes =", vec!["sedes", "line"]),
+        ("each = { scenario", "each = { scenery", vec!["`scenery` is no axis", "scenario"]),
+    ] {
+        assert!(example.contains(from), "{from}");
+        let text = example.replace(from, to);
+        let paper = Paper::parse(&text, "example.toml");
+        let error = match paper {
+            Ok(paper) => paper.check_metrics(&METRICS).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(hints.iter().all(|hint| error.contains(hint)), "{error}");
+    }
+}

@@ -1,0 +1,355 @@
+//! The cells of a paper: every combination of a matrix's lists, for each seed.
+
+use super::paper::{Axes, Paper};
+use super::sample::Labels;
+use crate::result::World;
+use crate::run::Queue;
+use core::time::Duration;
+use serde::Deserialize;
+use std::path::PathBuf;
+use thiserror::Error;
+use tributary_link::{LossSpec, RateSpec, Scenario, ScenarioError};
+use tributary_types::Rng;
+
+/// Axes that every matrix has; further ones are in `axes`.
+pub(super) const AXES: [&str; 7] =
+    ["scenario", "transport", "scheduler", "congestion", "rtt", "queue", "loss"];
+/// Resolution of the moment at which a run with `any-phase` begins.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Lists whose combinations are run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Matrix {
+    /// Where.
+    pub world: World,
+    /// `quick` or `full`; both without it.
+    pub size: Option<Size>,
+    /// What is done in each cell.
+    #[serde(default = "transfer")]
+    pub experiment: String,
+    /// Networks: names of scenarios, or files beside the paper's.
+    pub scenarios: Vec<String>,
+    /// What carries the bytes.
+    pub transports: Vec<String>,
+    /// Schedulers of the transports `mptcp` and `session`; `none` is their own.
+    #[serde(default = "none")]
+    pub schedulers: Vec<String>,
+    /// Congestion controls.
+    #[serde(default = "cubic")]
+    pub congestion: Vec<String>,
+    /// Base round-trip times such as `20 ms`; `scenario` is the scenario's own.
+    #[serde(default = "scenario")]
+    pub rtt: Vec<String>,
+    /// Queues such as `300 kB` or `20 ms`; `scenario` is the scenario's own.
+    #[serde(default = "scenario")]
+    pub queue: Vec<String>,
+    /// Random loss on every link instead of the scenario's, such as `1 %`; `none` is the scenario's own.
+    #[serde(default = "none")]
+    pub loss: Vec<String>,
+    /// Further axes, for the experiment to understand.
+    #[serde(default)]
+    pub axes: Axes,
+    /// Rates and queue sizes of every link are multiplied by this.
+    #[serde(default = "one")]
+    pub scale: u64,
+    /// Seeds, from 1 up.
+    pub seeds: u32,
+    /// Seconds of each run.
+    pub seconds: u32,
+    /// A thousand messages of 64 bytes a second beside the bulk transfer.
+    #[serde(default)]
+    pub messages: bool,
+    /// The radios' turns begin anywhere, by the seed.
+    #[serde(default)]
+    pub any_phase: bool,
+    /// How often an emulated run that was not exact is made until it is kept and marked.
+    #[serde(default = "three")]
+    pub attempts: u32,
+}
+
+/// Which reproduction a matrix belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Size {
+    /// Within ten minutes.
+    Quick,
+    /// The whole.
+    Full,
+}
+
+fn transfer() -> String {
+    "transfer".to_owned()
+}
+fn none() -> Vec<String> {
+    vec!["none".to_owned()]
+}
+fn scenario() -> Vec<String> {
+    vec!["scenario".to_owned()]
+}
+fn cubic() -> Vec<String> {
+    vec!["cubic".to_owned()]
+}
+fn one() -> u64 {
+    1
+}
+fn three() -> u32 {
+    3
+}
+
+/// What a user chooses; empty lists and `None` are the file's.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Where.
+    pub world: World,
+    /// The quick matrices rather than the full ones.
+    pub quick: bool,
+    /// Scenarios to keep.
+    pub scenarios: Vec<String>,
+    /// Transports in place of the file's; the reference ones are always run.
+    pub transports: Vec<String>,
+    /// Congestion controls in place of the file's.
+    pub congestion: Vec<String>,
+    /// Base RTT of every path.
+    pub rtt: Option<String>,
+    /// Queue of every link.
+    pub queue: Option<String>,
+    /// Seeds of every cell.
+    pub seeds: Option<u32>,
+    /// Seconds of every run.
+    pub seconds: Option<u32>,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// What names it.
+    pub labels: Labels,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Where.
+    pub world: World,
+    /// What is done.
+    pub experiment: String,
+    /// Seconds of the run.
+    pub seconds: u32,
+    /// Factor of rates and queue sizes.
+    pub scale: u64,
+    /// Messages beside the transfer.
+    pub messages: bool,
+    /// The radios' turns begin anywhere.
+    pub any_phase: bool,
+    /// Attempts of an emulated run.
+    pub attempts: u32,
+    beside: PathBuf,
+}
+
+/// Why a cell is not possible.
+#[derive(Debug, Error)]
+pub enum CellError {
+    /// Its scenario.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A value of an axis.
+    #[error("{axis} `{value}`: {expected}")]
+    Value {
+        /// The axis.
+        axis: &'static str,
+        /// Its value.
+        value: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// Nothing is left to run.
+    #[error("nothing to run: {problem}")]
+    Empty {
+        /// What was asked for and what there is.
+        problem: String,
+    },
+    /// The experiment's reason.
+    #[error("{0}")]
+    Experiment(String),
+}
+
+impl Matrix {
+    /// The combinations of its lists, each list as the user chose it.
+    fn combinations(&self, paper: &Paper, chosen: &Selection) -> Vec<Labels> {
+        let or = |own: &[String], chosen: &[String]| {
+            if chosen.is_empty() { own.to_vec() } else { chosen.to_vec() }
+        };
+        let transports = match chosen.transports.is_empty() {
+            true => self.transports.clone(),
+            false => {
+                let more = chosen.transports.iter().filter(|name| !paper.reference.contains(name));
+                paper.reference.iter().chain(more).cloned().collect()
+            }
+        };
+        let keep = |name: &&String| chosen.scenarios.is_empty() || chosen.scenarios.contains(name);
+        let lists = [
+            ("scenario", self.scenarios.iter().filter(keep).cloned().collect()),
+            ("congestion", or(&self.congestion, &chosen.congestion)),
+            ("rtt", or(&self.rtt, chosen.rtt.as_slice())),
+            ("queue", or(&self.queue, chosen.queue.as_slice())),
+            ("loss", self.loss.clone()),
+            ("scheduler", self.schedulers.clone()),
+        ];
+        let more = self.axes.iter().map(|(axis, values)| (axis.as_str(), values.clone()));
+        let mut all = vec![Labels::new()];
+        for (axis, values) in lists.into_iter().chain(more).chain([("transport", transports)]) {
+            let with = |at: &Labels| {
+                let one = |value: &String| {
+                    at.clone().into_iter().chain([(axis.to_owned(), value.clone())]).collect::<Labels>()
+                };
+                values.iter().map(one).collect::<Vec<_>>()
+            };
+            all = all.iter().flat_map(with).collect();
+        }
+        all
+    }
+}
+
+/// All runs, first to last: seed by seed, so that what runs out of time has fewer seeds, not fewer cells.
+///
+/// # Errors
+/// [`CellError::Empty`] when the choice leaves nothing.
+pub fn cells(paper: &Paper, chosen: &Selection) -> Result<Vec<Cell>, CellError> {
+    let size = if chosen.quick { Size::Quick } else { Size::Full };
+    let fits = |m: &&Matrix| m.world == chosen.world && m.size.is_none_or(|own| own == size);
+    let known: Vec<&str> =
+        paper.matrix.iter().filter(fits).flat_map(|m| m.scenarios.iter().map(String::as_str)).collect();
+    if let Some(name) = chosen.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
+        let problem = format!(
+            "`{name}` is no scenario of {} in world {}; known: {}",
+            paper.name,
+            chosen.world,
+            known.join(", ")
+        );
+        return Err(CellError::Empty { problem });
+    }
+    let mut cells: Vec<Cell> = Vec::new();
+    for matrix in paper.matrix.iter().filter(fits) {
+        for labels in matrix.combinations(paper, chosen) {
+            if cells.iter().any(|cell| cell.labels == labels) {
+                continue;
+            }
+            for seed in 1..=u64::from(chosen.seeds.unwrap_or(matrix.seeds)) {
+                cells.push(Cell {
+                    labels: labels.clone(),
+                    seed,
+                    world: chosen.world,
+                    experiment: matrix.experiment.clone(),
+                    seconds: chosen.seconds.unwrap_or(matrix.seconds),
+                    scale: matrix.scale,
+                    messages: matrix.messages,
+                    any_phase: matrix.any_phase,
+                    attempts: matrix.attempts,
+                    beside: paper.beside.clone(),
+                });
+            }
+        }
+    }
+    if cells.is_empty() {
+        let problem = format!("{} has no such matrix in world {}", paper.name, chosen.world);
+        return Err(CellError::Empty { problem });
+    }
+    cells.sort_by_key(|cell| cell.seed);
+    Ok(cells)
+}
+
+impl Cell {
+    /// Its value on an axis; empty when it has none.
+    #[must_use]
+    pub fn label(&self, axis: &str) -> &str {
+        self.labels.get(axis).map_or("", String::as_str)
+    }
+
+    /// Its scheduler, if one is named.
+    #[must_use]
+    pub fn scheduler(&self) -> Option<&str> {
+        Some(self.label("scheduler")).filter(|name| *name != "none")
+    }
+
+    /// Everything that decides the run, as a text.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// Its network: the scenario with seed, length, base RTT, scale and loss.
+    ///
+    /// # Errors
+    /// [`CellError`] names the axis and the value.
+    pub fn network(&self) -> Result<Scenario, CellError> {
+        let name = self.label("scenario");
+        let found = match name.ends_with(".toml") {
+            true => Scenario::load(self.beside.join(name))?,
+            false => Scenario::find(name)?,
+        };
+        let mut network = found.with_seed(self.seed).with_duration(Duration::from_secs(self.seconds.into()));
+        if let Some(rtt) = time("rtt", self.label("rtt"))? {
+            network = network.with_rtt(rtt);
+        }
+        if self.scale != 1 {
+            network = super::transfer::scaled(&network, self.scale);
+        }
+        if let Some(loss) = loss(self.label("loss"))? {
+            for path in &mut network.paths {
+                (path.down.loss, path.up.loss) = (LossSpec::Bernoulli(loss), LossSpec::Bernoulli(loss));
+            }
+        }
+        if self.any_phase {
+            let mut rng = Rng::new(self.seed).child("phase");
+            for path in &mut network.paths {
+                let phase = rng.next_u64();
+                for link in [&mut path.down, &mut path.up] {
+                    if let RateSpec::Turns(turns) = &mut link.rate {
+                        *turns = super::transfer::turned(turns, phase, STEP);
+                    }
+                }
+            }
+        }
+        Ok(network)
+    }
+
+    /// Its queue.
+    ///
+    /// # Errors
+    /// [`CellError::Value`].
+    pub fn queue(&self) -> Result<Queue, CellError> {
+        let text = self.label("queue");
+        let bytes = number(text, "kB").or_else(|| number(text, "MB").map(|mb| mb * 1e3));
+        match (text, bytes, number(text, "ms")) {
+            ("scenario", ..) => Ok(Queue::Scenario),
+            (_, Some(kb), _) if (0.001..=1e6).contains(&kb) => Ok(Queue::Bytes((kb * 1e3).round() as u64)),
+            (_, _, Some(ms)) if (1.0..=60_000.0).contains(&ms) && ms.fract() == 0.0 => {
+                Ok(Queue::Millis(ms as u64))
+            }
+            _ => Err(refuse("queue", text, "`scenario`, a size such as 300 kB, or whole ms such as 20 ms")),
+        }
+    }
+}
+
+fn refuse(axis: &'static str, value: &str, expected: &str) -> CellError {
+    CellError::Value { axis, value: value.to_owned(), expected: format!("expected {expected}") }
+}
+
+fn number(text: &str, unit: &str) -> Option<f64> {
+    let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
+    match (text, number(text, "ms")) {
+        ("scenario", _) => Ok(None),
+        (_, Some(ms)) if ms <= 60_000.0 => Ok(Some(Duration::from_secs_f64(ms / 1e3))),
+        _ => Err(refuse(axis, text, "`scenario` or a time such as 20 ms, at most 60000 ms")),
+    }
+}
+
+fn loss(text: &str) -> Result<Option<f64>, CellError> {
+    match (text, number(text, "%")) {
+        ("none", _) => Ok(None),
+        (_, Some(percent)) if percent <= 100.0 => Ok(Some(percent / 100.0)),
+        _ => Err(refuse("loss", text, "`none` or a share such as 1 %")),
+    }
+}

@@ -1,0 +1,238 @@
+//! Tables, drawings and pages of a reproduction, from the paper's file.
+
+use super::check::{combinations, values_of};
+use super::evaluate::{Measured, Measurements, measure};
+use super::expression::Expression;
+use super::paper::{FigureKind, FigureSpec, Paper, SeriesSpec, TableSpec, filled};
+use super::runner::Outcome;
+use super::sample::{Labels, Sample};
+use std::collections::BTreeMap;
+use tributary_report::plot::Bar;
+use tributary_report::schema::Verdict;
+use tributary_report::{Bars, Cdf, Cell, Column, HtmlReport, Series, Table, TimeSeries};
+
+/// A reproduction with its paper, to be printed.
+pub struct Page<'a> {
+    paper: &'a Paper,
+    outcome: &'a Outcome,
+    subjects: BTreeMap<String, Labels>,
+}
+
+impl<'a> Page<'a> {
+    /// To be printed.
+    #[must_use]
+    pub fn new(paper: &'a Paper, outcome: &'a Outcome) -> Self {
+        let mut subjects = paper.subject.clone();
+        subjects.insert("row".to_owned(), Labels::new());
+        Self { paper, outcome, subjects }
+    }
+
+    /// A value in a place; none when its cells cannot be told apart or were not run.
+    fn value(&self, text: &str, at: &Labels) -> Measured {
+        let Ok(expression) = Expression::parse(&filled(text, at)) else { return Measured::default() };
+        let (samples, metrics) = (&self.outcome.samples, &self.outcome.metrics);
+        let measurements = Measurements { samples, subjects: &self.subjects, metrics };
+        match measurements.bind(&expression, at) {
+            Ok(bound) => measure(&[bound], |values| values[0], self.paper.interval),
+            Err(_) => Measured::default(),
+        }
+    }
+
+    /// The paper's tables, the claims first.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let own = self.paper.table.iter().filter(|t| t.world.is_none_or(|w| w == self.outcome.world));
+        own.map(|spec| self.table(spec)).filter(|table| !table.is_empty()).collect()
+    }
+
+    fn table(&self, spec: &TableSpec) -> Table {
+        let mut columns: Vec<Column> = spec.rows.iter().map(|axis| Column::left(axis)).collect();
+        let mut shown = Vec::new();
+        let rows = self.rows(spec);
+        for column in &spec.column {
+            let values: Vec<Measured> = rows.iter().map(|at| self.value(&column.value, at)).collect();
+            if values.iter().all(|measured| measured.value.is_none()) {
+                continue; // not measured in this world or by this choice
+            }
+            if column.paper.is_some() {
+                columns.push(Column::right(&format!("{}, paper", column.head)).unit(&column.unit));
+            }
+            columns.push(Column::right(&column.head).unit(&column.unit));
+            shown.push((column, values));
+        }
+        let mut table = Table::new(&spec.title).columns(columns);
+        for (number, at) in rows.iter().enumerate() {
+            let label = |axis: &String| Cell::text(self.paper.label(axis, &at[axis]));
+            let mut cells: Vec<Cell> = spec.rows.iter().map(label).collect();
+            if shown.iter().all(|(_, values)| values[number].value.is_none()) {
+                continue;
+            }
+            for (column, values) in &shown {
+                if let Some((name, subject)) = column.paper.as_ref().and_then(|paper| paper.split_once('.')) {
+                    let row = spec.rows.first().map_or("", |axis| at[axis].as_str());
+                    let number = self.paper.number(name, row, &filled(subject, at), self.outcome.world);
+                    cells.push(Cell::optional_number(number, column.digits));
+                }
+                cells.push(number_cell(values[number], column.digits, column.interval));
+            }
+            let stands_out = !spec.highlight.is_empty()
+                && spec.highlight.iter().all(|(axis, value)| at.get(axis) == Some(value));
+            if stands_out { table.push_highlighted(cells) } else { table.push(cells) }
+        }
+        table
+    }
+
+    /// Combinations of the rows' axes that were planned, in the order of the axes.
+    fn rows(&self, spec: &TableSpec) -> Vec<Labels> {
+        let mut rows = vec![Labels::new()];
+        for axis in &spec.rows {
+            let values =
+                spec.only.get(axis).cloned().unwrap_or_else(|| values_of(axis, &self.outcome.planned));
+            let with = |at: &Labels| {
+                let one = |value: &String| at.clone().into_iter().chain([(axis.clone(), value.clone())]);
+                values.iter().map(|value| one(value).collect()).collect::<Vec<Labels>>()
+            };
+            rows = rows.iter().flat_map(with).collect();
+        }
+        let planned = |at: &Labels| {
+            self.outcome.planned.iter().any(|labels| at.iter().all(|(axis, v)| labels.get(axis) == Some(v)))
+        };
+        rows.into_iter().filter(planned).collect()
+    }
+
+    /// All tables as Markdown, with a line that says by which command and commit they were made.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let run = &self.outcome.reproduction.run;
+        let mut made = format!("{}\n{} seeds.", run.marker(), run.seeds.len());
+        if let Some(audit) = &run.audit {
+            made.push_str(&format!(" Linux {}, {}. Emulator: {}.", run.kernel, run.machine, audit.detail));
+        }
+        made.push_str(&format!(" Congestion control: {}.", run.congestion));
+        for (name, value) in &run.configuration {
+            made.push_str(&format!(" {name}: {value}."));
+        }
+        let mut out = format!("{made}\n\n{}", self.outcome.reproduction.table().to_markdown());
+        for table in self.tables() {
+            out.push_str(&format!("\n{}", table.to_markdown()));
+        }
+        out
+    }
+
+    /// What is printed on a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let own = self.tables();
+        let all =
+            own.iter().chain([&self.outcome.reproduction.table()]).map(Table::to_text).collect::<Vec<_>>();
+        all.join("\n")
+    }
+
+    /// The page as one HTML file.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let (paper, made) = (self.paper, &self.outcome.reproduction);
+        let mut report = HtmlReport::new(&format!("reproduction · {}", made.name));
+        let count = |verdict| made.claims.iter().filter(|claim| claim.verdict == verdict).count();
+        let (holds, fails) = (count(Verdict::Holds), count(Verdict::Fails));
+        let (all, open) = (made.claims.len(), count(Verdict::Undecided));
+        report
+            .headline(&format!("{}: {holds} of {all} claims hold, {fails} fail, {open} undecided.", paper.title))
+            .lead(&paper.lead)
+            .section("Claims")
+            .reproduction(
+                made,
+                "A claim holds or fails when its whole interval lies on one side of what is wanted, else it is \
+                 undecided. Intervals: over the seeds, paired; of one seed alone, over its seconds.",
+            );
+        let shown = |world: Option<crate::result::World>| world.is_none_or(|w| w == self.outcome.world);
+        for spec in paper.table.iter().filter(|spec| shown(spec.world)) {
+            let table = self.table(spec);
+            if !table.is_empty() {
+                report.section(&spec.title).table(&table, &spec.caption);
+            }
+        }
+        for spec in paper.figure.iter().filter(|spec| shown(spec.world)) {
+            self.figure(&mut report, spec);
+        }
+        report.render()
+    }
+
+    fn figure(&self, report: &mut HtmlReport, spec: &FigureSpec) {
+        if spec.kind == FigureKind::Bars {
+            let bars = self.bars(spec);
+            if !bars.groups.is_empty() {
+                report.section(&spec.title).figure(&bars, &spec.caption);
+            }
+            return;
+        }
+        for at in combinations(&spec.each, &self.outcome.planned) {
+            let places: Vec<&str> = at.iter().map(|(axis, value)| self.paper.label(axis, value)).collect();
+            let title = format!("{}: {}", spec.title, places.join(", "));
+            let found = |series: &'_ SeriesSpec| {
+                let wanted = super::evaluate::labels_of(&self.subjects, &series.of, &at);
+                let fits = |s: &&Sample| s.failure.is_none() && super::evaluate::matches(&s.labels, &wanted);
+                self.outcome.samples.iter().filter(fits).filter_map(|s| s.metrics.get(&spec.value)).collect()
+            };
+            let all: Vec<(&SeriesSpec, Vec<&Vec<f64>>)> = spec.series.iter().map(|s| (s, found(s))).collect();
+            let all: Vec<_> =
+                all.into_iter().filter(|(_, runs)| runs.iter().any(|run| !run.is_empty())).collect();
+            if all.is_empty() {
+                continue;
+            }
+            report.section(&title);
+            match spec.kind {
+                FigureKind::Seconds => {
+                    let mut plot = TimeSeries::per_second(&title, &spec.unit);
+                    for (series, runs) in &all {
+                        plot.series.push(Series::per_second(&series.name, series.tone.into(), runs[0]));
+                    }
+                    report.figure(&plot, &spec.caption);
+                }
+                _ => {
+                    let mut plot = Cdf::new(&title, &spec.unit);
+                    for (series, runs) in &all {
+                        let pooled: Vec<f64> = runs.iter().copied().flatten().copied().collect();
+                        plot.push(&series.name, series.tone.into(), &pooled);
+                    }
+                    report.figure(&plot, &spec.caption);
+                }
+            }
+        }
+    }
+
+    fn bars(&self, spec: &FigureSpec) -> Bars {
+        let series: Vec<_> = spec.series.iter().map(|s| (s.name.as_str(), s.tone.into())).collect();
+        let mut bars = Bars::new(&spec.title, &spec.unit, &series);
+        for at in combinations(&spec.each, &self.outcome.planned) {
+            let value = |series: &SeriesSpec| self.value(&spec.value.replace("{series}", &series.of), &at);
+            let values: Vec<Measured> = spec.series.iter().map(value).collect();
+            if values.iter().all(|measured| measured.value.is_none()) {
+                continue;
+            }
+            let bar = |(series, measured): (&SeriesSpec, &Measured)| {
+                let bar = Bar::new(measured.value.unwrap_or(f64::NAN)).interval(measured.interval);
+                let of = |table: &String| {
+                    at.values().find_map(|row| self.paper.number(table, row, &series.of, self.outcome.world))
+                };
+                match spec.paper.as_ref().and_then(of) {
+                    Some(number) => bar.paper(number),
+                    None => bar,
+                }
+            };
+            let label = |(axis, value): (&String, &String)| self.paper.label(axis, value).to_owned();
+            let name = at.iter().rev().map(label).collect::<Vec<_>>().join(" ");
+            bars.push(&name, spec.series.iter().zip(&values).map(bar));
+        }
+        bars
+    }
+}
+
+fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> Cell {
+    match (measured.value, measured.interval) {
+        (Some(value), Some(i)) if with_interval => {
+            Cell::text(&format!("{value:.digits$} [{:.digits$}, {:.digits$}]", i.low, i.high))
+        }
+        (value, _) => Cell::optional_number(value, digits),
+    }
+}

@@ -1,0 +1,403 @@
+//! A paper as data: its cells, claims, tables and figures, read from TOML.
+//!
+//! The guide `docs/guide/reproductions.md` has a complete example. Reads and checks only; runs nothing.
+
+use super::evaluate::Method;
+use super::expression::{Expression, ExpressionError};
+use super::matrix::Matrix;
+use super::sample::{Labels, Metric};
+use crate::result::World;
+use core::fmt;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use tributary_report::{Expectation, Tone};
+
+/// The papers that come with the program: name, file, text.
+const SHIPPED: &[(&str, &str)] = &[
+    ("fbdt", include_str!("../../../../scenarios/papers/fbdt.toml")),
+    ("avira", include_str!("../../../../scenarios/papers/avira.toml")),
+];
+
+/// A paper's experiments and claims.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Paper {
+    /// Short name: files of the report are called so.
+    pub name: String,
+    /// Headline of the page.
+    pub title: String,
+    /// What was done, in a sentence or two.
+    pub lead: String,
+    /// Where it is run unless the user says otherwise.
+    #[serde(default)]
+    pub world: World,
+    /// Experiments that a quick run starts after so many seconds are left out.
+    pub quick_limit: Option<u64>,
+    /// Transports that claims refer to: run whatever else is chosen.
+    #[serde(default)]
+    pub reference: Vec<String>,
+    /// How intervals are made.
+    #[serde(default)]
+    pub interval: Method,
+    /// The paper's values are multiplied by this in a world: for links slower than the paper's.
+    #[serde(default)]
+    pub paper_scale: BTreeMap<String, f64>,
+    /// The paper's numbers: table name, then value of the first axis of rows, then subject.
+    #[serde(default)]
+    pub paper: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+    /// Names for values: axis, then value, then what people read.
+    #[serde(default)]
+    pub label: BTreeMap<String, BTreeMap<String, String>>,
+    /// Names for cells: the labels that a subject of an expression stands for.
+    #[serde(default)]
+    pub subject: BTreeMap<String, Labels>,
+    /// What is run.
+    pub matrix: Vec<Matrix>,
+    /// What is claimed.
+    #[serde(default)]
+    pub claim: Vec<ClaimSpec>,
+    /// What is printed.
+    #[serde(default)]
+    pub table: Vec<TableSpec>,
+    /// What is drawn.
+    #[serde(default)]
+    pub figure: Vec<FigureSpec>,
+    /// Where the file is: scenarios that are files are looked for beside it.
+    #[serde(skip)]
+    pub beside: PathBuf,
+}
+
+/// Values of axes; `["*"]` is every value that was planned.
+pub type Axes = BTreeMap<String, Vec<String>>;
+
+/// One claim, or one for each combination of values.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClaimSpec {
+    /// Short and stable; `{axis}` stands for the value.
+    pub id: String,
+    /// In words; `{axis}` stands for the value's label.
+    pub text: String,
+    /// Expression of the measured value.
+    pub value: String,
+    /// `>= EXPRESSION`, `<= EXPRESSION`.
+    pub wanted: String,
+    /// Unit of value, bound and the paper's value; empty for a ratio.
+    #[serde(default)]
+    pub unit: String,
+    /// World; both without it.
+    pub world: Option<World>,
+    /// A claim for each combination of these values.
+    #[serde(default)]
+    pub each: Axes,
+    /// One claim over all combinations of these values, as `take` says.
+    #[serde(default)]
+    pub over: Axes,
+    /// Which of the values over `over` is the measured one.
+    #[serde(default)]
+    pub take: Take,
+    /// The paper's value: an expression of numbers, or one for each value of the first axis of `each`.
+    pub paper: Option<PaperValue>,
+    /// Figure, table or section of the paper.
+    #[serde(default)]
+    pub source: String,
+    /// How its interval is made, if not as the file says.
+    pub interval: Option<Method>,
+}
+
+/// One value, or one for each value of an axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum PaperValue {
+    /// For all.
+    One(String),
+    /// By value of the first axis of `each`.
+    Each(BTreeMap<String, String>),
+}
+
+/// What is taken of many values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Take {
+    /// The smallest; the text names its place.
+    #[default]
+    Least,
+    /// The largest; the text names its place.
+    Most,
+    /// The mean of all.
+    Mean,
+}
+
+/// A table: a row for each combination of the values of some axes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TableSpec {
+    /// Heading.
+    pub title: String,
+    /// Explanation.
+    #[serde(default)]
+    pub caption: String,
+    /// World; both without it.
+    pub world: Option<World>,
+    /// Axes whose values make the rows, outermost first.
+    pub rows: Vec<String>,
+    /// Values of axes that make rows; without it all.
+    #[serde(default)]
+    pub only: Axes,
+    /// Rows with these labels stand out.
+    #[serde(default)]
+    pub highlight: Labels,
+    /// The columns behind those of the axes.
+    pub column: Vec<ColumnSpec>,
+}
+
+/// A column of numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ColumnSpec {
+    /// Heading.
+    pub head: String,
+    /// Unit.
+    #[serde(default)]
+    pub unit: String,
+    /// Expression; the subject `row` is the cell of the row.
+    pub value: String,
+    /// Decimals.
+    #[serde(default)]
+    pub digits: usize,
+    /// A column with the paper's numbers in front: `TABLE.SUBJECT` of `paper`.
+    pub paper: Option<String>,
+    /// With the interval.
+    #[serde(default)]
+    pub interval: bool,
+}
+
+/// A drawing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FigureSpec {
+    /// What kind.
+    pub kind: FigureKind,
+    /// Heading.
+    pub title: String,
+    /// Explanation.
+    #[serde(default)]
+    pub caption: String,
+    /// World; both without it.
+    pub world: Option<World>,
+    /// Label or unit of the values.
+    #[serde(default)]
+    pub unit: String,
+    /// Bars: axes of the groups. Others: a figure for each combination.
+    pub each: Axes,
+    /// Bars: expression, `{series}` the subject. Others: the metric, a series.
+    pub value: String,
+    /// Bars: table of `paper` with the paper's values.
+    pub paper: Option<String>,
+    /// Subjects, their names and colours.
+    pub series: Vec<SeriesSpec>,
+}
+
+/// Kinds of drawings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// A bar for each series in each group.
+    Bars,
+    /// The distribution of a series over all seeds.
+    Distribution,
+    /// A series of the first seed over time.
+    Seconds,
+}
+
+/// One series of a drawing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SeriesSpec {
+    /// Subject.
+    pub of: String,
+    /// Name in the legend.
+    pub name: String,
+    /// Colour by role.
+    #[serde(default)]
+    pub tone: ToneName,
+}
+
+/// Colours by role, as in [`Tone`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToneName {
+    /// The product's own.
+    Hero,
+    /// Its close rival.
+    Rival,
+    /// Related to the hero.
+    Cousin,
+    /// The first radio alone.
+    RadioA,
+    /// The second radio alone.
+    RadioB,
+    /// Another.
+    #[default]
+    Peer,
+}
+
+impl From<ToneName> for Tone {
+    fn from(name: ToneName) -> Self {
+        match name {
+            ToneName::Hero => Self::Hero,
+            ToneName::Rival => Self::Rival,
+            ToneName::Cousin => Self::Cousin,
+            ToneName::RadioA => Self::RadioA,
+            ToneName::RadioB => Self::RadioB,
+            ToneName::Peer => Self::Peer,
+        }
+    }
+}
+
+/// Why a paper's file is refused.
+#[derive(Debug, Error)]
+pub enum PaperError {
+    /// No paper has this name.
+    #[error("unknown paper `{name}`; known: {known}; or give a .toml file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// The file could not be read.
+    #[error("cannot read {file}: {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The text is no such file.
+    #[error("{file}: {source}")]
+    Format {
+        /// The file.
+        file: String,
+        /// Line, column and what is wrong.
+        source: Box<toml::de::Error>,
+    },
+    /// A claim, table or figure cannot be evaluated.
+    #[error("{file}: {place}: {problem}")]
+    Meaning {
+        /// The file.
+        file: String,
+        /// Which claim, table or figure.
+        place: String,
+        /// What is wrong and what is expected.
+        problem: String,
+    },
+}
+
+/// Names of the papers that come with the program.
+pub fn papers() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+impl Paper {
+    /// A paper that comes with the program, by name, or a file.
+    ///
+    /// # Errors
+    /// [`PaperError`] names the file and the place.
+    pub fn find(name: &str) -> Result<Self, PaperError> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+            return Self::parse(text, &format!("scenarios/papers/{name}.toml"));
+        }
+        if !name.ends_with(".toml") {
+            let known = papers().collect::<Vec<_>>().join(", ");
+            return Err(PaperError::Unknown { name: name.to_owned(), known });
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|source| PaperError::Unreadable { file: name.to_owned(), source })?;
+        let paper = Self::parse(&text, name)?;
+        Ok(Self { beside: Path::new(name).parent().unwrap_or(Path::new(".")).to_owned(), ..paper })
+    }
+
+    /// A paper from its text.
+    ///
+    /// # Errors
+    /// [`PaperError`] names the file and the place.
+    pub fn parse(text: &str, file: &str) -> Result<Self, PaperError> {
+        let format = |source| PaperError::Format { file: file.to_owned(), source: Box::new(source) };
+        let paper: Self = toml::from_str(text).map_err(format)?;
+        let meaning = |(place, problem)| PaperError::Meaning { file: file.to_owned(), place, problem };
+        super::check::check(&paper).map_err(meaning)?;
+        Ok(paper)
+    }
+
+    /// Every metric of the experiments of its matrices must be known.
+    ///
+    /// # Errors
+    /// [`PaperError::Meaning`] lists the metrics there are.
+    pub fn check_metrics(&self, known: &[Metric]) -> Result<(), PaperError> {
+        super::check::metrics(self, known).map_err(|(place, problem)| PaperError::Meaning {
+            file: self.name.clone(),
+            place,
+            problem,
+        })
+    }
+
+    /// What people read for a value of an axis.
+    #[must_use]
+    pub fn label<'a>(&'a self, axis: &str, value: &'a str) -> &'a str {
+        self.label.get(axis).and_then(|labels| labels.get(value)).map_or(value, String::as_str)
+    }
+
+    /// The paper's number of a table, in the unit of a world.
+    #[must_use]
+    pub fn number(&self, table: &str, row: &str, subject: &str, world: World) -> Option<f64> {
+        let value = self.paper.get(table)?.get(row)?.get(subject)?;
+        Some(value * self.paper_scale.get(&world.to_string()).copied().unwrap_or(1.0))
+    }
+}
+
+/// A text with `{axis}` replaced by the axis's value.
+pub(super) fn filled(text: &str, at: &Labels) -> String {
+    at.iter().fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value))
+}
+
+/// A bound: the relation and the expression behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    at_least: bool,
+    /// The bound itself.
+    pub bound: Expression,
+}
+
+impl Wanted {
+    /// Parses `>= EXPRESSION` or `<= EXPRESSION`.
+    ///
+    /// # Errors
+    /// [`ExpressionError`] of the bound; a text without a relation is a bound that does not parse.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        let text = text.trim();
+        let (at_least, bound) = match (text.strip_prefix(">="), text.strip_prefix("<=")) {
+            (Some(bound), _) => (true, bound),
+            (_, Some(bound)) => (false, bound),
+            _ => (true, text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')),
+        };
+        Ok(Self { at_least, bound: Expression::parse(bound.trim())? })
+    }
+
+    /// With the bound's value.
+    #[must_use]
+    pub fn expectation(&self, bound: f64) -> Expectation {
+        if self.at_least { Expectation::AtLeast(bound) } else { Expectation::AtMost(bound) }
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Emu => "emu",
+            Self::Sim => "sim",
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! AVIRA's own experiment as cells: eight subflows on two pathways of 1 Mbit/s, one packet in 500
+//! prioritised. Simulator only. The axis `form` says how the paper is read.
+//! Deviations from the paper: `docs/reproductions/avira.md`.
+
+mod network;
+
+use super::expression::Statistic;
+use super::matrix::{Cell, CellError};
+use super::runner::Experiment;
+use super::sample::{Metric, Sample};
+use crate::result::World;
+use network::Setting;
+use tributary_report::stats;
+use tributary_sim::run::MODEL_VERSION;
+
+/// What it measures; the first ten seconds are left out.
+const METRICS: [Metric; 16] = [
+    Metric::new("mean_rtt", "ms", "mean of the smoothed round-trip time over all acknowledgements"),
+    Metric::new("rtt_deviation", "ms", "its standard deviation"),
+    Metric::new("rtt_seconds", "ms", "its mean in every second"),
+    Metric::new("throughput", "Mbit/s", "in-order bytes at the sink"),
+    Metric::new("retransmitted", "%", "payload sent again on the same subflow"),
+    Metric::new("subflow_bytes", "MB", "bytes handed to each subflow"),
+    Metric::new("subflow_0", "MB", "bytes handed to the first subflow"),
+    Metric::new("subflow_1", "MB", "to the second"),
+    Metric::new("subflow_2", "MB", "to the third"),
+    Metric::new("subflow_3", "MB", "to the fourth"),
+    Metric::new("subflow_4", "MB", "to the fifth"),
+    Metric::new("subflow_5", "MB", "to the sixth"),
+    Metric::new("subflow_6", "MB", "to the seventh"),
+    Metric::new("subflow_7", "MB", "to the eighth"),
+    Metric::new("prioritised", "ms", "mean latency of prioritised packets")
+        .of(Statistic::Mean, "prioritised_packets"),
+    Metric::new("prioritised_packets", "ms", "each of them, from being handed over to its acknowledgement"),
+];
+
+/// How the paper is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The pathways part at the source; the source always has data.
+    Printed,
+    /// As printed, with the schedulers that wait for their choice.
+    Waiting,
+    /// The source and the sink have one link each, as in the paper's figure.
+    SharedAccess,
+    /// The source offers nine tenths of what the pathways carry.
+    Limited,
+}
+
+/// The experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pathways;
+
+impl Experiment for Pathways {
+    fn name(&self) -> &'static str {
+        "pathways"
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &METRICS
+    }
+
+    fn identity(&self, cell: &Cell) -> String {
+        format!("models {MODEL_VERSION} {}", cell.identity())
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        setting(cell).map(|_| ())
+    }
+
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        let failed = |error: tributary_sim::run::RunError| CellError::Experiment(error.to_string());
+        let measured = network::simulate(&setting(cell)?).map_err(failed)?;
+        let mut sample = Sample::default();
+        sample.set("mean_rtt", Some(measured.rtt_ms));
+        sample.set("rtt_deviation", Some(measured.rtt_deviation_ms));
+        // The first ten seconds fill the queues.
+        let seconds = measured.rtt_series_ms.get(network::WARM_UP as usize..).unwrap_or_default();
+        sample.series("rtt_seconds", seconds.to_vec());
+        sample.set("throughput", Some(measured.throughput_mbps));
+        sample.set("retransmitted", Some(measured.retransmitted_percent));
+        let bytes: Vec<f64> = measured.subflow_bytes.iter().map(|bytes| *bytes as f64 / 1e6).collect();
+        for (subflow, bytes) in bytes.iter().enumerate() {
+            sample.set(&format!("subflow_{subflow}"), Some(*bytes));
+        }
+        sample.series("subflow_bytes", bytes);
+        sample.set("prioritised", stats::mean(&measured.prioritised_ms));
+        sample.series("prioritised_packets", measured.prioritised_ms);
+        Ok(sample)
+    }
+}
+
+fn setting(cell: &Cell) -> Result<Setting, CellError> {
+    if cell.world != World::Sim {
+        return Err(CellError::Experiment("the pathways are simulated: take --world sim".to_owned()));
+    }
+    let value = |axis: &'static str, expected: String| CellError::Value {
+        axis,
+        value: cell.label(axis).to_owned(),
+        expected,
+    };
+    let form = match cell.label("form") {
+        "printed" => Form::Printed,
+        "waiting" => Form::Waiting,
+        "shared-access" => Form::SharedAccess,
+        "limited" => Form::Limited,
+        _ => return Err(value("form", "expected printed, waiting, shared-access or limited".to_owned())),
+    };
+    let scheduler = cell.label("transport");
+    if !tributary_proto::scheduler::is_known(scheduler) {
+        let known = tributary_proto::scheduler::names().join(", ");
+        return Err(value("transport", format!("expected a scheduler; known: {known}")));
+    }
+    let congestion = cell.label("congestion").to_owned();
+    let (scheduler, seconds) = (scheduler.to_owned(), u64::from(cell.seconds));
+    Ok(Setting { scheduler, congestion, form, seed: cell.seed, seconds })
+}

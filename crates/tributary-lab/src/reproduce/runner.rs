@@ -1,0 +1,244 @@
+//! Runs the cells of a paper and keeps what they measured. One runner for every paper and both worlds.
+//!
+//! Simulated cells run side by side, emulated ones one after the other. Finished cells are kept in the
+//! report's directory, so that a reproduction that was stopped goes on where it was.
+
+use super::evaluate::{Ambiguous, Measurements};
+use super::judge;
+use super::matrix::{Cell, CellError, Selection, cells};
+use super::paper::{Paper, PaperError};
+use super::sample::{Labels, Metric, Sample};
+use crate::demo::Progress;
+use crate::machine;
+use crate::result::World;
+use crate::sweep::execute::{Effort, Report, execute};
+use crate::sweep::{Shard, Store, StoreError, key};
+use core::time::Duration;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+use thiserror::Error;
+use tributary_report::{Reproduction, RunInfo};
+
+/// What is done in a cell. Papers name it; the same for every cell of a matrix.
+pub trait Experiment: Sync {
+    /// Its name in a matrix.
+    fn name(&self) -> &'static str;
+
+    /// What it measures.
+    fn metrics(&self) -> &[Metric];
+
+    /// Everything that decides a cell's run, as a text: runs with the same text have the same result.
+    fn identity(&self, cell: &Cell) -> String {
+        cell.identity()
+    }
+
+    /// Whether the cell is possible, without running it.
+    ///
+    /// # Errors
+    /// [`CellError`] names what is not possible.
+    fn check(&self, cell: &Cell) -> Result<(), CellError>;
+
+    /// Runs the cell. Key, labels and seed of the sample are set by the runner.
+    ///
+    /// # Errors
+    /// [`CellError`]; something that merely performs badly is a result.
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError>;
+}
+
+/// How a reproduction is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is run.
+    pub selection: Selection,
+    /// Where finished cells are kept.
+    pub directory: PathBuf,
+    /// Emulated cells that have finished before are taken over.
+    pub resume: bool,
+    /// Simulated runs at once; `None` is one a core.
+    pub jobs: Option<NonZeroUsize>,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Claims and how they were measured.
+    #[serde(flatten)]
+    pub reproduction: Reproduction,
+    /// Every cell.
+    pub samples: Vec<Sample>,
+    /// Labels of every planned cell, without its seed.
+    #[serde(skip)]
+    pub planned: Vec<Labels>,
+    /// What became of the runs.
+    #[serde(skip)]
+    pub report: Report,
+    /// Where.
+    #[serde(skip)]
+    pub world: World,
+    /// What is measured.
+    #[serde(skip)]
+    pub metrics: Vec<Metric>,
+}
+
+/// Why there is no reproduction.
+#[derive(Debug, Error)]
+pub enum ReproduceError {
+    /// The paper's file.
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+    /// A cell that is not possible.
+    #[error("{cell}: {source}")]
+    Cell {
+        /// Which.
+        cell: String,
+        /// Why.
+        source: CellError,
+    },
+    /// The choice leaves nothing.
+    #[error(transparent)]
+    Choice(#[from] CellError),
+    /// A matrix names an experiment that there is not.
+    #[error("unknown experiment `{name}`; known: {known}")]
+    Experiment {
+        /// What was asked for.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// Finished cells cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An expression.
+    #[error("{place}: {source}")]
+    Ambiguous {
+        /// Which claim, table or figure.
+        place: String,
+        /// Why.
+        source: Ambiguous,
+    },
+}
+
+struct Task<'a> {
+    key: String,
+    cell: &'a Cell,
+    experiment: &'a dyn Experiment,
+}
+
+/// Runs what is not finished yet and judges the claims.
+///
+/// # Errors
+/// [`ReproduceError`]; a claim that fails is a result.
+pub fn run(
+    paper: &Paper,
+    experiments: &[&dyn Experiment],
+    settings: &Settings,
+    progress: Progress<'_>,
+) -> Result<Outcome, ReproduceError> {
+    let began = Instant::now();
+    let metrics: Vec<Metric> = experiments.iter().flat_map(|e| e.metrics()).copied().collect();
+    paper.check_metrics(&metrics)?;
+    let cells = cells(paper, &settings.selection)?;
+    let tasks = cells.iter().map(|cell| task(cell, experiments)).collect::<Result<Vec<_>, _>>()?;
+    for task in tasks.iter().filter(|task| task.cell.seed == 1) {
+        let impossible =
+            |source| ReproduceError::Cell { cell: super::sample::title(&task.cell.labels, 1), source };
+        task.experiment.check(task.cell).map_err(impossible)?; // before hours of runs
+    }
+    let world = settings.selection.world;
+    let directory = settings.directory.join(format!("{}-{world}-cells", paper.name));
+    if world == World::Emu && !settings.resume {
+        Store::<Sample>::forget(&directory)?;
+    }
+    let mut store = Store::open(&directory, Shard::WHOLE)?;
+    let limit = paper.quick_limit.filter(|_| settings.selection.quick).map(Duration::from_secs);
+    let jobs = if world == World::Emu { NonZeroUsize::new(1) } else { settings.jobs };
+    let effort = Effort { jobs, limit, shard: Shard::WHOLE };
+    let report = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;
+    let samples: Vec<Sample> = tasks.iter().filter_map(|task| store.row(&task.key).cloned()).collect();
+    let mut planned: Vec<Labels> = Vec::new();
+    for cell in &cells {
+        if !planned.contains(&cell.labels) {
+            planned.push(cell.labels.clone());
+        }
+    }
+    let measurements = Measurements { samples: &samples, subjects: &paper.subject, metrics: &metrics };
+    let claims = judge::claims(paper, world, &planned, measurements)?;
+    let mut info = describe(paper, settings, &cells, (&samples, report));
+    info.seconds = Some(began.elapsed().as_secs_f64());
+    let name = format!("{}-{world}", paper.name);
+    let reproduction = Reproduction { name, claims, run: info };
+    Ok(Outcome { reproduction, samples, planned, report, world, metrics })
+}
+
+fn task<'a>(cell: &'a Cell, experiments: &[&'a dyn Experiment]) -> Result<Task<'a>, ReproduceError> {
+    let Some(experiment) = experiments.iter().find(|known| known.name() == cell.experiment) else {
+        let known = experiments.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
+        return Err(ReproduceError::Experiment { name: cell.experiment.clone(), known });
+    };
+    Ok(Task { key: key::of(&experiment.identity(cell)), cell, experiment: *experiment })
+}
+
+fn one(task: &Task<'_>) -> Sample {
+    let (sample, failure) = match crate::sweep::execute::guarded(|| task.experiment.measure(task.cell)) {
+        Ok(Ok(sample)) => (sample, None),
+        Ok(Err(error)) => (Sample::default(), Some(error.to_string())),
+        Err(fault) => (Sample::default(), Some(fault)),
+    };
+    Sample {
+        key: task.key.clone(),
+        labels: task.cell.labels.clone(),
+        seed: task.cell.seed,
+        failure: failure.or(sample.failure.clone()),
+        ..sample
+    }
+}
+
+fn describe(
+    paper: &Paper,
+    settings: &Settings,
+    cells: &[Cell],
+    (samples, report): (&[Sample], Report),
+) -> RunInfo {
+    let mut info = machine::run_info(&settings.command);
+    info.seeds = samples.iter().map(|sample| sample.seed).collect();
+    info.seeds.sort_unstable();
+    info.seeds.dedup();
+    let labels: Vec<Labels> = cells.iter().map(|cell| cell.labels.clone()).collect();
+    let values = |axis: &str| super::check::values_of(axis, &labels).join(", ");
+    info.congestion = values("congestion");
+    let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
+    match settings.selection.world {
+        World::Emu => {
+            let judged = samples.iter().filter_map(|s| Some((s.title(), s.audit.as_ref()?)));
+            info.audit = Some(machine::audit_notes(judged.collect::<Vec<_>>().into_iter()));
+            info.congestion.push_str("; asserted on both ends of every run");
+        }
+        World::Sim => set("world", "simulated: the same on every machine for the same seeds".to_owned()),
+    }
+    let mut scales: Vec<String> = cells.iter().map(|cell| cell.scale.to_string()).collect();
+    scales.sort_unstable();
+    scales.dedup();
+    if scales != ["1"] {
+        set("rates and queues", format!("{} × those of the scenario files", scales.join(" or ")));
+    }
+    for (name, axis) in [("base RTT", "rtt"), ("queue", "queue"), ("loss", "loss")] {
+        if !["none", ""].contains(&values(axis).as_str()) {
+            set(name, values(axis));
+        }
+    }
+    let mut seconds: Vec<u32> = cells.iter().map(|cell| cell.seconds).collect();
+    seconds.sort_unstable();
+    seconds.dedup();
+    let seconds: Vec<String> = seconds.iter().map(u32::to_string).collect();
+    set("each run", format!("{} s", seconds.join(" or ")));
+    set("runs", format!("{} of {}", samples.len(), cells.len()));
+    if report.left_out + report.failed > 0 {
+        set("left out", format!("{} for want of time, {} failed", report.left_out, report.failed));
+    }
+    set("paper", paper.title.clone());
+    info
+}

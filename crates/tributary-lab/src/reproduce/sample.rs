@@ -1,0 +1,104 @@
+//! One measured cell of a reproduction: the labels that name it and the metrics it gave.
+
+use crate::result::AuditNote;
+use crate::sweep::Finished;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What names a cell: axis to value, such as `transport` to `fbdt`.
+pub type Labels = BTreeMap<String, String>;
+
+/// A metric that experiments measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name in expressions.
+    pub name: &'static str,
+    /// Unit, empty for a ratio.
+    pub unit: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// It is this statistic of this series of the same run. Lets one run alone give an interval.
+    pub of_series: Option<(super::Statistic, &'static str)>,
+}
+
+impl Metric {
+    /// A number or a series that stands for itself.
+    #[must_use]
+    pub const fn new(name: &'static str, unit: &'static str, what: &'static str) -> Self {
+        Self { name, unit, what, of_series: None }
+    }
+
+    /// A statistic of a series of the same run.
+    #[must_use]
+    pub const fn of(mut self, statistic: super::Statistic, series: &'static str) -> Self {
+        self.of_series = Some((statistic, series));
+        self
+    }
+}
+
+/// A finished cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Key of everything that decides the run.
+    pub key: String,
+    /// What names the cell.
+    pub labels: Labels,
+    /// Runs of the same seed are compared with each other.
+    pub seed: u64,
+    /// Why there is no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The emulator's judgement; `None` in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditNote>,
+    /// Metric to its value; a series has one number an item.
+    pub metrics: BTreeMap<String, Vec<f64>>,
+}
+
+impl Sample {
+    /// Sets a metric that may be missing; numbers that are not finite are left out.
+    pub fn set(&mut self, name: &str, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.metrics.insert(name.to_owned(), vec![short(value)]);
+        }
+    }
+
+    /// Sets a series.
+    pub fn series(&mut self, name: &str, values: Vec<f64>) {
+        self.metrics.insert(name.to_owned(), values.into_iter().map(short).collect());
+    }
+
+    /// The cell in words.
+    #[must_use]
+    pub fn title(&self) -> String {
+        title(&self.labels, self.seed)
+    }
+}
+
+/// Six decimals: they are the same after they were written and read as JSON.
+fn short(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// A cell in words: its values that are not the customary ones, and its seed.
+pub(super) fn title(labels: &Labels, seed: u64) -> String {
+    let first = ["scenario", "transport", "congestion"];
+    let order = first.iter().copied().chain(labels.keys().map(String::as_str).filter(|k| !first.contains(k)));
+    let values = order.filter_map(|axis| labels.get(axis));
+    let told: Vec<&str> = values.map(String::as_str).filter(|v| !["scenario", "none"].contains(v)).collect();
+    format!("{} · seed {seed}", told.join(" · "))
+}
+
+impl Finished for Sample {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn title(&self) -> String {
+        Self::title(self)
+    }
+}

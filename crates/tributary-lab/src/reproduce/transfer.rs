@@ -1,0 +1,271 @@
+//! The common experiment: a bulk transfer, with or without messages beside it, in either world.
+
+use super::expression::Statistic;
+use super::matrix::{Cell, CellError};
+use super::runner::Experiment;
+use super::sample::{Metric, Sample};
+use crate::contestant::Contestant;
+use crate::messages::MessageFlow;
+use crate::result::{Goodput, World, path_capacity_mbps};
+use crate::run;
+use crate::simulate::Simulation;
+use crate::workload::Workload;
+use core::time::Duration;
+use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario, WorkloadSpec};
+use tributary_report::stats;
+use tributary_sim::run::{MODEL_VERSION, Options, TransportName};
+use tributary_stream::Silence;
+use tributary_types::{Bitrate, DataSize};
+
+/// Shorter silences are not recorded.
+const UNRECORDED_MS: f64 = 20.0;
+/// A link counts as used from this share of its rate on.
+const USED: f64 = 0.1;
+/// Messages of the first two seconds: handshakes and empty histories.
+const START: usize = 2 * PER_SECOND;
+const PER_SECOND: usize = 1000;
+
+/// What it measures.
+pub const METRICS: [Metric; 21] = [
+    Metric::new("seconds", "Mbit/s", "goodput of every whole second but the first"),
+    Metric::new("capacity", "Mbit/s", "what all links could carry in each of these seconds"),
+    Metric::new("goodput", "Mbit/s", "mean goodput").of(Statistic::Mean, "seconds"),
+    Metric::new("p10", "Mbit/s", "a tenth of the seconds are below")
+        .of(Statistic::Percentile(10.0), "seconds"),
+    Metric::new("worst_second", "Mbit/s", "the worst whole second").of(Statistic::Minimum, "seconds"),
+    Metric::new("of_capacity", "", "mean goodput over link capacity"),
+    Metric::new("silence", "ms", "longest time without a byte in order"),
+    Metric::new("silences", "ms", "every silence of at least 20 ms"),
+    Metric::new("sent_again", "%", "payload bytes sent again on another path"),
+    Metric::new("cpu", "s/GB", "processor time of both ends; emulator only"),
+    Metric::new("rtt", "ms", "base round-trip time"),
+    Metric::new("dead_silence", "ms", "longest silence while a radio is dead"),
+    Metric::new("back_after", "s", "until a radio that was dead carries a tenth of its rate again"),
+    Metric::new("bulk", "Mbit/s", "goodput of the transfer over the whole run"),
+    Metric::new("message_p50", "ms", "median latency of messages"),
+    Metric::new("message_p95", "ms", "95th percentile of it"),
+    Metric::new("message_p99", "ms", "99th percentile of it"),
+    Metric::new("message_longest", "ms", "the longest; emulator only"),
+    Metric::new("message_p99_start", "ms", "99th percentile of the first two seconds; simulator only"),
+    Metric::new("message_p99_after", "ms", "99th percentile of the others; simulator only"),
+    Metric::new("messages_arrived", "%", "messages that arrived"),
+];
+
+/// A bulk transfer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transfer;
+
+impl Experiment for Transfer {
+    fn name(&self) -> &'static str {
+        "transfer"
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &METRICS
+    }
+
+    fn identity(&self, cell: &Cell) -> String {
+        match (cell.world, simulation(cell)) {
+            (World::Sim, Ok(simulation)) => simulation.identity(),
+            _ => format!("models {MODEL_VERSION} {}", cell.identity()),
+        }
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        match cell.world {
+            World::Sim => simulation(cell)?.cell().check().map_err(failed),
+            World::Emu => emulation(cell).map(|_| ()),
+        }
+    }
+
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        match cell.world {
+            World::Sim => simulated(cell),
+            World::Emu => emulated(cell),
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> CellError {
+    CellError::Experiment(error.to_string())
+}
+
+fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
+    let scenario = cell.network()?;
+    let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names())
+        .map_err(failed)?;
+    let mut workloads = vec![WorkloadSpec::Bulk { size: None }];
+    if cell.messages {
+        let (per_second, size) = (PER_SECOND as f64, DataSize::from_bytes(64));
+        workloads.push(WorkloadSpec::Messages { per_second, size, priority: 7, deadline: None });
+    }
+    Ok(Simulation {
+        scenario,
+        queue: cell.queue()?,
+        transport,
+        congestion: cell.label("congestion").to_owned(),
+        workloads,
+        options: Options::default(),
+    })
+}
+
+fn simulated(cell: &Cell) -> Result<Sample, CellError> {
+    let simulation = simulation(cell)?;
+    let (result, outcome) = simulation.run().map_err(failed)?;
+    let mut sample = Sample::default();
+    delivery(&mut sample, result.goodput.as_ref(), &result.silences);
+    sample.set("silence", result.longest_silence_ms);
+    sample.set("sent_again", result.duplicates_percent);
+    sample.set("rtt", Some(result.rtt_ms));
+    dead_radio(&mut sample, &simulation.scenario, &result.silences, &result.links);
+    let bulk: u64 = outcome.flows().filter(|flow| flow.kind == "bulk").map(|flow| flow.bytes).sum();
+    sample.set("bulk", Some(bulk as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
+    if cell.messages {
+        let messages = || outcome.flows().filter(|flow| flow.kind != "bulk");
+        let took: Vec<f64> =
+            messages().flat_map(|flow| &flow.latencies).map(|l| l.as_secs_f64() * 1e3).collect();
+        let made: u64 = messages().map(|flow| flow.made).sum();
+        for (name, percent) in [("message_p50", 50.0), ("message_p95", 95.0), ("message_p99", 99.0)] {
+            sample.set(name, stats::percentile(&took, percent));
+        }
+        // They arrive in the order in which they were made.
+        let (start, after) = took.split_at(took.len().min(START));
+        sample.set("message_p99_start", stats::percentile(start, 99.0));
+        sample.set("message_p99_after", stats::percentile(after, 99.0));
+        sample.set("messages_arrived", Some(100.0 * took.len() as f64 / made.max(1) as f64));
+    }
+    Ok(sample)
+}
+
+fn emulation(cell: &Cell) -> Result<run::Cell, CellError> {
+    if let Some(scheduler) = cell.scheduler().filter(|_| cell.label("transport") != "session") {
+        let (axis, value) = ("scheduler", scheduler.to_owned());
+        let expected = "sockets have schedulers for the transport `session` only".to_owned();
+        return Err(CellError::Value { axis, value, expected });
+    }
+    let scenario = cell.network()?;
+    let transport = cell.scheduler().unwrap_or(cell.label("transport"));
+    let contestant = Contestant::find(transport, &scenario).map_err(failed)?;
+    let workload = Workload::Bulk { seconds: f64::from(cell.seconds) };
+    let mut run = run::Cell::new(&scenario, &contestant, cell.label("congestion"), &workload);
+    run = run.with_queue(cell.queue()?);
+    run.attempts = cell.attempts;
+    if cell.messages {
+        run.messages = vec![MessageFlow::imu()];
+    }
+    Ok(run)
+}
+
+fn emulated(cell: &Cell) -> Result<Sample, CellError> {
+    let run = emulation(cell)?;
+    let result = run::run(&run).map_err(failed)?;
+    let mut sample = Sample::default();
+    delivery(&mut sample, result.goodput.as_ref(), &result.silences);
+    sample.set("silence", result.longest_silence_ms);
+    sample.set("sent_again", result.duplicates_percent);
+    sample.set("cpu", Some(result.cpu.seconds_per_gb));
+    sample.set("rtt", Some(result.rtt_ms));
+    dead_radio(&mut sample, &run.scenario, &result.silences, &result.links);
+    sample.set("bulk", Some(result.record.bytes() as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
+    if let Some(messages) = result.messages.first() {
+        sample.set("message_p50", Some(messages.p50_ms));
+        sample.set("message_p95", Some(messages.p95_ms));
+        sample.set("message_p99", Some(messages.p99_ms));
+        sample.set("message_longest", Some(messages.longest_ms));
+        sample.set("messages_arrived", Some(messages.arrived_percent()));
+    }
+    sample.audit = Some(result.audit);
+    Ok(sample)
+}
+
+fn delivery(sample: &mut Sample, goodput: Option<&Goodput>, silences: &[Silence]) {
+    if let Some(goodput) = goodput {
+        let capacity = goodput.capacity_per_second_mbps.get(goodput.skipped_seconds..).unwrap_or_default();
+        sample.series("seconds", goodput.measured().to_vec());
+        sample.series("capacity", capacity.to_vec());
+        sample.set("goodput", Some(goodput.mean_mbps));
+        sample.set("p10", Some(goodput.p10_mbps));
+        sample.set("worst_second", Some(goodput.worst_second_mbps));
+        sample.set("of_capacity", Some(goodput.share_of_capacity));
+    }
+    sample.series("silences", silences.iter().map(|silence| silence.length_ms).collect());
+}
+
+/// The first radio that is dead for a while: how long nothing arrived then, and when it was used again.
+fn dead_radio(
+    sample: &mut Sample,
+    scenario: &Scenario,
+    silences: &[Silence],
+    links: &std::collections::BTreeMap<String, Vec<f64>>,
+) {
+    let Some((index, path)) = scenario.paths.iter().enumerate().find(|(_, path)| !path.dead.is_empty())
+    else {
+        return;
+    };
+    let at = |moment: &tributary_link::Moment| moment.resolve(scenario.duration).as_secs_f64();
+    let (from, to) = (at(&path.dead[0].0), at(&path.dead[0].1));
+    let touches = |s: &&Silence| s.at_ms + s.length_ms >= from * 1e3 && s.at_ms <= to * 1e3;
+    let longest = silences.iter().filter(touches).map(|s| s.length_ms).fold(UNRECORDED_MS, f64::max);
+    sample.set("dead_silence", Some(longest));
+    let Some(tenths) = links.get(&path.name) else { return };
+    let (rate, first) = (path_capacity_mbps(scenario, index, 0.0, 0.1), (to * 10.0).ceil() as usize);
+    let used = tenths.iter().skip(first).position(|mbps| *mbps >= rate * USED);
+    // Never used again counts as the rest of the run and an hour, so that it misses every bound.
+    let never = scenario.duration.as_secs_f64() - to + 3600.0;
+    let back = used.map_or(never, |steps| (first + steps + 1) as f64 / 10.0 - to);
+    sample.set("back_after", Some(back));
+}
+
+/// The scenario with rates and queue sizes of every link `factor` times as large; times stay. Recorded
+/// traces have rates of their own and keep them.
+#[must_use]
+pub fn scaled(scenario: &Scenario, factor: u64) -> Scenario {
+    let mut scenario = scenario.clone();
+    for path in &mut scenario.paths {
+        scale(&mut path.down, factor);
+        scale(&mut path.up, factor);
+    }
+    scenario
+}
+
+fn scale(link: &mut LinkSpec, factor: u64) {
+    let size = |size: &mut DataSize| *size = DataSize::from_bytes(size.as_bytes() * factor);
+    match &mut link.queue {
+        QueueSpec::Bytes(bytes) => size(bytes),
+        QueueSpec::Packets(packets) => *packets *= factor,
+        QueueSpec::Time { floor, .. } => size(floor),
+        _ => {} // measured in time: follows the rate
+    }
+    let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * factor);
+    match &mut link.rate {
+        RateSpec::Constant(rate) => faster(rate),
+        RateSpec::Steps(spans) | RateSpec::Turns(spans) => {
+            spans.iter_mut().for_each(|span| faster(&mut span.1))
+        }
+        RateSpec::Markov { rates, .. } => rates.iter_mut().for_each(faster),
+        RateSpec::Gaussian { mean, deviation, .. } => [mean, deviation].into_iter().for_each(faster),
+        RateSpec::Blockage { clear, blocked, .. } => [clear, blocked].into_iter().for_each(faster),
+        _ => {}
+    }
+}
+
+/// The same turns for ever, begun in the middle of one.
+pub(super) fn turned(turns: &[(Duration, Bitrate)], phase: u64, step: Duration) -> Vec<(Duration, Bitrate)> {
+    let period: Duration = turns.iter().map(|turn| turn.0).sum();
+    let steps = (period.as_nanos() / step.as_nanos()).max(1) as u64;
+    let mut skip = step * u32::try_from(phase % steps).unwrap_or(0);
+    let mut rest = turns.to_vec();
+    while skip >= rest[0].0 {
+        skip -= rest[0].0;
+        rest.rotate_left(1);
+    }
+    if !skip.is_zero() {
+        let (length, rate) = rest[0];
+        rest[0].0 = length - skip;
+        rest.push((skip, rate));
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests;
