@@ -29,6 +29,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Emu(Emu),
     #[command(subcommand)]
+    Cc(crate::commands::cc::Cc),
+    #[command(subcommand)]
     Bench(crate::commands::bench::Bench),
     /// One end of an experiment; started by the experiments themselves.
     #[command(hide = true)]

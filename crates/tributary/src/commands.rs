@@ -1,6 +1,7 @@
 //! What each command does: configuration in, a library call, its result out.
 
 pub(crate) mod bench;
+pub(crate) mod cc;
 mod demo;
 mod emulate;
 pub(crate) mod ingest;
@@ -32,6 +33,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Keygen(arguments) => keygen(&arguments),
+        Command::Cc(command) => cc::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),

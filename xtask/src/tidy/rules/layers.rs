@@ -12,6 +12,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-cc", 2),
     ("tributary-proto", 2),
     ("tributary-player", 2),
+    ("tributary-bpf", 3),
     ("tributary-emu", 3),
     ("tributary-sim", 3),
     ("tributary-net", 3),

@@ -1,0 +1,119 @@
+//! `tributary cc`: eBPF congestion controllers in the kernel.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+use super::output;
+
+/// Congestion controllers for the kernel's TCP by eBPF: compound, lia, olia, balia, wvegas.
+///
+/// A loaded controller can be chosen by its name by every program on the machine, and stays until it is
+/// unloaded or the machine restarts. Sockets with the same SO_MARK and user, and subflows of one kernel MPTCP
+/// connection, are coupled. Loading needs root; choosing does not.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  tributary cc doctor
+  sudo tributary cc load lia olia
+  tributary connect … --congestion lia
+  sudo tributary cc unload lia olia")]
+pub(crate) enum Cc {
+    Load(LoadArguments),
+    List(FormArguments),
+    Unload(UnloadArguments),
+    Doctor(FormArguments),
+}
+
+/// Load controllers into the kernel; all of them when none is named.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  sudo tributary cc load
+  sudo tributary cc load lia --prefix test_    # sockets choose it as test_lia")]
+pub(crate) struct LoadArguments {
+    /// compound, lia, olia, balia, wvegas
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Put before each name; names are the whole machine's and have at most 15 characters
+    #[arg(long, default_value = "")]
+    prefix: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Unload controllers. Sockets that use one keep it until they close.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  sudo tributary cc unload --all")]
+pub(crate) struct UnloadArguments {
+    /// Names as `tributary cc list` shows them
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every controller that `tributary cc load` has loaded
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show it.
+#[derive(Debug, Args)]
+pub(crate) struct FormArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Cc) -> Result<ExitCode> {
+    match command {
+        Cc::Load(arguments) => {
+            let loaded = tributary_bpf::load(&arguments.names, &arguments.prefix)?;
+            print(&loaded, None, arguments.json)?;
+        }
+        Cc::List(arguments) => {
+            print(&tributary_bpf::list()?, Some(tributary_bpf::groups()?), arguments.json)?;
+        }
+        Cc::Unload(arguments) => print(&unload(arguments)?, None, arguments.json)?,
+        Cc::Doctor(arguments) => return doctor(arguments.json),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unload(arguments: &UnloadArguments) -> Result<Vec<tributary_bpf::Loaded>> {
+    let names = if arguments.all {
+        let loaded = tributary_bpf::list()?.into_iter().filter(|one| one.selectable);
+        loaded.map(|one| one.name).collect()
+    } else {
+        arguments.names.clone()
+    };
+    Ok(names.iter().map(|name| tributary_bpf::unload(name)).collect::<Result<_, _>>()?)
+}
+
+fn print(controllers: &[tributary_bpf::Loaded], groups: Option<usize>, json: bool) -> Result<()> {
+    if json {
+        return output::line(
+            &serde_json::json!({ "controllers": controllers, "groups": groups }).to_string(),
+        );
+    }
+    output::line(&format!("{:<16} {:<10} {:>7}  state", "name", "controller", "sockets"))?;
+    for one in controllers {
+        let state = if one.selectable { "loaded" } else { "unloaded, goes with its last socket" };
+        output::line(&format!("{:<16} {:<10} {:>7}  {state}", one.name, one.controller, one.sockets))?;
+    }
+    groups.map_or(Ok(()), |groups| output::line(&format!("groups of sibling subflows: {groups}")))
+}
+
+/// Exit code 1 when something is missing.
+fn doctor(json: bool) -> Result<ExitCode> {
+    let checks = tributary_bpf::doctor();
+    if json {
+        output::line(&serde_json::json!({ "checks": checks }).to_string())?;
+    } else {
+        for check in &checks {
+            let verdict = if check.passed { "ok" } else { "MISSING" };
+            output::line(&format!("{verdict:<8} {}: {}", check.need, check.finding))?;
+        }
+    }
+    Ok(ExitCode::from(u8::from(checks.iter().any(|check| !check.passed))))
+}
