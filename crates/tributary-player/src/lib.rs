@@ -1,14 +1,16 @@
 //! A video player as sans-IO machines: what arrived and when goes in; requests, plans and deadlines come out.
 //!
 //! [`PlayBuffer`] is the playhead and what is buffered ahead of it; [`CapacityMeter`] and [`TransferRates`] estimate
-//! what the paths carry from what arrived; [`abr`] chooses the quality of DASH segments. Nothing here opens a socket,
-//! reads a clock or decodes a picture: `tributary-stream` drives it on sockets and `tributary-sim` in virtual time.
+//! what the paths carry from what arrived. They know neither tiles nor DASH. [`tiled`] is the player and the pusher of
+//! live tiled video; [`abr`] chooses the quality of DASH segments. Nothing here opens a socket, reads a clock or
+//! decodes a picture: `tributary-stream` drives it on sockets and `tributary-sim` in virtual time.
 
 pub mod abr;
 pub mod buffer;
 pub mod capacity;
 pub mod dash;
 pub mod engine;
+pub mod tiled;
 
 pub use buffer::{PlayBuffer, PlayState, Stall, Underflow};
 pub use capacity::{CapacityMeter, TransferRates};

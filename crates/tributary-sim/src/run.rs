@@ -75,6 +75,9 @@ pub struct Options {
     pub trace: bool,
     /// Largest transmission window of a session in bytes.
     pub window: Option<usize>,
+    /// Limit on a session's bytes that no subflow has taken, as time at the paths' total rate; `None`: only its send buffer
+    /// limits it.
+    pub unsent: Option<Duration>,
     /// No workload begins before this; transports connect at once. As long as the connection takes, a run is
     /// one of connections that are up, as every run of the emulator is.
     pub begin: Duration,
@@ -82,7 +85,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: 1, subflows: 1, budget: None, trace: false, window: None, begin: Duration::ZERO }
+        Self {
+            connections: 1,
+            subflows: 1,
+            budget: None,
+            trace: false,
+            window: None,
+            unsent: None,
+            begin: Duration::ZERO,
+        }
     }
 }
 
@@ -101,6 +112,9 @@ pub enum RunError {
     /// Settings that QUIC cannot have.
     #[error(transparent)]
     Quic(#[from] QuicError),
+    /// The player or the pusher of a tiled viewing gave up.
+    #[error("the tiled viewing: {0}")]
+    Viewing(String),
     /// An option is out of range.
     #[error("{field}: {problem}")]
     Option {

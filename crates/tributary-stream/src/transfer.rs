@@ -1,27 +1,14 @@
 //! What the three workloads of a client share: asking, reading an answer, and how a run can end.
 
 use crate::wire::{Answer, HEADER, Request, Status, WireError};
-use serde::{Deserialize, Serialize};
 use std::io;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
+pub use tributary_player::tiled::End;
 
 /// Bytes asked of the stream at once.
 pub(crate) const READ: usize = 512 * 1024;
-
-/// How a measurement ended. A transport that fails is a result, not an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// As planned.
-    #[default]
-    Complete,
-    /// The time was over before everything had arrived.
-    TimedOut,
-    /// The stream broke; what arrived before counts.
-    Failed(String),
-}
 
 /// Why there is no measurement at all.
 #[derive(Debug, Error)]

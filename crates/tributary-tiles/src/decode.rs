@@ -3,6 +3,7 @@
 //! All tiles have one size, so the GoPs of many tiles, one after the other, are one byte stream: one
 //! process decodes a whole panorama's tiles. Starting one process a tile would cost more than decoding.
 
+use core::ops::Range;
 use std::io::{ErrorKind, Read, Write};
 use std::process::{ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
@@ -91,20 +92,28 @@ pub fn tiles(
         Err(DecodeError::Program(error @ (ProgramError::Missing(_) | ProgramError::Start { .. }))) => {
             Err(error.into())
         }
-        // One of them spoils the lot: which?
-        Err(_) => one_by_one(streams, size, pictures),
+        Err(_) => Err(first_bad(&streams, size, pictures)),
     }
 }
 
-fn one_by_one(
-    streams: Vec<Vec<u8>>,
-    size: (usize, usize),
-    pictures: usize,
-) -> Result<Vec<Vec<Picture>>, DecodeError> {
-    let one = |(tile, stream)| {
-        batch(stream, size, pictures).map_err(|error| DecodeError::Tile { tile, reason: error.to_string() })
+/// The error of the first tile that does not decode, of tiles that do not decode together. The tiles are halved until one
+/// is left: 32 tiles take six decoders, not 32.
+fn first_bad(streams: &[Vec<u8>], size: (usize, usize), pictures: usize) -> DecodeError {
+    let decode = |tiles: Range<usize>| {
+        let expected = pictures * tiles.len();
+        batch(streams[tiles].concat(), size, expected)
     };
-    streams.into_iter().enumerate().map(one).collect()
+    // The first `good` decode; the first `bad` do not.
+    let (mut good, mut bad) = (0, streams.len());
+    while bad - good > 1 {
+        let middle = good.midpoint(bad);
+        if decode(good..middle).is_ok() { good = middle } else { bad = middle }
+    }
+    let reason = match decode(good..bad) {
+        Err(error) => error.to_string(),
+        Ok(_) => "not together with the tiles before it".to_owned(),
+    };
+    DecodeError::Tile { tile: good, reason }
 }
 
 fn batch(stream: Vec<u8>, size: (usize, usize), expected: usize) -> Result<Vec<Picture>, DecodeError> {

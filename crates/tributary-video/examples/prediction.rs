@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use tributary_video::head::{Format, HeadTrace, read};
 use tributary_video::prediction::{
     Calibration, GopClock, Live, LiveSettings, Motion, Population, TileOutlook, Viewing, share_distance,
+    similarity,
 };
 use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
@@ -39,8 +40,8 @@ fn run() -> Result<(), Error> {
     let [format, folder, rest @ ..] = &arguments[..] else { return Err("give FORMAT and FOLDER".into()) };
     let seconds = rest.first().map_or(Ok(50), |text| text.parse())?;
     let given = rest.get(1).map(|text| serde_json::from_str(text)).transpose()?;
-    let (settings, among_alike) =
-        given.map_or((LiveSettings::default(), LiveSettings::among_alike()), |given| (given, given));
+    let (settings, similar) =
+        given.map_or((LiveSettings::default(), LiveSettings::with_similar_viewers()), |given| (given, given));
     let videos = traces(format.parse()?, Path::new(folder))?;
     let clock = GopClock { gop_duration_s: 1.0, gops: seconds, moments: 5 };
     println!(
@@ -67,19 +68,16 @@ fn run() -> Result<(), Error> {
                 live.outlook(trace, now_s, (clock, gop), &population.outlook(gop, Some(viewer)))
             });
         }
-        let live = Live::new(among_alike, FieldOfView::default(), grid());
+        let live = Live::new(similar, FieldOfView::default(), grid());
         row(
-            &format!("own head and those alike, {lead_s} s ahead"),
+            &format!("own head and similar viewers, {lead_s} s ahead"),
             &pairs,
             clock,
             |(traces, population), trace, viewer, gop| {
                 let now_s = (gop as f64 + 0.5 - lead_s).max(0.0);
-                live.outlook(
-                    trace,
-                    now_s,
-                    (clock, gop),
-                    &population.outlook_alike((traces, viewer), now_s, gop),
-                )
+                let mut weights = similarity(trace.at(now_s), traces, now_s);
+                weights[viewer] = 0.0;
+                live.outlook(trace, now_s, (clock, gop), &population.outlook_weighted(gop, &weights))
             },
         );
     }

@@ -23,9 +23,9 @@ pub use problem::{
     Arrival, Capacity, Choice, GopProblem, MOST_BYTES, MOST_CHOICES, MOST_SAMPLES, ProblemError, TileMenu,
 };
 
-/// One tile in one quality, as it is sent.
+/// One tile in one of its qualities: what is sent as a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct TileChoice {
     /// The tile.
     pub tile: usize,
     /// Index of the quality, 0 the finest.
@@ -39,7 +39,7 @@ pub struct Allocation {
     pub choices: Vec<Option<usize>>,
     /// What is sent, first to last. A tile with a guard copy stands here twice, coarse and fine; the player
     /// shows the finest copy it has.
-    pub order: Vec<Message>,
+    pub order: Vec<TileChoice>,
     /// ε: for each entry of `order`, the probability to miss the deadline under the problem's capacity.
     pub misses: Vec<f64>,
     /// All of `order` together, bytes.
@@ -188,7 +188,7 @@ fn search_budgets(
 
 /// The tiles of a plan in the default order.
 fn default_order(problem: &GopProblem, picks: &[usize]) -> Vec<Sent> {
-    let message = |(tile, choice): (usize, &usize)| Sent::of(problem, Message { tile, choice: *choice });
+    let message = |(tile, choice): (usize, &usize)| Sent::of(problem, TileChoice { tile, choice: *choice });
     picks.iter().enumerate().map(message).collect()
 }
 

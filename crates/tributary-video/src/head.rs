@@ -144,6 +144,16 @@ impl HeadTrace {
         before.orientation.towards(next.orientation, share)
     }
 
+    /// The movement from `start_s` on, which becomes 0 s.
+    ///
+    /// # Errors
+    /// Fewer than two samples remain.
+    pub fn starting_at(&self, start_s: f64) -> Result<Self, TraceError> {
+        let first = HeadSample { time_s: start_s, orientation: self.at(start_s) };
+        let later = self.samples.iter().copied().filter(|sample| sample.time_s > start_s);
+        Self::from_samples(core::iter::once(first).chain(later).collect())
+    }
+
     /// The same movement with a sample every 1 / `rate_hz` seconds from 0 to the end.
     ///
     /// # Errors

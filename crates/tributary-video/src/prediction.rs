@@ -5,9 +5,9 @@
 //! (`live`). [`Calibration`] says how far predictions were to be trusted. Nothing here decides what to
 //! send. Source: the OWS paper §4.1 (P(t) from models of how clients view).
 
-mod alike;
 mod calibration;
 mod live;
+mod similarity;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,9 +15,9 @@ use thiserror::Error;
 use crate::head::{HeadTrace, TraceError};
 use crate::viewport::Viewer;
 
-pub use alike::alike;
 pub use calibration::{Calibration, ReliabilityBin, share_distance};
 pub use live::{Live, LiveSettings, Motion};
+pub use similarity::similarity;
 
 /// What is expected of one tile in one GoP.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

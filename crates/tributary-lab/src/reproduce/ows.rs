@@ -1,23 +1,21 @@
 //! OWS in the simulator: what viewers would see of tiled video over two radios, by allocator and transport, live
 //! and in a closed loop.
 //!
-//! Real sizes and errors of tiles, real head movement, the product's session and a model of the kernel's MPTCP in
-//! virtual time. No pictures are decoded here: displayed errors are put together from measured ones (`display`).
+//! Real sizes and errors of tiles, real head movement, the product's player, pusher and session, and a model of the
+//! kernel's MPTCP, in virtual time. No pictures are decoded here: what is seen is put together from measured errors.
 //! Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
 
 pub mod audience;
+mod by_gain;
 mod claims;
 pub mod clip;
 mod curve;
-pub mod display;
 mod emulated;
 mod eyes;
 mod figures;
-mod known;
 mod matrix;
 mod motion;
 mod page;
-mod planner;
 mod scene;
 mod tables;
 mod viewing;
@@ -137,8 +135,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, OwsEr
         Some((format, folder)) => Audience::read(*format, folder)?,
         None => Audience::generated(),
     };
-    let connecting_ms = matrix::connecting()?;
     let tasks = matrix::tasks(settings, &clips, &audiences)?;
+    let connecting_ms = matrix::connecting(&tasks)?;
     let mut viewings = Vec::new();
     for viewed in side_by_side(settings.jobs, &tasks, viewing::Task::run, ("viewings", progress)) {
         viewings.push(viewed?);
@@ -190,7 +188,11 @@ fn describe(settings: &Settings, clips: &[ClipInfo], audiences: &[Audience]) -> 
         "deadline",
         "a GoP is planned when it begins and must be there one GoP later, when it is shown".to_owned(),
     );
-    set("known of capacity", "each GoP of an earlier viewing in the same scene over the same transport that wanted more than the radios carry, and each past GoP as its client measured it, the latest 30 in all".to_owned());
+    let assumed = scene::assumed()?.as_mbps_f64();
+    set(
+        "known of capacity",
+        format!("what the player measured since the viewing began; {assumed:.0} Mbit/s assumed at first"),
+    );
     let full = scene::full_rate()?;
     for clip in clips {
         let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);

@@ -15,10 +15,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tributary_net::{Local, PathConfig, Stream, StreamError, sockopt};
-use tributary_stream::tiled::{Outlet, Pushed};
+use tributary_stream::tiled::{Outlet, Pushed, SOCKET_UNSENT};
 
-/// Unsent bytes in a kernel socket below which it takes more: what is in there has begun.
-const NOTSENT: u32 = 64 << 10;
 /// Time for a connection, a lost SYN included.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -157,7 +155,7 @@ pub(crate) fn listen(
 /// Prepares an accepted connection: little unsent in the kernel.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    sockopt::set_notsent_lowat(stream.as_fd(), NOTSENT)
+    sockopt::set_notsent_lowat(stream.as_fd(), SOCKET_UNSENT)
 }
 
 /// Connects with a kernel carrier over one path.

@@ -1,6 +1,5 @@
 //! The server: a tiled video from disk to every client that comes, over a session or a kernel socket.
 
-use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::net::TcpListener;
 use tributary_net::{Common, Limits, ListenConfig, Listener};
-use tributary_stream::tiled::{OrderedOutlet, ServedTiles, TileSource, longest_message, serve_tiles};
+use tributary_stream::tiled::{
+    OrderedOutlet, SESSION_UNSENT, ServedTiles, TileSource, longest_message, serve_tiles,
+};
 use tributary_tiles::TiledVideo;
 use tributary_video::rd::RdTable;
 
@@ -31,10 +32,6 @@ impl TileSource for DiskSource {
         self.0.segment(gop, tile, quality).map(Bytes::from).map_err(io::Error::other)
     }
 }
-
-/// What a session holds that no subflow has taken: what the radios carry in this time. A newer plan cannot take it
-/// back; with less a radio would wait for the server's turn.
-const UNSENT: Duration = Duration::from_millis(10);
 
 enum Listening {
     Session(Box<Listener>),
@@ -62,7 +59,7 @@ impl TileServer {
         if carrier == Carrier::Session {
             let mut common = common.ok_or(CarrierError::NoKey)?;
             common.congestion = congestion.map(str::to_owned);
-            common.session.unsent = Some(UNSENT);
+            common.session.unsent = Some(SESSION_UNSENT);
             let longest = longest_message(video.table());
             common.session.send_buffer = common.session.send_buffer.max(4 * longest);
             let config = ListenConfig { addresses: addresses.to_vec(), common, limits: Limits::default() };

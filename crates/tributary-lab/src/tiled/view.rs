@@ -4,12 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use tributary_stream::tiled::{Planner, PlayerSettings, TiledRecord};
+use tributary_stream::tiled::{self, Planner, PlayerSettings, TiledRecord};
 use tributary_tiles::{TiledError, TiledVideo};
 use tributary_types::Bitrate;
-use tributary_video::allocation::{self, Settings, UnknownAllocator};
+use tributary_video::allocation::UnknownAllocator;
 use tributary_video::head::{self, Format, HeadSample, HeadTrace, ReadError, UnknownFormat};
-use tributary_video::prediction::LiveSettings;
 use tributary_video::rd::Concealment;
 use tributary_video::sphere::Orientation;
 use tributary_video::viewport::{FieldOfView, FieldOfViewError};
@@ -18,9 +17,6 @@ use super::measure::{MeasureError, MeasureSettings, Measured, measure};
 use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
 use super::play::{Kept, PlayConfig, PlayFailure, Played, play};
 use super::spool::Spool;
-
-/// Plans a GoP by default: often enough for a turning head, seldom enough for what is planned to be begun.
-const PLANS: u16 = 8;
 
 /// The viewer and how the viewing is planned and measured.
 #[derive(Debug, Clone)]
@@ -66,12 +62,10 @@ impl Default for ViewerConfig {
 }
 
 impl ViewerConfig {
-    /// Plans a GoP. `ows` looks again and again; everything else is a rule that plans a GoP once, and is left
-    /// as it is described.
+    /// Plans a GoP.
     #[must_use]
     pub fn plans(&self) -> u16 {
-        let again = matches!(self.allocator.as_str(), "ows" | "ows-every-tile");
-        self.plans.unwrap_or(if again { PLANS } else { 1 }).max(1)
+        self.plans.unwrap_or_else(|| tiled::default_plans(&self.allocator)).max(1)
     }
 }
 
@@ -151,7 +145,7 @@ impl Viewpoint {
     /// # Errors
     /// [`ViewError`] names the file and what is wrong.
     pub fn new(config: ViewerConfig) -> Result<Self, ViewError> {
-        allocation::create(&config.allocator, Settings::default())?;
+        tiled::allocator(&config.allocator, 1, false)?;
         let field = FieldOfView::from_degrees(config.field.0, config.field.1)?;
         if !(16..=8192).contains(&config.width) {
             return Err(ViewError::Width(config.width));
@@ -190,10 +184,8 @@ impl Viewpoint {
     /// # Errors
     /// [`UnknownAllocator`] cannot occur after the check in [`Self::new`].
     pub fn planner(&self) -> Result<Planner, UnknownAllocator> {
-        let settings = Settings { exact: self.config.exact, ..Settings::default() };
         Ok(Planner {
-            allocator: allocation::create(&self.config.allocator, settings)?,
-            prediction: LiveSettings::default(),
+            allocator: tiled::allocator(&self.config.allocator, self.config.plans(), self.config.exact)?,
             field: self.field,
             trace: self.trace.clone(),
             crowd: self.crowd.clone(),

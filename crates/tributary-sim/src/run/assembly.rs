@@ -87,6 +87,7 @@ impl Blueprint<'_> {
         if let Some(window) = self.options.window {
             session.window = window;
         }
+        session.unsent = self.options.unsent;
         session
     }
 

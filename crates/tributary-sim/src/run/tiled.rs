@@ -1,60 +1,71 @@
 //! A run whose one connection carries a tiled viewing in place of the cell's workloads.
 
+use tributary_player::tiled::{PushCounters, SESSION_UNSENT, TiledRecord};
 use tributary_types::{Instant, Rng};
 
 use super::assembly::Assembly;
 use super::topology::{RouteMap, Topology};
 use super::{Cell, Pair, Place, RunError, background, least_budget};
 use crate::transport::{Counters, Endpoint};
-use crate::workload::tiled::{self, TilePlanner, TiledClient, TiledRecord, TiledSpec};
+use crate::workload::tiled::{self, TiledClient, TiledServer, TiledSpec};
 use crate::world::World;
 
 /// What came out of a tiled viewing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TiledOutcome {
+    /// When the start was asked for; `None` if the connection never came up.
+    pub started: Option<Instant>,
     /// What was planned and arrived.
     pub record: TiledRecord,
-    /// Counters of the server's end.
+    /// What the server made of it.
+    pub pushed: PushCounters,
+    /// Counters of the server's end of the transport.
     pub server: Counters,
-    /// Hash of the event log: the same for the same cell and planner on every machine.
+    /// Hash of the event log: the same for the same cell and viewing on every machine.
     pub hash: u64,
     /// Events that happened.
     pub events: u64,
 }
 
 impl Cell {
-    /// Lets a viewer watch: one connection of this cell's transport, this scenario's duration, `spec` and
-    /// `planner` in place of the workloads.
+    /// Lets a viewer watch: one connection of this cell's transport, this scenario's duration, and the product's player
+    /// and pusher in place of the workloads.
     ///
     /// # Errors
     /// [`RunError`]; a transport that merely performs badly is an outcome.
-    pub fn run_tiled(
-        &self,
-        spec: &TiledSpec,
-        planner: Box<dyn TilePlanner>,
-    ) -> Result<TiledOutcome, RunError> {
-        self.check()?;
-        let mut world = World::new(self.options.budget.unwrap_or_else(|| least_budget(self)));
-        let topology = Topology::build(&self.scenario, &mut world);
+    pub fn run_tiled(&self, spec: TiledSpec) -> Result<TiledOutcome, RunError> {
+        let mut cell = self.clone();
+        cell.options.unsent = Some(SESSION_UNSENT);
+        cell.check()?;
+        let mut world = World::new(cell.options.budget.unwrap_or_else(|| least_budget(&cell)));
+        let topology = Topology::build(&cell.scenario, &mut world);
         let mut routes = RouteMap::default();
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
-        let rng = Rng::new(self.scenario.seed).child("connections").child("0");
+        let rng = Rng::new(cell.scenario.seed).child("connections").child("0");
         // As `stream play`: the first request goes behind the hello.
         let (topology, routes) = (&topology, &mut routes);
         let place = Place { world: &mut world, topology, routes, number: 0, early: true };
-        let Assembly { client, server } = self.assemble(place, pair, &rng)?;
-        let (asks, answers) = tiled::tiled(spec, planner);
-        world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(asks))));
-        world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(answers))));
-        background::place(&self.scenario, topology, &mut world);
-        self.pass_time(&mut world, &[pair], &mut |_: &World, _: &[Pair], _: Instant| ())?;
-        let client = world.host::<Endpoint>(pair.client).and_then(Endpoint::application::<TiledClient>);
-        let server = world.host::<Endpoint>(pair.server).map(|end| end.transport().counters());
-        Ok(TiledOutcome {
-            record: client.map(|client| client.record().clone()).unwrap_or_default(),
-            server: server.unwrap_or_default(),
-            hash: world.log().hash(),
-            events: world.events(),
-        })
+        let Assembly { client, server } = cell.assemble(place, pair, &rng)?;
+        let (viewer, pusher) = tiled::tiled(spec);
+        world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(viewer))));
+        world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(pusher))));
+        background::place(&cell.scenario, topology, &mut world);
+        cell.pass_time(&mut world, &[pair], &mut |_: &World, _: &[Pair], _: Instant| ())?;
+        let (hash, events) = (world.log().hash(), world.events());
+        let counters = world.host::<Endpoint>(pair.server).map(|end| end.transport().counters());
+        let mut outcome =
+            TiledOutcome { server: counters.unwrap_or_default(), hash, events, ..TiledOutcome::default() };
+        if let Some(client) =
+            world.host::<Endpoint>(pair.client).and_then(Endpoint::application::<TiledClient>)
+        {
+            outcome.started = client.started();
+            outcome.record = client.record().map_err(RunError::Viewing)?;
+        }
+        if let Some(server) =
+            world.host::<Endpoint>(pair.server).and_then(Endpoint::application::<TiledServer>)
+        {
+            outcome.pushed = server.counters().map_err(RunError::Viewing)?;
+        }
+        Ok(outcome)
     }
 }

@@ -8,13 +8,12 @@ use std::io;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant as Clock, timeout, timeout_at};
+use tributary_player::tiled::{
+    End, Planner, PlayError, Player, PlayerSettings, TileArrived, TiledRecord, Video,
+};
 use tributary_types::Instant;
 
-use super::planner::Planner;
-use super::player::{PlayError, Player, PlayerSettings, TileArrived};
-use super::record::TiledRecord;
-use super::wire::{Message, Video};
-use crate::transfer::{End, READ};
+use crate::transfer::READ;
 
 /// Time for the orderly end.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -76,13 +75,15 @@ where
     if end == End::Complete && player.video().is_none() {
         end = End::TimedOut;
     }
+    player.finish();
     let _ = timeout(LEAVE, async {
-        plans.write_all(&Message::End.encode()).await?;
+        while let Some(bytes) = player.poll_transmit() {
+            plans.write_all(&bytes).await?;
+        }
         plans.shutdown().await
     })
     .await;
-    let video = player.video().cloned();
-    Ok((video, player.into_record(end)))
+    Ok((player.video().cloned(), player.record(end)))
 }
 
 /// Sends what the player has to say; a transport that takes nothing until the end has failed.

@@ -7,21 +7,18 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant as Clock, timeout};
+use tributary_player::tiled::{PushCounters, PushError, Pusher, TileOrder, Transmit, Video};
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
 use super::outlet::{Outlet, Pushed};
-use super::pusher::{Answer, PushCounters, PushError, Pusher, TileOrder};
-use super::wire::{MOST_INIT, MOST_SEGMENT, Message, TilePart, Video};
 
 /// A client may be silent, or leave what it asked for unread, for this long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a tile that go in one message: a part that has begun keeps what is more urgent waiting.
-const PART: usize = 16 << 10;
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
 
@@ -41,12 +38,6 @@ pub trait TileSource: Send + Sync + 'static {
     /// # Errors
     /// It cannot be read.
     fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes>;
-}
-
-/// Bytes of the longest message about a video: a menu, or a part of a tile.
-#[must_use]
-pub fn longest_message(table: &RdTable) -> usize {
-    Message::menu_of(table, 0).encode().len().max(PART + 64)
 }
 
 /// Why a client was given up.
@@ -101,9 +92,8 @@ where
     };
     let outcome = serving.run(&mut plans, &mut outlet, &source).await;
     if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
-        let reason = Message::Refused { reason: error.to_string() }.encode();
         // One that breaks the protocol may not read either.
-        let _ = timeout(Duration::from_secs(1), outlet.push(reason, None)).await;
+        let _ = timeout(Duration::from_secs(1), outlet.push(Pusher::refusal(&error.to_string()), None)).await;
     }
     let _ = timeout(PATIENCE, outlet.finish()).await;
     ServedTiles { counters: serving.pusher.counters(), outcome }
@@ -132,17 +122,20 @@ impl Serving {
         S: TileSource,
     {
         while !self.pusher.is_over() {
-            if let Some(answer) = self.pusher.poll_answer() {
-                let message = match answer {
-                    Answer::Video => Message::Video(self.pusher.video().clone()),
-                    Answer::Menu(gop) => Message::menu_of(source.table(), gop as usize),
-                };
-                self.push(plans, outlet, (message.encode(), None)).await?;
-            } else if let Some(order) = self.pusher.poll_tile(self.now()) {
-                self.tile(plans, outlet, (order, source)).await?;
-            } else {
-                let count = timeout(PATIENCE, plans.read(&mut self.buffer)).await;
-                self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
+            match self.pusher.poll_transmit(self.now(), source.table()) {
+                Some(Transmit::Message { bytes, deadline }) => {
+                    if self.push(plans, outlet, (bytes, deadline)).await? == Pushed::Expired {
+                        self.pusher.handle_expired();
+                    }
+                }
+                Some(Transmit::Read(order)) => {
+                    let (init, segment) = read(order, source).await?;
+                    self.pusher.handle_tile(init, segment)?;
+                }
+                None => {
+                    let count = timeout(PATIENCE, plans.read(&mut self.buffer)).await;
+                    self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
+                }
             }
         }
         Ok(())
@@ -186,49 +179,13 @@ impl Serving {
             }
         }
     }
-
-    /// Reads a tile and pushes its parts; once a part was dropped, so is the rest.
-    async fn tile<R, O, S>(
-        &mut self,
-        plans: &mut R,
-        outlet: &mut O,
-        (order, source): (TileOrder, &Arc<S>),
-    ) -> Result<(), ServeTilesError>
-    where
-        R: AsyncRead + Unpin,
-        O: Outlet,
-        S: TileSource,
-    {
-        let (init, whole) = read(order, source).await?;
-        let mut offset = 0;
-        while offset < whole.len() {
-            let payload = whole.slice(offset..whole.len().min(offset + PART));
-            let length = payload.len();
-            let part = TilePart {
-                slot: order.slot,
-                gop: order.gop,
-                tile: order.entry.tile,
-                quality: order.entry.quality,
-                init,
-                total: whole.len() as u32,
-                offset: offset as u32,
-                payload,
-            };
-            // A part that begins after the deadline makes a tile that is late as a whole.
-            let deadline = Some(order.deadline);
-            let message = Message::Tile(part).encode();
-            if self.push(plans, outlet, (message, deadline)).await? == Pushed::Expired {
-                self.pusher.handle_expired();
-                return Ok(());
-            }
-            offset += length;
-        }
-        Ok(())
-    }
 }
 
-/// The bytes of a tile, with its initialisation segment ahead where that is wanted, and that one's length.
-async fn read<S: TileSource>(order: TileOrder, source: &Arc<S>) -> Result<(u32, Bytes), ServeTilesError> {
+/// The initialisation segment, if the plan wants it, and the media segment.
+async fn read<S: TileSource>(
+    order: TileOrder,
+    source: &Arc<S>,
+) -> Result<(Option<Bytes>, Bytes), ServeTilesError> {
     let (gop, tile, quality) = (order.gop, order.entry.tile, order.entry.quality);
     let failed = |source| ServeTilesError::Source { gop, tile, quality, source };
     let with_init = order.entry.with_init;
@@ -240,19 +197,5 @@ async fn read<S: TileSource>(order: TileOrder, source: &Arc<S>) -> Result<(u32, 
         let init = if with_init { Some(source.init(tile, quality)?) } else { None };
         Ok::<_, io::Error>((init, segment))
     });
-    let joined = reading.await.map_err(|error| failed(io::Error::other(error)))?;
-    let (init, segment) = joined.map_err(failed)?;
-    if !(1..=MOST_SEGMENT).contains(&segment.len()) {
-        let words = format!("a segment of {} bytes; 1 to {MOST_SEGMENT} can be sent", segment.len());
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, words)));
-    }
-    let Some(init) = init else { return Ok((0, segment)) };
-    if init.len() > MOST_INIT {
-        let words = format!("an initialisation segment of {} bytes; {MOST_INIT} are the most", init.len());
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, words)));
-    }
-    let mut whole = BytesMut::with_capacity(init.len() + segment.len());
-    whole.put_slice(&init);
-    whole.put_slice(&segment);
-    Ok((init.len() as u32, whole.freeze()))
+    reading.await.map_err(|error| failed(io::Error::other(error)))?.map_err(failed)
 }

@@ -1,6 +1,4 @@
-//! Both ends together in virtual time over links of chosen rates, and each end against a hostile peer.
-
-mod hostile;
+//! Both ends together in virtual time over links of chosen rates.
 
 use core::time::Duration;
 use std::io;
@@ -10,9 +8,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant as Clock, sleep, sleep_until};
 use tributary_types::Bitrate;
-use tributary_video::allocation::{self, Settings};
 use tributary_video::head::{HeadSample, HeadTrace};
-use tributary_video::prediction::LiveSettings;
 use tributary_video::projection::Projection;
 use tributary_video::rd::{Concealment, RdTable, TableLayout, TileCells};
 use tributary_video::sphere::Orientation;
@@ -20,7 +16,6 @@ use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::FieldOfView;
 
 use super::*;
-use crate::transfer::End;
 
 const TILES: usize = 8;
 /// Bytes of a tile in each quality; a GoP of all tiles in the middle one is 1.28 Mbit.
@@ -63,11 +58,10 @@ impl TileSource for Fake {
     }
 }
 
-fn planner(allocator: &str) -> Planner {
+fn planner(name: &str) -> Planner {
     let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
     Planner {
-        allocator: allocation::create(allocator, Settings::default()).unwrap(),
-        prediction: LiveSettings::default(),
+        allocator: super::allocator(name, 8, false).unwrap(),
         field: FieldOfView::default(),
         trace: HeadTrace::from_samples(vec![at(0.0), at(1.0)]).unwrap(),
         crowd: Vec::new(),

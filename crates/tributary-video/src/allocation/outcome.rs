@@ -5,7 +5,7 @@
 
 use super::knapsack::{Item, Knapsack};
 use super::problem::{Arrival, Choice, GopProblem};
-use super::{Message, Objective};
+use super::{Objective, TileChoice};
 
 /// Distortions below this count as this much where decibels are averaged: 68 dB, past seeing.
 const LEAST_MSE: f64 = 0.01;
@@ -13,7 +13,7 @@ const LEAST_MSE: f64 = 0.01;
 /// A message with what it costs and shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sent {
-    pub message: Message,
+    pub message: TileChoice,
     pub bytes: u64,
     pub mse: f64,
     /// Weighted distortion it takes away when it arrives after what stands before it of the same tile.
@@ -24,12 +24,12 @@ pub(super) struct Sent {
 
 impl Sent {
     /// The tile's only message.
-    pub(super) fn of(problem: &GopProblem, message: Message) -> Self {
+    pub(super) fn of(problem: &GopProblem, message: TileChoice) -> Self {
         Self::after(problem, message, problem.tiles()[message.tile].concealed_mse)
     }
 
     /// A message that comes when the tile is shown with `shown`.
-    pub(super) fn after(problem: &GopProblem, message: Message, shown: f64) -> Self {
+    pub(super) fn after(problem: &GopProblem, message: TileChoice, shown: f64) -> Self {
         let menu = &problem.tiles()[message.tile];
         let Choice { bytes, mse } = menu.choices[message.choice];
         let gain = menu.weight * (shown - mse);

@@ -5,7 +5,7 @@
 //! printed to be compared with, and mended nowhere. Source: the OWS paper §4.2, Algorithm 1.
 
 use super::{
-    Allocation, Allocator, GopProblem, Message, PlanReport, Sent, Settings, default_order, every_tile,
+    Allocation, Allocator, GopProblem, PlanReport, Sent, Settings, TileChoice, default_order, every_tile,
     outcome, report, solve,
 };
 
@@ -39,9 +39,9 @@ impl OwsPaper {
         let mut order = default_order(problem, &plan.picks);
         let mut best = order.clone();
         let mut least = f64::INFINITY;
-        let mut tried: Vec<Vec<Message>> = Vec::new();
+        let mut tried: Vec<Vec<TileChoice>> = Vec::new();
         for _ in 0..MOST_ITERATIONS {
-            let messages: Vec<Message> = order.iter().map(|sent| sent.message).collect();
+            let messages: Vec<TileChoice> = order.iter().map(|sent| sent.message).collect();
             if tried.contains(&messages) {
                 break;
             }

@@ -53,8 +53,8 @@ fn encoded(seed: u64, tiles: usize, qualities: usize) -> GopProblem {
 }
 
 /// Displayed distortion at one capacity sample, told message by message.
-fn shown(problem: &GopProblem, order: &[Message], (head, tail): (f64, f64)) -> f64 {
-    let bytes = |message: &Message| problem.tiles()[message.tile].choices[message.choice].bytes as f64;
+fn shown(problem: &GopProblem, order: &[TileChoice], (head, tail): (f64, f64)) -> f64 {
+    let bytes = |message: &TileChoice| problem.tiles()[message.tile].choices[message.choice].bytes as f64;
     let total: f64 = order.iter().map(bytes).sum();
     let arrived = |at: usize| {
         let through: f64 = order[..=at].iter().map(bytes).sum();
@@ -72,21 +72,21 @@ fn shown(problem: &GopProblem, order: &[Message], (head, tail): (f64, f64)) -> f
     problem.tiles().iter().enumerate().map(one).sum()
 }
 
-fn expected(problem: &GopProblem, order: &[Message]) -> f64 {
+fn expected(problem: &GopProblem, order: &[TileChoice]) -> f64 {
     let samples = problem.capacity().samples();
     samples.iter().map(|sample| shown(problem, order, *sample)).sum::<f64>() / samples.len() as f64
 }
 
 /// The least `E[D]` over every choice and every order, without guard copies.
 fn best_by_trying(problem: &GopProblem) -> f64 {
-    fn extend(problem: &GopProblem, order: &mut Vec<Message>, best: &mut f64) {
+    fn extend(problem: &GopProblem, order: &mut Vec<TileChoice>, best: &mut f64) {
         *best = best.min(expected(problem, order));
         for tile in 0..problem.tiles().len() {
             if order.iter().any(|message| message.tile == tile) {
                 continue;
             }
             for choice in 0..problem.tiles()[tile].choices.len() {
-                order.push(Message { tile, choice });
+                order.push(TileChoice { tile, choice });
                 extend(problem, order, best);
                 order.pop();
             }
@@ -176,7 +176,7 @@ fn ows_guards_a_tile_that_may_come_late() {
     let problem =
         problem(vec![tile(1.0, 5000.0, &[(85, 1.0), (10, 60.0)])], &[15.0, 100.0], Arrival::InOrder);
     let ows = allocate("ows", &problem);
-    let guarded = [Message { tile: 0, choice: 1 }, Message { tile: 0, choice: 0 }];
+    let guarded = [TileChoice { tile: 0, choice: 1 }, TileChoice { tile: 0, choice: 0 }];
     assert_eq!(ows.order, guarded);
     assert!((ows.expected_mse - 30.5).abs() < 1e-9, "{}", ows.expected_mse);
     assert_eq!(ows.misses, [0.0, 0.5]);

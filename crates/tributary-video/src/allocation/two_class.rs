@@ -5,7 +5,7 @@
 //! by trying them all, so there is no greedy and no exact way to tell apart. No source: it is what many
 //! players do.
 
-use super::{Allocation, Allocator, GopProblem, Message, PlanReport, Sent, report};
+use super::{Allocation, Allocator, GopProblem, PlanReport, Sent, TileChoice, report};
 
 /// A tile belongs to the viewport when it is as likely seen as not.
 const IN_VIEWPORT: f64 = 0.5;
@@ -28,7 +28,7 @@ impl Allocator for TwoClass {
         let bytes =
             |fine: usize| rest + inside.iter().map(|tile| tiles[*tile].choices[fine].bytes).sum::<u64>();
         let fine = (0..coarsest).find(|fine| bytes(*fine) as f64 <= budget).unwrap_or(coarsest);
-        let send = |tile: &usize, choice| Sent::of(problem, Message { tile: *tile, choice });
+        let send = |tile: &usize, choice| Sent::of(problem, TileChoice { tile: *tile, choice });
         let order: Vec<Sent> = inside
             .iter()
             .map(|tile| send(tile, fine))

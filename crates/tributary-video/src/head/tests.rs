@@ -21,6 +21,15 @@ fn yaw_deg(trace: &HeadTrace, index: usize) -> f64 {
 }
 
 #[test]
+fn a_trace_can_start_later() {
+    let trace = plain("time_s,yaw_deg,pitch_deg\n0,0,0\n1,10,0\n2,20,0\n").expect("a trace");
+    let later = trace.starting_at(0.5).expect("two samples remain");
+    assert!((yaw_deg(&later, 0) - 5.0).abs() < 1e-9);
+    assert_eq!((later.samples().len(), later.duration_s()), (3, 1.5));
+    assert!(matches!(trace.starting_at(2.0), Err(TraceError::Few { samples: 1 })));
+}
+
+#[test]
 fn plain_columns_in_any_order() {
     let trace = plain("\u{feff}pitch_deg,time_s,yaw_deg\r\n5,10.5,30\r\n\r\n6,10.6,31\r\n").expect("a trace");
     assert_eq!(trace.samples().len(), 2);

@@ -50,10 +50,10 @@ impl Default for LiveSettings {
 }
 
 impl LiveSettings {
-    /// For a crowd that is asked for those [`alike`](super::alike()): it says more, so it counts sooner, and less is left
-    /// to chance.
+    /// For a crowd weighted by [`similarity`](super::similarity()): it predicts better, so it counts sooner, and the
+    /// spread around the own head is smaller.
     #[must_use]
-    pub fn among_alike() -> Self {
+    pub fn with_similar_viewers() -> Self {
         Self { spread_deg: 15.0, crowd_s: 2.0, ..Self::default() }
     }
 }

@@ -49,16 +49,16 @@ fn a_viewer_is_left_out_of_his_own_prediction() {
 }
 
 #[test]
-fn who_looks_the_same_way_says_most() {
+fn similar_viewers_predict_best() {
     // Two who look ahead and then apart, and one who looks behind throughout.
     let traces = [turning(0.0, 0.0), turning(0.0, 0.0), turning(180.0, 0.0)];
-    let weights = alike(&traces, 0, 1.0);
-    assert_eq!((weights[0], weights[1]), (0.0, 1.0));
-    assert!(weights[2] > 0.0 && weights[2] < 0.05, "{weights:?}");
+    let weights = similarity(traces[0].at(1.0), &traces[1..], 1.0);
+    assert_eq!(weights[0], 1.0);
+    assert!(weights[1] > 0.0 && weights[1] < 0.05, "{weights:?}");
     let viewings = traces.iter().map(|trace| Viewing::of(trace, &viewer(), CLOCK).expect("long enough"));
     let population = Population::new(viewings.collect()).expect("the same GoPs and tiles");
     let own = population.viewings()[0].gop(3);
-    let asked = population.outlook_alike((&traces, 0), 1.0, 3);
+    let asked = population.outlook_weighted(3, &[0.0, weights[0], weights[1]]);
     assert!(share_distance(&asked, own) < 0.05);
     assert!(share_distance(&population.outlook(3, Some(0)), own) > 0.4);
     assert!((asked.iter().map(|tile| tile.share).sum::<f64>() - 1.0).abs() < 1e-9);

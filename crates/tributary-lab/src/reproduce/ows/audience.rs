@@ -1,7 +1,7 @@
-//! Who watches: head movement from recordings, or generated, and what is known of it when a GoP is planned.
+//! Who watches: head movement from recordings, or generated.
 //!
 //! Recordings are of other videos than the clips: viewers move as real viewers do, but not because of what
-//! they see here. The crowd is the other viewers of the same recording's video; nobody predicts himself.
+//! they see here. The crowd is the other viewers of the same recording's video, without the viewer himself.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tributary_types::Rng;
 use tributary_video::head::{Format, HeadSample, HeadTrace, ReadError, TraceError, read};
-use tributary_video::prediction::{
-    GopClock, Live, LiveSettings, Population, PopulationError, TileOutlook, TileView, Viewing,
-};
+use tributary_video::prediction::{GopClock, TileView, Viewing};
 use tributary_video::sphere::Orientation;
 use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::{FieldOfView, Viewer};
@@ -50,9 +48,6 @@ pub enum AudienceError {
     /// A recording is too short.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Recordings do not belong together.
-    #[error(transparent)]
-    Population(#[from] PopulationError),
 }
 
 /// The viewers of one recorded video.
@@ -63,18 +58,18 @@ pub struct Audience {
     traces: Vec<HeadTrace>,
 }
 
-/// One viewer of one clip: what was known and what was seen, GoP by GoP.
+/// One viewer of one clip.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// When each GoP is planned: what is expected of its tiles. One list for each plan of a GoP.
-    pub outlooks: Vec<Vec<Vec<TileOutlook>>>,
-    /// At the same moments, what is expected of the GoP after that.
-    pub later: Vec<Vec<Vec<TileOutlook>>>,
+    /// The head's movement from the first GoP on.
+    pub trace: HeadTrace,
+    /// That of the other viewers.
+    pub crowd: Vec<HeadTrace>,
     /// Where the head was in the middle of each GoP.
     pub heads: Vec<Orientation>,
     /// Which of the clip's GoPs is shown first.
     pub first: usize,
-    /// What was really looked at.
+    /// What was really looked at, GoP by GoP.
     pub views: Vec<Vec<TileView>>,
 }
 
@@ -131,8 +126,7 @@ impl Audience {
         let eye = Viewer::new(FieldOfView::default(), grid);
         let viewings: Result<Vec<_>, _> =
             self.traces.iter().map(|trace| Viewing::of(trace, &eye, clock)).collect();
-        let live = Live::new(LiveSettings::among_alike(), FieldOfView::default(), grid);
-        Ok(Stage { traces: &self.traces, population: Population::new(viewings?)?, live, clock })
+        Ok(Stage { traces: &self.traces, viewings: viewings?, clock })
     }
 }
 
@@ -140,8 +134,7 @@ impl Audience {
 #[derive(Debug)]
 pub struct Stage<'a> {
     traces: &'a [HeadTrace],
-    population: Population,
-    live: Live,
+    viewings: Vec<Viewing>,
     clock: GopClock,
 }
 
@@ -152,37 +145,29 @@ impl Stage<'_> {
         self.traces.len()
     }
 
-    /// What viewer number `viewer` sees of `gops` GoPs, and what is known of it beforehand: GoP g of a live
-    /// stream is planned when the viewer begins to see GoP g − 1, and again `plans` − 1 times while he does.
+    /// What viewer number `viewer` sees of `gops` GoPs.
     ///
     /// # Errors
     /// The recordings are too short.
     ///
     /// # Panics
     /// There is no such viewer.
-    pub fn watch(&self, viewer: usize, gops: usize, plans: usize) -> Result<Watched, AudienceError> {
+    pub fn watch(&self, viewer: usize, gops: usize) -> Result<Watched, AudienceError> {
         let GopClock { gop_duration_s, gops: recorded, .. } = self.clock;
         if gops + 2 > recorded {
             return Err(AudienceError::Long(gop_duration_s * gops as f64));
         }
         // Different viewers see different parts of what was recorded.
         let from = 1 + (viewer * 7) % (recorded - gops - 1);
-        let span = || from..from + gops;
-        // What is expected of GoP `seen` at a plan of GoP `gop`.
-        let expected = |seen: usize, gop: usize, plan: usize| {
-            let now_s = (gop as f64 - 1.0 + plan as f64 / plans as f64) * gop_duration_s;
-            let crowd = self.population.outlook_alike((self.traces, viewer), now_s, seen);
-            self.live.outlook(&self.traces[viewer], now_s, (self.clock, seen), &crowd)
-        };
-        let each = |ahead: usize| -> Vec<Vec<Vec<TileOutlook>>> {
-            span().map(|gop| (0..plans).map(|plan| expected(gop + ahead, gop, plan)).collect()).collect()
-        };
+        let cut = |trace: &HeadTrace| trace.starting_at(from as f64 * gop_duration_s);
+        let others = self.traces.iter().enumerate().filter(|(other, _)| *other != viewer);
+        let trace = cut(&self.traces[viewer])?;
         Ok(Watched {
-            outlooks: each(0),
-            later: each(1),
-            heads: span().map(|gop| self.traces[viewer].at((gop as f64 + 0.5) * gop_duration_s)).collect(),
+            crowd: others.map(|(_, trace)| cut(trace)).collect::<Result<_, _>>()?,
+            heads: (0..gops).map(|gop| trace.at((gop as f64 + 0.5) * gop_duration_s)).collect(),
+            trace,
             first: 0,
-            views: span().map(|gop| self.population.viewings()[viewer].gop(gop).to_vec()).collect(),
+            views: (from..from + gops).map(|gop| self.viewings[viewer].gop(gop).to_vec()).collect(),
         })
     }
 }
@@ -219,19 +204,20 @@ mod tests {
     use tributary_video::projection::Projection;
 
     #[test]
-    fn nobody_knows_the_future_and_views_add_up() {
+    fn viewers_are_cut_alike_and_views_add_up() {
         let grid = TileGrid::new(6, 4, Projection::Equirectangular).unwrap();
         let audience = &Audience::generated()[0];
         let stage = audience.before(grid, 1.0).unwrap();
         for viewer in 0..3 {
-            let one = stage.watch(viewer, 4, 2).unwrap();
-            assert_eq!((one.outlooks.len(), one.outlooks[0].len(), one.views.len()), (4, 2, 4));
+            let one = stage.watch(viewer, 4).unwrap();
+            assert_eq!((one.crowd.len(), one.heads.len(), one.views.len()), (audience.viewers() - 1, 4, 4));
+            assert_eq!(one.heads[0], one.trace.at(0.5));
             for view in &one.views {
                 assert!((view.iter().map(|tile| tile.share).sum::<f64>() - 1.0).abs() < 1e-9);
             }
         }
         assert_eq!(stage.viewers(), audience.viewers());
-        assert!(matches!(stage.watch(0, 54, 1), Err(AudienceError::Long(_))));
+        assert!(matches!(stage.watch(0, 54), Err(AudienceError::Long(_))));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thiserror::Error;
+use tributary_stream::tiled::Video;
 use tributary_tiles::TiledVideo;
 use tributary_types::Rng;
 use tributary_video::allocation::MOST_BYTES;
@@ -150,6 +151,20 @@ impl Clip {
     #[must_use]
     pub fn table(&self) -> &RdTable {
         &self.table
+    }
+
+    /// Its table as a video that begins with GoP `first`.
+    #[must_use]
+    pub fn starting_at(&self, first: usize) -> RdTable {
+        let gops = self.table.gops();
+        let cells = (0..gops).flat_map(|gop| self.table.gop((first + gop) % gops).to_vec()).collect();
+        RdTable::new(self.table.layout().clone(), cells).expect("a table stays one in another order")
+    }
+
+    /// What a server says of it.
+    #[must_use]
+    pub fn video(&self) -> Video {
+        Video { layout: self.table.layout().clone(), gops: self.table.gops() as u32 }
     }
 
     /// Which of the table's GoPs is shown as GoP `gop` of a viewing.

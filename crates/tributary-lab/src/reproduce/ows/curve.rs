@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Message, Settings};
+use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Settings, TileChoice};
 use tributary_video::metrics::psnr_db;
+use tributary_video::prediction::TileOutlook;
 use tributary_video::rd::{Concealment, TileCells};
 
 use super::OwsError;
+use super::audience::AudienceError;
 use super::clip::Clip;
 use super::viewing::Task;
 
@@ -38,16 +40,23 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
     for task in tasks.iter().filter(|task| task.viewing < VIEWINGS) {
         viewings.entry((task.clip.0, task.viewing)).or_insert(task);
     }
+    // What the player expects of each GoP of each viewing when it begins to be sent.
+    let outlook = |task: &Task| -> Result<Vec<Vec<TileOutlook>>, OwsError> {
+        let (clip, gops) = (&task.clip.1, task.watched.views.len() as u32);
+        let planning = task.planner("fix")?.begin(&clip.video(), gops).map_err(AudienceError::from)?;
+        Ok((0..gops).map(|gop| planning.outlook((f64::from(gop) - 1.0) * clip.gop_s(), gop)).collect())
+    };
+    let expected: Vec<_> = viewings.values().map(|task| outlook(task)).collect::<Result<_, _>>()?;
     let mut points = Vec::new();
     for allocator in ALLOCATORS {
         let made = allocation::create(allocator, Settings::default())?;
         for share in RATES {
             let (mut sum, mut count) = (0.0, 0.0);
-            for ((clip, _), task) in &viewings {
+            for (((clip, _), task), outlooks) in viewings.iter().zip(&expected) {
                 let (clip, watched) = (&clips[*clip], &task.watched);
                 for (gop, views) in watched.views.iter().enumerate() {
                     let at = clip.at(watched.first + gop);
-                    let menus = clip.table().menus(at, &watched.outlooks[gop][0], Concealment::Freeze);
+                    let menus = clip.table().menus(at, &outlooks[gop], Concealment::Freeze);
                     let capacity = Capacity::certain(share * full * clip.gop_s());
                     let problem = capacity.and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));
                     let Ok(problem) = problem else { continue };
@@ -66,10 +75,10 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
 }
 
 /// Per tile, the error shown when the first `bytes` of an order arrive.
-fn arrived(cells: &[TileCells], order: &[Message], bytes: f64) -> Vec<f64> {
+fn arrived(cells: &[TileCells], order: &[TileChoice], bytes: f64) -> Vec<f64> {
     let mut errors: Vec<f64> = cells.iter().map(|cell| cell.freeze_mse).collect();
     let mut through = 0.0;
-    for Message { tile, choice } in order {
+    for TileChoice { tile, choice } in order {
         through += cells[*tile].bytes[*choice] as f64;
         if through > bytes {
             break;
@@ -87,7 +96,7 @@ mod tests {
     fn what_does_not_fit_is_frozen() {
         let cell =
             TileCells { bytes: vec![9, 4], mse: vec![2.0, 20.0], freeze_mse: 300.0, black_mse: 9000.0 };
-        let order = [(1, 1), (1, 0), (0, 1)].map(|(tile, choice)| Message { tile, choice });
+        let order = [(1, 1), (1, 0), (0, 1)].map(|(tile, choice)| TileChoice { tile, choice });
         let cells = [cell.clone(), cell];
         assert_eq!(arrived(&cells, &order, 3.0), [300.0, 300.0]);
         assert_eq!(arrived(&cells, &order, 4.0), [300.0, 20.0]);

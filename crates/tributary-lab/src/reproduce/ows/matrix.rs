@@ -1,20 +1,16 @@
 //! Which viewings there are, and running them side by side.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
 use tributary_types::Rng;
 use tributary_video::rd::Concealment;
 
 use super::audience::{Audience, Stage, Watched};
+use super::by_gain::BY_GAIN;
 use super::clip::Clip;
-use super::known::Course;
-use super::planner::{self, BY_GAIN, UPDATED};
 use super::scene::{self, SCENES};
-use super::viewing::Task;
+use super::viewing::{Task, UPDATED};
 use super::{OwsError, Settings};
 
 /// The rival, and the product's.
@@ -54,7 +50,7 @@ pub(super) fn tasks(
     clips: &[Arc<Clip>],
     audiences: &[Audience],
 ) -> Result<Vec<Task>, OwsError> {
-    let mut earlier: BTreeMap<(&str, &str, u64), Arc<Vec<Course>>> = BTreeMap::new();
+    let assumed = scene::assumed()?;
     let mut tasks = Vec::new();
     for (index, clip) in clips.iter().enumerate() {
         let grid = clip.table().layout().grid;
@@ -65,12 +61,7 @@ pub(super) fn tasks(
             let eyes = Arc::new(Watched { first, ..eyes(&stages, viewing, settings.gops)? });
             for (scene, _) in SCENES {
                 let mut push = |(transport, allocator), concealment| -> Result<(), OwsError> {
-                    let key = (scene, transport, clip.gop_s().to_bits());
-                    if let Entry::Vacant(vacant) = earlier.entry(key) {
-                        let gop = Duration::from_secs_f64(clip.gop_s());
-                        vacant.insert(Arc::new(scene::earlier(scene, transport, gop)?));
-                    }
-                    let (watched, earlier) = (eyes.clone(), earlier[&key].clone());
+                    let watched = eyes.clone();
                     let clip = (index, clip.clone());
                     tasks.push(Task {
                         clip,
@@ -80,7 +71,7 @@ pub(super) fn tasks(
                         transport,
                         allocator,
                         concealment,
-                        earlier,
+                        assumed,
                     });
                     Ok(())
                 };
@@ -98,28 +89,18 @@ pub(super) fn tasks(
 /// Videos in turn, so that few viewings have viewers of all.
 fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
     let stage = &stages[viewing % stages.len()];
-    Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops, planner::plans(UPDATED))?)
+    Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops)?)
 }
 
-/// Wants nothing.
-#[derive(Debug)]
-struct Idle;
-
-impl TilePlanner for Idle {
-    fn plan(&mut self, _: usize, _: usize, _: &[GopRecord]) -> Option<Vec<TileMessage>> {
-        None
-    }
-}
-
-/// How long each transport connects in line of sight before the first GoP can be asked for, ms.
-pub(super) fn connecting() -> Result<Vec<(&'static str, f64)>, OwsError> {
-    let spec = TiledSpec { gops: 1, gop: Duration::from_millis(100), ..TiledSpec::default() };
+/// How long each transport connects in line of sight before the start can be asked for, ms.
+pub(super) fn connecting(tasks: &[Task]) -> Result<Vec<(&'static str, f64)>, OwsError> {
     let mut all = Vec::new();
     for transport in TRANSPORTS {
-        let scenario = scene::scenario(SCENES[0].0, Duration::from_millis(500))?;
-        let outcome = scene::cell(&scenario, transport)?.run_tiled(&spec, Box::new(Idle))?;
-        let Some(started) = outcome.record.started else {
-            return Err(OwsError::NothingSeen { scene: SCENES[0].0, transport });
+        let scene = SCENES[0].0;
+        let first = tasks.iter().find(|task| (task.scene, task.transport) == (scene, transport));
+        let outcome = first.map(|task| task.outcome(Duration::ZERO)).transpose()?;
+        let Some(started) = outcome.and_then(|outcome| outcome.started) else {
+            return Err(OwsError::NothingSeen { scene, transport });
         };
         all.push((transport, started.as_secs_f64() * 1e3));
     }

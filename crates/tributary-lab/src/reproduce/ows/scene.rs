@@ -1,27 +1,19 @@
-//! Where it is watched: the three radio conditions, and what a GoP's time carries there.
+//! Where it is watched: the three radio conditions, and the rates there.
 
 use core::time::Duration;
 
 use tributary_link::Direction::Down;
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_sim::run::{Cell, RunError, TransportName};
-use tributary_sim::workload::tiled::{GopRecord, TileMessage, TilePlanner, TiledSpec};
-use tributary_types::Instant;
+use tributary_types::{Bitrate, Instant};
 
 use super::OwsError;
-use super::known::{self, Course};
+use crate::tiled::ViewerConfig;
 
 /// The paper's conditions at a tenth of its rates, with their names.
 pub const SCENES: [(&str, &str); 3] = [("los", "LoS"), ("nlos", "nLoS"), ("mobility", "mobility")];
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
-/// GoPs of the earlier viewing that are measured, after [`RAMP`].
-const MEASURED: usize = 15;
-/// GoPs in which it starts.
-const RAMP: usize = 3;
-/// Bytes of a message of it.
-const PIECE: u64 = 256 << 10;
-
 /// The scenario of a viewing of `duration`.
 ///
 /// # Errors
@@ -41,40 +33,22 @@ pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsErro
     Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
 }
 
-/// Wants more than the radios carry.
-#[derive(Debug)]
-struct Insatiable {
-    bytes: u64,
-}
-
-impl TilePlanner for Insatiable {
-    fn plan(&mut self, _: usize, _: usize, _: &[GopRecord]) -> Option<Vec<TileMessage>> {
-        let pieces = self.bytes.div_ceil(PIECE) as usize;
-        Some((0..pieces).map(|tile| TileMessage { tile, choice: 0, bytes: PIECE }).collect())
-    }
-}
-
-/// Bytes that a GoP's time carried, GoP by GoP, in an earlier viewing that wanted more than the radios have: asked
-/// for and cut off as this one's.
-///
-/// # Errors
-/// The simulator refuses.
-pub(super) fn earlier(scene: &str, transport: &str, gop: Duration) -> Result<Vec<Course>, OwsError> {
-    let gops = RAMP + MEASURED;
-    let from = gop.mul_f64(0.7);
-    let scenario = scenario(scene, from + gop * gops as u32 + Duration::from_millis(100))?;
-    let spec = TiledSpec { gops, gop, from: Instant::ZERO + from, ..TiledSpec::default() };
-    let bytes = (1.2 * full_rate()? * gop.as_secs_f64()) as u64;
-    let outcome = cell(&scenario, transport)?.run_tiled(&spec, Box::new(Insatiable { bytes }))?;
-    Ok(outcome.record.gops.iter().skip(RAMP).map(known::course).collect())
-}
-
 /// What both radios carry in line of sight, bytes a second: loads are named relative to it.
 ///
 /// # Errors
 /// There is no such scenario.
 pub(super) fn full_rate() -> Result<f64, OwsError> {
     mean_rate("los")
+}
+
+/// The rate that a player assumes before it has measured one: the product's default, which suits the live scenes, in
+/// proportion to these scenes' rates.
+///
+/// # Errors
+/// There is no such scenario.
+pub(super) fn assumed() -> Result<Bitrate, OwsError> {
+    let default = ViewerConfig::default().assumed.as_bps() as f64;
+    Ok(Bitrate::from_bps((default * full_rate()? / mean_rate("los-2k")?) as u64))
 }
 
 /// What both radios of a scene carry on average, bytes a second.

@@ -1,11 +1,6 @@
-//! A tiny reproduction from end to end, and plans.
+//! A tiny reproduction from end to end.
 
-use super::audience::Watched;
-use super::planner::Planner;
 use super::*;
-use tributary_sim::workload::tiled::{PARTS, TilePlanner};
-use tributary_video::prediction::TileOutlook;
-use tributary_video::rd::Concealment;
 
 fn settings() -> Settings {
     Settings {
@@ -57,32 +52,4 @@ fn what_cannot_be_run_is_refused() {
     assert!(matches!(run(&few, &mut |_, _| ()), Err(OwsError::Short { gops: 2 })));
     let nowhere = Settings { tiled: vec!["no/such/place".into()], ..settings() };
     assert!(matches!(run(&nowhere, &mut |_, _| ()), Err(OwsError::Clip(ClipError::Open { .. }))));
-}
-
-#[test]
-fn plans_keep_to_what_was_carried_and_send_the_view_first() {
-    let clip = Arc::new(Clip::drawn(20e6).unwrap().remove(0));
-    let tiles = clip.info.tiles;
-    let outlook: Vec<TileOutlook> = (0..tiles)
-        .map(|tile| if tile == 9 { TileOutlook { seen: 1.0, share: 1.0 } } else { TileOutlook::default() })
-        .collect();
-    let watched = Arc::new(Watched {
-        outlooks: vec![vec![outlook]],
-        later: vec![vec![vec![TileOutlook::default(); tiles]]],
-        heads: Vec::new(),
-        first: 0,
-        views: Vec::new(),
-    });
-    let mut planner = Planner::new(
-        "ows",
-        clip.clone(),
-        watched.clone(),
-        Concealment::Freeze,
-        &[[5e5; PARTS], [6e5; PARTS]],
-    )
-    .unwrap();
-    let plan = planner.plan(0, 0, &[]).unwrap();
-    assert_eq!(plan[0].tile, 9);
-    assert!(plan.iter().map(|message| message.bytes).sum::<u64>() <= 5_000_000);
-    assert!(Planner::new("none", clip, watched, Concealment::Freeze, &[]).is_err());
 }

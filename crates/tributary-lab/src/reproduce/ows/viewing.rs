@@ -4,17 +4,22 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tributary_sim::run::TiledOutcome;
 use tributary_sim::workload::tiled::TiledSpec;
-use tributary_types::{Instant, Rng};
+use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord};
+use tributary_types::{Bitrate, Instant, Rng};
 use tributary_video::metrics::Summary;
+use tributary_video::prediction::TileView;
 use tributary_video::rd::Concealment;
+use tributary_video::viewport::FieldOfView;
 
 use super::audience::Watched;
+use super::by_gain::{BY_GAIN, ByGain};
 use super::clip::Clip;
-use super::display::{self, Display, Seen};
-use super::known::Course;
-use super::planner::{self, Planner};
 use super::{OwsError, motion, scene};
+
+/// `ows` as the product plays it: each GoP is planned anew while it is sent. The other allocators plan a GoP once.
+pub const UPDATED: &str = "ows-updated";
 
 /// GoPs at the beginning that no quality figure counts: nothing is there to be frozen, and windows are small.
 /// How starting goes is reported apart.
@@ -34,8 +39,8 @@ pub(super) struct Task {
     pub transport: &'static str,
     pub allocator: &'static str,
     pub concealment: Concealment,
-    /// What an earlier transfer carried.
-    pub earlier: Arc<Vec<Course>>,
+    /// The rate that is assumed until one has been measured.
+    pub assumed: Bitrate,
 }
 
 /// What came of it.
@@ -71,6 +76,17 @@ pub struct Viewed {
     pub errors: Vec<f32>,
 }
 
+/// One GoP as it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// Mean squared error in the viewport.
+    pub mse: f64,
+    /// Share of the viewport whose tiles were asked for and not in time.
+    pub late: f64,
+    /// Share of the viewport whose tiles were not asked for.
+    pub left_out: f64,
+}
+
 /// One GoP as the player showed it.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
@@ -92,38 +108,56 @@ impl Task {
         Ok(Viewed { to_quality_s, ..self.report(&shown)? })
     }
 
+    /// What the player plans with, for the allocator called `name`.
+    pub fn planner(&self, name: &str) -> Result<Planner, OwsError> {
+        let allocator = match name {
+            BY_GAIN => Box::new(ByGain(tiled::allocator("fix-q", 1, false)?)),
+            UPDATED => tiled::allocator("ows", plans(name), false)?,
+            _ => tiled::allocator(name, plans(name), false)?,
+        };
+        let Watched { trace, crowd, .. } = self.watched.as_ref();
+        let (field, concealment) = (FieldOfView::default(), self.concealment);
+        Ok(Planner { allocator, field, trace: trace.clone(), crowd: crowd.clone(), concealment })
+    }
+
+    /// The viewing, begun `from` after the first packet or when the connection is up.
+    pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
+        let clip = &self.clip.1;
+        let seconds = self.watched.views.len() as f64 * clip.gop_s();
+        let length = from + Duration::from_secs_f64(seconds) + Duration::from_millis(500);
+        let scenario = scene::scenario(self.scene, length)?;
+        let settings = PlayerSettings {
+            seconds: Some(seconds as u32),
+            assumed: self.assumed,
+            plans: plans(self.allocator),
+        };
+        let table = Arc::new(clip.starting_at(self.watched.first));
+        let planner = self.planner(self.allocator)?;
+        let spec = TiledSpec { table, settings, planner, from: Instant::ZERO + from };
+        Ok(scene::cell(&scenario, self.transport)?.run_tiled(spec)?)
+    }
+
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
         let clip = &self.clip.1;
-        let gop = Duration::from_secs_f64(clip.gop_s());
-        let gops = self.watched.views.len();
-        let mut start = Rng::new(self.viewing as u64).child("start");
-        let from = SPREAD.mul_f64(start.uniform());
-        let scenario = scene::scenario(self.scene, from + gop * gops as u32 + Duration::from_millis(100))?;
-        let (from, plans) = (Instant::ZERO + from, planner::plans(self.allocator));
-        let spec = TiledSpec { gops, gop, from, plans, ..TiledSpec::default() };
-        let (clip_of, watched) = (clip.clone(), self.watched.clone());
-        let planner = Planner::new(self.allocator, clip_of, watched, self.concealment, &self.earlier)?;
-        let outcome = scene::cell(&scenario, self.transport)?.run_tiled(&spec, Box::new(planner))?;
-        let mut display = Display::new(clip.info.tiles, self.concealment);
+        let from = SPREAD.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
+        let outcome = self.outcome(from)?;
+        let mut screen = Screen::new(clip.info.tiles, self.concealment);
         let mut held = vec![None; clip.info.tiles];
-        let mut all = Vec::with_capacity(gops);
-        for (gop, record) in outcome.record.gops.iter().enumerate() {
-            let at = self.watched.first + gop;
-            let shown = display.advance(clip.table().gop(clip.at(at)), record);
-            for (held, finest) in held.iter_mut().zip(display::finest(clip.info.tiles, record)) {
-                *held = match (finest, self.concealment) {
-                    (Some(choice), _) => Some((at, choice)),
+        let mut all = Vec::with_capacity(outcome.record.slots.len());
+        for (slot, views) in outcome.record.slots.iter().zip(&self.watched.views) {
+            let at = self.watched.first + slot.slot as usize;
+            let in_time = |tile: usize| slot.in_time(tile as u16);
+            let errors = screen.show(clip.table().gop(clip.at(at)), in_time);
+            for (tile, held) in held.iter_mut().enumerate() {
+                *held = match (in_time(tile), self.concealment) {
+                    (Some(choice), _) => Some((at, usize::from(choice))),
                     (None, Concealment::Freeze) => *held,
                     (None, Concealment::Black) => None,
                 };
             }
-            all.push(Shown {
-                seen: display::seen(&shown, &self.watched.views[gop]),
-                held: held.clone(),
-                errors: shown.into_iter().map(|(mse, _)| mse).collect(),
-                bytes_in_time: record.bytes_in_time,
-            });
+            let (seen, held) = (seen(slot, &errors, views), held.clone());
+            all.push(Shown { seen, held, errors, bytes_in_time: slot.bytes_in_time() });
         }
         Ok(all)
     }
@@ -154,5 +188,37 @@ impl Task {
             first_late_percent: 100.0 * shown[0].seen.late,
             errors: errors.iter().map(|error| *error as f32).collect(),
         })
+    }
+}
+
+/// Plans for each GoP.
+fn plans(name: &str) -> u16 {
+    if name == UPDATED { tiled::default_plans("ows") } else { 1 }
+}
+
+/// What a viewer saw of a slot whose tiles had these errors.
+fn seen(slot: &SlotRecord, errors: &[f64], views: &[TileView]) -> Seen {
+    let mut seen = Seen::default();
+    for (tile, (mse, view)) in errors.iter().zip(views).enumerate() {
+        seen.mse += mse * view.share;
+        match slot.in_time(tile as u16) {
+            Some(_) => {}
+            None if slot.asked(tile as u16) => seen.late += view.share,
+            None => seen.left_out += view.share,
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_was_late_or_left_out() {
+        let slot = SlotRecord { planned: vec![(0, 1)], ..SlotRecord::default() };
+        let views = [0.25, 0.75].map(|share| TileView { seen: true, share });
+        let seen = seen(&slot, &[2.0, 9000.0], &views);
+        assert_eq!((seen.mse, seen.late, seen.left_out), (0.5 + 6750.0, 0.25, 0.75));
     }
 }

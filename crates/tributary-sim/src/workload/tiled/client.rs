@@ -1,117 +1,126 @@
-//! The viewer's half: asks for each GoP when it begins, and notes what arrived when.
+//! The viewer's half: drives a [`Player`] on a transport.
 
+use core::fmt;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tributary_player::tiled::{End, PlayError, Player, TiledRecord};
 use tributary_types::Instant;
 
-use super::ledger::{Ledger, Plan};
-use super::{GopRecord, Planned, TilePlanner, TiledRecord, TiledSpec};
+use super::{Pipe, TiledSpec};
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
-/// Bytes of a request, and of each message it names.
-const REQUEST: (u64, u64) = (64, 8);
-/// Requests go before everything else.
-const FIRST: u8 = u8::MAX;
+enum State {
+    /// The connection is not up, or the start is not due.
+    Waiting(Box<TiledSpec>),
+    Playing(Box<Player>),
+    Over(Box<TiledRecord>),
+}
 
 /// The client of a viewing.
-#[derive(Debug)]
 pub struct TiledClient {
-    spec: TiledSpec,
-    planner: Box<dyn TilePlanner>,
-    ledger: Ledger,
-    record: TiledRecord,
-    /// Plans made so far.
-    made: usize,
-    requests: Option<StreamKey>,
-    /// Bytes of requests that the transport has not taken.
-    unsent: u64,
+    state: State,
+    /// When the start is asked for; `None` before the connection is up.
+    started: Option<Instant>,
+    error: Option<String>,
+    plans: Option<StreamKey>,
+    /// What the transport has not taken yet.
+    unsent: VecDeque<Bytes>,
+    up: Pipe,
+    down: Pipe,
+}
+
+impl fmt::Debug for TiledClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledClient").field("started", &self.started).finish_non_exhaustive()
+    }
 }
 
 impl TiledClient {
-    pub(super) fn new(spec: TiledSpec, planner: Box<dyn TilePlanner>, ledger: Ledger) -> Self {
-        let spec = TiledSpec { plans: spec.plans.max(1), ..spec };
-        let record = TiledRecord::default();
-        Self { spec, planner, ledger, record, made: 0, requests: None, unsent: 0 }
+    pub(super) fn new(spec: TiledSpec, up: Pipe, down: Pipe) -> Self {
+        let (plans, unsent) = Default::default();
+        Self { state: State::Waiting(Box::new(spec)), started: None, error: None, plans, unsent, up, down }
     }
 
-    /// What came of it so far.
+    /// When the start was asked for; `None` if the connection never came up.
     #[must_use]
-    pub fn record(&self) -> &TiledRecord {
-        &self.record
+    pub fn started(&self) -> Option<Instant> {
+        self.started
     }
 
-    /// When the next plan is due.
-    fn due(&self) -> Option<Instant> {
-        let started = self.record.started?;
-        let (gop, part) = (self.made / self.spec.plans, self.made % self.spec.plans);
-        let within = self.spec.gop * part as u32 / self.spec.plans as u32;
-        (gop < self.spec.gops).then(|| started + self.spec.gop * gop as u32 + within)
+    /// The record so far.
+    ///
+    /// # Errors
+    /// Why the viewing was given up.
+    pub fn record(&self) -> Result<TiledRecord, String> {
+        match (&self.error, &self.state) {
+            (Some(error), _) => Err(error.clone()),
+            (None, State::Over(record)) => Ok(TiledRecord::clone(record)),
+            (None, State::Playing(player)) => Ok(player.record(End::TimedOut)),
+            (None, State::Waiting(_)) => Ok(TiledRecord { end: End::TimedOut, ..TiledRecord::default() }),
+        }
     }
 
-    fn plan(&mut self, now: Instant, transport: &mut dyn Transport) {
-        self.note_withdrawn();
-        while self.due().is_some_and(|due| due <= now) {
-            let (gop, part) = (self.made / self.spec.plans, self.made % self.spec.plans);
-            self.made += 1;
-            let messages = self.planner.plan(gop, part, &self.record.gops);
-            if part == 0 {
-                let deadline = self.record.started.unwrap_or(now) + self.spec.gop * (gop as u32 + 1);
-                let (planned, arrivals) = Default::default();
-                let none =
-                    GopRecord { asked: now, deadline, planned, bytes_in_time: 0, arrivals, last: None };
-                self.record.gops.push(none);
+    fn play(&mut self, now: Instant, transport: &mut dyn Transport) {
+        if self.started.is_some_and(|at| at <= now) {
+            let state = std::mem::replace(&mut self.state, State::Over(Box::default()));
+            self.state = match state {
+                State::Waiting(spec) => {
+                    State::Playing(Box::new(Player::new(spec.settings, spec.planner, now)))
+                }
+                State::Playing(mut player) if player.is_over(now) => {
+                    player.finish();
+                    self.unsent.extend(std::iter::from_fn(|| player.poll_transmit()));
+                    State::Over(Box::new(player.record(End::Complete)))
+                }
+                other => other,
+            };
+        }
+        if let State::Playing(player) = &mut self.state {
+            let planned = player.handle_timeout(now);
+            self.unsent.extend(std::iter::from_fn(|| player.poll_transmit()));
+            // Nobody decodes them.
+            while player.poll_tile().is_some() {}
+            self.give_up(planned);
+        }
+        self.write(now, transport);
+    }
+
+    fn write(&mut self, now: Instant, transport: &mut dyn Transport) {
+        while let Some(bytes) = self.unsent.front_mut() {
+            self.plans = self.plans.or_else(|| transport.open(now, 0));
+            let Some(stream) = self.plans else { return };
+            let taken = transport.write(now, stream, bytes.len() as u64) as usize;
+            self.up.push(bytes.split_to(taken), None);
+            if !bytes.is_empty() {
+                return;
             }
-            if let Some(messages) = messages {
-                let record = &mut self.record.gops[gop];
-                let first = record.planned.len();
-                record.planned.extend(messages.iter().map(|message| Planned {
-                    message: *message,
-                    arrived: (message.bytes == 0).then_some(now),
-                    withdrawn: false,
-                    missing: message.bytes,
-                }));
-                let bytes = REQUEST.0 + REQUEST.1 * messages.len() as u64;
-                self.unsent += bytes;
-                self.ledger.ask(Plan { gop, deadline: record.deadline, first, messages, bytes });
-            }
-        }
-        self.ask(now, transport);
-    }
-
-    fn ask(&mut self, now: Instant, transport: &mut dyn Transport) {
-        if self.unsent == 0 {
-            return;
-        }
-        self.requests = self.requests.or_else(|| transport.open(now, FIRST));
-        if let Some(stream) = self.requests {
-            self.unsent -= transport.write(now, stream, self.unsent);
-        }
-    }
-
-    fn note_withdrawn(&mut self) {
-        for (gop, message) in self.ledger.withdrawn() {
-            self.record.gops[gop].planned[message].withdrawn = true;
+            self.unsent.pop_front();
         }
     }
 
     fn read(&mut self, now: Instant, stream: StreamKey, transport: &mut dyn Transport) {
         loop {
-            let bytes = transport.read(now, stream, u64::MAX);
-            if bytes == 0 {
+            let count = transport.read(now, stream, u64::MAX);
+            if count == 0 {
                 return;
             }
-            let gops = &mut self.record.gops;
-            self.ledger.arrived(stream, bytes, |part, bytes| {
-                let record = &mut gops[part.gop];
-                if now <= record.deadline {
-                    record.bytes_in_time += bytes;
-                    record.arrivals[record.part(now)] += bytes;
-                    record.last = Some(now);
-                }
-                let planned = &mut record.planned[part.message];
-                planned.missing -= bytes;
-                if planned.missing == 0 {
-                    planned.arrived = Some(now);
+            let mut heard = Ok(());
+            let state = &mut self.state;
+            self.down.pop(count as usize, |bytes| {
+                if let (Ok(()), State::Playing(player)) = (&heard, &mut *state) {
+                    heard = player.handle_bytes(now, &bytes);
+                    while player.poll_tile().is_some() {}
                 }
             });
+            self.give_up(heard);
+        }
+    }
+
+    fn give_up(&mut self, result: Result<(), PlayError>) {
+        if let Err(error) = result {
+            self.error = Some(error.to_string());
+            self.state = State::Over(Box::default());
         }
     }
 }
@@ -119,18 +128,26 @@ impl TiledClient {
 impl Application for TiledClient {
     fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport) {
         match notice {
-            Notice::Connected => self.record.started = Some(now.max(self.spec.from)),
+            Notice::Connected => {
+                if let State::Waiting(spec) = &self.state {
+                    self.started = Some(now.max(spec.from));
+                }
+            }
             Notice::Readable(stream) => self.read(now, stream, transport),
             _ => {}
         }
-        self.plan(now, transport);
+        self.play(now, transport);
     }
 
     fn handle_timeout(&mut self, now: Instant, transport: &mut dyn Transport) {
-        self.plan(now, transport);
+        self.play(now, transport);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.due()
+        match &self.state {
+            State::Waiting(_) => self.started,
+            State::Playing(player) => Some(player.poll_timeout()),
+            State::Over(_) => None,
+        }
     }
 }

@@ -1,146 +1,151 @@
-//! The server's half: pushes what was asked for, in order, and drops what is past its deadline.
-//!
-//! It keeps little in the transport (`ahead`), so that what goes next is decided late and a plan that comes
-//! replaces the one before. It looks every millisecond, as one that is woken when little is unsent.
+//! The server's half: drives a [`Pusher`] on a transport.
 
+use core::fmt;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tributary_types::Instant;
+use std::sync::Arc;
 
-use super::TiledSpec;
-use super::ledger::{Ledger, Part, Plan};
+use bytes::Bytes;
+use tributary_player::tiled::{PushCounters, PushError, Pusher, SOCKET_UNSENT, Transmit, Video};
+use tributary_types::Instant;
+use tributary_video::rd::RdTable;
+
+use super::Pipe;
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
-/// How often the server looks what the transport has sent.
+/// How often the server looks for room in a transport.
 const LOOK: Duration = Duration::from_millis(1);
-/// Streams of one GoP at most; messages beyond share the last one.
-const MOST_LANES: usize = 255;
+/// Bytes of every initialisation segment.
+const INIT: usize = 640;
+/// Messages without a deadline may wait this long.
+const NO_DEADLINE: Duration = Duration::from_secs(3600);
 
 /// The server of a viewing.
-#[derive(Debug)]
 pub struct TiledServer {
-    spec: TiledSpec,
-    ledger: Ledger,
-    /// What was asked for and is not written, first to last, with the place of its message in the order.
-    queue: VecDeque<(usize, Part)>,
-    /// Of two GoPs in turn: what is left of the one before then delays nothing.
-    lanes: BTreeMap<(usize, usize), StreamKey>,
-    /// Messages of the GoP so far.
-    ranks: usize,
-    gop: usize,
-    /// Bytes of requests that were read.
-    read: u64,
+    pusher: Pusher,
+    table: Arc<RdTable>,
+    /// As many as the longest segment has.
+    zeros: Bytes,
+    /// The message that the transport has not taken; without a deadline if it has begun.
+    waiting: Option<(Bytes, Option<Instant>)>,
+    tiles: Option<StreamKey>,
     /// Bytes given to the transport, less those that it dropped.
     written: u64,
     next: Option<Instant>,
-    /// GoP and message of the part that was written last.
-    begun: Option<(usize, usize)>,
-    /// Tiles and qualities of the GoP of which a part was written.
-    copies: BTreeSet<(usize, usize)>,
+    error: Option<PushError>,
+    up: Pipe,
+    down: Pipe,
+}
+
+impl fmt::Debug for TiledServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TiledServer").field("written", &self.written).finish_non_exhaustive()
+    }
 }
 
 impl TiledServer {
-    pub(super) fn new(spec: TiledSpec, ledger: Ledger) -> Self {
-        let spec = TiledSpec { part: spec.part.clamp(1, 256 << 10), ..spec };
-        let (queue, lanes, copies) = Default::default();
-        let (ranks, gop, read, written) = (0, 0, 0, 0);
-        Self { spec, ledger, queue, lanes, ranks, gop, read, written, next: None, begun: None, copies }
+    pub(super) fn new(table: Arc<RdTable>, up: Pipe, down: Pipe) -> Self {
+        let video = Video { layout: table.layout().clone(), gops: table.gops() as u32 };
+        let cells = (0..table.gops()).flat_map(|gop| table.gop(gop));
+        let longest = cells.flat_map(|cells| &cells.bytes).copied().max().unwrap_or(0);
+        let zeros = Bytes::from(vec![0; (longest as usize).max(INIT)]);
+        let (waiting, tiles, next, error) = Default::default();
+        let pusher = Pusher::new(video);
+        Self { pusher, table, zeros, waiting, tiles, written: 0, next, error, up, down }
     }
 
-    fn requests(&mut self, now: Instant, stream: StreamKey, transport: &mut dyn Transport) {
+    /// What became of everything that was asked for.
+    ///
+    /// # Errors
+    /// Why the client was given up.
+    pub fn counters(&self) -> Result<PushCounters, String> {
+        self.error.as_ref().map_or(Ok(self.pusher.counters()), |error| Err(error.to_string()))
+    }
+
+    fn read(&mut self, now: Instant, stream: StreamKey, transport: &mut dyn Transport) {
         loop {
-            let bytes = transport.read(now, stream, u64::MAX);
-            if bytes == 0 {
-                break;
+            let count = transport.read(now, stream, u64::MAX);
+            if count == 0 {
+                return;
             }
-            self.read += bytes;
+            let mut heard = Ok(());
+            self.up.pop(count as usize, |bytes| {
+                if heard.is_ok() {
+                    heard = self.pusher.handle_bytes(now, &bytes);
+                }
+            });
+            self.error = self.error.take().or(heard.err());
         }
-        while let Some(plan) = self.ledger.asked(&mut self.read) {
-            self.take(plan);
-        }
-    }
-
-    /// A plan replaces what of its GoP has not begun to be written.
-    fn take(&mut self, plan: Plan) {
-        if plan.gop != self.gop {
-            (self.gop, self.ranks) = (plan.gop, 0);
-            self.copies.clear();
-        }
-        let begun = self.queue.front().filter(|(_, part)| self.is_begun(part)).map(|(_, part)| part.message);
-        let (kept, replaced): (VecDeque<_>, VecDeque<_>) =
-            self.queue.drain(..).partition(|(_, part)| part.gop != plan.gop || Some(part.message) == begun);
-        self.queue = kept;
-        let mut last = None;
-        for (_, part) in replaced {
-            if last.replace(part.message) != Some(part.message) {
-                self.ledger.withdraw(part.gop, part.message);
-            }
-        }
-        for (at, message) in plan.messages.iter().enumerate() {
-            let (rank, copy) = ((self.ranks + at).min(MOST_LANES - 1), (message.tile, message.choice));
-            if self.copies.contains(&copy) {
-                self.ledger.withdraw(plan.gop, plan.first + at); // under way already
-                continue;
-            }
-            let mut left = message.bytes;
-            while left > 0 {
-                let bytes = left.min(self.spec.part);
-                left -= bytes;
-                let (message, deadline) = (plan.first + at, plan.deadline);
-                let part = Part { gop: plan.gop, message, copy, bytes, deadline };
-                self.queue.push_back((rank, part));
-            }
-        }
-        self.ranks += plan.messages.len();
-    }
-
-    /// Whether an earlier part of the same message is written: only the front of the queue can be.
-    fn is_begun(&self, part: &Part) -> bool {
-        self.begun == Some((part.gop, part.message))
     }
 
     fn push(&mut self, now: Instant, transport: &mut dyn Transport) {
-        self.queue.retain(|(_, part)| part.deadline > now);
-        while let Some((rank, part)) = self.queue.front().copied() {
-            if self.written.saturating_sub(transport.counters().sent) >= self.spec.ahead {
-                break;
+        self.next = None;
+        while self.error.is_none() && !self.pusher.is_over() {
+            if self.waiting.as_ref().is_some_and(|(_, deadline)| deadline.is_some_and(|at| at <= now)) {
+                self.waiting = None;
+                self.pusher.handle_expired();
             }
-            let key = (part.gop % 2, rank);
-            // Rank 0 has the highest priority below that of requests.
-            let priority = (MOST_LANES - 1 - rank) as u8;
-            let lane = self.lanes.get(&key).copied().or_else(|| transport.open(now, priority));
-            let Some(stream) = lane else { break };
-            self.lanes.insert(key, stream);
-            let within = part.deadline.saturating_since(now);
-            let written = match transport.write_message(now, stream, part.bytes, within) {
-                Some(whole) => u64::from(whole) * part.bytes,
-                None => transport.write(now, stream, part.bytes),
-            };
-            if written == 0 {
-                break;
+            if self.waiting.is_none() && !self.fetch(now) {
+                return;
             }
-            self.written += written;
-            self.begun = Some((part.gop, part.message));
-            if part.gop == self.gop {
-                self.copies.insert(part.copy);
-            }
-            self.ledger.push(stream, Part { bytes: written, ..part });
-            self.queue.pop_front();
-            if written < part.bytes {
-                self.queue.push_front((rank, Part { bytes: part.bytes - written, ..part }));
+            if !self.write(now, transport) {
+                self.next = Some(now + LOOK);
+                return;
             }
         }
-        self.next = (!self.queue.is_empty()).then(|| now + LOOK);
+    }
+
+    /// The next message of the pusher; whether there is one.
+    fn fetch(&mut self, now: Instant) -> bool {
+        loop {
+            match self.pusher.poll_transmit(now, &self.table) {
+                None => return false,
+                Some(Transmit::Message { bytes, deadline }) => {
+                    self.waiting = Some((bytes, deadline));
+                    return true;
+                }
+                Some(Transmit::Read(order)) => {
+                    let cells = &self.table.gop(order.gop as usize)[usize::from(order.entry.tile)];
+                    let bytes = cells.bytes[usize::from(order.entry.quality)] as usize;
+                    let init = order.entry.with_init.then(|| self.zeros.slice(..INIT));
+                    if let Err(error) = self.pusher.handle_tile(init, self.zeros.slice(..bytes)) {
+                        self.error = Some(error);
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the message to the transport; whether all of it was taken.
+    fn write(&mut self, now: Instant, transport: &mut dyn Transport) -> bool {
+        self.tiles = self.tiles.or_else(|| transport.open(now, 0));
+        let (Some(stream), Some((mut bytes, deadline))) = (self.tiles, self.waiting.take()) else {
+            return false;
+        };
+        let within = deadline.map_or(NO_DEADLINE, |at| at.saturating_since(now));
+        let count = bytes.len() as u64;
+        let taken = match transport.write_message(now, stream, count, within) {
+            Some(whole) => count * u64::from(whole),
+            None if self.written.saturating_sub(transport.counters().sent) >= u64::from(SOCKET_UNSENT) => 0,
+            None => transport.write(now, stream, count),
+        };
+        if taken > 0 {
+            self.written += taken;
+            self.down.push(bytes.split_to(taken as usize), deadline);
+        }
+        if !bytes.is_empty() {
+            // What has begun is sent to its end.
+            self.waiting = Some((bytes, deadline.filter(|_| taken == 0)));
+        }
+        self.waiting.is_none()
     }
 }
 
 impl Application for TiledServer {
     fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport) {
         match notice {
-            Notice::Readable(stream) => self.requests(now, stream, transport),
-            Notice::Expired { stream, messages } => {
-                self.written -= self.ledger.expire(now, stream, messages);
-            }
+            Notice::Readable(stream) => self.read(now, stream, transport),
+            Notice::Expired { messages, .. } => self.written -= self.down.expire(now, messages),
             _ => {}
         }
         self.push(now, transport);

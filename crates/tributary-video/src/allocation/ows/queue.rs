@@ -6,7 +6,7 @@
 //! "Various optimizers for single-stage production", 1956). With both ends, the next message takes the end
 //! at which it is likelier in time (FBDT §3.1: both ends are sure, the middle is not).
 
-use super::super::Message;
+use super::super::TileChoice;
 use super::super::outcome::Sent;
 use super::super::problem::{Arrival, GopProblem};
 
@@ -93,12 +93,12 @@ impl<'a> Queue<'a> {
 
 fn messages(problem: &GopProblem, tile: usize, pick: Pick) -> [Option<Sent>; 2] {
     let Some(choice) = pick.choice else { return [None, None] };
-    let alone = Sent::of(problem, Message { tile, choice });
+    let alone = Sent::of(problem, TileChoice { tile, choice });
     if !pick.guard {
         return [None, Some(alone)];
     }
     let coarsest = problem.tiles()[tile].choices.len() - 1;
-    let guard = Sent::of(problem, Message { tile, choice: coarsest });
+    let guard = Sent::of(problem, TileChoice { tile, choice: coarsest });
     let fine = Sent::after(problem, alone.message, guard.mse);
     // A guard that would come after the fine copy guards nothing.
     if guard.rate > fine.rate { [Some(guard), Some(fine)] } else { [None, Some(alone)] }

@@ -1,28 +1,28 @@
-//! When the player plans and what it asks for: each slot at its beginning, and again while it is sent, with
-//! the head as it is then and what is here already.
+//! When the player plans and what it asks for: each slot at its beginning, and again while it is sent, with the head as
+//! it is by then and what has arrived.
 //!
-//! What was asked for and has probably begun is not asked for in another quality; a server drops what it
-//! has pushed from a later plan of the same slot.
+//! What was asked for and has probably begun to be sent is not asked for in another quality; the pusher drops from a
+//! later plan what it has sent.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_types::Instant;
-use tributary_video::allocation::Allocation;
+use tributary_video::allocation::TileChoice;
 use tributary_video::rd::RdTable;
 
 use super::{MENUS_AHEAD, PlayError, Player};
-use crate::tiled::planner::{Moment, Screen};
+use crate::tiled::planner::Moment;
 use crate::tiled::record::SlotRecord;
 use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
 
-/// Samples of capacity below which what was assumed counts with them: after one good second nobody knows
-/// that the next will be like it.
+/// With fewer samples of capacity than this, the assumed rate counts beside them: one good second does not promise
+/// another.
 const TRUSTED: usize = 30;
-/// Shares of the assumed rate that are taken to be as likely as each sample until then.
+/// Shares of the assumed rate, each as likely as one sample until then.
 const ASSUMED: [f64; 3] = [1.0, 0.5, 0.25];
-/// The time whose arrivals are taken to be on their way when a slot is planned again: what lies in a session's
-/// buffer, in sockets and in the paths' queues.
+/// When a slot is planned again, what arrives in this time counts as begun: it lies in the session's buffer, in sockets
+/// and in the paths' queues.
 const ON_THE_WAY: Duration = Duration::from_millis(150);
 
 /// A plan that is due.
@@ -70,21 +70,22 @@ impl Player {
             self.learn(slot);
         }
         let gop = slot % self.video.as_ref().map_or(1, |video| video.gops);
-        // What may not begin any more is no capacity.
+        // Only the time in which something may still begin counts.
         let within = self.begin_within(now, slot);
         let (samples, measured) = self.capacity(now, within);
         let begun = if revision == 0 { Begun::default() } else { self.begun(slot, &samples, within) };
         let known = self.menus.get(&gop).map(|menu| (menu, false));
         let menu = known.or_else(|| self.menus.values().next_back().map(|menu| (menu, true)));
-        let (Some((menu, old_menu)), Some(planning)) = (menu, &self.planning) else {
+        let (Some((menu, old_menu)), Some(planning), Some(screen)) = (menu, &self.planning, &self.screen)
+        else {
             return Err(PlayError::Order);
         };
-        let moment = Moment { playback_s: self.playback_s(now), slot, slots: self.slots, gop };
-        let screen = Screen { menu, shown: &self.shown, have: &begun.have };
-        // What is on its way goes first, and takes its time.
-        let left = |bytes: &f64| (bytes - begun.coming_bytes).max(0.0);
-        let allocation = planning.plan(moment, screen, samples.iter().map(left).collect())?;
-        let entries = self.entries(&allocation, &begun);
+        let (playback_s, have) = (self.playback.position_s(now), &begun.have);
+        let moment = Moment { playback_s, slot, menu, screen, have };
+        // What is on its way arrives first and takes capacity.
+        let left: Vec<f64> = samples.iter().map(|bytes| (bytes - begun.coming_bytes).max(0.0)).collect();
+        let allocation = planning.plan(moment, &left)?;
+        let entries = self.entries(&allocation.order, &begun);
         let mut record = match revision {
             0 => SlotRecord {
                 slot,
@@ -112,24 +113,18 @@ impl Player {
         Ok(())
     }
 
-    /// The last slot that is surely over tells the guard how late it was; of the one before this, all but a
-    /// round trip is known.
+    /// Updates the screen with the slot before, of which all but the last round trip is known, and the guard interval with
+    /// the lateness of the slot before that, which is over.
     fn learn(&mut self, slot: u32) {
         if let Some(before) = self.record.slots.last()
-            && let Some(menu) = self.menus.get(&before.gop)
+            && let (Some(menu), Some(screen)) = (self.menus.get(&before.gop), &mut self.screen)
         {
-            self.shown.gop_over(menu, |tile| before.in_time(tile as u16));
+            screen.show(menu.gop(0), |tile| before.in_time(tile as u16));
         }
         if let Some(over) = slot.checked_sub(2).and_then(|over| self.record.slots.get(over as usize)) {
             let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
             self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
         }
-    }
-
-    /// The playing time, seconds; negative before the first picture.
-    fn playback_s(&self, now: Instant) -> f64 {
-        let play = self.deadline(0);
-        now.saturating_since(play).as_secs_f64() - play.saturating_since(now).as_secs_f64()
     }
 
     /// How long from a plan's arrival something of the slot may begin.
@@ -176,10 +171,10 @@ impl Player {
         begun
     }
 
-    /// What has begun, then the allocation as the server is told it: every message once, none that is no finer
-    /// than what is here, within the protocol's bounds.
-    fn entries(&self, allocation: &Allocation, begun: &Begun) -> Vec<PlanEntry> {
-        let chosen = allocation.order.iter().map(|message| (message.tile as u16, message.choice as u8));
+    /// The plan's entries: what has begun, then what was decided, without copies that are no finer than what is here and
+    /// within the protocol's limits.
+    fn entries(&self, order: &[TileChoice], begun: &Begun) -> Vec<PlanEntry> {
+        let chosen = order.iter().map(|message| (message.tile as u16, message.choice as u8));
         let finer = chosen.filter(|(tile, quality)| begun.have.get(tile).is_none_or(|have| quality < have));
         let mut named = BTreeSet::new();
         let entry = |(tile, quality): (u16, u8)| {
@@ -193,12 +188,12 @@ impl Player {
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
         let ahead = (gop + MENUS_AHEAD) % gops;
         if revision == 0 && !self.menus.contains_key(&ahead) {
-            // Asked for first: behind a GoP of tiles it would come late.
+            // Asked for first: after a GoP of tiles it would be late.
             self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
         }
         self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
         self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
-        // What has not begun one GoP after the first plan's arrival, less the guard, could only come late.
+        // What begins later than one GoP after the first plan's arrival, less the guard interval, is late.
         let within_us = u32::try_from(self.begin_within(now, slot).as_micros()).unwrap_or(u32::MAX);
         self.out.push_back(Message::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
         let busy = !self.outstanding.is_empty();
@@ -214,7 +209,7 @@ impl Player {
 }
 
 /// Bytes of a tile in a quality.
-fn size(menu: &RdTable, (tile, quality): (u16, u8)) -> u64 {
+pub(super) fn size(menu: &RdTable, (tile, quality): (u16, u8)) -> u64 {
     let cells = menu.gop(0).get(usize::from(tile));
     cells.and_then(|cells| cells.bytes.get(usize::from(quality))).copied().unwrap_or(0)
 }

@@ -1,15 +1,60 @@
-//! Peers that lie: every answer is an error, never a panic, and holds no memory.
+//! Hostile peers: everything they send is an error or accepted, never a panic, and holds no memory.
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use tributary_types::Instant;
+use tributary_types::{Bitrate, Instant};
+use tributary_video::head::{HeadSample, HeadTrace};
+use tributary_video::projection::Projection;
+use tributary_video::rd::{Concealment, RdTable, TableLayout, TileCells};
+use tributary_video::sphere::Orientation;
+use tributary_video::tiles::TileGrid;
+use tributary_video::viewport::FieldOfView;
 
-use super::super::frames::Frames;
-use super::super::wire::{Message, Plan, Reader, TilePart};
+use super::frames::Frames;
+use super::wire::{Message, Plan, Reader, TilePart};
 use super::*;
 
+/// Bytes of a tile in each quality.
+const SIZES: [u64; 3] = [40_000, 20_000, 10_000];
+
+fn table() -> RdTable {
+    let grid = TileGrid::new(4, 2, Projection::Equirectangular).unwrap();
+    let layout = TableLayout { grid, width: 64, height: 32, gop_duration_s: 1.0, qps: vec![22, 32, 42] };
+    let cells =
+        TileCells { bytes: SIZES.to_vec(), mse: vec![4.0, 20.0, 90.0], freeze_mse: 600.0, black_mse: 9000.0 };
+    RdTable::new(layout, vec![cells; 24]).unwrap()
+}
+
+fn planner(name: &str) -> Planner {
+    let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
+    Planner {
+        allocator: allocator(name, 1, false).unwrap(),
+        field: FieldOfView::default(),
+        trace: HeadTrace::from_samples(vec![at(0.0), at(1.0)]).unwrap(),
+        crowd: Vec::new(),
+        concealment: Concealment::Freeze,
+    }
+}
+
+fn settings(slots: u32) -> PlayerSettings {
+    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1 }
+}
+
 fn video() -> Video {
-    Video { layout: fake().table.layout().clone(), gops: 3 }
+    Video { layout: table().layout().clone(), gops: 3 }
+}
+
+/// The next tile to read, and its parts after it was read.
+fn next_tile(pusher: &mut Pusher, now: Instant) -> Option<TileOrder> {
+    loop {
+        match pusher.poll_transmit(now, &table())? {
+            Transmit::Read(order) => {
+                pusher.handle_tile(None, Bytes::from_static(&[0; 20_000])).unwrap();
+                return Some(order);
+            }
+            Transmit::Message { .. } => {}
+        }
+    }
 }
 
 fn entry(tile: u16, quality: u8) -> PlanEntry {
@@ -36,7 +81,7 @@ fn playing() -> Player {
     let mut player = Player::new(settings(3), planner("fix"), Instant::ZERO);
     let at = Instant::from_millis(10);
     player.handle_bytes(at, &Message::Video(video()).encode()).unwrap();
-    player.handle_bytes(at, &Message::menu_of(&fake().table, 0).encode()).unwrap();
+    player.handle_bytes(at, &Message::menu_of(&table(), 0).encode()).unwrap();
     player
 }
 
@@ -47,7 +92,7 @@ fn messages() -> Vec<Message> {
         plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
         Message::End,
         Message::Video(video()),
-        Message::menu_of(&fake().table, 1),
+        Message::menu_of(&table(), 1),
         part(0, 3, 0, 20_000),
         Message::Refused { reason: "no such thing — ü".to_owned() },
     ]
@@ -137,16 +182,16 @@ fn a_newer_revision_replaces_what_has_not_begun() {
     let mut pusher = started();
     let first = plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect());
     pusher.handle_bytes(Instant::ZERO, &first.encode()).unwrap();
-    assert_eq!(pusher.poll_tile(Instant::ZERO).unwrap().entry, entry(0, 0));
+    assert_eq!(next_tile(&mut pusher, Instant::ZERO).unwrap().entry, entry(0, 0));
     // A client that plans again cannot know what has begun: what has is not pushed twice.
     let update = plan(0, 1, vec![entry(0, 0), entry(6, 2)]);
     pusher.handle_bytes(Instant::ZERO, &update.encode()).unwrap();
-    assert_eq!(pusher.poll_tile(Instant::ZERO).unwrap().entry, entry(6, 2));
-    assert_eq!(pusher.poll_tile(Instant::ZERO), None);
+    assert_eq!(next_tile(&mut pusher, Instant::ZERO).unwrap().entry, entry(6, 2));
+    assert_eq!(next_tile(&mut pusher, Instant::ZERO), None);
     let counters = PushCounters { planned: 5, pushed: 2, expired: 0, replaced: 3 };
     assert_eq!(pusher.counters(), counters);
     pusher.handle_bytes(Instant::ZERO, &plan(1, 0, vec![entry(1, 1)]).encode()).unwrap();
-    assert_eq!(pusher.poll_tile(Instant::from_millis(1000)), None, "its deadline has come");
+    assert_eq!(next_tile(&mut pusher, Instant::from_millis(1000)), None, "its deadline has come");
     assert_eq!(pusher.counters().expired, 1);
 }
 
@@ -158,11 +203,14 @@ fn servers_that_push_what_was_not_asked_for_are_left() {
     assert!(matches!(unasked(part(0, 999, 0, 20)), Err(PlayError::Unasked { tile: 999, .. })));
     assert!(matches!(unasked(Message::Video(video())), Err(PlayError::Order)));
     assert!(matches!(unasked(Message::Refused { reason: "full".to_owned() }), Err(PlayError::Refused(_))));
-    let mut menu = Message::menu_of(&fake().table, 1).encode().to_vec();
+    let mut menu = Message::menu_of(&table(), 1).encode().to_vec();
     menu[12..16].copy_from_slice(&f32::NAN.to_be_bytes());
     let error = playing().handle_bytes(at, &menu).unwrap_err().to_string();
     assert!(error.contains("freeze_mse") && error.contains("NaN"), "{error}");
+}
 
+/// A player that has planned its first slot, and a part of the first tile it wants: bytes from `offset` of `total`.
+fn expecting() -> (Player, impl Fn(u32, u32) -> TilePart) {
     let mut player = playing();
     let mut planned = Frames::new(Reader::Server);
     while let Some(bytes) = player.poll_transmit() {
@@ -173,17 +221,69 @@ fn servers_that_push_what_was_not_asked_for_are_left() {
         _ => None,
     });
     let PlanEntry { tile, quality, .. } = entry.unwrap();
-    let of = |offset, total| {
-        let Message::Tile(head) = part(0, tile, offset, total) else { unreachable!("a part is a tile") };
-        Message::Tile(TilePart { quality, ..head }).encode()
+    let part = move |offset: u32, total: u32| {
+        let payload = Bytes::from_static(&[1; 5_000]);
+        TilePart { slot: 0, gop: 0, tile, quality, init: 0, total, offset, payload }
     };
-    player.handle_bytes(at, &of(0, 30)).unwrap();
-    player.handle_bytes(at, &of(20, 30)).unwrap();
-    player.handle_bytes(at, &of(10, 30)).unwrap();
+    (player, part)
+}
+
+#[test]
+fn tiles_arrive_whole_and_once_or_not_at_all() {
+    let at = Instant::from_millis(20);
+    let (mut player, part) = expecting();
+    let total = SIZES[usize::from(part(0, 0).quality)] as u32;
+    let mut give = |offset| player.handle_bytes(at, &Message::Tile(part(offset, total)).encode());
+    give(0).unwrap();
+    give(10_000).unwrap();
+    give(5_000).unwrap();
+    for offset in (0..total).step_by(5_000) {
+        give(offset).unwrap();
+    }
+    assert!(matches!(give(0), Err(PlayError::Unasked { .. })), "twice");
+    assert_eq!(player.poll_tile().unwrap().segment.len() as u32, total);
     assert_eq!(player.poll_tile(), None, "a part that was dropped is missed");
-    player.handle_bytes(at, &of(0, 10)).unwrap();
-    assert_eq!(player.poll_tile().unwrap().segment.len(), 10);
-    assert!(matches!(player.handle_bytes(at, &of(0, 10)), Err(PlayError::Unasked { .. })), "twice");
+}
+
+#[test]
+fn a_server_that_sends_another_size_than_it_announced_is_left() {
+    let at = Instant::from_millis(20);
+    for more in [1, 60 << 20] {
+        let (mut player, part) = expecting();
+        let announced = SIZES[usize::from(part(0, 0).quality)];
+        let lie = Message::Tile(part(0, announced as u32 + more)).encode();
+        let error = player.handle_bytes(at, &lie).unwrap_err();
+        assert!(matches!(error, PlayError::Size { announced: told, .. } if told == announced), "{error}");
+    }
+    let (mut player, part) = expecting();
+    let other = Message::Tile(TilePart { gop: 1, ..part(0, 20_000) }).encode();
+    assert!(matches!(player.handle_bytes(at, &other), Err(PlayError::Unasked { .. })));
+}
+
+#[test]
+fn a_tile_goes_in_parts_until_its_deadline() {
+    let mut pusher = started();
+    pusher.handle_bytes(Instant::ZERO, &plan(0, 0, vec![entry(0, 0), entry(1, 0)]).encode()).unwrap();
+    let parts = |pusher: &mut Pusher, now| match pusher.poll_transmit(now, &table()) {
+        Some(Transmit::Message { bytes, deadline }) => Some((bytes.len(), deadline.is_some())),
+        Some(Transmit::Read(_)) => None,
+        None => panic!("nothing to send"),
+    };
+    assert_eq!(parts(&mut pusher, Instant::ZERO).map(|(_, deadline)| deadline), Some(false), "the video");
+    assert!(next_tile(&mut pusher, Instant::ZERO).is_some());
+    assert_eq!(parts(&mut pusher, Instant::ZERO), Some((32 + 16_384, true)));
+    assert_eq!(parts(&mut pusher, Instant::ZERO), Some((32 + 3_616, true)));
+    assert!(next_tile(&mut pusher, Instant::ZERO).is_some());
+    assert!(parts(&mut pusher, Instant::ZERO).is_some());
+    // Its rest is dropped, and with it the tile.
+    assert_eq!(pusher.poll_transmit(Instant::from_millis(1000), &table()), None);
+    assert_eq!(pusher.counters(), PushCounters { planned: 2, pushed: 1, expired: 1, replaced: 0 });
+    let error = {
+        pusher.handle_bytes(Instant::ZERO, &plan(1, 0, vec![entry(2, 0)]).encode()).unwrap();
+        assert!(matches!(pusher.poll_transmit(Instant::ZERO, &table()), Some(Transmit::Read(_))));
+        pusher.handle_tile(None, Bytes::new()).unwrap_err()
+    };
+    assert!(error.to_string().contains("tile 2, quality 0 has 0 bytes of media"), "{error}");
 }
 
 proptest! {
@@ -197,6 +297,6 @@ proptest! {
         if pusher.handle_bytes(Instant::ZERO, &good).is_ok() {
             let _ = pusher.handle_end();
         }
-        prop_assert!(pusher.poll_tile(Instant::ZERO).is_none() || cut > 8);
+        prop_assert!(next_tile(&mut pusher, Instant::ZERO).is_none() || cut > 8);
     }
 }

@@ -1,34 +1,65 @@
-//! The server's end as a machine: plans go in, and come out again tile by tile as room appears, as long as
-//! they may begin.
+//! The server's end as a machine: plans come in; messages go out one at a time, as room appears and as long as they may
+//! begin.
 //!
-//! It reads no files and writes to no socket; `server` does. A newer revision of a slot's plan takes the
-//! place of what of the slot has not begun; what has is not pushed twice.
+//! It reads no files and writes to no socket; its driver does. A newer revision of a slot's plan replaces what of the
+//! slot has not begun; what has begun is not sent twice. A tile goes in parts, so that a tile that has begun keeps a
+//! more urgent one waiting for a part's time only.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tributary_types::Instant;
+use tributary_video::rd::RdTable;
 
 use super::frames::Frames;
-use super::wire::{Message, Plan, PlanEntry, Reader, Video, WireError};
+use super::wire::{MOST_INIT, MOST_SEGMENT, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
 
 /// Plans that may wait at once: a client plans one slot after the other.
 const MOST_PLANS: usize = 8;
 /// Menus that may wait to be sent.
 const MOST_WAITING: usize = 64;
+/// Bytes of a tile in one message.
+const PART: usize = 16 << 10;
+/// Setting for a session that carries tiles: bytes that no subflow has taken, as time at the paths' total rate. A newer
+/// plan cannot take them back; with less a path would wait for the server's turn.
+pub const SESSION_UNSENT: Duration = Duration::from_millis(10);
+/// Setting for a kernel socket that carries tiles (`TCP_NOTSENT_LOWAT`): it takes more while fewer bytes than this are
+/// unsent.
+pub const SOCKET_UNSENT: u32 = 64 << 10;
 
-/// What the server has to say before it pushes tiles.
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transmit {
+    /// Send these bytes: one message. If it cannot begin before the deadline, call [`Pusher::handle_expired`] instead.
+    Message {
+        /// The message.
+        bytes: Bytes,
+        /// For parts of tiles.
+        deadline: Option<Instant>,
+    },
+    /// Read this tile and give it to [`Pusher::handle_tile`].
+    Read(TileOrder),
+}
+
+/// Bytes of the longest message about a video: a menu, or a part of a tile.
+#[must_use]
+pub fn longest_message(table: &RdTable) -> usize {
+    Message::menu_of(table, 0).encode().len().max(PART + 64)
+}
+
+/// Something to say before any tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+enum Answer {
     /// What the video is.
     Video,
     /// The menu of this GoP.
     Menu(u32),
 }
 
-/// One tile to push now.
+/// One tile to read and send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileOrder {
     /// The slot of the playing time.
@@ -91,6 +122,32 @@ pub enum PushError {
     /// The stream ended within a message.
     #[error("the client's stream ended within a message")]
     Cut,
+    /// A tile that is too long or empty: the video is at fault, not the client.
+    #[error(
+        "GoP {gop}, tile {tile}, quality {quality} has {bytes} bytes of {what}; at most {most} can be sent"
+    )]
+    Size {
+        /// The GoP.
+        gop: u32,
+        /// The tile.
+        tile: u16,
+        /// Index of the quality.
+        quality: u8,
+        /// Media or initialisation segment.
+        what: &'static str,
+        /// Its bytes.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+}
+
+/// A tile that is being sent.
+struct Sending {
+    order: TileOrder,
+    init: u32,
+    whole: Bytes,
+    offset: usize,
 }
 
 struct Waiting {
@@ -110,6 +167,9 @@ pub struct Pusher {
     plans: VecDeque<Waiting>,
     /// Slot, tile and quality of what was handed out since the latest plan's slot was first planned.
     pushed: BTreeSet<(u32, u16, u8)>,
+    /// The tile that the driver reads.
+    reading: Option<TileOrder>,
+    sending: Option<Sending>,
     last: Option<(u32, u16)>,
     counters: PushCounters,
 }
@@ -126,6 +186,8 @@ impl Pusher {
             answers: VecDeque::new(),
             plans: VecDeque::new(),
             pushed: BTreeSet::new(),
+            reading: None,
+            sending: None,
             last: None,
             counters: PushCounters::default(),
         }
@@ -180,13 +242,91 @@ impl Pusher {
         if self.frames.is_between_messages() { Ok(()) } else { Err(PushError::Cut) }
     }
 
-    /// What is to be said before any tile.
-    pub(super) fn poll_answer(&mut self) -> Option<Answer> {
-        self.answers.pop_front()
+    /// What to do next; `table` is the video's. `None` while there is nothing to send, or the driver has a tile to read.
+    pub fn poll_transmit(&mut self, now: Instant, table: &RdTable) -> Option<Transmit> {
+        if let Some(answer) = self.answers.pop_front() {
+            let message = match answer {
+                Answer::Video => Message::Video(self.video.clone()),
+                Answer::Menu(gop) => Message::menu_of(table, gop as usize),
+            };
+            return Some(Transmit::Message { bytes: message.encode(), deadline: None });
+        }
+        if self.reading.is_some() {
+            return None;
+        }
+        self.sending = self.sending.take().filter(|sending| sending.offset < sending.whole.len());
+        if self.sending.as_ref().is_some_and(|sending| sending.order.deadline <= now) {
+            self.handle_expired();
+        }
+        if self.sending.is_some() {
+            return self.part();
+        }
+        self.reading = self.next_tile(now);
+        self.reading.map(Transmit::Read)
     }
 
-    /// The next tile to push; what can no longer begin is dropped on the way.
-    pub fn poll_tile(&mut self, now: Instant) -> Option<TileOrder> {
+    /// The bytes of the tile that [`Transmit::Read`] named; `init` if its entry wants the initialisation segment.
+    ///
+    /// # Errors
+    /// [`PushError::Size`]: the tile cannot be sent.
+    pub fn handle_tile(&mut self, init: Option<Bytes>, segment: Bytes) -> Result<(), PushError> {
+        let Some(order) = self.reading.take() else { return Ok(()) };
+        let (gop, PlanEntry { tile, quality, .. }) = (order.gop, order.entry);
+        let size = |what, bytes, most| PushError::Size { gop, tile, quality, what, bytes, most };
+        if !(1..=MOST_SEGMENT).contains(&segment.len()) {
+            return Err(size("media", segment.len(), MOST_SEGMENT));
+        }
+        let (init, whole) = match init {
+            None => (0, segment),
+            Some(init) if init.len() > MOST_INIT => {
+                return Err(size("initialisation segment", init.len(), MOST_INIT));
+            }
+            Some(init) => {
+                let mut whole = BytesMut::with_capacity(init.len() + segment.len());
+                whole.put_slice(&init);
+                whole.put_slice(&segment);
+                (init.len() as u32, whole.freeze())
+            }
+        };
+        self.sending = Some(Sending { order, init, whole, offset: 0 });
+        Ok(())
+    }
+
+    /// The part of a tile that was to be sent last met its deadline before it could begin: the tile's rest is dropped.
+    pub fn handle_expired(&mut self) {
+        if self.sending.take().is_some() {
+            self.counters.pushed = self.counters.pushed.saturating_sub(1);
+            self.counters.expired += 1;
+        }
+    }
+
+    /// The message that tells the client why it is let go.
+    #[must_use]
+    pub fn refusal(reason: &str) -> Bytes {
+        Message::Refused { reason: reason.to_owned() }.encode()
+    }
+
+    /// The next part of the tile that is being sent.
+    fn part(&mut self) -> Option<Transmit> {
+        let sending = self.sending.as_mut()?;
+        let TileOrder { slot, gop, entry, deadline } = sending.order;
+        let (offset, total) = (sending.offset, sending.whole.len());
+        sending.offset = total.min(offset + PART);
+        let part = TilePart {
+            slot,
+            gop,
+            tile: entry.tile,
+            quality: entry.quality,
+            init: sending.init,
+            total: total as u32,
+            offset: offset as u32,
+            payload: sending.whole.slice(offset..sending.offset),
+        };
+        Some(Transmit::Message { bytes: Message::Tile(part).encode(), deadline: Some(deadline) })
+    }
+
+    /// The next tile to send; what can no longer begin is dropped on the way.
+    fn next_tile(&mut self, now: Instant) -> Option<TileOrder> {
         while let Some(plan) = self.plans.front_mut() {
             let (slot, gop, deadline) = (plan.slot, plan.gop, plan.deadline);
             if deadline <= now {
@@ -201,12 +341,6 @@ impl Pusher {
             }
         }
         None
-    }
-
-    /// A tile that was handed out met its deadline before it could begin.
-    pub fn handle_expired(&mut self) {
-        self.counters.pushed = self.counters.pushed.saturating_sub(1);
-        self.counters.expired += 1;
     }
 
     fn answer(&mut self, answer: Answer) -> Result<(), PushError> {

@@ -1,10 +1,21 @@
-//! What one viewing planned and what of it arrived, slot by slot.
+//! The record of one viewing: what was planned and what of it arrived, slot by slot.
 
 use serde::{Deserialize, Serialize};
 
-use crate::transfer::End;
+/// How a viewing or a measurement ended. A transport that fails is a result, not an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// As planned.
+    #[default]
+    Complete,
+    /// The time was over before everything had arrived.
+    TimedOut,
+    /// The stream broke; what arrived before counts.
+    Failed(String),
+}
 
-/// A tile that came whole.
+/// A tile that arrived whole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Arrived {
     /// The tile.

@@ -1,19 +1,19 @@
-//! How much earlier than the deadline the last tile should begin, learnt from how late tiles were.
+//! The guard interval: how long before the deadline the last tile must begin to be sent, learnt from how late tiles were.
 //!
-//! What begins just before the deadline arrives behind it, is of no use, and takes its time from the next
-//! GoP. How far it runs over depends on sizes, rates and buffers nobody tells the client of; it sees it.
+//! A tile that begins just before the deadline arrives after it, is of no use and delays the next GoP. How late it is
+//! depends on sizes, rates and buffers that the client does not know; it measures the lateness instead.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// Slots whose lateness counts; their median is taken, for an outage is no habit.
+/// Slots whose median lateness is used. One outage does not change the guard interval; three late slots of five do.
 const SLOTS: usize = 5;
-/// Of a guard, what stays from slot to slot when nothing is late any more.
+/// Factor per slot by which the interval shrinks when nothing is late any more.
 const KEPT: f64 = 0.9;
-/// The largest share of a GoP duration that is given up.
+/// Longest interval, as a share of the GoP duration.
 const MOST: f64 = 0.25;
 
-/// The time to leave before a deadline.
+/// The guard interval.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     most: Duration,
@@ -26,7 +26,7 @@ impl Guard {
         Self { most: gop.mul_f64(MOST), guard: Duration::ZERO, late: VecDeque::new() }
     }
 
-    /// A slot is over whose last tile was this late.
+    /// A slot is over; its last tile was this late.
     pub(super) fn slot_over(&mut self, late: Duration) {
         self.late.push_back(late);
         if self.late.len() > SLOTS {
@@ -38,7 +38,7 @@ impl Guard {
         self.guard = median.max(self.guard.mul_f64(KEPT)).min(self.most);
     }
 
-    /// The time to leave.
+    /// The interval.
     pub(super) fn time(&self) -> Duration {
         self.guard
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn habits_count_and_outliers_do_not() {
+    fn repeated_lateness_counts_and_one_outage_does_not() {
         let millis = Duration::from_millis;
         let mut guard = Guard::new(millis(1000));
         for late in [0, 0, 900, 0, 0] {

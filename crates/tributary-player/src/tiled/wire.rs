@@ -1,7 +1,7 @@
-//! The messages of tiled streaming as bytes: a head of eight bytes, then as many as the head announces.
+//! The messages between player and pusher as bytes: a head of eight bytes, then as many as the head announces.
 //!
-//! Everything is big-endian. Specified byte by byte in `docs/tiled-wire-format.md`; cutting a stream of
-//! bytes into messages is `frames`'s.
+//! Everything is big-endian. Specified byte by byte in `docs/tiled-wire-format.md`; `frames` cuts a stream of
+//! bytes into messages.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;

@@ -1,9 +1,8 @@
-//! The viewer's end as a machine: it asks for the start, plans every slot at its moment, and notes what
-//! arrives when.
+//! The viewer's end as a machine: it asks for the start, plans every slot at its moment, and records what arrives when.
 //!
-//! Slot *i* is planned at *T* + *i·D*, again as often in *D* as is wished, and plays from *T* + (*i* + 1)·*D* + RTT, where *T* is the moment the start
-//! was answered and *D* the GoP duration: the picture begins one GoP and two round trips after the start was
-//! asked for. It decodes nothing; complete tiles come out with [`Player::poll_tile`].
+//! Slot *i* is first planned at *T* + *i·D* and again later in its GoP; it plays from *T* + (*i* + 1)·*D* + RTT. *T* is
+//! when the start was answered, *D* the GoP duration: the first picture is shown one GoP and two round trips after the
+//! start was asked for. It decodes nothing; complete tiles come out of [`Player::poll_tile`].
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +11,6 @@ mod plans;
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
-use tributary_player::CapacityMeter;
 use tributary_types::{Bitrate, Instant};
 use tributary_video::allocation::ProblemError;
 use tributary_video::head::TraceError;
@@ -21,12 +19,13 @@ use tributary_video::rd::RdTable;
 use super::frames::Frames;
 use super::guard::Guard;
 use super::planner::{Planner, Planning};
-use super::record::{Arrived, SlotRecord, TiledRecord};
-use super::shown::Shown;
+use super::record::{Arrived, End, SlotRecord, TiledRecord};
+use super::screen::Screen;
 use super::wire::{self, Message, Reader, TilePart, Video, WireError};
-use crate::transfer::End;
+use crate::buffer::{PlayBuffer, Underflow};
+use crate::capacity::CapacityMeter;
 
-/// A server that has not said what the video is by then says nothing any more.
+/// Time for the server to describe the video.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// GoPs whose menus are asked for ahead of the one that is planned.
 const MENUS_AHEAD: u32 = 2;
@@ -43,14 +42,14 @@ pub struct PlayerSettings {
     /// How long is played, seconds, rounded up to whole GoPs; the video begins again at its end. `None`: the
     /// video once.
     pub seconds: Option<u32>,
-    /// What the paths are taken to carry until something is known of them.
+    /// The rate of the paths that is assumed until it has been measured.
     pub assumed: Bitrate,
-    /// How often a slot is planned, evenly over its time: 1 is once, at its beginning. Later plans know where the
-    /// head is then and what is here already, and take the place of what has not begun.
+    /// Plans a slot, evenly over its time; 1 is one plan, at its beginning. Later plans know where the head is by then
+    /// and what has arrived, and replace what has not begun to be sent.
     pub plans: u16,
 }
 
-/// A tile that came whole.
+/// A tile that arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileArrived {
     /// The slot it was asked for.
@@ -69,7 +68,7 @@ pub struct TileArrived {
     pub segment: Bytes,
 }
 
-/// What a server did wrong.
+/// Why a viewing cannot go on.
 #[derive(Debug, Error)]
 pub enum PlayError {
     /// Bytes that are no message.
@@ -81,7 +80,7 @@ pub enum PlayError {
     /// Tiles or menus before the video, or a second video.
     #[error("the server sent a message out of turn")]
     Order,
-    /// A tile nobody asked for.
+    /// A tile that was not asked for.
     #[error("the server sent tile {tile} in quality {quality} for slot {slot}, which was not asked for")]
     Unasked {
         /// The slot.
@@ -91,8 +90,20 @@ pub enum PlayError {
         /// The quality.
         quality: u8,
     },
-    /// Somebody to learn from did not watch all of the video.
-    #[error("a viewer to learn from: {0}")]
+    /// A tile whose size is not the one in the menu.
+    #[error("the server announced {announced} bytes of tile {tile} in quality {quality} and sends {sends}")]
+    Size {
+        /// The tile.
+        tile: u16,
+        /// The quality.
+        quality: u8,
+        /// Bytes of the media segment in the menu.
+        announced: u64,
+        /// Bytes of the media segment that it sends.
+        sends: u64,
+    },
+    /// A viewer of the crowd did not watch all of the video.
+    #[error("another viewer of the video: {0}")]
     Crowd(#[source] TraceError),
     /// Numbers that make no problem.
     #[error(transparent)]
@@ -118,9 +129,10 @@ pub struct Player {
     /// When the first slot was planned.
     origin: Option<Instant>,
     rtt: Duration,
+    playback: PlayBuffer,
     meter: Option<CapacityMeter>,
     guard: Guard,
-    shown: Shown,
+    screen: Option<Screen>,
     /// The last plan of the present slot: 0 is the first.
     revision: u16,
     /// Of the present slot, what has not arrived.
@@ -151,9 +163,10 @@ impl Player {
             menus: BTreeMap::new(),
             origin: None,
             rtt: Duration::ZERO,
+            playback: PlayBuffer::new(Underflow::Conceal, now),
             meter: None,
             guard: Guard::new(Duration::from_secs(1)),
-            shown: Shown::default(),
+            screen: None,
             revision: 0,
             outstanding: BTreeSet::new(),
             asked: BTreeSet::new(),
@@ -165,7 +178,7 @@ impl Player {
         }
     }
 
-    /// What the server said of its video.
+    /// The video, once the server has described it.
     #[must_use]
     pub fn video(&self) -> Option<&Video> {
         self.video.as_ref()
@@ -200,12 +213,12 @@ impl Player {
         self.out.pop_front()
     }
 
-    /// A tile that has come whole.
+    /// The next tile that has arrived whole.
     pub fn poll_tile(&mut self) -> Option<TileArrived> {
         self.tiles.pop_front()
     }
 
-    /// Bytes came.
+    /// Bytes arrived.
     ///
     /// # Errors
     /// [`PlayError`]: the server breaks the protocol, or refuses.
@@ -224,7 +237,7 @@ impl Player {
         Ok(())
     }
 
-    /// Makes the plans whose moment has come.
+    /// Makes the plans that are due.
     ///
     /// # Errors
     /// [`PlayError::Problem`].
@@ -235,24 +248,25 @@ impl Player {
         Ok(())
     }
 
-    /// The account of the viewing; slots that were never planned are in it with nothing.
+    /// Tells the server that nothing more is wanted. Its bytes come out of [`Self::poll_transmit`].
+    pub fn finish(&mut self) {
+        self.out.push_back(Message::End.encode());
+    }
+
+    /// The record of the viewing so far. Slots that were never planned are empty in it.
     #[must_use]
-    pub fn into_record(mut self, end: End) -> TiledRecord {
+    pub fn record(&self, end: End) -> TiledRecord {
+        let mut record = self.record.clone();
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
-        for slot in self.record.slots.len() as u32..self.slots {
+        for slot in record.slots.len() as u32..self.slots {
             let deadline_ms = self.origin.map_or(0.0, |_| self.millis(self.deadline(slot)));
-            self.record.slots.push(SlotRecord {
-                slot,
-                gop: slot % gops,
-                deadline_ms,
-                ..SlotRecord::default()
-            });
+            record.slots.push(SlotRecord { slot, gop: slot % gops, deadline_ms, ..SlotRecord::default() });
         }
-        self.record.gop_ms = self.video.as_ref().map_or(0.0, |v| v.layout.gop_duration_s * 1e3);
-        self.record.rtt_ms = self.rtt.as_secs_f64() * 1e3;
-        self.record.start_up_ms = self.origin.map(|_| self.millis(self.deadline(0)));
-        self.record.end = end;
-        self.record
+        record.gop_ms = self.video.as_ref().map_or(0.0, |v| v.layout.gop_duration_s * 1e3);
+        record.rtt_ms = self.rtt.as_secs_f64() * 1e3;
+        record.start_up_ms = self.origin.map(|_| self.millis(self.deadline(0)));
+        record.end = end;
+        record
     }
 
     fn gop(&self) -> Duration {
@@ -261,7 +275,7 @@ impl Player {
 
     /// When everything of a slot must be here: its first picture.
     fn deadline(&self, slot: u32) -> Instant {
-        self.origin.unwrap_or(self.began) + self.gop() * (slot + 1) + self.rtt
+        self.playback.shown_at(self.gop() * slot).unwrap_or(self.began)
     }
 
     fn millis(&self, at: Instant) -> f64 {
@@ -272,7 +286,7 @@ impl Player {
         self.record.bytes += bytes as u64;
         let tenth = (now.saturating_since(self.began).as_nanos() / TENTH.as_nanos()) as usize;
         let counts = &mut self.record.bytes_per_tenth;
-        // A driver that stops at the end never comes near this bound.
+        // A bound for drivers that go on after the end.
         if tenth >= counts.len() && tenth < 1 << 20 {
             counts.resize(tenth + 1, 0);
         }
@@ -286,10 +300,11 @@ impl Player {
 
     fn begin(&mut self, video: Video) -> Result<(), PlayError> {
         let planner = self.planner.take().ok_or(PlayError::Order)?;
-        self.planning = Some(planner.begin(&video).map_err(PlayError::Crowd)?);
         let gop_s = video.layout.gop_duration_s;
         let asked = self.settings.seconds.map(|seconds| (f64::from(seconds) / gop_s - 1e-9).ceil() as u32);
         self.slots = asked.unwrap_or(video.gops).clamp(1, MOST_SLOTS);
+        self.screen = Some(Screen::new(video.layout.grid.tiles(), planner.concealment));
+        self.planning = Some(planner.begin(&video, self.slots).map_err(PlayError::Crowd)?);
         self.video = Some(video);
         Ok(())
     }
@@ -312,6 +327,7 @@ impl Player {
             self.meter = Some(CapacityMeter::new(self.gop(), now));
             self.guard = Guard::new(self.gop());
             self.origin = Some(now);
+            self.playback.start_at(now + self.gop() + self.rtt);
             self.handle_timeout(now)?;
         }
         Ok(())
@@ -319,22 +335,29 @@ impl Player {
 
     fn part(&mut self, now: Instant, part: TilePart) -> Result<(), PlayError> {
         let (slot, tile, quality) = (part.slot, part.tile, part.quality);
-        if !self.asked.contains(&(slot, tile, quality)) {
+        let planned = self.record.slots.get(slot as usize).is_some_and(|record| record.gop == part.gop);
+        if !planned || !self.asked.contains(&(slot, tile, quality)) {
             return Err(PlayError::Unasked { slot, tile, quality });
+        }
+        let sends = u64::from(part.total - part.init);
+        // Without the menu of this GoP the protocol's own limit holds.
+        let announced = self.menus.get(&part.gop).map_or(sends, |menu| plans::size(menu, (tile, quality)));
+        if sends != announced {
+            return Err(PlayError::Size { tile, quality, announced, sends });
         }
         let same = |head: &TilePart| {
             (head.slot, head.gop, head.tile, head.quality, head.init, head.total)
                 == (part.slot, part.gop, part.tile, part.quality, part.init, part.total)
         };
         if part.offset == 0 {
-            // A tile whose rest was dropped at its deadline stays a part for ever.
+            // The rest of the tile before may have been dropped at its deadline.
             let head = TilePart { payload: Bytes::new(), ..part.clone() };
             self.partial = Some(Partial { head, bytes: BytesMut::new() });
         }
         let fits =
             |partial: &&mut Partial| same(&partial.head) && partial.bytes.len() == part.offset as usize;
         let Some(partial) = self.partial.as_mut().filter(fits) else {
-            // What came before it was dropped: of no use alone.
+            // A part before this one was dropped, so the tile cannot be completed.
             self.partial = None;
             return Ok(());
         };
@@ -366,7 +389,7 @@ impl Player {
         }
         if let Some(record) = self.record.slots.get_mut(slot as usize) {
             if !record.planned.contains(&(tile, quality)) {
-                // A later plan wanted it no more, but it had begun.
+                // A later plan left it out, but it had begun to be sent.
                 record.planned.push((tile, quality));
                 record.planned_bytes += u64::from(part.total - part.init);
             }

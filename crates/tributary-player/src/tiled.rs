@@ -1,0 +1,27 @@
+//! Tiled 360° video, live: the player plans every GoP, the pusher sends what was asked for, in that order, and drops
+//! what can no longer begin in time.
+//!
+//! [`Player`] and [`Pusher`] own neither socket nor clock: a driver moves their bytes and calls them at their
+//! timeouts. Drivers are `tributary-stream` (sockets) and `tributary-sim` (virtual time). The messages between the two
+//! are specified in `docs/tiled-wire-format.md`.
+
+mod frames;
+mod guard;
+mod planner;
+mod player;
+mod pusher;
+mod record;
+mod screen;
+mod wire;
+
+pub use planner::{Planner, Planning, allocator, default_plans};
+pub use player::{PlayError, Player, PlayerSettings, TileArrived};
+pub use pusher::{
+    PushCounters, PushError, Pusher, SESSION_UNSENT, SOCKET_UNSENT, TileOrder, Transmit, longest_message,
+};
+pub use record::{Arrived, End, SlotRecord, TiledRecord};
+pub use screen::Screen;
+pub use wire::{MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, Video, WireError};
+
+#[cfg(test)]
+mod tests;
