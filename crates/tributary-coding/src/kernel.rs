@@ -162,14 +162,7 @@ impl Kernel {
         assert!(one_length, "blocks of one multiplication have one length");
         let (rows, columns) = (outputs.len(), inputs.len());
         assert_eq!(matrix.len(), rows * columns, "the matrix has one element per output and input");
-        // One column after the other, so that a pass reads its factors in order.
-        let mut factors = vec![0; matrix.len()];
-        for (j, row) in matrix.chunks_exact(columns.max(1)).enumerate() {
-            for (i, factor) in row.iter().enumerate() {
-                factors[i * rows + j] = *factor;
-            }
-        }
-        let mut product = Product { outputs, factors: &factors, inputs, length, add };
+        let mut product = Product { outputs, matrix, inputs, length, add };
         self.product(&mut product);
     }
 

@@ -17,6 +17,7 @@ pub use vector::{Basis, Generation, MAX_SYMBOLS, MAX_VECTORS, Vector, VectorErro
 
 use crate::kernel::Kernel;
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Makes combinations of the symbols of one generation.
@@ -105,7 +106,7 @@ impl Recoder {
         }
         let over = VectorSet::of(self.held.keys().copied());
         let inputs = padded(self.held.values());
-        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let inputs: Vec<&[u8]> = inputs.iter().map(AsRef::as_ref).collect();
         let numbers = (0..count as u32).map(|i| self.next.wrapping_add(i));
         let vectors: Vec<Vector> =
             numbers.map(|number| Vector::Recoded { number, over: over.clone() }).collect();
@@ -117,14 +118,17 @@ impl Recoder {
     }
 }
 
-/// Copies of `payloads`, each padded to the longest.
-fn padded<'a>(payloads: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<Vec<u8>> {
+/// `payloads`, each padded to the longest; only the shorter ones are copied.
+fn padded<'a>(payloads: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<Cow<'a, [u8]>> {
     let longest = payloads.clone().map(Bytes::len).max().unwrap_or(0);
-    let pad = |payload: &Bytes| {
+    let pad = |payload: &'a Bytes| {
+        if payload.len() == longest {
+            return Cow::Borrowed(payload.as_ref());
+        }
         let mut padded = Vec::with_capacity(longest);
         padded.extend_from_slice(payload);
         padded.resize(longest, 0);
-        padded
+        Cow::Owned(padded)
     };
     payloads.map(pad).collect()
 }

@@ -8,6 +8,7 @@ struct Neon;
 
 impl Vector for Neon {
     const BYTES: usize = 16;
+    const OUTPUTS: usize = 6;
     type Value = uint8x16_t;
     type Split = [uint8x16_t; 2];
     type Factor = [uint8x16_t; 2];

@@ -23,6 +23,7 @@ fn double(value: Value) -> Value {
 
 impl Vector for Words {
     const BYTES: usize = 32;
+    const OUTPUTS: usize = 4;
     type Value = Value;
     type Split = [Value; 8];
     type Factor = [u64; 8];

@@ -7,8 +7,8 @@
 /// One multiplication, checked: every block has `length` bytes and there is a factor for each pair.
 pub(super) struct Product<'a, 'b> {
     pub(super) outputs: &'a mut [&'b mut [u8]],
-    /// Factor of output j and input i at `i · outputs.len() + j`.
-    pub(super) factors: &'a [u8],
+    /// Factor of output j and input i at `j · inputs.len() + i`.
+    pub(super) matrix: &'a [u8],
     pub(super) inputs: &'a [&'a [u8]],
     pub(super) length: usize,
     /// Whether the outputs' present content is added to.
@@ -30,6 +30,10 @@ pub(super) struct Elimination<'a> {
 pub(super) trait Vector {
     /// Bytes of a vector.
     const BYTES: usize;
+    /// Outputs of one pass, 8 at most: as many as the registers hold.
+    const OUTPUTS: usize;
+    /// Whether two inputs at a time are faster than one.
+    const PAIRS: bool = false;
     /// Bytes, one per lane.
     type Value: Copy;
     /// An input, prepared to be multiplied several times.
@@ -49,6 +53,9 @@ pub(super) trait Vector {
     unsafe fn factor(factor: u8) -> Self::Factor;
     /// `sum + factor · split`.
     unsafe fn add_product(sum: Self::Value, factor: Self::Factor, split: Self::Split) -> Self::Value;
+    /// Asks for a cache line that is read soon.
+    #[inline(always)]
+    unsafe fn prefetch(_from: *const u8) {}
     /// `sum + factors[0] · splits[0] + factors[1] · splits[1]`.
     #[inline(always)]
     unsafe fn add_two(sum: Self::Value, factors: [Self::Factor; 2], splits: [Self::Split; 2]) -> Self::Value {
@@ -74,6 +81,16 @@ unsafe fn load_part<V: Vector>(from: *const u8, length: usize) -> V::Value {
     }
 }
 
+/// Reads a vector, or its first `length` bytes when it is not `WHOLE`.
+///
+/// # Safety
+/// As [`load_part`]; `BYTES` readable bytes when it is whole.
+#[inline(always)]
+unsafe fn load<V: Vector, const WHOLE: bool>(from: *const u8, length: usize) -> V::Value {
+    // SAFETY: the caller's promise.
+    unsafe { if WHOLE { V::load(from) } else { load_part::<V>(from, length) } }
+}
+
 /// Writes the first `length` bytes.
 ///
 /// # Safety
@@ -88,105 +105,166 @@ unsafe fn store_part<V: Vector>(to: *mut u8, value: V::Value, length: usize) {
     }
 }
 
+/// Outputs of the next pass when `left` are to be made: two passes of like size are faster than a
+/// full one and a small one.
+const fn pass(left: usize, most: usize) -> usize {
+    if left <= most {
+        left
+    } else if left < 2 * most {
+        left.div_ceil(2)
+    } else {
+        most
+    }
+}
+
+/// Factors in the order in which the passes read them: by pass, then input, then output.
+fn in_reading_order(product: &Product<'_, '_>, most: usize) -> Vec<u8> {
+    let columns = product.inputs.len();
+    let mut factors = Vec::with_capacity(product.matrix.len());
+    let mut row = 0;
+    while row < product.outputs.len() {
+        let outputs = pass(product.outputs.len() - row, most);
+        let rows = &product.matrix[row * columns..][..outputs * columns];
+        factors.extend((0..columns).flat_map(|i| (0..outputs).map(move |m| rows[m * columns + i])));
+        row += outputs;
+    }
+    factors
+}
+
 /// Whole product: strips of `C` vectors, then of one, then what is left.
 ///
 /// # Safety
 /// The processor has the tier's instructions.
 #[inline(always)]
 pub(super) unsafe fn product<V: Vector, const C: usize>(product: &mut Product<'_, '_>) {
+    let factors = in_reading_order(product, V::OUTPUTS);
     let mut at = 0;
     // SAFETY: the caller's promise; every strip ends within `length`.
     unsafe {
         while at + C * V::BYTES <= product.length {
-            strip::<V, C, true>(product, at, C * V::BYTES);
+            strip::<V, C, true>(product, &factors, at, C * V::BYTES);
             at += C * V::BYTES;
         }
         while at + V::BYTES <= product.length {
-            strip::<V, 1, true>(product, at, V::BYTES);
+            strip::<V, 1, true>(product, &factors, at, V::BYTES);
             at += V::BYTES;
         }
         if at < product.length {
-            strip::<V, 1, false>(product, at, product.length - at);
+            strip::<V, 1, false>(product, &factors, at, product.length - at);
         }
     }
 }
 
-/// All outputs of one strip, `GROUP` at a time. `WHOLE`: the strip fills its vectors.
+/// All outputs of one strip, pass after pass. `WHOLE`: the strip fills its vectors.
 ///
 /// # Safety
 /// As [`product`], and `at + length` is within the blocks.
 #[inline(always)]
 unsafe fn strip<V: Vector, const C: usize, const WHOLE: bool>(
     product: &mut Product<'_, '_>,
+    factors: &[u8],
     at: usize,
     length: usize,
 ) {
     let mut row = 0;
     while row < product.outputs.len() {
-        // SAFETY: the caller's promise; `row + rows` is at most the number of outputs.
+        let outputs = pass(product.outputs.len() - row, V::OUTPUTS);
+        let place = Place { row, at, length, factors: &factors[row * product.inputs.len()..] };
+        // SAFETY: the caller's promise; `row + outputs` is at most the number of outputs.
         unsafe {
-            row += match product.outputs.len() - row {
-                1 => group::<V, 1, C, WHOLE>(product, row, at, length),
-                2 => group::<V, 2, C, WHOLE>(product, row, at, length),
-                3 => group::<V, 3, C, WHOLE>(product, row, at, length),
-                // Two groups of like size are faster than a full one and a small one.
-                4 | 8 => group::<V, 4, C, WHOLE>(product, row, at, length),
-                5 | 9 | 10 => group::<V, 5, C, WHOLE>(product, row, at, length),
-                _ => group::<V, 6, C, WHOLE>(product, row, at, length),
-            };
+            match outputs {
+                1 => group::<V, 1, C, WHOLE>(product, place),
+                2 => group::<V, 2, C, WHOLE>(product, place),
+                3 => group::<V, 3, C, WHOLE>(product, place),
+                4 => group::<V, 4, C, WHOLE>(product, place),
+                5 if V::OUTPUTS > 4 => group::<V, 5, C, WHOLE>(product, place),
+                6 if V::OUTPUTS > 4 => group::<V, 6, C, WHOLE>(product, place),
+                7 if V::OUTPUTS > 6 => group::<V, 7, C, WHOLE>(product, place),
+                8 if V::OUTPUTS > 6 => group::<V, 8, C, WHOLE>(product, place),
+                _ => unreachable!("a pass makes at most `OUTPUTS` outputs"),
+            }
         }
+        row += outputs;
     }
 }
 
-/// `M` outputs of one strip from all inputs, summed up in registers. Returns `M`.
+/// Where one pass works.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// First output.
+    row: usize,
+    /// First byte.
+    at: usize,
+    /// Bytes of the strip.
+    length: usize,
+    /// Factors of the pass: by input, then output.
+    factors: &'a [u8],
+}
+
+/// `M` outputs of one strip from all inputs, summed up in registers.
 ///
 /// # Safety
-/// As [`strip`], and `row + M` is at most the number of outputs.
+/// As [`strip`]; `row + M` is at most the number of outputs and there are factors for all of them.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "the counts are constants; the loops unroll")]
 unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
     product: &mut Product<'_, '_>,
-    row: usize,
-    at: usize,
-    length: usize,
-) -> usize {
-    let load = |from: *const u8, c: usize| {
-        // SAFETY: the caller's promise: `at + length` is within the block.
-        unsafe {
-            if WHOLE { V::load(from.add(at + c * V::BYTES)) } else { load_part::<V>(from.add(at), length) }
-        }
-    };
+    Place { row, at, length, factors }: Place<'_>,
+) {
+    // Loops, not closures: a closure that is not inlined would lack the tier's instructions.
     // SAFETY: the caller's promise covers every pointer: rows below `row + M`, bytes from `at` to
     // `at + length`, factors of every input and output.
     unsafe {
         let mut sums = [[V::zero(); C]; M];
         if product.add {
-            for (m, sums) in sums.iter_mut().enumerate() {
-                let output = product.outputs.get_unchecked(row + m).as_ptr();
-                *sums = core::array::from_fn(|c| load(output, c));
-            }
-        }
-        let rows = product.outputs.len();
-        let mut factors = product.factors.as_ptr().add(row);
-        let (pairs, last) = product.inputs.as_chunks::<2>();
-        for [first, second] in pairs {
-            let a: [_; C] = core::array::from_fn(|c| V::split(load(first.as_ptr(), c)));
-            let b: [_; C] = core::array::from_fn(|c| V::split(load(second.as_ptr(), c)));
-            for (m, sums) in sums.iter_mut().enumerate() {
-                let two = [V::factor(*factors.add(m)), V::factor(*factors.add(rows + m))];
-                for (c, sum) in sums.iter_mut().enumerate() {
-                    *sum = V::add_two(*sum, two, [a[c], b[c]]);
+            for m in 0..M {
+                let output = product.outputs.get_unchecked(row + m).as_ptr().add(at);
+                for c in 0..C {
+                    sums[m][c] = load::<V, WHOLE>(output.add(c * V::BYTES), length);
                 }
             }
-            factors = factors.add(2 * rows);
         }
-        for input in last {
-            let a: [_; C] = core::array::from_fn(|c| V::split(load(input.as_ptr(), c)));
-            for (m, sums) in sums.iter_mut().enumerate() {
+        let mut factors = factors.as_ptr();
+        let (mut input, mut left) = (product.inputs.as_ptr(), product.inputs.len());
+        while V::PAIRS && left >= 2 {
+            let (first, second) = ((*input).as_ptr().add(at), (*input.add(1)).as_ptr().add(at));
+            if row == 0 {
+                V::prefetch(first.wrapping_add(C * V::BYTES));
+                V::prefetch(second.wrapping_add(C * V::BYTES));
+                V::prefetch(first.wrapping_add((2 * C - 1) * V::BYTES));
+                V::prefetch(second.wrapping_add((2 * C - 1) * V::BYTES));
+            }
+            let mut splits = [[V::split(V::zero()); 2]; C];
+            for c in 0..C {
+                splits[c][0] = V::split(load::<V, WHOLE>(first.add(c * V::BYTES), length));
+                splits[c][1] = V::split(load::<V, WHOLE>(second.add(c * V::BYTES), length));
+            }
+            for m in 0..M {
+                let two = [V::factor(*factors.add(m)), V::factor(*factors.add(M + m))];
+                for c in 0..C {
+                    sums[m][c] = V::add_two(sums[m][c], two, splits[c]);
+                }
+            }
+            (factors, input, left) = (factors.add(2 * M), input.add(2), left - 2);
+        }
+        while left > 0 {
+            let from = (*input).as_ptr().add(at);
+            if row == 0 {
+                // The next strip of this block. Blocks are too many streams for the processor to foresee.
+                V::prefetch(from.wrapping_add(C * V::BYTES));
+                V::prefetch(from.wrapping_add((2 * C - 1) * V::BYTES));
+            }
+            let mut splits = [V::split(V::zero()); C];
+            for c in 0..C {
+                splits[c] = V::split(load::<V, WHOLE>(from.add(c * V::BYTES), length));
+            }
+            for m in 0..M {
                 let factor = V::factor(*factors.add(m));
-                for (c, sum) in sums.iter_mut().enumerate() {
-                    *sum = V::add_product(*sum, factor, a[c]);
+                for c in 0..C {
+                    sums[m][c] = V::add_product(sums[m][c], factor, splits[c]);
                 }
             }
+            (factors, input, left) = (factors.add(M), input.add(1), left - 1);
         }
         for (m, sums) in sums.iter().enumerate() {
             let output = product.outputs.get_unchecked_mut(row + m).as_mut_ptr().add(at);
@@ -199,7 +277,6 @@ unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
             }
         }
     }
-    M
 }
 
 /// Subtracts the pivot row's multiples from every other row.
@@ -244,7 +321,7 @@ pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
 /// The processor has the tier's instructions.
 #[inline(always)]
 pub(super) unsafe fn peak<V: Vector, const C: usize>(repeats: usize) -> usize {
-    const M: usize = 6;
+    const M: usize = 4;
     // SAFETY: the caller's promise; `bytes` holds the longest vector.
     unsafe {
         let bytes = [0x5a_u8; LONGEST];

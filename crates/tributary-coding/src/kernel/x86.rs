@@ -16,6 +16,7 @@ struct Ssse3;
 
 impl Vector for Ssse3 {
     const BYTES: usize = 16;
+    const OUTPUTS: usize = 4;
     type Value = __m128i;
     type Split = [__m128i; 2];
     type Factor = [__m128i; 2];
@@ -24,6 +25,12 @@ impl Vector for Ssse3 {
     unsafe fn zero() -> __m128i {
         // SAFETY: the caller's promise.
         unsafe { _mm_setzero_si128() }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: the caller's promise; a prefetch reads nothing and may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -69,6 +76,7 @@ struct Avx2;
 
 impl Vector for Avx2 {
     const BYTES: usize = 32;
+    const OUTPUTS: usize = 4;
     type Value = __m256i;
     type Split = [__m256i; 2];
     type Factor = [__m256i; 2];
@@ -77,6 +85,12 @@ impl Vector for Avx2 {
     unsafe fn zero() -> __m256i {
         // SAFETY: the caller's promise.
         unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: the caller's promise; a prefetch reads nothing and may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -128,6 +142,7 @@ struct Avx512;
 
 impl Vector for Avx512 {
     const BYTES: usize = 64;
+    const OUTPUTS: usize = 8;
     type Value = __m512i;
     type Split = [__m512i; 2];
     type Factor = [__m512i; 2];
@@ -136,6 +151,12 @@ impl Vector for Avx512 {
     unsafe fn zero() -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: the caller's promise; a prefetch reads nothing and may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -187,6 +208,8 @@ struct VexGfni;
 
 impl Vector for VexGfni {
     const BYTES: usize = 32;
+    const OUTPUTS: usize = 4;
+    const PAIRS: bool = true;
     type Value = __m256i;
     type Split = __m256i;
     type Factor = __m256i;
@@ -195,6 +218,12 @@ impl Vector for VexGfni {
     unsafe fn zero() -> __m256i {
         // SAFETY: the caller's promise.
         unsafe { _mm256_setzero_si256() }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: the caller's promise; a prefetch reads nothing and may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -232,6 +261,8 @@ struct Avx512Gfni;
 
 impl Vector for Avx512Gfni {
     const BYTES: usize = 64;
+    const OUTPUTS: usize = 8;
+    const PAIRS: bool = true;
     type Value = __m512i;
     type Split = __m512i;
     type Factor = __m512i;
@@ -240,6 +271,12 @@ impl Vector for Avx512Gfni {
     unsafe fn zero() -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: the caller's promise; a prefetch reads nothing and may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]
@@ -287,7 +324,7 @@ impl Vector for Avx512Gfni {
 #[target_feature(enable = "ssse3")]
 pub(super) unsafe fn product_ssse3(product: &mut Product<'_, '_>) {
     // SAFETY: the caller's promise.
-    unsafe { strip::product::<Ssse3, 1>(product) }
+    unsafe { strip::product::<Ssse3, 2>(product) }
 }
 
 /// # Safety
@@ -303,7 +340,7 @@ pub(super) unsafe fn eliminate_ssse3(elimination: &mut Elimination<'_>) {
 #[target_feature(enable = "ssse3")]
 pub(super) unsafe fn peak_ssse3(repeats: usize) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { strip::peak::<Ssse3, 1>(repeats) }
+    unsafe { strip::peak::<Ssse3, 2>(repeats) }
 }
 
 /// # Safety

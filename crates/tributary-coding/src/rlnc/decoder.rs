@@ -122,7 +122,7 @@ impl Decoder {
             let matrix = fold(self.kernel, &weights, &known_rows, known.len());
             let payloads = known.iter().filter_map(|i| self.symbols[*i].as_ref());
             let inputs = padded(payloads.chain(self.coded.iter().map(|(_, payload)| payload)));
-            let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            let inputs: Vec<&[u8]> = inputs.iter().map(AsRef::as_ref).collect();
             let made = super::product(self.kernel, &matrix, &inputs, solved);
             for ((place, _), symbol) in solution.determined.iter().zip(made) {
                 self.symbols[lost[*place]] = Some(symbol.into());
