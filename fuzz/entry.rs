@@ -2,6 +2,8 @@
 //!
 //! Each function panics when the code under test breaks a promise; refusing the bytes is not a fault.
 
+mod coding;
+
 use bytes::{Bytes, BytesMut};
 use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
 use tributary_player::dash;
@@ -20,7 +22,16 @@ pub const TARGETS: &[Target] = &[
     ("scenario", scenario),
     ("mpd", mpd),
     ("sidx", sidx),
+    ("cotag-packet", cotag_packet),
+    ("cotag-gateway", cotag_gateway),
+    ("cotag-access-point", cotag_access_point),
+    ("cotag-device", cotag_device),
 ];
+
+pub use coding::access_point as cotag_access_point;
+pub use coding::device as cotag_device;
+pub use coding::gateway as cotag_gateway;
+pub use coding::packet as cotag_packet;
 
 /// Frames decode alike however the bytes are cut, and what was decoded survives being encoded again.
 pub fn wire(data: &[u8]) {

@@ -2,6 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod cotag;
 pub mod erasure;
 mod field;
 mod kernel;

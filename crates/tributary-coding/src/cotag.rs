@@ -1,0 +1,161 @@
+//! COTAG (coded taking and giving): the gateway, the access point and the device as sans-IO machines.
+//!
+//! The gateway groups the packets of a flow set into cohorts of one interval T and sends them, and
+//! combinations of them, over several access points to one device. *Taking*: redundant packets in
+//! spare time. *Giving*: what is left of a cohort is dropped when a later one needs the link. Labels
+//! drive the nodes; their clocks need not agree.
+//!
+//! Not here: sockets, authentication between nodes (a forged packet must never get this far), and the
+//! measurement of a link's queue: the driver says whether a link has time to spare.
+//! Source: Wu, Huang and Ramanathan, "COded Taking And Giving (COTAG)", §4; `docs/models/cotag.md`.
+
+mod access_point;
+mod device;
+mod gateway;
+mod packet;
+mod queue;
+
+pub use access_point::AccessPoint;
+pub use device::Device;
+pub use gateway::{Gateway, Transmit};
+pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report};
+
+use crate::prf::CoefficientKey;
+use crate::rlnc::{Basis, Generation};
+use core::time::Duration;
+
+/// Packets of one generation in systematic mode, at most.
+pub const GENERATION: usize = 192;
+/// Largest packet that a cohort takes.
+pub const MAX_PACKET: usize = 65_000;
+/// How far ahead of the oldest open cohort a label may be.
+const WINDOW: i32 = 64;
+
+/// What is sent of a cohort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The paper's: random combinations only, one generation per flow, when the interval has ended.
+    Paper,
+    /// Originals at once, Cauchy rows when the interval has ended. One generation for all flows.
+    #[default]
+    Systematic,
+}
+
+impl Mode {
+    fn basis(self) -> Basis {
+        match self {
+            Self::Paper => Basis::Random,
+            Self::Systematic => Basis::Systematic,
+        }
+    }
+}
+
+/// What the nodes of one flow set must agree on, and their limits.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What is sent of a cohort.
+    pub mode: Mode,
+    /// The interval T. A systematic cohort ends earlier when it is full.
+    pub interval: Duration,
+    /// Redundant packets of a cohort per 1000 packets, at most.
+    pub redundancy: u32,
+    /// Packets that a node holds, at most.
+    pub buffer: usize,
+    /// Key of the coefficients.
+    pub key: CoefficientKey,
+}
+
+impl Config {
+    /// The defaults: systematic, T = 5 ms, 10 % redundancy, 8192 packets.
+    #[must_use]
+    pub fn new(key: CoefficientKey) -> Self {
+        let interval = Duration::from_millis(5);
+        Self { mode: Mode::default(), interval, redundancy: 100, buffer: 8192, key }
+    }
+
+    /// Redundant packets for a generation of `symbols`: at least one where there is any redundancy.
+    fn extra(&self, symbols: usize) -> usize {
+        let wanted = (symbols * self.redundancy as usize).div_ceil(1000);
+        match self.mode {
+            Mode::Systematic => wanted.min(63).min(255 - symbols),
+            Mode::Paper => wanted.min(symbols),
+        }
+    }
+
+    fn generation(&self, epoch: u32, label: u32, generation: u8, symbols: usize) -> Option<Generation> {
+        let number = u64::from(label) | u64::from(generation) << 32 | u64::from(epoch & 0x7f_ffff) << 40;
+        Generation::new(self.key.clone(), number, symbols, self.mode.basis())
+    }
+}
+
+/// What a node dropped, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets taken in.
+    pub received: u64,
+    /// Packets handed out.
+    pub sent: u64,
+    /// Of those, redundant ones.
+    pub taken: u64,
+    /// Dropped by the giving rule: a later cohort needed the time.
+    pub given: u64,
+    /// Dropped because the buffer was full.
+    pub full: u64,
+    /// Not a packet of this protocol, truncated, or of another version.
+    pub malformed: u64,
+    /// Says about its cohort what contradicts earlier packets, or is of the other mode.
+    pub mislabelled: u64,
+    /// Of a cohort that is over.
+    pub late: u64,
+    /// Of a cohort too far ahead.
+    pub ahead: u64,
+    /// Of an earlier start of the gateway.
+    pub stale: u64,
+    /// Too large for a cohort.
+    pub oversize: u64,
+    /// Packets delivered that did not arrive themselves (device).
+    pub recovered: u64,
+    /// Packets of finished cohorts that could not be decoded (device).
+    pub lost: u64,
+}
+
+/// How far `label` is ahead of `of`; labels wrap. RFC 1982.
+fn ahead(label: u32, of: u32) -> i32 {
+    label.wrapping_sub(of).cast_signed()
+}
+
+/// What to do with a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Take,
+    /// Too far ahead to be believed.
+    Ahead,
+    /// So many in a row were ahead that the receiver itself must have been cut off: begin again here.
+    Begin,
+}
+
+/// Judges labels that are ahead of what a node expects. One wrong label must not move the node on, and
+/// a node that heard nothing for long must find its way back.
+#[derive(Debug, Default)]
+struct Strays(u32);
+
+impl Strays {
+    /// Packets in a row that are ahead before the node believes them.
+    const BELIEVED: u32 = 32;
+
+    fn judge(&mut self, distance: i32) -> Verdict {
+        if distance <= WINDOW {
+            self.0 = 0;
+            return Verdict::Take;
+        }
+        self.0 += 1;
+        if self.0 < Self::BELIEVED {
+            return Verdict::Ahead;
+        }
+        self.0 = 0;
+        Verdict::Begin
+    }
+}
+
+#[cfg(test)]
+mod tests;

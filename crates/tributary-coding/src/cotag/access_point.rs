@@ -1,0 +1,242 @@
+//! The access point: forwards, recodes in spare time, and gives up what a later cohort overtakes.
+//! Algorithm 2.
+//!
+//! In paper mode cohort k waits until a later label has arrived on every incoming link; in systematic
+//! mode packets are forwarded at once. `Deviates:` the smallest unprocessed label is not stored: label k
+//! may go while it is older than the newest label of each incoming link, and not two older.
+
+use super::packet::{Header, Payload, decode, encode};
+use super::queue::{Queue, Waiting};
+use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
+use crate::rlnc::{Recoder, Vector};
+use bytes::Bytes;
+
+/// Mixes made in one multiplication.
+const BATCH: usize = 4;
+
+/// A generation of which packets are held for mixing.
+#[derive(Debug)]
+struct Held {
+    header: Header,
+    /// None while the generation's size is not known: then only originals have arrived.
+    recoder: Option<Recoder>,
+    originals: Vec<(u16, Bytes)>,
+    /// Mixes that may still be made: the redundancy limit, or what the device reports to need.
+    left: usize,
+}
+
+/// The access point's machine.
+#[derive(Debug)]
+pub struct AccessPoint {
+    config: Config,
+    number: u8,
+    epoch: Option<u32>,
+    /// Newest label of each incoming link.
+    newest: Vec<Option<u32>>,
+    queue: Queue,
+    held: Vec<Held>,
+    /// Leaves behind everything that can be sent of the cohort that it ends.
+    flush: Option<Bytes>,
+    strays: Strays,
+    counters: Counters,
+}
+
+impl AccessPoint {
+    /// Access point `number`, different for each, with `links` incoming links.
+    ///
+    /// # Panics
+    /// Without incoming links.
+    #[must_use]
+    pub fn new(config: Config, number: u8, links: usize) -> Self {
+        assert!(links > 0, "an access point has an incoming link");
+        let queue = Queue::new(config.buffer);
+        let newest = vec![None; links];
+        let (held, strays, counters) = (Vec::new(), Strays::default(), Counters::default());
+        Self { config, number, epoch: None, newest, queue, held, flush: None, strays, counters }
+    }
+
+    /// What was sent and dropped.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Packets that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Takes an authenticated packet from incoming link `link`.
+    pub fn handle_packet(&mut self, link: usize, packet: Bytes) {
+        let Ok((header, payload)) = decode(&packet) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        if matches!(payload, Payload::Report(_)) || link >= self.newest.len() {
+            self.counters.mislabelled += 1;
+            return;
+        }
+        if !self.accept(&header) {
+            return;
+        }
+        self.counters.received += 1;
+        if self.newest[link].is_none_or(|newest| ahead(header.label, newest) > 0) {
+            self.newest[link] = Some(header.label);
+        }
+        if payload == Payload::Flush {
+            self.flush = Some(packet);
+            self.give();
+            return;
+        }
+        if let Payload::Coded(vector, body) = &payload
+            && !self.hold(&header, vector, body)
+        {
+            self.counters.mislabelled += 1;
+            return;
+        }
+        let label = header.label;
+        self.counters.full += self.queue.push(header.high, Waiting { label, bytes: packet });
+        self.give();
+    }
+
+    /// Whether the packet is of this start of the gateway and of a cohort that is not over.
+    fn accept(&mut self, header: &Header) -> bool {
+        match self.epoch.map(|epoch| ahead(header.epoch, epoch)) {
+            Some(0) => {}
+            Some(older) if older < 0 => {
+                self.counters.stale += 1;
+                return false;
+            }
+            // The gateway has started anew: its labels begin again.
+            _ => self.begin(header.epoch),
+        }
+        let Some(newest) = self.newest_label() else { return true };
+        let distance = ahead(header.label, newest);
+        if distance <= -2 {
+            self.counters.late += 1;
+            return false;
+        }
+        match self.strays.judge(distance) {
+            Verdict::Take => return true,
+            Verdict::Ahead => {}
+            Verdict::Begin => {
+                self.begin(header.epoch);
+                return true;
+            }
+        }
+        self.counters.ahead += 1;
+        false
+    }
+
+    fn begin(&mut self, epoch: u32) {
+        self.epoch = Some(epoch);
+        self.newest.fill(None);
+        self.held.clear();
+        self.flush = None;
+        self.counters.given += self.queue.retain(|_| false);
+    }
+
+    fn newest_label(&self) -> Option<u32> {
+        self.newest.iter().flatten().copied().reduce(|a, b| if ahead(a, b) > 0 { a } else { b })
+    }
+
+    /// Keeps the packet for mixing. Returns false when it contradicts its cohort.
+    fn hold(&mut self, header: &Header, vector: &Vector, body: &Bytes) -> bool {
+        let same =
+            |held: &Held| held.header.label == header.label && held.header.generation == header.generation;
+        let at = self.held.iter().position(same).unwrap_or_else(|| {
+            self.held.push(Held { header: *header, recoder: None, originals: Vec::new(), left: 0 });
+            self.held.len() - 1
+        });
+        let held = &mut self.held[at];
+        if header.symbols == 0 {
+            let Vector::Original(index) = vector else { return false };
+            if self.config.mode == Mode::Paper || usize::from(*index) >= GENERATION {
+                return false;
+            }
+            if let Some(recoder) = &mut held.recoder {
+                return recoder.push(vector, body.clone()).is_ok();
+            }
+            if held.originals.len() < GENERATION {
+                held.originals.push((*index, body.clone()));
+            }
+            return true;
+        }
+        if held.recoder.is_none() {
+            let symbols = usize::from(header.symbols);
+            let shape = self.config.generation(header.epoch, header.label, header.generation, symbols);
+            let Some(shape) = shape else { return false };
+            let mut recoder = Recoder::new(shape, u32::from(self.number) << 24);
+            for (index, original) in held.originals.drain(..) {
+                if recoder.push(&Vector::Original(index), original).is_err() {
+                    self.counters.mislabelled += 1;
+                }
+            }
+            held.header.symbols = header.symbols;
+            held.left = self.config.extra(symbols);
+            held.recoder = Some(recoder);
+        }
+        let recoder = held.recoder.as_mut().expect("it is there");
+        held.header.symbols == header.symbols && recoder.push(vector, body.clone()).is_ok()
+    }
+
+    /// Giving: drops every cohort that the second after it has overtaken.
+    fn give(&mut self) {
+        let Some(newest) = self.newest_label() else { return };
+        self.held.retain(|held| ahead(newest, held.header.label) < 2);
+        self.counters.given += self.queue.retain(|label| ahead(newest, label) < 2);
+    }
+
+    /// Takes a report of the device, on its way to the gateway.
+    pub fn handle_report(&mut self, packet: &Bytes) {
+        match decode(packet) {
+            Ok((header, Payload::Report(needs))) if Some(header.epoch) == self.epoch => {
+                for need in needs {
+                    let same = |held: &&mut Held| {
+                        held.header.label == need.label && held.header.generation == need.generation
+                    };
+                    if let Some(held) = self.held.iter_mut().find(same) {
+                        held.left = held.left.min(usize::from(need.packets));
+                    }
+                }
+            }
+            Ok((_, Payload::Report(_))) => self.counters.stale += 1,
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// The next packet for the device; redundant ones only when the link has time to `spare`.
+    pub fn poll_transmit(&mut self, spare: bool) -> Option<Bytes> {
+        let (mode, newest) = (self.config.mode, &self.newest);
+        // Algorithm 2, line 15: a later label has arrived on every incoming link.
+        let may = |label| {
+            let over = |newest: &Option<u32>| newest.is_some_and(|newest| ahead(newest, label) > 0);
+            mode == Mode::Systematic || newest.iter().all(over)
+        };
+        if let Some((high, packet)) = self.queue.pop(spare, may) {
+            self.counters.sent += 1;
+            self.counters.taken += u64::from(!high);
+            return Some(packet.bytes);
+        }
+        if !spare {
+            return None;
+        }
+        let Some(held) = self.held.iter_mut().find(|held| held.left > 0 && may(held.header.label)) else {
+            self.counters.sent += u64::from(self.flush.is_some());
+            return self.flush.take();
+        };
+        let count = held.left.min(BATCH);
+        held.left -= count;
+        let header = Header { high: false, ..held.header };
+        let mixes = held.recoder.as_mut().map(|recoder| recoder.recode(count)).unwrap_or_default();
+        for (vector, payload) in mixes {
+            let bytes = encode(&header, &Payload::Coded(vector, payload.into()));
+            self.counters.full += self.queue.push(false, Waiting { label: header.label, bytes });
+        }
+        let (_, packet) = self.queue.pop(true, may)?;
+        self.counters.sent += 1;
+        self.counters.taken += 1;
+        Some(packet.bytes)
+    }
+}

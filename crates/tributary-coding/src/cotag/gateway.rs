@@ -1,0 +1,265 @@
+//! The gateway: cuts arriving packets into cohorts and makes what is sent of them. Algorithm 1.
+//!
+//! `Deviates:` in systematic mode originals leave at once and a cohort ends early when it is full, so
+//! that labels count cohorts and not intervals; an interval without packets has no cohort. After a
+//! cohort that no packet followed for T, a flush on every link tells the nodes that it is over.
+
+use super::packet::{Header, Need, Payload, decode, encode};
+use super::queue::{Queue, Waiting};
+use super::{Config, Counters, GENERATION, MAX_PACKET, Mode, ahead};
+use crate::rlnc::{Encoder, MAX_SYMBOLS, Vector};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use tributary_types::Instant;
+
+/// What the gateway sends next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// On one link, which the driver chooses.
+    One(Bytes),
+    /// On every link.
+    Every(Bytes),
+}
+
+/// Redundant packets made in one multiplication.
+const BATCH: usize = 4;
+
+/// Packets of one flow (paper) or of all flows (systematic) of the open cohort.
+#[derive(Debug, Default)]
+struct Group {
+    flow: u64,
+    symbols: Vec<Vec<u8>>,
+}
+
+/// A generation of a cohort that has ended.
+#[derive(Debug)]
+struct Ended {
+    label: u32,
+    generation: u8,
+    generations: u8,
+    encoder: Encoder,
+    /// Combinations made so far, and how many may be made.
+    made: usize,
+    most: usize,
+    /// Redundant packets that the device does not need any more, or does.
+    wanted: usize,
+}
+
+/// The gateway's machine.
+#[derive(Debug)]
+pub struct Gateway {
+    config: Config,
+    epoch: u32,
+    label: u32,
+    groups: Vec<Group>,
+    count: u16,
+    previous: u16,
+    begun: Option<Instant>,
+    flush: Option<Instant>,
+    every: VecDeque<Bytes>,
+    queue: Queue,
+    ended: VecDeque<Ended>,
+    counters: Counters,
+}
+
+impl Gateway {
+    /// A gateway. `epoch` is its start's number: larger than that of any earlier start, so that nodes
+    /// tell its labels from old ones. Seconds of the wall clock will do.
+    #[must_use]
+    pub fn new(config: Config, epoch: u32) -> Self {
+        Self::starting_at(config, epoch, 1)
+    }
+
+    /// As [`new`](Self::new), with a chosen first label.
+    #[must_use]
+    pub fn starting_at(config: Config, epoch: u32, label: u32) -> Self {
+        Self {
+            queue: Queue::new(config.buffer),
+            config,
+            epoch,
+            label,
+            groups: Vec::new(),
+            count: 0,
+            previous: 0,
+            begun: None,
+            flush: None,
+            every: VecDeque::new(),
+            ended: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Label of the open cohort.
+    #[must_use]
+    pub fn label(&self) -> u32 {
+        self.label
+    }
+
+    /// What was sent and dropped.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Takes a packet of the flow with number `flow`; any number that is the same for a flow's packets.
+    pub fn handle_packet(&mut self, now: Instant, flow: u64, packet: &[u8]) {
+        if packet.is_empty() || packet.len() > MAX_PACKET {
+            self.counters.oversize += 1;
+            return;
+        }
+        self.handle_timeout(now);
+        self.counters.received += 1;
+        self.begun.get_or_insert(now);
+        self.flush = None;
+        let mut symbol = Vec::with_capacity(packet.len() + 2);
+        symbol.extend_from_slice(&(packet.len() as u16).to_be_bytes());
+        symbol.extend_from_slice(packet);
+        let group = self.group(flow);
+        let index = self.groups[group].symbols.len();
+        if self.config.mode == Mode::Systematic {
+            let header = Header { high: true, symbols: 0, ..self.header(0, 1) };
+            let vector = Vector::Original(index as u16);
+            self.enqueue(header, vector, Bytes::copy_from_slice(&symbol));
+        }
+        self.groups[group].symbols.push(symbol);
+        self.count += 1;
+        let most = if self.config.mode == Mode::Systematic { GENERATION } else { MAX_SYMBOLS };
+        if index + 1 == most {
+            self.end_cohort(now);
+        }
+    }
+
+    fn group(&mut self, flow: u64) -> usize {
+        let flow = if self.config.mode == Mode::Systematic { 0 } else { flow };
+        if let Some(found) = self.groups.iter().position(|group| group.flow == flow) {
+            return found;
+        }
+        // A cohort has 255 generations at most; further flows share the last.
+        if self.groups.len() == 255 {
+            return 254;
+        }
+        self.groups.push(Group { flow, symbols: Vec::new() });
+        self.groups.len() - 1
+    }
+
+    /// Takes a report of the device.
+    pub fn handle_report(&mut self, packet: &Bytes) {
+        match decode(packet) {
+            Ok((header, Payload::Report(needs))) if header.epoch == self.epoch => {
+                needs.iter().for_each(|need| self.apply(need));
+            }
+            Ok((_, Payload::Report(_))) => self.counters.stale += 1,
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    fn apply(&mut self, need: &Need) {
+        let same = |ended: &&mut Ended| ended.label == need.label && ended.generation == need.generation;
+        if let Some(ended) = self.ended.iter_mut().find(same) {
+            ended.wanted = usize::from(need.packets);
+        }
+    }
+
+    /// When the gateway must be called although nothing arrives.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.begun.map(|begun| begun + self.config.interval).or(self.flush)
+    }
+
+    /// Ends a cohort whose interval is over, and flushes when nothing has followed it.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.begun.is_some_and(|begun| now >= begun + self.config.interval) {
+            self.end_cohort(now);
+        }
+        if self.flush.is_some_and(|flush| now >= flush) {
+            self.flush = None;
+            let header = self.header(0, 1);
+            self.every.push_back(encode(&header, &Payload::Flush));
+            // The paper's nodes act on a label when a later one has arrived: this one is spent.
+            self.label = self.label.wrapping_add(1);
+            self.previous = 0;
+        }
+    }
+
+    /// The next packet; redundant ones only when a link has time to `spare`.
+    pub fn poll_transmit(&mut self, spare: bool) -> Option<Transmit> {
+        if let Some(bytes) = self.every.pop_front() {
+            self.counters.sent += 1;
+            return Some(Transmit::Every(bytes));
+        }
+        if let Some((high, packet)) = self.queue.pop(spare, |_| true) {
+            self.counters.sent += 1;
+            self.counters.taken += u64::from(!high);
+            return Some(Transmit::One(packet.bytes));
+        }
+        if !spare {
+            return None;
+        }
+        // The oldest cohort first: its time is the shortest.
+        let at = self.ended.iter().position(|ended| ended.made < ended.most && ended.wanted > 0)?;
+        self.make(at, BATCH, false);
+        self.poll_transmit(true)
+    }
+
+    fn header(&self, generation: u8, generations: u8) -> Header {
+        let (epoch, label, previous) = (self.epoch, self.label, self.previous);
+        Header { high: false, generation, epoch, label, symbols: 0, previous, generations }
+    }
+
+    fn enqueue(&mut self, header: Header, vector: Vector, payload: Bytes) {
+        let bytes = encode(&header, &Payload::Coded(vector, payload));
+        self.counters.full += self.queue.push(header.high, Waiting { label: header.label, bytes });
+    }
+
+    fn end_cohort(&mut self, now: Instant) {
+        self.begun = None;
+        let groups = core::mem::take(&mut self.groups);
+        let (label, generations) = (self.label, groups.len() as u8);
+        // Algorithm 1, line 2: cohort k is forgotten when k + 2 begins to be sent.
+        self.ended.retain(|ended| ahead(label, ended.label) < 2);
+        let is_paper = self.config.mode == Mode::Paper;
+        // Giving: what is left of earlier cohorts (originals of the systematic mode stay: they are data).
+        self.counters.given += if is_paper { self.queue.retain(|_| false) } else { 0 };
+        for (generation, group) in groups.into_iter().enumerate() {
+            let symbols = group.symbols.len();
+            let most = self.config.extra(symbols) + if is_paper { symbols } else { 0 };
+            let shape = self.config.generation(self.epoch, label, generation as u8, symbols);
+            let encoder = Encoder::new(shape.expect("a cohort is cut to fit"), group.symbols);
+            let generation = generation as u8;
+            let ended = Ended { label, generation, generations, encoder, made: 0, most, wanted: usize::MAX };
+            self.ended.push_back(ended);
+            if is_paper {
+                self.make(self.ended.len() - 1, symbols, true);
+            }
+        }
+        (self.previous, self.count) = (self.count, 0);
+        self.label = self.label.wrapping_add(1);
+        self.flush = Some(now + self.config.interval);
+    }
+
+    /// Makes up to `count` combinations of a generation and queues them.
+    fn make(&mut self, at: usize, count: usize, high: bool) {
+        let ended = &mut self.ended[at];
+        let count = count.min(ended.most - ended.made).min(ended.wanted);
+        let vector = |i: usize| match self.config.mode {
+            Mode::Paper => Vector::Random(i as u16),
+            Mode::Systematic => Vector::Cauchy(i as u16),
+        };
+        let vectors: Vec<Vector> = (ended.made..ended.made + count).map(vector).collect();
+        let payloads = ended.encoder.encode(&vectors).expect("rows of the generation");
+        ended.made += count;
+        ended.wanted = if high { ended.wanted } else { ended.wanted.saturating_sub(count) };
+        let header = Header {
+            high,
+            generation: ended.generation,
+            epoch: self.epoch,
+            label: ended.label,
+            symbols: ended.encoder.generation().symbols() as u16,
+            previous: 0,
+            generations: ended.generations,
+        };
+        for (vector, payload) in vectors.into_iter().zip(payloads) {
+            self.enqueue(header, vector, payload.into());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The buffer of a node: high-priority packets leave first, low-priority ones are dropped first.
+
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) label: u32,
+    pub(super) bytes: Bytes,
+}
+
+/// Two bounded queues with a common limit.
+#[derive(Debug)]
+pub(super) struct Queue {
+    high: VecDeque<Waiting>,
+    low: VecDeque<Waiting>,
+    limit: usize,
+}
+
+impl Queue {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { high: VecDeque::new(), low: VecDeque::new(), limit }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.high.len() + self.low.len()
+    }
+
+    /// Takes a packet. Returns how many were dropped: the new one, or the newest low one.
+    pub(super) fn push(&mut self, high: bool, packet: Waiting) -> u64 {
+        // Algorithms 2 and 3, lines 1 to 12.
+        let mut dropped = 0;
+        if self.len() >= self.limit {
+            dropped = 1;
+            if !high || self.low.pop_back().is_none() {
+                return 1;
+            }
+        }
+        if high {
+            self.high.push_back(packet)
+        } else {
+            self.low.push_back(packet)
+        }
+        dropped
+    }
+
+    /// The next packet that `may` go: a high one, else a low one when the link has time to `spare`.
+    /// High packets that may not go yet are of later cohorts and hold up no low one.
+    pub(super) fn pop(&mut self, spare: bool, may: impl Fn(u32) -> bool) -> Option<(bool, Waiting)> {
+        let ready = |queue: &VecDeque<Waiting>| queue.front().is_some_and(|front| may(front.label));
+        if ready(&self.high) {
+            return self.high.pop_front().map(|packet| (true, packet));
+        }
+        if !spare || !ready(&self.low) {
+            return None;
+        }
+        self.low.pop_front().map(|packet| (false, packet))
+    }
+
+    /// Drops what `stays` does not hold for. Returns how many.
+    pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
+        let before = self.len();
+        self.high.retain(|packet| stays(packet.label));
+        self.low.retain(|packet| stays(packet.label));
+        (before - self.len()) as u64
+    }
+}

@@ -1,0 +1,357 @@
+//! Stories of a gateway, two access points and a device in virtual time, over links that lose packets.
+
+use super::*;
+use crate::rlnc::{Encoder, Vector, VectorSet};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use tributary_types::{Instant, Rng};
+
+fn config(mode: Mode) -> Config {
+    Config { mode, redundancy: 300, ..Config::new(CoefficientKey::new([5; 32])) }
+}
+
+/// The whole network; one packet per link and step at most.
+struct World {
+    now: Instant,
+    config: Config,
+    gateway: Gateway,
+    points: Vec<AccessPoint>,
+    device: Device,
+    rng: Rng,
+    loss: f64,
+    /// Whether each access point's link to the device works.
+    alive: [bool; 2],
+    delivered: Vec<u32>,
+}
+
+const STEP: Duration = Duration::from_micros(50);
+
+impl World {
+    fn new(mode: Mode, loss: f64, label: u32) -> Self {
+        let config = config(mode);
+        Self {
+            now: Instant::from_millis(1),
+            gateway: Gateway::starting_at(config.clone(), 7, label),
+            points: (0..2).map(|number| AccessPoint::new(config.clone(), number, 1)).collect(),
+            device: Device::new(config.clone(), 2),
+            config,
+            rng: Rng::new(4),
+            loss,
+            alive: [true; 2],
+            delivered: Vec::new(),
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.rng.uniform() < self.loss
+    }
+
+    /// One step: every link carries up to two packets, redundant ones included.
+    fn step(&mut self) {
+        self.now += STEP;
+        self.gateway.handle_timeout(self.now);
+        self.device.handle_timeout(self.now);
+        // The link that is served first changes from step to step.
+        let parity = (self.now.as_nanos() / STEP.as_nanos() as u64 % 2) as usize;
+        for first in [parity, 1 - parity, parity, 1 - parity] {
+            match self.gateway.poll_transmit(true) {
+                Some(Transmit::One(bytes)) if !self.is_lost() => self.points[first].handle_packet(0, bytes),
+                Some(Transmit::Every(bytes)) => {
+                    self.points.iter_mut().for_each(|point| point.handle_packet(0, bytes.clone()));
+                }
+                _ => {}
+            }
+        }
+        for link in [0, 1, 0, 1] {
+            if let Some(bytes) = self.points[link].poll_transmit(true)
+                && self.alive[link]
+                && !self.is_lost()
+            {
+                self.device.handle_packet(self.now, link, &bytes);
+            }
+        }
+        if let Some(report) = self.device.poll_report() {
+            self.points.iter_mut().for_each(|point| point.handle_report(&report));
+            self.gateway.handle_report(&report);
+        }
+        while let Some(packet) = self.device.poll_delivery() {
+            self.delivered.push(u32::from_be_bytes(packet[..4].try_into().expect("a numbered packet")));
+        }
+    }
+
+    /// Sends `count` numbered packets of different sizes, one per step, then lets all settle.
+    fn run(&mut self, numbers: core::ops::Range<u32>) {
+        for number in numbers {
+            let mut packet = number.to_be_bytes().to_vec();
+            packet.resize(20 + (number as usize * 37) % 300, 1);
+            self.gateway.handle_packet(self.now, u64::from(number % 3), &packet);
+            self.step();
+        }
+        (0..1000).for_each(|_| self.step());
+    }
+
+    fn is_ordered(&self, mode: Mode) -> bool {
+        let flows = if mode == Mode::Paper { 3 } else { 1 };
+        (0..flows).all(|flow| {
+            let of_flow: Vec<u32> = self.delivered.iter().copied().filter(|n| n % flows == flow).collect();
+            of_flow.is_sorted()
+        })
+    }
+
+    fn counters_are_clean(&self) {
+        let all = [self.gateway.counters(), self.points[0].counters(), self.device.counters()];
+        for counters in all {
+            assert_eq!((counters.malformed, counters.mislabelled, counters.ahead), (0, 0, 0), "{counters:?}");
+        }
+    }
+}
+
+#[test]
+fn without_loss_every_packet_arrives_once_and_in_order_in_both_modes() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let mut world = World::new(mode, 0.0, 1);
+        world.run(0..2000);
+        let unique: BTreeSet<u32> = world.delivered.iter().copied().collect();
+        assert_eq!(
+            (unique.len(), world.delivered.len()),
+            (2000, 2000),
+            "{mode:?} {:?}",
+            world.device.counters()
+        );
+        assert!(world.is_ordered(mode));
+        world.counters_are_clean();
+        assert_eq!(world.device.held(), 0);
+    }
+}
+
+#[test]
+fn loss_on_every_link_is_repaired() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let mut world = World::new(mode, 0.05, 1);
+        world.run(0..4000);
+        let share = world.delivered.len() as f64 / 4000.0;
+        assert!(share >= 0.99, "{mode:?} delivers {share}: {:?}", world.device.counters());
+        assert!(world.is_ordered(mode));
+        assert!(world.device.counters().recovered > 100);
+        world.counters_are_clean();
+    }
+}
+
+#[test]
+fn a_lone_packet_is_not_held_longer_than_the_timer() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let mut world = World::new(mode, 0.0, 1);
+        world.gateway.handle_packet(world.now, 0, &[0, 0, 0, 9, 1]);
+        let begin = world.now;
+        while world.delivered.is_empty() {
+            world.step();
+            let waited = world.now.saturating_since(begin);
+            assert!(waited <= 2 * world.config.interval + Duration::from_millis(1), "{mode:?}");
+        }
+        assert_eq!(world.delivered, [9]);
+    }
+}
+
+#[test]
+fn labels_wrap() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let mut world = World::new(mode, 0.0, u32::MAX - 3);
+        world.run(0..2000);
+        assert!(ahead(world.gateway.label(), u32::MAX) > 0, "the label has wrapped");
+        assert_eq!(world.delivered.len(), 2000, "{mode:?} {:?}", world.device.counters());
+        assert!(world.is_ordered(mode));
+    }
+}
+
+#[test]
+fn one_access_point_gone_does_not_stall_delivery() {
+    let mut world = World::new(Mode::Systematic, 0.0, 1);
+    world.alive = [true, false];
+    world.run(0..1000);
+    // Half of the originals are gone; the rest must come, and the timer must end cohorts.
+    assert!(world.delivered.len() >= 450, "{}", world.delivered.len());
+    assert!(world.is_ordered(Mode::Systematic));
+    assert_eq!(world.device.held(), 0);
+}
+
+#[test]
+fn a_restarted_gateway_begins_anew_and_its_old_packets_are_refused() {
+    let mut world = World::new(Mode::Systematic, 0.0, 1);
+    world.gateway.handle_packet(world.now, 0, &[0, 0, 0, 1]);
+    let Some(Transmit::One(old)) = world.gateway.poll_transmit(false) else { panic!("an original") };
+    world.run(2..500);
+    world.gateway = Gateway::new(world.config.clone(), 8);
+    world.run(500..1000);
+    assert_eq!(world.delivered.len(), 999, "the packet that was taken away is recovered");
+    let before = world.device.counters();
+    world.device.handle_packet(world.now, 0, &old);
+    world.points[0].handle_packet(0, old);
+    assert_eq!(world.device.counters().stale, before.stale + 1);
+    assert_eq!(world.points[0].counters().stale, 1);
+    world.run(1000..1200);
+    assert_eq!(world.delivered.len(), 1199);
+}
+
+fn header(label: u32) -> Header {
+    Header { high: true, epoch: 7, label, generations: 1, ..Header::default() }
+}
+
+fn original(label: u32, index: u16, symbols: u16, previous: u16) -> Bytes {
+    let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
+    encode(&Header { symbols, previous, ..header(label) }, &Payload::Coded(Vector::Original(index), body))
+}
+
+#[test]
+fn packets_that_contradict_their_cohort_are_counted_and_spoil_nothing() {
+    let mut device = Device::new(config(Mode::Systematic), 1);
+    let now = Instant::from_millis(1);
+    device.handle_packet(now, 0, &original(1, 0, 0, 0));
+    let shape = config(Mode::Systematic).generation(7, 1, 0, 5).expect("a size");
+    let mut encoder = Encoder::new(shape, vec![vec![0, 4, 0, 0, 0, 7]; 5]);
+    let right = Bytes::from(encoder.encode(&[Vector::Cauchy(0)]).expect("a row").remove(0));
+    let row = |symbols, row| {
+        let payload = Payload::Coded(Vector::Cauchy(row), right.clone());
+        encode(&Header { symbols, ..header(1) }, &payload)
+    };
+    device.handle_packet(now, 0, &row(5, 0));
+    let wrong = [
+        row(6, 0),
+        row(5, 251),
+        original(1, 5, 0, 0),
+        encode(
+            &Header { symbols: 5, ..header(1) },
+            &Payload::Coded(Vector::Random(0), Bytes::from_static(b"x")),
+        ),
+        encode(
+            &Header { symbols: 5, generations: 2, ..header(1) },
+            &Payload::Coded(Vector::Cauchy(1), Bytes::from_static(b"x")),
+        ),
+    ];
+    for (count, packet) in wrong.iter().enumerate() {
+        device.handle_packet(now, 0, packet);
+        assert_eq!(device.counters().mislabelled, count as u64 + 1, "packet {count}");
+    }
+    device.handle_packet(now, 9, &original(1, 1, 0, 0));
+    assert_eq!(device.counters().mislabelled, 6, "a link that does not exist");
+    // One label far ahead moves nothing.
+    device.handle_packet(now, 0, &original(90_000, 0, 0, 0));
+    assert_eq!(device.counters().ahead, 1);
+    for index in 1..5 {
+        device.handle_packet(now, 0, &original(1, index, 0, 0));
+    }
+    assert_eq!(core::iter::from_fn(|| device.poll_delivery()).count(), 5);
+}
+
+#[test]
+fn a_device_that_was_cut_off_finds_its_way_back() {
+    let mut device = Device::new(config(Mode::Systematic), 1);
+    let now = Instant::from_millis(1);
+    device.handle_packet(now, 0, &original(1, 0, 0, 0));
+    for index in 0..100 {
+        device.handle_packet(now, 0, &original(90_000, index, 0, 0));
+    }
+    assert_eq!(device.counters().ahead, 31);
+    device.handle_timeout(now + Duration::from_secs(1));
+    assert_eq!(core::iter::from_fn(|| device.poll_delivery()).count(), 1 + 69);
+}
+
+#[test]
+fn a_full_buffer_drops_low_packets_first() {
+    let small = Config { buffer: 4, ..config(Mode::Systematic) };
+    let mut point = AccessPoint::new(small, 0, 1);
+    for index in 0..3 {
+        point.handle_packet(0, original(1, index, 0, 0));
+    }
+    let low = |row| {
+        let body = Bytes::from_static(&[1; 6]);
+        encode(&Header { high: false, symbols: 9, ..header(1) }, &Payload::Coded(Vector::Cauchy(row), body))
+    };
+    point.handle_packet(0, low(0));
+    point.handle_packet(0, low(1));
+    assert_eq!((point.waiting(), point.counters().full), (4, 1));
+    // Two high ones: the first takes the low one's place, the second finds only high ones.
+    point.handle_packet(0, original(1, 3, 0, 0));
+    point.handle_packet(0, original(1, 4, 0, 0));
+    assert_eq!((point.waiting(), point.counters().full), (4, 3));
+    while let Some(packet) = point.poll_transmit(false) {
+        assert!(decode(&packet).expect("a packet").0.high);
+    }
+}
+
+#[test]
+fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
+    let mut point = AccessPoint::new(config(Mode::Systematic), 0, 1);
+    for label in [1, 1, 2] {
+        point.handle_packet(0, original(label, 0, 0, 0));
+    }
+    assert_eq!(point.waiting(), 3);
+    point.handle_packet(0, original(3, 0, 0, 0));
+    assert_eq!((point.waiting(), point.counters().given), (2, 2));
+    point.handle_packet(0, original(1, 1, 0, 0));
+    assert_eq!(point.counters().late, 1);
+}
+
+#[test]
+fn oversize_and_empty_packets_are_refused_by_the_gateway() {
+    let mut gateway = Gateway::new(config(Mode::Systematic), 1);
+    gateway.handle_packet(Instant::ZERO, 0, &[]);
+    gateway.handle_packet(Instant::ZERO, 0, &vec![0; MAX_PACKET + 1]);
+    assert_eq!(gateway.counters().oversize, 2);
+    assert_eq!(gateway.poll_transmit(true), None);
+}
+
+#[test]
+fn a_clock_that_jumps_ends_cohorts_and_loses_nothing() {
+    let mut world = World::new(Mode::Systematic, 0.0, 1);
+    world.run(0..100);
+    world.now += Duration::from_secs(86_400);
+    world.run(100..200);
+    world.now = Instant::from_millis(2);
+    world.run(200..300);
+    assert_eq!(world.delivered.len(), 300);
+}
+
+proptest! {
+    #[test]
+    fn what_is_accepted_is_written_back_byte_by_byte(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..90), kind in 0_u8..7, label: u32,
+    ) {
+        // Mostly valid heads, so that the rest is reached.
+        let head = [0xc1, kind, bytes.first().copied().unwrap_or(0) & 1, 0];
+        bytes.splice(0..head.len().min(bytes.len()), head);
+        if bytes.len() > 19 {
+            bytes[8..12].copy_from_slice(&label.to_be_bytes());
+            bytes[18] = 1;
+            bytes[19] &= 3;
+        }
+        let bytes = Bytes::from(bytes);
+        match decode(&bytes) {
+            Ok((header, Payload::Report(needs))) => prop_assert_eq!(encode_report(header.epoch, &needs), bytes),
+            Ok((header, payload)) => prop_assert_eq!(encode(&header, &payload), bytes),
+            Err(_) => {}
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_packet_survives_the_bytes() {
+    let body = Bytes::from_static(b"payload");
+    let over = VectorSet::of([0, 5, 200].into_iter());
+    let vectors = [
+        Vector::Original(3),
+        Vector::Cauchy(62),
+        Vector::Random(900),
+        Vector::Recoded { number: 1 << 24, over },
+    ];
+    for vector in vectors {
+        let payload = Payload::Coded(vector, body.clone());
+        let header = Header { symbols: 192, previous: 17, generation: 2, generations: 3, ..header(u32::MAX) };
+        assert_eq!(decode(&encode(&header, &payload)), Ok((header, payload)));
+    }
+    assert_eq!(decode(&encode(&header(4), &Payload::Flush)), Ok((header(4), Payload::Flush)));
+    let needs = vec![Need { label: 9, generation: 1, packets: 3 }];
+    assert_eq!(decode(&encode_report(7, &needs)).map(|(_, payload)| payload), Ok(Payload::Report(needs)));
+    assert_eq!(decode(&Bytes::new()), Err(PacketError::Truncated(0)));
+    assert_eq!(decode(&Bytes::from_static(&[0xc2; 30])), Err(PacketError::Version(0xc2)));
+}
