@@ -45,7 +45,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Number of the models: one higher with every change after which the same cell gives another run. The
 /// test of the golden hashes holds it to them; stores of finished runs go by it.
-pub const MODEL_VERSION: u32 = 9;
+pub const MODEL_VERSION: u32 = 10;
 
 /// Everything that decides one run.
 #[derive(Clone, Debug)]

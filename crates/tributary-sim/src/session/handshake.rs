@@ -122,11 +122,9 @@ impl SessionTransport {
         if self.side == Side::Client {
             self.report(now, subflow, Progress::Connected);
         }
-        let connection = &mut self.connections[at];
-        match (self.side, tls) {
-            (Side::Client, true) => connection.say(Message::ClientHello),
-            (Side::Server, false) => connection.say(Message::Challenge),
-            (Side::Client, false) | (Side::Server, true) => {}
+        if self.side == Side::Client {
+            let first = if tls { Message::ClientHello } else { Message::Ticket };
+            self.connections[at].say(first);
         }
     }
 
@@ -134,6 +132,7 @@ impl SessionTransport {
     pub(super) fn message(&mut self, now: Instant, at: usize, message: Message) {
         match message {
             Message::ClientHello => self.connections[at].say(Message::ServerFlight),
+            Message::Ticket => self.connections[at].say(Message::Challenge),
             Message::ServerFlight => {
                 self.connections[at].say(Message::ClientFinished);
                 self.report(now, self.connections[at].subflow, Progress::Ready);
