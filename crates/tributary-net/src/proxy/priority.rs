@@ -54,6 +54,10 @@ impl FromStr for PriorityRule {
                 })?)
             }
             Some((kind, _)) => return Err(refuse(format!("`{kind}:` is unknown"))),
+            // More likely a code point that was forgotten than a target of this name.
+            None if sign.eq_ignore_ascii_case("dscp") => {
+                return Err(refuse("`dscp` without a code point".to_owned()));
+            }
             None => match (sign.parse(), sign.parse()) {
                 (Ok(port), _) if port > 0 => Sign::Port(port),
                 (_, Ok(name)) => Sign::Target(name),

@@ -90,7 +90,8 @@ impl FromStr for Target {
         };
         let (host, port) = address.rsplit_once(':').ok_or_else(refuse)?;
         let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(refuse)?;
-        if host.is_empty() {
+        // No host's name or address has a `=`: with one, a second name stands before the address.
+        if host.is_empty() || host.contains('=') {
             return Err(refuse());
         }
         Ok(Self { name, host: host.to_owned(), port })
