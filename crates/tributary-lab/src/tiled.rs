@@ -5,27 +5,23 @@
 //! `tributary-video`'s; this puts them together. Decoding and measuring come after the last picture, so that
 //! they cannot disturb the clock of what is measured.
 
-mod carrier;
 mod measure;
 mod motion;
 mod outcome;
 mod page;
-mod play;
-mod serve;
-mod spool;
 mod stills;
 mod view;
 
-pub use carrier::{Carrier, CarrierError};
 pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
 pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, table};
 pub use page::{Beside, figure, page};
-pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
-pub use serve::{DiskSource, TileServer};
-pub use spool::{Spool, SpoolError, Spooled};
 pub use stills::{StillError, Stills, pictures};
 pub use tributary_stream::tiled::ServedTiles;
+pub use tributary_stream::viewing::{
+    self, DiskSource, Kept, PlayConfig, PlayFailure, Played, Spool, SpoolError, Spooled, TileServer, Viewing,
+    play,
+};
 pub use tributary_tiles::TiledVideo;
 pub use tributary_video::rd::Concealment;
 pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint};

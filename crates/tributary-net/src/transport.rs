@@ -25,13 +25,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-pub use tributary_proto::transport::{TransportName, UnknownName};
+pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
 use crate::config::{Common, ConnectConfig, Limits, ListenConfig, PathConfig};
 use crate::error::{ConnectError, ListenError, SessionClosed};
 use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
+pub use kernel::SOCKET_UNSENT;
 pub use stats::{PathStats, TransportStats};
 pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
 

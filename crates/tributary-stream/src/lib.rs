@@ -2,8 +2,8 @@
 //!
 //! [`scene`] renders, [`ladder`] encodes into one-second GoPs at several bitrates, [`serve`] answers
 //! requests over *any* `AsyncRead + AsyncWrite`, and [`fetch_live`], [`fetch_bulk`] and [`fetch_object`]
-//! measure from the client's side. Nothing here knows what carries the bytes, so every transport in a
-//! comparison runs the same code.
+//! measure from the client's side. Only [`viewing`] knows what carries the bytes, and only by its name, so
+//! every transport in a comparison runs the same code.
 
 mod arrivals;
 mod bulk;
@@ -16,6 +16,7 @@ pub mod scene;
 mod server;
 pub mod tiled;
 mod transfer;
+pub mod viewing;
 pub mod wire;
 
 pub use arrivals::{Arrivals, Silence};

@@ -25,14 +25,13 @@ use crate::kernel;
 use crate::machine;
 use crate::run::{LabError, own_program};
 use crate::tiled::{
-    self, Beside, Carrier, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig,
-    Viewpoint,
+    self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
 
 /// Time for a server to be ready, and for a client to end after its last picture.
 const GRACE: Duration = Duration::from_secs(30);
 /// What is compared with: the paper's plain choice of qualities on the kernel's multipath TCP.
-const RIVAL: (&str, Carrier) = ("fix", Carrier::Mptcp);
+const RIVAL: (&str, &str) = ("fix", "mptcp");
 
 /// What to demonstrate.
 #[derive(Debug, Clone)]
@@ -99,11 +98,11 @@ pub fn run_tiled(
     let files = tempfile::tempdir()?;
     let mut kept = Vec::new();
     let mut audits = Vec::new();
-    let contestants = [(settings.viewer.allocator.as_str(), Carrier::Session), RIVAL];
+    let contestants = [(settings.viewer.allocator.as_str(), "session"), RIVAL];
     for (at, (allocator, carrier)) in contestants.iter().enumerate() {
-        let label = carrier.label("fbdt");
+        let label = tiled::viewing::label(&carrier.parse().expect("both are names of the registry"));
         progress(0.35 * at as f64, &format!("{allocator} on {label}: playing {} s", settings.seconds));
-        let (played, audit) = play_emulated(settings, (allocator, *carrier), files.path())?;
+        let (played, audit) = play_emulated(settings, (allocator, carrier), files.path())?;
         kept.push((*allocator, label, played));
         audits.push(audit);
     }
@@ -149,23 +148,18 @@ fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
 /// One viewing in a fresh emulated network.
 fn play_emulated(
     settings: &TiledSettings,
-    (allocator, carrier): (&str, Carrier),
+    (allocator, carrier): (&str, &str),
     files: &Path,
 ) -> Result<(Played, (bool, String)), TiledDemoError> {
     let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
     let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
-    if carrier == Carrier::Mptcp {
+    if carrier == "mptcp" {
         kernel::prepare_mptcp(&network)?;
     }
     let key = files.join("key");
     write_key(&key, &Key::generate()?)?;
-    let carrier_name = match carrier {
-        Carrier::Session => "session",
-        Carrier::Tcp => "tcp",
-        Carrier::Mptcp => "mptcp",
-    };
-    let common = ["--carrier", carrier_name, "--congestion", settings.congestion.as_str()];
-    let used = if carrier == Carrier::Session { settings.scenario.paths.len() } else { 1 };
+    let common = ["--transport", carrier, "--congestion", settings.congestion.as_str()];
+    let used = if carrier == "session" { settings.scenario.paths.len() } else { 1 };
 
     let mut serve = network.command(Side::Server, own_program()?);
     serve
@@ -181,7 +175,7 @@ fn play_emulated(
     let server = Process::start("server", serve)?;
     let listening: Listening = server.line(GRACE)?;
 
-    let spool = files.join(format!("{carrier_name}.spool"));
+    let spool = files.join(format!("{carrier}.spool"));
     let mut play = network.command(Side::Client, own_program()?);
     play.args(["stream", "play"]).args(common).arg("--key").arg(&key).arg("--keep").arg(&spool);
     play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);
@@ -209,7 +203,7 @@ fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
     file.write_all(key.to_line().as_bytes())
 }
 
-fn joined(contestants: &[(&str, Carrier)], audits: &[(bool, String)]) -> schema::Audit {
+fn joined(contestants: &[(&str, &str)], audits: &[(bool, String)]) -> schema::Audit {
     let detail = contestants.iter().zip(audits);
     let detail = detail.map(|((allocator, _), (_, words))| format!("{allocator}: {words}"));
     schema::Audit {

@@ -17,9 +17,9 @@ use tributary_video::render::{RenderError, RenderSettings, Renderer};
 use tributary_video::viewport::{FieldOfView, Viewer};
 
 use super::motion::{Motion, MotionMeter};
-use super::spool::{Spool, SpoolError, Spooled};
 use super::stills::Stills;
 use tributary_stream::tiled::TiledRecord;
+use tributary_stream::viewing::{Spool, SpoolError, Spooled};
 
 /// Points of S-PSNR: it is taken once a GoP and agrees with all of them within hundredths of a decibel.
 const POINTS: usize = 65_536;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tributary_stream::tiled::{self, Planner, PlayerSettings, TiledRecord};
+use tributary_stream::viewing::{Kept, PlayConfig, PlayFailure, Played, Spool, label, play};
 use tributary_tiles::{TiledError, TiledVideo};
 use tributary_types::Bitrate;
 use tributary_video::allocation::UnknownAllocator;
@@ -15,8 +16,6 @@ use tributary_video::viewport::{FieldOfView, FieldOfViewError};
 
 use super::measure::{MeasureError, MeasureSettings, Measured, measure};
 use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
-use super::play::{Kept, PlayConfig, PlayFailure, Played, play};
-use super::spool::Spool;
 
 /// The viewer and how the viewing is planned and measured.
 #[derive(Debug, Clone)]
@@ -241,8 +240,7 @@ impl Viewpoint {
         if let (Some(reference), Some(video)) = (&reference, &played.video) {
             self.same(reference, video)?;
         }
-        let scheduler = config.common.as_ref().map_or("", |common| common.session.scheduler.as_str());
-        let transport = config.carrier.label(scheduler);
+        let transport = label(&config.transport.name);
         progress(0.3, "decoding and measuring");
         let mut report = |share: f64| progress(0.3 + 0.7 * share, "decoding and measuring");
         self.judge(&transport, played, reference.as_ref(), &mut report)

@@ -26,8 +26,8 @@ use crate::config::{Limits, Local, PathConfig};
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
-/// Unsent bytes in a kernel socket below which it takes more: what is in there has begun.
-const NOTSENT: u32 = 64 << 10;
+/// A kernel socket takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`).
+pub const SOCKET_UNSENT: u32 = 64 << 10;
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
 /// Rest after a failed `accept`: without descriptors the next one fails as well.
@@ -246,7 +246,7 @@ fn socket(
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    sockopt::set_notsent_lowat(stream.as_fd(), NOTSENT)
+    sockopt::set_notsent_lowat(stream.as_fd(), SOCKET_UNSENT)
 }
 
 impl Dialer {

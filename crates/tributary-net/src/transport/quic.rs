@@ -1,7 +1,7 @@
 //! QUIC on one path (quinn) and on several (noq): who the peer is, and what both share.
 //!
-//! With a pre-shared key the certificate says nothing, as in sessions: it is self-signed, and both ends
-//! prove on the connection's first stream that they know the key, with MACs over the connection's TLS
+//! With a pre-shared key the certificate is self-signed and comes with a proof of the key, as in sessions,
+//! and both ends prove on the connection's first stream that they know the key, with MACs over the connection's TLS
 //! exporter (RFC 8446 §7.5), so that nobody in the middle can relay them. The server's proof comes after
 //! the client's, and nothing else is sent before it. With certificates TLS decides, and there is no such
 //! stream. The two libraries have the same interface; `end.rs` is compiled against each.

@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tributary_lab::machine;
 use tributary_lab::tiled::{
-    self, Carrier, Concealment, DiskSource, PlayConfig, TileServer, TiledVideo, ViewerConfig, Viewpoint,
+    self, Concealment, DiskSource, PlayConfig, TileServer, TiledVideo, ViewerConfig, Viewpoint,
 };
+use tributary_net::transport::SESSION_DEFAULT;
+use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig, PathError};
 use tributary_types::Bitrate;
 
@@ -24,10 +26,11 @@ pub(crate) enum Stream {
 /// What both ends have.
 #[derive(Debug, Args)]
 pub(crate) struct CarrierArguments {
-    /// What carries the tiles: session (all paths at once), tcp or mptcp; the same at both ends
-    #[arg(long, default_value = "session")]
-    pub(crate) carrier: String,
-    /// Key file of a session, the same at both ends (see `tributary keygen`)
+    /// What carries the tiles: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same
+    /// at both ends
+    #[arg(long, alias = "carrier", default_value = "session")]
+    pub(crate) transport: String,
+    /// Key file of a session or of QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long)]
     pub(crate) key: Option<PathBuf>,
     /// Scheduler of what this end sends
@@ -71,7 +74,7 @@ pub(crate) struct StreamServeArguments {
 #[command(after_help = "Examples:
   tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
       --reference tiles --head viewer.csv --seconds 30 --report viewing.html
-  tributary stream play --path any=203.0.113.5:7000 --carrier tcp --allocator fix --reference tiles --json")]
+  tributary stream play --path any=203.0.113.5:7000 --transport tcp --allocator fix --reference tiles --json")]
 pub(crate) struct StreamPlayArguments {
     /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable for a session
     #[arg(long = "path", required = true)]
@@ -140,13 +143,11 @@ pub(crate) fn run(command: Stream) -> Result<ExitCode> {
 }
 
 fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
-    let carrier: Carrier = arguments.carrier.carrier.parse()?;
-    let common = common(&arguments.carrier, carrier)?;
+    let transport = transport(&arguments.carrier, &[])?;
     let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
     let json = arguments.json;
     super::proxy::runtime()?.block_on(async {
-        let congestion = arguments.carrier.congestion.as_deref();
-        let server = TileServer::bind(carrier, &arguments.listen, (common, congestion), video).await?;
+        let server = TileServer::bind(transport, &arguments.listen, video).await?;
         super::proxy::announce(server.addresses(), json)?;
         server.run(move |peer, served| drop(output::line(&account(peer, served, json)))).await;
         Ok(ExitCode::SUCCESS)
@@ -168,15 +169,11 @@ fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String 
 }
 
 fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
-    let carrier: Carrier = arguments.carrier.carrier.parse()?;
     let paths = arguments.paths.iter().map(|path| path.parse());
     let paths = paths.collect::<Result<Vec<PathConfig>, PathError>>()?;
-    let config = PlayConfig {
-        carrier,
-        paths,
-        common: common(&arguments.carrier, carrier)?,
-        congestion: arguments.carrier.congestion.clone(),
-    };
+    let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
+    let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
+    let config = PlayConfig { transport: transport(&arguments.carrier, &locals)?, paths };
     let viewpoint = Viewpoint::new(viewer(&arguments.viewer, arguments.seconds)?)?;
     if let Some(keep) = &arguments.keep {
         let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
@@ -217,17 +214,27 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn common(arguments: &CarrierArguments, carrier: Carrier) -> Result<Option<Common>> {
-    if carrier != Carrier::Session {
-        return Ok(None);
+/// The transport as the command line describes it; `paths` are the local ends of the paths.
+fn transport(arguments: &CarrierArguments, paths: &[&str]) -> Result<TransportConfig> {
+    let name = match paths {
+        [] => arguments.transport.parse()?,
+        paths => TransportName::find(&arguments.transport, None, paths)?,
+    };
+    let name = match name {
+        TransportName::Session { scheduler } if scheduler == SESSION_DEFAULT => {
+            TransportName::session(&arguments.scheduler)
+        }
+        name => name,
+    };
+    let mut config = TransportConfig::new(name);
+    config.congestion.clone_from(&arguments.congestion);
+    if let Some(key) = &arguments.key {
+        let mut common = Common::new(Key::load(key)?);
+        common.plaintext = arguments.plaintext;
+        common.session.window = (arguments.window as usize) << 10;
+        config.common = Some(common);
     }
-    let Some(key) = &arguments.key else { bail!(tiled::CarrierError::NoKey) };
-    let mut common = Common::new(Key::load(key)?);
-    common.session.scheduler.clone_from(&arguments.scheduler);
-    common.congestion.clone_from(&arguments.congestion);
-    common.plaintext = arguments.plaintext;
-    common.session.window = (arguments.window as usize) << 10;
-    Ok(Some(common))
+    Ok(config)
 }
 
 /// The viewer as the command line describes it.

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tributary_stream::tiled::TileArrived;
+
+use crate::tiled::TileArrived;
 
 /// The most bytes that are kept: half an hour at a gigabit.
 const MOST_BYTES: u64 = 1 << 38;

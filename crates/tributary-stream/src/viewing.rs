@@ -1,0 +1,30 @@
+//! A tiled video over any transport by its name: serve it from disk, play it, keep what arrived.
+//!
+//! The protocol is [`crate::tiled`]'s, the transports are `tributary-net`'s. One bidirectional stream,
+//! opened by the client, carries plans one way and tiles the other. Nothing here decodes or measures.
+
+mod play;
+mod serve;
+mod spool;
+
+use core::time::Duration;
+
+pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
+pub use serve::{DiskSource, TileServer};
+pub use spool::{Spool, SpoolError, Spooled};
+use tributary_net::transport::TransportName;
+
+/// Time for the orderly end of a transport.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// What a transport is called in tables.
+#[must_use]
+pub fn label(name: &TransportName) -> String {
+    match name {
+        TransportName::Session { scheduler } => scheduler.clone(),
+        TransportName::Tcp(_) => "one TCP connection".to_owned(),
+        TransportName::Mptcp { .. } => "kernel MPTCP".to_owned(),
+        TransportName::Quic(_) => "QUIC".to_owned(),
+        TransportName::Mpquic => "multipath QUIC".to_owned(),
+    }
+}

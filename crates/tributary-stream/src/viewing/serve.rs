@@ -1,0 +1,112 @@
+//! The server: a tiled video from disk to every client that comes, over any transport.
+
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tributary_net::transport::{Acceptor, Connection, SendHalf, Sent, TransportConfig, TransportError};
+use tributary_tiles::TiledVideo;
+use tributary_video::rd::RdTable;
+
+use super::LEAVE;
+use crate::tiled::{
+    Outlet, Pushed, SESSION_UNSENT, SOCKET_UNSENT, ServedTiles, TileSource, longest_message, serve_tiles,
+};
+
+// The simulated server keeps this much unsent in a socket; the transport's sockets must do the same.
+const _: () = assert!(SOCKET_UNSENT == tributary_net::transport::SOCKET_UNSENT);
+
+/// A tiled video on disk as a server reads it.
+#[derive(Debug, Clone)]
+pub struct DiskSource(pub Arc<TiledVideo>);
+
+impl TileSource for DiskSource {
+    fn table(&self) -> &RdTable {
+        self.0.table()
+    }
+
+    fn init(&self, tile: usize, quality: usize) -> io::Result<Bytes> {
+        self.0.init(tile, quality).map(Bytes::copy_from_slice).map_err(io::Error::other)
+    }
+
+    fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes> {
+        self.0.segment(gop, tile, quality).map(Bytes::from).map_err(io::Error::other)
+    }
+}
+
+/// Writes tiles as messages with deadlines.
+struct StreamOutlet(SendHalf);
+
+impl Outlet for StreamOutlet {
+    async fn push(&mut self, message: Bytes, within: Option<Duration>) -> io::Result<Pushed> {
+        Ok(match self.0.write_message(message, within).await? {
+            Sent::Taken => Pushed::Taken,
+            Sent::Expired => Pushed::Expired,
+        })
+    }
+
+    async fn finish(&mut self) {
+        // The client that ended the stream does not wait for its end.
+        let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.0).await;
+    }
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct TileServer {
+    acceptor: Acceptor,
+    video: DiskSource,
+}
+
+impl TileServer {
+    /// Listens on `addresses`.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub async fn bind(
+        mut config: TransportConfig,
+        addresses: &[SocketAddr],
+        video: DiskSource,
+    ) -> Result<Self, TransportError> {
+        if let Some(common) = &mut config.common {
+            common.session.unsent = Some(SESSION_UNSENT);
+            let longest = longest_message(video.table());
+            common.session.send_buffer = common.session.send_buffer.max(4 * longest);
+        }
+        Ok(Self { acceptor: Acceptor::bind(&config, addresses).await?, video })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.acceptor.addresses()
+    }
+
+    /// Serves until the task is dropped; `told` hears of every client that has gone.
+    pub async fn run<F>(mut self, told: F)
+    where
+        F: Fn(SocketAddr, &ServedTiles) + Send + Sync + 'static,
+    {
+        let told = Arc::new(told);
+        while let Some((connection, peer)) = self.acceptor.accept().await {
+            let (video, told) = (self.video.clone(), told.clone());
+            tokio::spawn(async move {
+                if let Some(served) = serve(&connection, video).await {
+                    told(peer, &served);
+                }
+            });
+        }
+    }
+}
+
+/// Serves the client's one stream; `None` when it opens none.
+async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
+    let (plans, tiles) = connection.accept_stream().await?.into_split();
+    let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
+    // QUIC's end cuts off what is not yet delivered: the client, which has it all, ends the connection.
+    let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;
+    let _ = tokio::time::timeout(LEAVE, connection.close()).await;
+    Some(served)
+}
