@@ -316,9 +316,12 @@ impl Player {
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
+        // Seen from the slot before the present one, the last whose tiles and screen are still of use: those ahead of it
+        // are needed first.
+        let present = self.record.slots.len().saturating_sub(2);
+        let from = self.record.slots.get(present).map_or(0, |slot| slot.gop);
         while self.menus.len() > MENUS_KEPT {
-            // The one that will be needed last, seen from the GoP that came now.
-            let ahead = |known: u32| (known + video.gops - gop) % video.gops;
+            let ahead = |known: u32| (known + video.gops - from) % video.gops;
             let Some(furthest) = self.menus.keys().copied().max_by_key(|known| ahead(*known)) else { break };
             self.menus.remove(&furthest);
         }

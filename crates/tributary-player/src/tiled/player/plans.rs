@@ -74,12 +74,12 @@ impl Player {
         let within = self.begin_within(now, slot);
         let (samples, measured) = self.capacity(now, within);
         let begun = if revision == 0 { Begun::default() } else { self.begun(slot, &samples, within) };
-        let known = self.menus.get(&gop).map(|menu| (menu, false));
-        let menu = known.or_else(|| self.menus.values().next_back().map(|menu| (menu, true)));
-        let (Some((menu, old_menu)), Some(planning), Some(screen)) = (menu, &self.planning, &self.screen)
+        let (Some(menu), Some(planning), Some(screen)) =
+            (menu_for(&self.menus, gop), &self.planning, &self.screen)
         else {
             return Err(PlayError::Order);
         };
+        let old_menu = !self.menus.contains_key(&gop);
         let (playback_s, have) = (self.playback.position_s(now), &begun.have);
         let moment = Moment { playback_s, slot, menu, screen, have };
         // What is on its way arrives first and takes capacity.
@@ -149,7 +149,7 @@ impl Player {
     fn begun(&self, slot: u32, samples: &[f64], within: Duration) -> Begun {
         let mut begun = Begun::default();
         let Some(record) = self.record.slots.get(slot as usize) else { return begun };
-        let menu = self.menus.get(&record.gop);
+        let menu = menu_for(&self.menus, record.gop);
         let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
         let rate = mean / within.as_secs_f64().max(1e-3);
         let mut on_the_way = rate * ON_THE_WAY.as_secs_f64();
@@ -206,6 +206,11 @@ impl Player {
             }
         }
     }
+}
+
+/// The menu of a GoP, or another that stands in for one that has not come.
+fn menu_for(menus: &BTreeMap<u32, RdTable>, gop: u32) -> Option<&RdTable> {
+    menus.get(&gop).or_else(|| menus.values().next_back())
 }
 
 /// Bytes of a tile in a quality.
