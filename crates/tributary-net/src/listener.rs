@@ -80,7 +80,7 @@ impl Drop for Registration {
 }
 
 impl Listener {
-    /// Listens on every address of the configuration.
+    /// Listens on every address of the configuration, and raises the process's limit of descriptors as far as it may.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,6 +113,10 @@ impl Listener {
             true => Tls::Off,
             false => Tls::On(tls::server_config(&config.common.key)?),
         };
+        match sockopt::raise_descriptor_limit() {
+            Ok(limit) => tracing::debug!(limit, "descriptors this process may open"),
+            Err(error) => tracing::warn!("cannot raise the descriptor limit (ulimit -n): {error}"),
+        }
         let mut listeners = Vec::new();
         for &address in &config.addresses {
             listeners.push(listen(address, &config.common)?);

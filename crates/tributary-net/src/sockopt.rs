@@ -1,9 +1,10 @@
 //! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
 //!
 //! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`,
-//! `ioctl` and `poll`; the rest is safe. Options a kernel lacks are reported, never fatal.
+//! `ioctl` and `poll`, the process's limit of descriptors by two calls of its own; the rest is safe. Options a kernel lacks are reported, never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
+mod descriptors;
 mod mark;
 mod mptcp;
 mod tcp_info;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use thiserror::Error;
 
+pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use mark::{keep_opening_packets, opening_code_point};
 pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
 pub use tcp_info::{TcpInfo, tcp_info};

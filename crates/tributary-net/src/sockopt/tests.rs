@@ -56,3 +56,22 @@ fn missing_options_are_reported_and_never_fatal() {
     let _ = set_timers(client.as_fd(), Duration::from_secs(1), Duration::from_millis(5));
     assert!(interface_exists("lo") && !interface_exists("no-such-interface"));
 }
+
+#[tokio::test]
+async fn a_listener_raises_the_limit_of_descriptors() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid `rlimit` that the kernel fills.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    // One below the hard limit: other tests of this process feel nothing of it.
+    limit.rlim_cur = limit.rlim_max - 1;
+    // SAFETY: `limit` is a valid `rlimit` that the kernel reads.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    let common = crate::Common::new(crate::Key::from_bytes([1; 32]));
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    let config = crate::ListenConfig { addresses, common, limits: crate::Limits::default() };
+    let _listener = crate::Listener::bind(config).await.unwrap();
+    // SAFETY: `limit` is a valid `rlimit` that the kernel fills.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    assert_eq!(limit.rlim_cur, limit.rlim_max);
+    assert_eq!(raise_descriptor_limit().unwrap(), limit.rlim_max);
+}
