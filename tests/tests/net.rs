@@ -4,6 +4,8 @@
 mod common;
 #[path = "net/early.rs"]
 mod early;
+#[path = "net/flood.rs"]
+mod flood;
 #[path = "net/paths.rs"]
 mod paths;
 #[path = "net/priorities.rs"]
