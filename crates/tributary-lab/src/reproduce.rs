@@ -6,6 +6,7 @@
 mod check;
 pub mod evaluate;
 pub mod expression;
+mod figure;
 mod judge;
 pub mod matrix;
 pub mod ows;
@@ -20,7 +21,7 @@ pub use expression::Statistic;
 pub use matrix::{Cell, CellError, Selection};
 pub use page::Page;
 pub use paper::{Paper, PaperError, papers};
-pub use runner::{Experiment, Outcome, ReproduceError, Settings, run};
+pub use runner::{Experiment, Outcome, ReproduceError, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that come with the program and need no files.

@@ -1,7 +1,7 @@
 //! What a paper's file must satisfy beyond its form: expressions parse, names exist.
 
 use super::expression::Expression;
-use super::paper::{Axes, Paper, PaperValue, Wanted};
+use super::paper::{Axes, FigureSpec, Paper, PaperValue, Wanted};
 use super::sample::{Labels, Metric};
 use std::collections::BTreeSet;
 
@@ -30,15 +30,22 @@ fn expressions(paper: &Paper) -> Vec<(String, String, &Axes)> {
     for figure in &paper.figure {
         for series in &figure.series {
             let place = format!("figure `{}`, series `{}`", figure.title, series.name);
-            let metric = format!("mean({}.{})", series.of, figure.value);
-            let text = match figure.kind {
-                super::paper::FigureKind::Bars => figure.value.replace("{series}", &series.of),
-                _ => metric,
-            };
-            all.push((place, text, &figure.each));
+            if figure.kind == super::paper::FigureKind::Bars {
+                all.extend(bars(figure, &series.of).map(|text| (place.clone(), text, &figure.each)));
+                continue;
+            }
+            for metric in [&figure.value].into_iter().chain(&figure.of) {
+                all.push((place.clone(), format!("mean({}.{metric})", series.of), &figure.each));
+            }
         }
     }
     all
+}
+
+/// The expressions of one series of bars, a text for each of the groups.
+fn bars<'a>(figure: &'a FigureSpec, series: &'a str) -> impl Iterator<Item = String> + 'a {
+    let text = figure.value.replace("{series}", series);
+    figure.own_groups().map(move |group| text.replace("{group}", group))
 }
 
 fn axes(paper: &Paper) -> BTreeSet<&str> {

@@ -3,7 +3,7 @@
 //! All cells that an expression names are looked at on the same seeds, and resampled on the same seeds:
 //! what a seed does to every transport cancels. One run alone has an interval only where everything in the
 //! expression comes from series of equal length, such as the goodput of each second: then the seconds are
-//! resampled, the same for every cell.
+//! resampled, the same for every cell. Cells without anything random count as one run, however many seeds.
 
 use super::expression::{Expression, Map, Operator, Statistic};
 use super::sample::{Labels, Metric, Sample};
@@ -37,6 +37,8 @@ pub struct Measured {
     pub interval: Option<Interval>,
     /// Seeds that it comes from.
     pub seeds: usize,
+    /// It comes from cells that are the same for every seed, so seeds say nothing about its interval.
+    pub deterministic: bool,
 }
 
 /// Cells that an expression cannot tell apart.
@@ -130,6 +132,16 @@ impl Bound<'_> {
     pub fn seeds(&self) -> Vec<u64> {
         let all: BTreeSet<u64> = self.cells.values().flat_map(|series| series.keys().copied()).collect();
         all.into_iter().filter(|seed| self.has(*seed)).collect()
+    }
+
+    /// Whether some cell measured exactly the same for all of several seeds.
+    fn has_invariant_cell(&self) -> bool {
+        let invariant = |series: &Series<'_>| {
+            let mut runs = series.values().map(|sample| &sample.metrics);
+            let first = runs.next();
+            series.len() > 1 && runs.all(|metrics| Some(metrics) == first)
+        };
+        self.cells.values().any(invariant)
     }
 
     /// Items of the series that everything of one run is made of; `None` unless all have as many.
@@ -263,14 +275,15 @@ pub fn measure(
         stats::bootstrap_interval(population, pick, BOOTSTRAP.0, BOOTSTRAP.1)
     };
     let numbered = |count: usize| (0..count).map(|place| place as f64).collect::<Vec<_>>();
+    let over_items = || {
+        let mut lengths = bound.iter().map(|each| each.items(*seeds.first()?));
+        let length = lengths.next().flatten().filter(|length| lengths.all(|l| l == Some(*length)));
+        let draw = |items: &[usize]| of(Draw { seeds: &seeds, items: Some(items) });
+        length.and_then(|length| bootstrap(&numbered(length), &draw))
+    };
     let interval = match (method, seeds.as_slice()) {
         (_, []) => None,
-        (_, [seed]) => {
-            let mut lengths = bound.iter().map(|each| each.items(*seed));
-            let length = lengths.next().flatten().filter(|length| lengths.all(|l| l == Some(*length)));
-            let draw = |items: &[usize]| of(Draw { seeds: &seeds, items: Some(items) });
-            length.and_then(|length| bootstrap(&numbered(length), &draw))
-        }
+        (_, [_]) => over_items(),
         (Method::Bootstrap, seeds) => bootstrap(&numbered(seeds.len()), &|places| {
             let drawn: Vec<u64> = places.iter().map(|place| seeds[*place]).collect();
             of(Draw { seeds: &drawn, items: None })
@@ -286,7 +299,11 @@ pub fn measure(
             }
         }
     };
-    Measured { value, interval, seeds: seeds.len() }
+    let narrow = |i: Interval| i.high - i.low <= 1e-9 * i.high.abs();
+    let deterministic =
+        seeds.len() > 1 && interval.is_none_or(narrow) && bound.iter().any(Bound::has_invariant_cell);
+    let interval = if deterministic { over_items() } else { interval };
+    Measured { value, interval, seeds: seeds.len(), deterministic }
 }
 
 #[cfg(test)]

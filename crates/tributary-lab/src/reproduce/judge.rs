@@ -54,11 +54,15 @@ impl Judge<'_> {
         let bound = |place: &Labels, value| self.measurements.bind(value, place).map_err(ambiguous);
         let terms = places.iter().map(|(place, value)| bound(place, value)).collect::<Result<Vec<_>, _>>()?;
         let method = spec.interval.unwrap_or(self.paper.interval);
-        let Measured { value, interval, .. } = measure(&terms, |values| taken(spec.take, values), method);
+        let Measured { value, interval, deterministic, .. } =
+            measure(&terms, |values| taken(spec.take, values), method);
         let wanted = parsed_wanted(&spec.wanted);
         let limit = measure(&[bound(at, &wanted.bound)?], |values| values[0], method).value;
         let expected = wanted.expectation(limit.unwrap_or(f64::NAN));
-        let text = self.text(at, &places, &terms);
+        let mut text = self.text(at, &places, &terms);
+        if deterministic {
+            text.push_str("; deterministic, the same for every seed");
+        }
         let mut claim = Claim::judge(&id, &text, value, expected).interval(interval).unit(&spec.unit);
         claim.source = filled(&spec.source, at);
         if let Some(paper) = self.paper_value(at) {

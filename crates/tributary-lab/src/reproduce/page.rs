@@ -1,21 +1,20 @@
-//! Tables, drawings and pages of a reproduction, from the paper's file.
+//! Tables and pages of a reproduction, from the paper's file. Drawings: `figure`.
 
-use super::check::{combinations, values_of};
+use super::check::values_of;
 use super::evaluate::{Measured, Measurements, measure};
 use super::expression::Expression;
-use super::paper::{FigureKind, FigureSpec, Paper, SeriesSpec, TableSpec, filled};
+use super::paper::{Paper, TableSpec, filled};
 use super::runner::Outcome;
-use super::sample::{Labels, Sample};
+use super::sample::Labels;
 use std::collections::BTreeMap;
-use tributary_report::plot::Bar;
 use tributary_report::schema::Verdict;
-use tributary_report::{Bars, Cdf, Cell, Column, HtmlReport, Series, Table, TimeSeries};
+use tributary_report::{Cell, Column, HtmlReport, Table};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {
-    paper: &'a Paper,
-    outcome: &'a Outcome,
-    subjects: BTreeMap<String, Labels>,
+    pub(super) paper: &'a Paper,
+    pub(super) outcome: &'a Outcome,
+    pub(super) subjects: BTreeMap<String, Labels>,
 }
 
 impl<'a> Page<'a> {
@@ -28,7 +27,7 @@ impl<'a> Page<'a> {
     }
 
     /// A value in a place; none when its cells cannot be told apart or were not run.
-    fn value(&self, text: &str, at: &Labels) -> Measured {
+    pub(super) fn value(&self, text: &str, at: &Labels) -> Measured {
         let Ok(expression) = Expression::parse(&filled(text, at)) else { return Measured::default() };
         let (samples, metrics) = (&self.outcome.samples, &self.outcome.metrics);
         let measurements = Measurements { samples, subjects: &self.subjects, metrics };
@@ -143,7 +142,8 @@ impl<'a> Page<'a> {
             .reproduction(
                 made,
                 "A claim holds or fails when its whole interval lies on one side of what is wanted, else it is \
-                 undecided. Intervals: over the seeds, paired; of one seed alone, over its seconds.",
+                 undecided. Intervals: over the seeds, paired; of one seed alone, or where every seed gives the same \
+                 (deterministic), over its seconds.",
             );
         let shown = |world: Option<crate::result::World>| world.is_none_or(|w| w == self.outcome.world);
         for spec in paper.table.iter().filter(|spec| shown(spec.world)) {
@@ -157,79 +157,13 @@ impl<'a> Page<'a> {
         }
         report.render()
     }
-
-    fn figure(&self, report: &mut HtmlReport, spec: &FigureSpec) {
-        if spec.kind == FigureKind::Bars {
-            let bars = self.bars(spec);
-            if !bars.groups.is_empty() {
-                report.section(&spec.title).figure(&bars, &spec.caption);
-            }
-            return;
-        }
-        for at in combinations(&spec.each, &self.outcome.planned) {
-            let places: Vec<&str> = at.iter().map(|(axis, value)| self.paper.label(axis, value)).collect();
-            let title = format!("{}: {}", spec.title, places.join(", "));
-            let found = |series: &'_ SeriesSpec| {
-                let wanted = super::evaluate::labels_of(&self.subjects, &series.of, &at);
-                let fits = |s: &&Sample| s.failure.is_none() && super::evaluate::matches(&s.labels, &wanted);
-                self.outcome.samples.iter().filter(fits).filter_map(|s| s.metrics.get(&spec.value)).collect()
-            };
-            let all: Vec<(&SeriesSpec, Vec<&Vec<f64>>)> = spec.series.iter().map(|s| (s, found(s))).collect();
-            let all: Vec<_> =
-                all.into_iter().filter(|(_, runs)| runs.iter().any(|run| !run.is_empty())).collect();
-            if all.is_empty() {
-                continue;
-            }
-            report.section(&title);
-            match spec.kind {
-                FigureKind::Seconds => {
-                    let mut plot = TimeSeries::per_second(&title, &spec.unit);
-                    for (series, runs) in &all {
-                        plot.series.push(Series::per_second(&series.name, series.tone.into(), runs[0]));
-                    }
-                    report.figure(&plot, &spec.caption);
-                }
-                _ => {
-                    let mut plot = Cdf::new(&title, &spec.unit);
-                    for (series, runs) in &all {
-                        let pooled: Vec<f64> = runs.iter().copied().flatten().copied().collect();
-                        plot.push(&series.name, series.tone.into(), &pooled);
-                    }
-                    report.figure(&plot, &spec.caption);
-                }
-            }
-        }
-    }
-
-    fn bars(&self, spec: &FigureSpec) -> Bars {
-        let series: Vec<_> = spec.series.iter().map(|s| (s.name.as_str(), s.tone.into())).collect();
-        let mut bars = Bars::new(&spec.title, &spec.unit, &series);
-        for at in combinations(&spec.each, &self.outcome.planned) {
-            let value = |series: &SeriesSpec| self.value(&spec.value.replace("{series}", &series.of), &at);
-            let values: Vec<Measured> = spec.series.iter().map(value).collect();
-            if values.iter().all(|measured| measured.value.is_none()) {
-                continue;
-            }
-            let bar = |(series, measured): (&SeriesSpec, &Measured)| {
-                let bar = Bar::new(measured.value.unwrap_or(f64::NAN)).interval(measured.interval);
-                let of = |table: &String| {
-                    at.values().find_map(|row| self.paper.number(table, row, &series.of, self.outcome.world))
-                };
-                match spec.paper.as_ref().and_then(of) {
-                    Some(number) => bar.paper(number),
-                    None => bar,
-                }
-            };
-            let label = |(axis, value): (&String, &String)| self.paper.label(axis, value).to_owned();
-            let name = at.iter().rev().map(label).collect::<Vec<_>>().join(" ");
-            bars.push(&name, spec.series.iter().zip(&values).map(bar));
-        }
-        bars
-    }
 }
 
 fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> Cell {
     match (measured.value, measured.interval) {
+        (Some(value), _) if with_interval && measured.deterministic => {
+            Cell::text(&format!("{value:.digits$}, deterministic"))
+        }
         (Some(value), Some(i)) if with_interval => {
             Cell::text(&format!("{value:.digits$} [{:.digits$}, {:.digits$}]", i.low, i.high))
         }

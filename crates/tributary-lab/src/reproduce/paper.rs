@@ -192,12 +192,32 @@ pub struct FigureSpec {
     pub unit: String,
     /// Bars: axes of the groups. Others: a figure for each combination.
     pub each: Axes,
-    /// Bars: expression, `{series}` the subject. Others: the metric, a series.
+    /// Bars: expression, `{series}` the subject, `{group}` one of `groups`. Others: the metric, a series.
     pub value: String,
+    /// Bars: further groups, in each combination of `each`.
+    #[serde(default)]
+    pub groups: Vec<String>,
+    /// Seconds and strips: the metric of what could have been, such as link capacity, in each item. Seconds
+    /// have it as a grey area; cells of strips are shares of it.
+    pub of: Option<String>,
+    /// Seconds and strips: when a link carries less than a third of its best is marked.
+    #[serde(default)]
+    pub bands: bool,
+    /// Seconds and strips: the second of the first item.
+    #[serde(default)]
+    pub from: u32,
     /// Bars: table of `paper` with the paper's values.
     pub paper: Option<String>,
     /// Subjects, their names and colours.
     pub series: Vec<SeriesSpec>,
+}
+
+impl FigureSpec {
+    /// Its groups; one without a name when the file gives none.
+    pub(super) fn own_groups(&self) -> impl Iterator<Item = &str> {
+        let none = self.groups.is_empty().then_some("");
+        self.groups.iter().map(String::as_str).chain(none)
+    }
 }
 
 /// Kinds of drawings.
@@ -210,6 +230,8 @@ pub enum FigureKind {
     Distribution,
     /// A series of the first seed over time.
     Seconds,
+    /// A row for each series of the first seed, a cell for each second.
+    Strip,
 }
 
 /// One series of a drawing.

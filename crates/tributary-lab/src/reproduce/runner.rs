@@ -21,6 +21,9 @@ use std::time::Instant;
 use thiserror::Error;
 use tributary_report::{Reproduction, RunInfo};
 
+/// Setting up and taking down one emulated run.
+const OVERHEAD: Duration = Duration::from_secs(1);
+
 /// What is done in a cell. Papers name it; the same for every cell of a matrix.
 pub trait Experiment: Sync {
     /// Its name in a matrix.
@@ -73,6 +76,9 @@ pub struct Outcome {
     /// Labels of every planned cell, without its seed.
     #[serde(skip)]
     pub planned: Vec<Labels>,
+    /// The planned cells of the first seed.
+    #[serde(skip)]
+    pub first: Vec<Cell>,
     /// What became of the runs.
     #[serde(skip)]
     pub report: Report,
@@ -171,7 +177,21 @@ pub fn run(
     info.seconds = Some(began.elapsed().as_secs_f64());
     let name = format!("{}-{world}", paper.name);
     let reproduction = Reproduction { name, claims, run: info };
-    Ok(Outcome { reproduction, samples, planned, report, world, metrics })
+    let first = cells.into_iter().filter(|cell| cell.seed == 1).collect();
+    Ok(Outcome { reproduction, samples, planned, first, report, world, metrics })
+}
+
+/// How long all emulated runs of a choice take at most, in wall time; nothing for simulated ones, which take
+/// what the processor takes.
+///
+/// # Errors
+/// [`CellError::Empty`] when the choice leaves nothing.
+pub fn expected(paper: &Paper, selection: &Selection) -> Result<Duration, CellError> {
+    let cells = cells(paper, selection)?;
+    let emulated = cells.iter().filter(|cell| cell.world == World::Emu);
+    let all: Duration = emulated.map(|cell| Duration::from_secs(cell.seconds.into()) + OVERHEAD).sum();
+    let limit = paper.quick_limit.filter(|_| selection.quick).map(Duration::from_secs);
+    Ok(limit.map_or(all, |limit| all.min(limit)))
 }
 
 fn task<'a>(cell: &'a Cell, experiments: &[&'a dyn Experiment]) -> Result<Task<'a>, ReproduceError> {
@@ -242,3 +262,6 @@ fn describe(
     set("paper", paper.title.clone());
     info
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,6 +113,15 @@ impl Progress {
         }
     }
 
+    /// A line above the bar.
+    pub(crate) fn note(&self, text: &str) {
+        if self.terminal {
+            self.bar.println(text);
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }

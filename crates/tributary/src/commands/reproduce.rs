@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::World;
-use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, run as reproduce};
+use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, expected, run as reproduce};
 use tributary_lab::run::Queue;
 
 /// Repeat a paper's experiments and judge its claims.
@@ -94,6 +94,10 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     }
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();
+    if settings.selection.world == World::Emu {
+        let seconds = expected(&paper, &settings.selection)?.as_secs_f64();
+        progress.note(&format!("at most about {:.0} minutes", (seconds / 60.0).ceil()));
+    }
     let outcome = reproduce(&paper, &EXPERIMENTS, &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let page = Page::new(&paper, &outcome);

@@ -77,6 +77,22 @@ fn one_run_has_an_interval_over_its_seconds_and_none_for_what_has_none() {
 }
 
 #[test]
+fn the_same_result_for_every_seed_is_one_run_and_not_certainty() {
+    let same = |seed| Sample { seed, ..sample("ours", 1, &[8.0, 12.0, 9.0, 11.0]) };
+    let mut samples: Vec<Sample> = (1..=5).map(same).collect();
+    for method in [Method::Bootstrap, Method::Student, Method::Range] {
+        let mean = measured(&samples, "mean(ours.goodput)", method);
+        let interval = mean.interval.expect("seconds are resampled");
+        assert!(mean.deterministic && interval.low < 10.0 && interval.high > 10.0, "{mean:?}");
+        let silence = measured(&samples, "mean(ours.silence)", method);
+        assert!(silence.deterministic && silence.interval.is_none(), "{silence:?}");
+    }
+    // One other seed, and the runs are not all the same: the median's interval may have no width.
+    samples[4] = sample("ours", 5, &[1.0, 2.0, 3.0, 4.0]);
+    assert!(!measured(&samples, "median(ours.goodput)", Method::Bootstrap).deterministic);
+}
+
+#[test]
 fn cells_that_cannot_be_told_apart_are_refused() {
     let mut samples = vec![sample("ours", 1, &[1.0]), sample("ours", 1, &[2.0])];
     samples[1].labels.insert("scenario".to_owned(), "nlos".to_owned());

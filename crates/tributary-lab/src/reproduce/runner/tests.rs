@@ -1,0 +1,99 @@
+//! The shipped papers on a few cells each, from end to end.
+
+use super::*;
+use crate::reproduce::{EXPERIMENTS, Page};
+
+fn settings(directory: &std::path::Path, selection: Selection) -> Settings {
+    Settings {
+        selection,
+        directory: directory.to_owned(),
+        resume: false,
+        jobs: NonZeroUsize::new(2),
+        command: "test".to_owned(),
+    }
+}
+
+/// Runs the same choice in two directories, so that nothing is taken over, and compares.
+fn twice(paper: &Paper, selection: &Selection) -> Outcome {
+    let once = || {
+        let directory = tempfile::tempdir().expect("a directory");
+        let settings = settings(directory.path(), selection.clone());
+        run(paper, &EXPERIMENTS, &settings, &mut |_, _| ()).expect("the choice is possible")
+    };
+    let (first, second) = (once(), once());
+    assert_eq!(first.report.failed, 0, "{:?}", first.samples.iter().find_map(|s| s.failure.clone()));
+    assert_eq!((first.report.now, second.report.now), (first.samples.len(), first.samples.len()));
+    assert!(first.samples == second.samples, "the same seeds gave other results");
+    assert_eq!(first.reproduction.claims, second.reproduction.claims);
+    first
+}
+
+#[test]
+fn the_simulated_fbdt_file_is_measured_judged_and_drawn_the_same_each_time() {
+    let paper = Paper::find("fbdt").unwrap();
+    let selection = Selection {
+        world: World::Sim,
+        quick: true,
+        scenarios: vec!["blackout".to_owned()],
+        seeds: Some(1),
+        seconds: Some(2),
+        ..Selection::default()
+    };
+    let outcome = twice(&paper, &selection);
+    assert_eq!(outcome.samples.len(), 8);
+    let claims = &outcome.reproduction.claims;
+    assert_eq!(claims.len(), 11, "{claims:#?}");
+    assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
+    let page = Page::new(&paper, &outcome).html();
+    for part in
+        ["Mean goodput", "Where it hurts: blackout, cubic", "Every second: blackout, cubic", "WiGig blocked"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.contains("what all links could carry"), "link capacity is drawn behind the seconds");
+}
+
+#[test]
+fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
+    let paper = Paper::find("avira").unwrap();
+    let selection = Selection {
+        world: World::Sim,
+        quick: true,
+        scenarios: vec!["two-pathways".to_owned()],
+        seeds: Some(2),
+        seconds: Some(25),
+        ..Selection::default()
+    };
+    let outcome = twice(&paper, &selection);
+    assert_eq!(outcome.samples.len(), 32);
+    for sample in &outcome.samples {
+        let one = |name: &str| sample.metrics[name][0];
+        let sum: f64 = sample.metrics["subflow_bytes"].iter().sum();
+        // What waited for a hole in the first ten seconds comes in those measured, but never more than the
+        // pathways carried from the beginning.
+        let carried = if sample.labels["form"] == "shared-access" { 1.0 } else { 2.0 } * 25.0;
+        assert!(one("mean_rtt") > 8.0 && sample.metrics["rtt_seconds"].len() == 15, "{sample:?}");
+        assert!(one("throughput") > 0.4 && one("throughput") * 15.0 < carried, "{sample:?}");
+        assert!(sample.metrics["subflow_bytes"].len() == 8 && sum * 8.0 < carried * 1.1, "{sample:?}");
+        assert!(one("prioritised") > 0.0, "{sample:?}");
+    }
+    let claims = &outcome.reproduction.claims;
+    assert_eq!(claims.len(), 18, "{claims:#?}");
+    assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
+    let page = Page::new(&paper, &outcome).html();
+    assert!(page.contains("Table II") && page.contains("Figure 5: traffic of each subflow"));
+}
+
+#[test]
+fn emulated_runs_are_estimated_before_they_begin() {
+    let paper = Paper::find("fbdt").unwrap();
+    let of = |world, quick, seconds| {
+        let scenarios = vec!["los".to_owned()];
+        let selection = Selection { world, quick, scenarios, seconds, ..Selection::default() };
+        expected(&paper, &selection).unwrap()
+    };
+    // Five transports of one seed, a second more each; never more than a quick run may take.
+    assert_eq!(of(World::Emu, true, None), Duration::from_secs(5 * (7 + 1)));
+    assert_eq!(of(World::Emu, true, Some(600)), Duration::from_secs(555));
+    assert_eq!(of(World::Sim, true, None), Duration::ZERO);
+}
