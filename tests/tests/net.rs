@@ -16,6 +16,8 @@ mod proxy;
 mod proxy_end;
 #[path = "net/proxy_targets.rs"]
 mod proxy_targets;
+#[path = "net/reconnect.rs"]
+mod reconnect;
 #[path = "net/refusal.rs"]
 mod refusal;
 #[path = "net/transfer.rs"]

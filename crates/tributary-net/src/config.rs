@@ -1,6 +1,6 @@
 //! What a user decides: key, paths, limits. Values are checked where they are used.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -97,7 +97,54 @@ pub struct PathConfig {
     /// The local end.
     pub local: Local,
     /// The server.
-    pub server: SocketAddr,
+    pub server: ServerAddress,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// An address.
+    Address(SocketAddr),
+    /// A name and a port: resolved for every attempt, and addresses of both families are tried.
+    Name(String, u16),
+}
+
+impl From<SocketAddr> for ServerAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl FromStr for ServerAddress {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let malformed = || PathError::Server(text.to_owned());
+        let (name, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+        // A scoped address is the resolver's: [fe80::1%wlan0]:7000.
+        let bracketed = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let scoped = bracketed.filter(|inner| inner.contains('%'));
+        let port = port.parse().map_err(|_| malformed())?;
+        match (scoped, name) {
+            (Some(scoped), _) => Ok(Self::Name(scoped.to_owned(), port)),
+            (None, "") => Err(malformed()),
+            (None, name) if name.contains([':', '[', ']', '/', ' ']) => Err(malformed()),
+            (None, name) => Ok(Self::Name(name.to_owned(), port)),
+        }
+    }
+}
+
+impl std::fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Name(name, port) if name.contains(':') => write!(f, "[{name}]:{port}"),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
 }
 
 /// Why a path is not understood.
@@ -114,14 +161,9 @@ pub enum PathError {
         /// The local part.
         name: String,
     },
-    /// The server's name does not resolve.
-    #[error("path `{path}`: {error}")]
-    Server {
-        /// The whole path.
-        path: String,
-        /// The resolver's reason.
-        error: std::io::Error,
-    },
+    /// The server is not `HOST:PORT`.
+    #[error("server `{0}`: expected HOST:PORT, an IPv6 address in brackets, for example [2001:db8::1]:7000")]
+    Server(String),
 }
 
 impl PathConfig {
@@ -146,20 +188,23 @@ impl FromStr for PathConfig {
         if local.is_empty() || !server.contains(':') {
             return Err(malformed());
         }
-        let local = match local.parse() {
+        // As in the server's half, an IPv6 address may stand in brackets.
+        let address = local.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(local);
+        let local = match address.parse() {
             Ok(address) => Local::Address(address),
             Err(_) if local == "any" => Local::Any,
             Err(_) if sockopt::interface_exists(local) => Local::Interface(local.to_owned()),
             Err(_) => return Err(PathError::NoInterface { path: text.to_owned(), name: local.to_owned() }),
         };
-        let resolved =
-            server.to_socket_addrs().map_err(|error| PathError::Server { path: text.to_owned(), error })?;
-        let fits = |address: &SocketAddr| match &local {
-            Local::Address(local) => local.is_ipv4() == address.is_ipv4(),
-            Local::Interface(_) | Local::Any => true,
-        };
-        let server = resolved.into_iter().find(fits).ok_or_else(malformed)?;
-        Ok(Self { local, server })
+        Ok(Self { local, server: server.parse()? })
+    }
+}
+
+impl PathConfig {
+    /// Whether both use the same radio: the same local address or interface, or the routing table's choice
+    /// for the same server.
+    pub(crate) fn same_radio(&self, other: &Self) -> bool {
+        self.local == other.local && (self.local != Local::Any || self.server == other.server)
     }
 }
 
@@ -178,6 +223,18 @@ mod tests {
         let path: PathConfig = "127.0.0.2=127.0.0.1:4000".parse().unwrap();
         assert_eq!(path.to_string(), "127.0.0.2=127.0.0.1:4000");
         assert_eq!("lo=[::1]:1".parse::<PathConfig>().unwrap().local, Local::Interface("lo".into()));
+        for (text, shown) in [
+            ("[::1]=[2001:db8::1]:7000", "::1=[2001:db8::1]:7000"),
+            ("::1=[2001:db8::1]:7000", "::1=[2001:db8::1]:7000"),
+            ("[127.0.0.1]=video.example:7000", "127.0.0.1=video.example:7000"),
+            ("any=[fe80::1%lo]:7000", "any=[fe80::1%lo]:7000"),
+        ] {
+            assert_eq!(text.parse::<PathConfig>().unwrap().to_string(), shown);
+        }
+        for server in ["::1:7000", ":7000", "a b:7000", "host:70000", "[::1:7000", "host:"] {
+            let error = format!("any={server}").parse::<PathConfig>().unwrap_err().to_string();
+            assert!(error.contains("HOST:PORT"), "{server}: {error}");
+        }
         for (text, part) in
             [("x", "LOCAL=SERVER"), ("wlan77=1.2.3.4:5", "`wlan77`"), ("1.2.3.4=1.2.3.4", "expected")]
         {

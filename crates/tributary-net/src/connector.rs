@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::sync::mpsc;
@@ -15,11 +16,13 @@ use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
-use crate::handshake::{
-    Channel, Credentials, Established, HandshakeError, Tls, dial, join, open_session, protect,
-};
+use crate::dial::dial;
+use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect};
 use crate::shared::Command;
 use crate::sockopt;
+
+/// A server's address that has not answered for so long is worth a word.
+const QUIET: Duration = Duration::from_millis(700);
 
 /// An attempt's connection, or the task that works on it.
 enum Attempt {
@@ -49,6 +52,8 @@ pub(crate) struct Connector {
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
     /// What the attempt that failed last said.
     error: Option<HandshakeError>,
+    /// What the log says about each path: nothing yet, up, or why it is down.
+    said: BTreeMap<PathId, Option<String>>,
     commands: mpsc::UnboundedSender<Command>,
 }
 
@@ -67,6 +72,7 @@ impl Connector {
             establish: Establish::new(true),
             attempts: HashMap::new(),
             error: None,
+            said: BTreeMap::new(),
             commands,
         }
     }
@@ -79,6 +85,20 @@ impl Connector {
 
     pub(crate) fn event(&mut self, now: Instant, event: &Event) {
         self.establish.handle_event(now, event);
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant, session: &mut Session, id: SubflowId) {
+        self.establish.handle(now, session, id, Progress::Connected);
+    }
+
+    /// The path of an attempt that waits for an answer, unless more is known about the path already.
+    pub(crate) fn quiet(&self, id: SubflowId) -> Option<PathId> {
+        let (path, _) = self.attempts.get(&id)?;
+        (!self.said.contains_key(path)).then_some(*path)
+    }
+
+    pub(crate) fn hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
+        self.establish.set_hurry(now, session, hurry);
     }
 
     pub(crate) fn ready(
@@ -140,6 +160,26 @@ impl Connector {
         self.establish.poll_timeout()
     }
 
+    // ---- what to say: every change of a path once
+
+    pub(crate) fn say_up(&mut self, path: PathId) {
+        if self.said.insert(path, None) != Some(None) {
+            tracing::info!("path {} is up", self.name(path));
+        }
+    }
+
+    pub(crate) fn say_down(&mut self, path: PathId, error: &HandshakeError) {
+        let reason = error.to_string();
+        if self.said.get(&path).and_then(Option::as_ref) != Some(&reason) {
+            tracing::warn!("path {} is down: {reason}; it is tried again", self.name(path));
+            self.said.insert(path, Some(reason));
+        }
+    }
+
+    fn name(&self, path: PathId) -> String {
+        self.paths.get(&path).map_or_else(|| path.to_string(), PathConfig::to_string)
+    }
+
     // ---- what to do
 
     /// Carries out decisions until one is the driver's.
@@ -171,7 +211,19 @@ impl Connector {
         let (common, tls, commands) = (self.common.clone(), self.tls.clone(), self.commands.clone());
         let joins = self.credentials.as_ref().map(|known| known.tag);
         let task = tokio::spawn(async move {
-            let ready = async { protect(dial(&config, &common).await?, &tls, &common, joins).await }.await;
+            let ready = async {
+                let mut dialling = std::pin::pin!(dial(&config, &common));
+                let stream = match tokio::time::timeout(QUIET, &mut dialling).await {
+                    Ok(outcome) => outcome?,
+                    Err(_) => {
+                        let _ = commands.send(Command::Quiet(id));
+                        dialling.await?
+                    }
+                };
+                let _ = commands.send(Command::Connected(id));
+                protect(stream, &tls, &common, joins).await
+            };
+            let ready = ready.await;
             let _ = commands.send(match ready {
                 Ok(channel) => Command::Ready(id, Box::new(channel)),
                 Err(error) => Command::Failed(id, error),

@@ -17,7 +17,7 @@ use tokio::time::{Instant as TokioInstant, Sleep};
 use tributary_proto::establish::LINGER;
 use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, SubflowInfo};
-use tributary_types::{Instant, SubflowId};
+use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::connector::{Connector, Outcome};
 use crate::events::SessionEvent;
@@ -126,7 +126,9 @@ impl Driver {
         }
         for (id, credentials) in gathered.accepted.drain(..) {
             tracing::debug!(%id, "the server accepts");
-            state.came_up();
+            if let Some(path) = self.subflows.get(&id).map(|subflow| subflow.path) {
+                self.came_up(state, path);
+            }
             if let Some(connector) = &mut self.connector {
                 connector.accepted(now, &mut state.session, id, credentials);
             }
@@ -165,6 +167,13 @@ impl Driver {
     fn command(&mut self, state: &mut State, now: Instant, command: Command) {
         let session = &mut state.session;
         match (command, &mut self.connector) {
+            (Command::Quiet(id), Some(connector)) => {
+                if let Some(path) = connector.quiet(id) {
+                    self.path_failed(state, path, HandshakeError::Timeout);
+                }
+            }
+            (Command::Connected(id), Some(connector)) => connector.connected(now, session, id),
+            (Command::Hurry(hurry), Some(connector)) => connector.hurry(now, session, hurry),
             (Command::Ready(id, channel), Some(connector)) => connector.ready(now, session, id, channel),
             (Command::Introduced(established), Some(connector)) => {
                 connector.introduced(now, session, established);
@@ -208,11 +217,28 @@ impl Driver {
                 Outcome::Drop(subflow, abort) => {
                     self.actions.push(Event::CloseSubflow { subflow, abort });
                 }
-                Outcome::Failed(path, error) => {
-                    tracing::debug!(%path, %error, "connection attempt failed");
-                    state.fail(error);
-                }
+                Outcome::Failed(path, error) => self.path_failed(state, path, error),
             }
+        }
+    }
+
+    /// An attempt on a path failed. Of a path that has a subflow, silent or not, that is no news.
+    fn path_failed(&mut self, state: &mut State, path: PathId, error: HandshakeError) {
+        tracing::debug!(%path, %error, "connection attempt failed");
+        if self.subflows.values().any(|subflow| subflow.path == path && !subflow.awaits_reply()) {
+            return;
+        }
+        if let Some(connector) = &mut self.connector {
+            connector.say_down(path, &error);
+        }
+        state.fail(path, error);
+    }
+
+    /// The server has accepted a subflow on this path.
+    fn came_up(&mut self, state: &mut State, path: PathId) {
+        state.came_up(path);
+        if let Some(connector) = &mut self.connector {
+            connector.say_up(path);
         }
     }
 
@@ -225,7 +251,7 @@ impl Driver {
                     state.introduced = true;
                     state.wake_waiting();
                 } else {
-                    state.came_up();
+                    self.came_up(state, subflow.path);
                 }
                 self.subflows.insert(id, subflow);
             }

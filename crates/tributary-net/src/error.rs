@@ -7,6 +7,7 @@ use thiserror::Error;
 use tributary_proto::ConfigError;
 
 use crate::handshake::HandshakeError;
+use crate::hello::HelloError;
 
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -29,6 +30,9 @@ pub enum ConnectError {
     /// There is no path, or there are too many.
     #[error("a session needs one to eight paths, not {0}")]
     Paths(usize),
+    /// Two paths have the same local end.
+    #[error("path `{0}`: its local end is another path's too; give each radio one path")]
+    SameRadio(String),
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -38,6 +42,24 @@ pub enum ConnectError {
     /// The session ended while it was connecting.
     #[error(transparent)]
     Closed(#[from] SessionClosed),
+}
+
+impl ConnectError {
+    /// Trying again does not help unless somebody changes the configuration. What somebody in between may have
+    /// said, such as a network that wants a login, is not among these.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::Handshake(error) => matches!(
+                error,
+                HandshakeError::HungUp
+                    | HandshakeError::Congestion(_)
+                    | HandshakeError::Hello(HelloError::Version(_))
+            ),
+            Self::Closed(_) => false,
+            Self::Config(_) | Self::Paths(_) | Self::SameRadio(_) | Self::Tls(_) => true,
+        }
+    }
 }
 
 /// Why a server does not listen.

@@ -1,4 +1,4 @@
-//! Opens one subflow: TCP, TLS or challenge, then the authenticated hello and its reply.
+//! Opens one subflow on a TCP connection: TLS or challenge, then the authenticated hello and its reply.
 //!
 //! Source: `docs/wire-format.md`, section Handshake. Not here: which sessions exist ([`crate::listener`]) and
 //! when to connect (the session decides).
@@ -14,11 +14,11 @@ use rustls::{ClientConfig, ServerConfig};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tributary_proto::establish::Failure;
 use tributary_types::{PathId, SubflowId};
 
-use crate::config::{Common, Local, PathConfig};
+use crate::config::Common;
 use crate::hello::{
     Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, Mode, REPLY_LENGTH,
     Refusal, SessionSecret, SessionTag,
@@ -189,22 +189,6 @@ pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<So
         let _ = sockopt::set_timers(socket.as_fd(), cap, std::time::Duration::from_millis(5));
     }
     Ok(socket)
-}
-
-/// Connects the TCP connection of a path.
-pub(crate) async fn dial(path: &PathConfig, common: &Common) -> Result<TcpStream, HandshakeError> {
-    let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
-    let socket = prepared_socket(path.server, common)?;
-    match &path.local {
-        Local::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into()).map_err(failed)?,
-        Local::Interface(name) => sockopt::bind_to_device(socket.as_fd(), name).map_err(failed)?,
-        Local::Any => {}
-    }
-    let stream = TcpSocket::from_std_stream(socket.into()).connect(path.server).await.map_err(failed)?;
-    if let Some(name) = &common.congestion {
-        sockopt::assert_congestion(stream.as_fd(), name)?;
-    }
-    Ok(stream)
 }
 
 /// The first bytes of a message that is not under TLS.

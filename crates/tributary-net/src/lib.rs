@@ -10,6 +10,7 @@ pub mod transport;
 
 mod config;
 mod connector;
+mod dial;
 mod driver;
 mod error;
 mod events;
@@ -26,7 +27,7 @@ mod subflow;
 mod ticket;
 mod tls;
 
-pub use config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
+pub use config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError, ServerAddress};
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::SessionEvent;
 pub use handshake::HandshakeError;

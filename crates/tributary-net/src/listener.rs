@@ -119,7 +119,9 @@ impl Listener {
         }
         let mut listeners = Vec::new();
         for &address in &config.addresses {
-            listeners.push(listen(address, &config.common)?);
+            let alone =
+                config.addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port());
+            listeners.push(listen(address, &config.common, alone)?);
         }
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
@@ -153,13 +155,14 @@ impl Listener {
     }
 }
 
-fn listen(address: SocketAddr, common: &Common) -> Result<TcpListener, ListenError> {
+/// `only_v6`: an IPv6 address is not to serve IPv4 too, as `[::]` does where nobody listens for IPv4 on its port.
+fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpListener, ListenError> {
     let bind = |error| ListenError::Bind { address, error };
     // The controller is chosen here, before `accept`: a socket that is switched later stays paced.
     let socket = prepared_socket(address, common)?;
     socket.set_reuse_address(true).map_err(bind)?;
     if address.is_ipv6() {
-        socket.set_only_v6(true).map_err(bind)?;
+        socket.set_only_v6(only_v6).map_err(bind)?;
     }
     socket.bind(&address.into()).map_err(bind)?;
     socket.listen(BACKLOG).map_err(bind)?;

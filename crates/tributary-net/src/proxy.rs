@@ -9,6 +9,7 @@ mod forward;
 mod priority;
 mod relay;
 mod serve;
+mod sessions;
 mod target;
 
 use std::io;
@@ -33,7 +34,15 @@ pub enum ProxyError {
     Listen(#[from] ListenError),
     /// The client side cannot connect.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Connect(std::sync::Arc<ConnectError>),
+    /// No path came up in the time that was given.
+    #[error("no path came up within {wait:?}: {said}")]
+    NoPath {
+        /// The time.
+        wait: std::time::Duration,
+        /// What each path said.
+        said: String,
+    },
     /// The local address cannot be listened on.
     #[error("cannot listen on {address}: {error}")]
     Bind {

@@ -56,7 +56,7 @@ pub struct Session {
 /// `timeout` has passed.
 pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
     let (session, attempt) = begin(config)?;
-    let up = attempt.until(|state| state.opened > 0).await;
+    let up = attempt.up().await;
     session.or_abort(up)
 }
 
@@ -83,13 +83,37 @@ pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectErro
 }
 
 /// A session on its way up.
-struct Attempt {
+pub(crate) struct Attempt {
     shared: Arc<Shared>,
     paths: usize,
     deadline: tokio::time::Instant,
 }
 
 impl Attempt {
+    /// Until a path is up; every path that fails for good, or the end of the time, is an error.
+    pub(crate) async fn up(&self) -> Result<(), ConnectError> {
+        self.until(|state| state.opened > 0).await
+    }
+
+    /// Until every path has failed once; what they said.
+    pub(crate) async fn all_failed(&self) -> String {
+        poll_fn(|cx| {
+            let mut state = self.shared.lock();
+            if state.failures.len() >= self.paths {
+                let said: Vec<_> = state.failures.values().map(ToString::to_string).collect();
+                return Poll::Ready(said.join("; "));
+            }
+            state.wait(cx.waker());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Somebody waits for the session, or nobody does any more.
+    pub(crate) fn hurry(&self, hurry: bool) {
+        let _ = self.shared.commands.send(Command::Hurry(hurry));
+    }
+
     /// Until it is so, or every path has failed for a reason that will not go away, or the time is over.
     async fn until(&self, so: impl Fn(&State) -> bool) -> Result<(), ConnectError> {
         let waiting = poll_fn(|cx| {
@@ -101,8 +125,8 @@ impl Attempt {
                 return Poll::Ready(Ok(()));
             }
             if state.failures.len() >= self.paths
-                && state.failures.iter().all(HandshakeError::is_fatal)
-                && let Some(error) = state.failures.pop()
+                && state.failures.values().all(HandshakeError::is_fatal)
+                && let Some((_, error)) = state.failures.pop_first()
             {
                 return Poll::Ready(Err(error.into()));
             }
@@ -112,16 +136,21 @@ impl Attempt {
         match tokio::time::timeout_at(self.deadline, waiting).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let last = self.shared.lock().failures.pop();
-                Err(last.unwrap_or(HandshakeError::Timeout).into())
+                let last = self.shared.lock().failures.pop_first();
+                Err(last.map_or(HandshakeError::Timeout, |(_, error)| error).into())
             }
         }
     }
 }
 
-fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
+pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
     if config.paths.is_empty() || config.paths.len() > MAX_PATHS {
         return Err(ConnectError::Paths(config.paths.len()));
+    }
+    for (at, path) in config.paths.iter().enumerate() {
+        if config.paths[..at].iter().any(|other| other.same_radio(path)) {
+            return Err(ConnectError::SameRadio(path.to_string()));
+        }
     }
     let tls = match config.common.plaintext {
         true => Tls::<ClientConfig>::Off,
@@ -147,7 +176,7 @@ impl Session {
         Self { handle: Handle::new(shared) }
     }
 
-    fn or_abort(self, outcome: Result<(), ConnectError>) -> Result<Self, ConnectError> {
+    pub(crate) fn or_abort(self, outcome: Result<(), ConnectError>) -> Result<Self, ConnectError> {
         if outcome.is_err() {
             self.abort(0, "the session did not come up");
         }
@@ -229,6 +258,11 @@ impl Session {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.handle.0.lock().session.is_closed()
+    }
+
+    /// Whether there is a subflow at this moment.
+    pub(crate) fn has_subflow(&self) -> bool {
+        self.handle.0.lock().session.subflow_stats().next().is_some()
     }
 
     pub(crate) fn reason(&self) -> SessionClosed {

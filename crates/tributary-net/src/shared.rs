@@ -3,7 +3,7 @@
 //! The pattern is quinn's: handles change the session and wake the driver; the driver drains the session
 //! and wakes the handles. No lock is held across a system call or an await.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::Instant as StdInstant;
 
 use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Event, Session};
-use tributary_types::{Instant, StreamId, SubflowId};
+use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use crate::error::SessionClosed;
 use crate::events::SessionEvent;
@@ -22,13 +22,17 @@ use crate::stats::SubflowReport;
 /// Telemetry events a slow subscriber may lag behind before it loses some.
 const EVENTS_KEPT: usize = 4096;
 
-/// Failures remembered for the one who waits for the first success: more than there are paths.
-const FAILURES_KEPT: usize = 16;
 /// Close code of a session whose driver broke.
 const CODE_BROKEN: u32 = 4;
 
 /// What reaches the driver from elsewhere.
 pub(crate) enum Command {
+    /// Client: an attempt has waited for the server's address to answer for a while.
+    Quiet(SubflowId),
+    /// Client: the TCP connection of an attempt is up.
+    Connected(SubflowId),
+    /// Client: somebody waits for the session, or nobody does any more.
+    Hurry(bool),
     /// Client: the connection of an attempt is protected.
     Ready(SubflowId, Box<Channel>),
     /// Client: the hello of an attempt is out.
@@ -43,7 +47,7 @@ pub(crate) enum Command {
     #[cfg(test)]
     Panic,
     /// A path was added to the client's table.
-    AddPath(tributary_types::PathId, crate::config::PathConfig),
+    AddPath(PathId, crate::config::PathConfig),
 }
 
 /// What the mutex protects.
@@ -64,8 +68,8 @@ pub(crate) struct State {
     pub introduced: bool,
     /// Subflows that ever came up.
     pub opened: u64,
-    /// Failures since the last success, the latest ones.
-    pub failures: Vec<HandshakeError>,
+    /// What the last attempt on each path said, until the path is up.
+    pub failures: BTreeMap<PathId, HandshakeError>,
 }
 
 pub(crate) struct Shared {
@@ -94,7 +98,7 @@ impl Shared {
             subflows: Vec::new(),
             introduced: false,
             opened: 0,
-            failures: Vec::new(),
+            failures: BTreeMap::new(),
         };
         let (events, early) = broadcast::channel(EVENTS_KEPT);
         let shared = Self {
@@ -175,18 +179,15 @@ impl State {
     }
 
     /// A subflow is up, the server's reply included.
-    pub(crate) fn came_up(&mut self) {
+    pub(crate) fn came_up(&mut self, path: PathId) {
         self.opened += 1;
-        self.failures.clear();
+        self.failures.remove(&path);
         self.wake_waiting();
     }
 
     /// An attempt to connect failed.
-    pub(crate) fn fail(&mut self, error: HandshakeError) {
-        if self.failures.len() >= FAILURES_KEPT {
-            self.failures.remove(0);
-        }
-        self.failures.push(error);
+    pub(crate) fn fail(&mut self, path: PathId, error: HandshakeError) {
+        self.failures.insert(path, error);
         self.wake_waiting();
     }
 
@@ -252,8 +253,8 @@ mod tests {
     fn failures_beside_a_dead_path_do_not_add_up() {
         let machine = Session::new(Side::Client, Config::default(), 1, Instant::ZERO).unwrap();
         let (shared, _commands) = Shared::new(machine, false);
-        (0..100_000).for_each(|_| shared.lock().fail(HandshakeError::Timeout));
-        assert_eq!(shared.lock().failures.len(), FAILURES_KEPT);
+        (0..100_000).for_each(|_| shared.lock().fail(PathId(0), HandshakeError::Timeout));
+        assert_eq!(shared.lock().failures.len(), 1);
     }
 
     #[tokio::test]

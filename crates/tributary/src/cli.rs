@@ -260,10 +260,13 @@ pub(crate) struct ServeArguments {
       --priority 8081=7 --priority dscp:EF=7 --key tributary.key
   tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:80=web --listen 127.0.0.1:8554=video \\
       --key tributary.key
+  tributary connect --path 'wlan0=[2001:db8::5]:7000' --path wwan0=video.example:7000 \
+      --listen '[::1]:8080' --key tributary.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ConnectArguments {
-    /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable, one for each radio
+    /// LOCAL=SERVER:PORT, LOCAL an address, a network interface or `any`; IPv6 servers in brackets; repeatable, one
+    /// for each radio
     #[arg(long = "path", required = true)]
     pub(crate) paths: Vec<String>,
     /// Address for applications to connect to, and the server's target that it leads to; repeatable
@@ -274,6 +277,9 @@ pub(crate) struct ConnectArguments {
     /// Write the session's events to this file, one JSON object a line
     #[arg(long)]
     pub(crate) json_events: Option<PathBuf>,
+    /// Give up when no path is up after this many seconds [default: try for ever]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<u64>,
     /// Print what it listens on as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -59,7 +59,7 @@ async fn a_path_that_dies_without_a_word_loses_nothing() {
             let server = listener.addresses()[0];
             let (through, died) = dying_relay(server, 2_000_000).await;
             let mut both = paths(1, server);
-            both.extend(paths(1, through));
+            both.push(format!("127.0.0.3={through}").parse().unwrap());
             let session = connect(client(settings(plaintext), both)).await.unwrap();
             let (peer, _) = listener.accept().await.unwrap();
             let receive = tokio::spawn(async move {

@@ -132,7 +132,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     let connect = client(first_things_first(), paths(2, server.addresses()[0]));
     tokio::spawn(server.run());
     let listen = listen.into_iter().map(|address| Entrance { address, target: None }).collect();
-    let config = ForwardConfig { connect, listen, priorities, json_events: None };
+    let config = ForwardConfig { connect, listen, priorities, json_events: None, wait: None };
     let forwarder = Forwarder::bind(config).await.unwrap();
     let (addresses, session) = (forwarder.addresses(), forwarder.session().unwrap());
     tokio::spawn(forwarder.run());
@@ -198,6 +198,7 @@ async fn rules_that_could_never_fit_are_refused() {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: rules(&["9=7".to_owned()]),
             json_events: None,
+            wait: None,
         };
         let error = Forwarder::bind(config).await.unwrap_err().to_string();
         assert!(error.contains("nobody listens on port 9"), "{error}");

@@ -51,6 +51,7 @@ async fn forwarder(server: SocketAddr) -> (SocketAddr, Forwarder) {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         priorities: PriorityRules::default(),
         json_events: None,
+        wait: None,
     };
     let forwarder = Forwarder::bind(config).await.unwrap();
     (forwarder.addresses()[0], forwarder)
@@ -127,6 +128,7 @@ async fn events_are_logged_as_lines_of_json() {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: PriorityRules::default(),
             json_events: Some(path.clone()),
+            wait: None,
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
         let address = forwarder.addresses()[0];
@@ -165,6 +167,7 @@ async fn errors_name_the_thing() {
         listen: vec![address.to_string().parse().unwrap()],
         priorities: PriorityRules::default(),
         json_events: None,
+        wait: None,
     };
     let error = Forwarder::bind(config).await.unwrap_err().to_string();
     assert!(error.contains(&address.to_string()), "{error}");

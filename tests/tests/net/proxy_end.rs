@@ -52,6 +52,7 @@ async fn proxied(drain: Duration) -> Proxied {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         priorities,
         json_events: None,
+        wait: None,
     };
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));

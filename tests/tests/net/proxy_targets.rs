@@ -39,7 +39,13 @@ async fn said(targets: &[String], listen: &[&str]) -> Vec<Option<String>> {
     let connect = client(settings(false), paths(1, server.addresses()[0]));
     tokio::spawn(server.run());
     let listen = listen.iter().map(|listen| listen.parse().unwrap()).collect();
-    let config = ForwardConfig { connect, listen, priorities: PriorityRules::default(), json_events: None };
+    let config = ForwardConfig {
+        connect,
+        listen,
+        priorities: PriorityRules::default(),
+        json_events: None,
+        wait: None,
+    };
     let forwarder = Forwarder::bind(config).await.unwrap();
     let addresses = forwarder.addresses();
     tokio::spawn(forwarder.run());

@@ -61,7 +61,7 @@ pub(super) async fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndR
 pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
     let path = |(local, server): &(Ipv4Addr, SocketAddr)| PathConfig {
         local: Local::Address((*local).into()),
-        server: *server,
+        server: (*server).into(),
     };
     let paths: Vec<PathConfig> = paths.iter().map(path).collect();
     let wanted = paths.len();

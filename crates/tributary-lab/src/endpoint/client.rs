@@ -125,8 +125,10 @@ async fn over_session(
     workload: &Workload,
 ) -> Result<(), EndpointError> {
     let common = carrier::common(plan, settings)?;
-    let path =
-        |(local, server): &Path| PathConfig { local: Local::Address(IpAddr::V4(*local)), server: *server };
+    let path = |(local, server): &Path| PathConfig {
+        local: Local::Address(IpAddr::V4(*local)),
+        server: (*server).into(),
+    };
     let config = ConnectConfig { paths: paths.iter().map(path).collect(), common, timeout: ALL_PATHS };
     let session = connect(config).await?;
     let paths_up = session_paths(&session, paths.len()).await?;

@@ -4,7 +4,8 @@ use tributary_types::PathId;
 
 use super::*;
 use crate::config::{Local, PathConfig};
-use crate::handshake::{Credentials, dial, join, protect};
+use crate::dial::dial;
+use crate::handshake::{Credentials, join, protect};
 use crate::hello::{Binding, Mode};
 use crate::key::Key;
 
@@ -19,9 +20,9 @@ async fn listener(common: Common) -> Listener {
 
 /// A connection to the listener that has sent no hello yet.
 async fn channel(listener: &Listener, common: &Common) -> Channel {
-    let path = PathConfig { local: Local::Any, server: listener.addresses()[0] };
+    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into() };
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
-    protect(dial(&path, common).await.unwrap(), &tls, common, None).await.unwrap()
+    protect(dial(&path, &Arc::new(common.clone())).await.unwrap(), &tls, common, None).await.unwrap()
 }
 
 fn hello(intent: Intent) -> Hello {
@@ -79,7 +80,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
 async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     use tokio::io::AsyncReadExt;
     let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap() };
+    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap().into() };
     let other = Key::from_bytes([1; 32]);
     let forging = tokio::spawn(async move {
         let (mut stream, _) = forger.accept().await.unwrap();
@@ -91,7 +92,10 @@ async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     });
     let common = common();
     let tls = Tls::On(tls::client_config(&common.key).unwrap());
-    let refused = protect(dial(&path, &common).await.unwrap(), &tls, &common, None).await.err().unwrap();
+    let refused = protect(dial(&path, &Arc::new(common.clone())).await.unwrap(), &tls, &common, None)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(refused, HandshakeError::Hello(HelloError::WrongKey)), "{refused}");
     assert_eq!(forging.await.unwrap(), (true, 0));
 }

@@ -2,27 +2,26 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::drain::{self, Drain, Drained, Ticket};
+use super::drain::{Drain, Drained, Ticket};
 use super::relay::{self, Peer};
+use super::sessions::{self, Missing, Sessions};
 use super::target::{self, Entrance, TargetName};
 use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
-use crate::error::ConnectError;
 use crate::seldom::Seldom;
-use crate::session::{Session, connect};
+use crate::session::Session;
 use crate::stream::Stream;
+
+/// Time for the first session before the client side listens without one.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// Settings of the client side.
 #[derive(Clone, Debug)]
@@ -37,6 +36,8 @@ pub struct ForwardConfig {
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<PathBuf>,
+    /// Give up when no path is up within this time; `None` goes on for ever.
+    pub wait: Option<Duration>,
 }
 
 /// The client side, connected and listening.
@@ -47,21 +48,12 @@ pub struct Forwarder {
     priorities: PriorityRules,
 }
 
-/// The current session, made anew when it is gone.
-#[derive(Debug)]
-struct Sessions {
-    config: ConnectConfig,
-    current: Mutex<Option<Session>>,
-    log: Option<Arc<Mutex<BufWriter<File>>>>,
-    /// Connections that the server reset.
-    resets: Seldom,
-}
-
 impl Forwarder {
-    /// Listens locally and connects the first session.
+    /// Listens locally and begins to connect. It returns when the first session is up, or after a second without
+    /// one: connecting goes on for ever, and applications are refused until a path is up.
     ///
     /// # Errors
-    /// [`ProxyError`]: a wrong setting or key, a local port in use, an unreachable server.
+    /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, that no path is up in time.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
         for Entrance { address, target } in config.listen {
@@ -73,13 +65,20 @@ impl Forwarder {
         let log = match &config.json_events {
             Some(path) => {
                 connect.common.session.telemetry = true;
-                Some(Arc::new(Mutex::new(BufWriter::new(create(path).await?))))
+                let log = sessions::create(path).await;
+                Some(log.map_err(|error| ProxyError::EventLog { path: path.clone(), error })?)
             }
             None => None,
         };
-        let sessions =
-            Sessions { config: connect, current: Mutex::default(), log, resets: Seldom::default() };
-        sessions.get().await?;
+        let sessions = Sessions::start(connect, log);
+        match (sessions.first(config.wait.unwrap_or(FIRST)).await, config.wait) {
+            (Ok(()), _) => {}
+            (Err(Missing::Fatal(error)), _) => return Err(ProxyError::Connect(error)),
+            (Err(Missing::Down(said)), Some(wait)) => return Err(ProxyError::NoPath { wait, said }),
+            (Err(Missing::Down(said)), None) => {
+                tracing::warn!("no path is up yet: {said}; applications are refused until one is");
+            }
+        }
         Ok(Self { listeners, sessions: Arc::new(sessions), priorities: config.priorities })
     }
 
@@ -92,7 +91,7 @@ impl Forwarder {
     /// The session that new connections use now; `None` while a lost one is being replaced.
     #[must_use]
     pub fn session(&self) -> Option<Session> {
-        self.sessions.current.try_lock().ok().and_then(|current| current.clone())
+        self.sessions.current()
     }
 
     /// Forwards until it is dropped, which resets every connection.
@@ -178,10 +177,6 @@ impl Accepting {
     }
 }
 
-async fn create(path: &Path) -> Result<File, ProxyError> {
-    File::create(path).await.map_err(|error| ProxyError::EventLog { path: path.to_owned(), error })
-}
-
 async fn forward(
     tcp: TcpStream,
     sessions: Arc<Sessions>,
@@ -189,7 +184,7 @@ async fn forward(
     mut ticket: Ticket,
 ) {
     let opening = tokio::select! {
-        stream = open(&sessions, priority) => stream,
+        stream = open(&sessions, &tcp, priority) => stream,
         () = ticket.draining() => None,
     };
     let Some(mut stream) = opening else { return };
@@ -206,12 +201,12 @@ async fn forward(
 
 /// A stream for a local connection. A session may end between being chosen and being used; the next one is
 /// asked for once.
-async fn open(sessions: &Sessions, priority: u8) -> Option<Stream> {
+async fn open(sessions: &Sessions, tcp: &TcpStream, priority: u8) -> Option<Stream> {
     for _ in 0..2 {
-        let session = match sessions.get().await {
+        let session = match sessions.get(tcp).await {
             Ok(session) => session,
-            Err(error) => {
-                tracing::warn!(%error, "no session for a local connection");
+            Err(refused) => {
+                sessions.tell(&refused);
                 return None;
             }
         };
@@ -220,50 +215,4 @@ async fn open(sessions: &Sessions, priority: u8) -> Option<Stream> {
         }
     }
     None
-}
-
-impl Sessions {
-    /// The living session, or a new one. Callers queue up while one of them connects.
-    async fn get(&self) -> Result<Session, ConnectError> {
-        let mut current = self.current.lock().await;
-        if let Some(session) = current.as_ref().filter(|session| !session.is_closed()) {
-            return Ok(session.clone());
-        }
-        *current = None;
-        let session = connect(self.config.clone()).await?;
-        if let Some(log) = &self.log {
-            tokio::spawn(write_events(session.events(), log.clone()));
-        }
-        *current = Some(session.clone());
-        Ok(session)
-    }
-
-    /// Closes the session by `deadline`; bytes that could not be delivered.
-    async fn close(&self, deadline: Instant) -> u64 {
-        match self.current.lock().await.take() {
-            Some(session) => drain::close(&session, deadline).await,
-            None => 0,
-        }
-    }
-}
-
-async fn write_events(
-    mut events: tokio::sync::broadcast::Receiver<crate::events::SessionEvent>,
-    log: Arc<Mutex<BufWriter<File>>>,
-) {
-    loop {
-        let line = match events.recv().await {
-            Ok(event) => event.to_json(),
-            Err(RecvError::Lagged(lost)) => serde_json::json!({"event": "events_lost", "count": lost}),
-            Err(RecvError::Closed) => return,
-        };
-        let mut log = log.lock().await;
-        let written = log.write_all(format!("{line}\n").as_bytes()).await;
-        // Flushed when there is a pause, so that a reader sees a log that is up to date.
-        let flushed = if events.is_empty() { log.flush().await } else { Ok(()) };
-        if let Err(error) = written.and(flushed) {
-            tracing::warn!(%error, "event log stopped");
-            return;
-        }
-    }
 }

@@ -250,8 +250,27 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 impl Dialer {
+    /// Connects to the first of the server's addresses that answers.
     async fn dial(&self) -> Result<TcpStream, TransportError> {
-        let (path, server) = (&self.path, self.path.server);
+        let failed = || system(format!("connecting over {}", self.path));
+        let dialling = async {
+            let mut outcome = Err(failed()(io::ErrorKind::NotFound.into()));
+            for server in self.path.resolve().await.map_err(failed())? {
+                outcome = self.dial_address(server).await;
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+            outcome
+        };
+        match tokio::time::timeout(self.timeout, dialling).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(failed()(io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    async fn dial_address(&self, server: SocketAddr) -> Result<TcpStream, TransportError> {
+        let path = &self.path;
         let socket = socket(&self.name, server, self.congestion.as_deref())?;
         let any = match server {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -270,10 +289,7 @@ impl Dialer {
         socket.bind(&local.into()).map_err(system(format!("binding to {local}")))?;
         let failed = || system(format!("connecting over {path}"));
         let connecting = TcpSocket::from_std_stream(socket.into()).connect(server);
-        let stream = match tokio::time::timeout(self.timeout, connecting).await {
-            Ok(result) => result.map_err(failed())?,
-            Err(_) => return Err(failed()(io::ErrorKind::TimedOut.into())),
-        };
+        let stream = connecting.await.map_err(failed())?;
         prepare(&stream).map_err(failed())?;
         Ok(stream)
     }

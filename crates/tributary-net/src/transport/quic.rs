@@ -9,6 +9,7 @@
 pub(super) mod multi;
 pub(super) mod single;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -137,10 +138,43 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     Ok(socket.into())
 }
 
+/// A path, and the server's address that is used on it.
+#[derive(Clone, Debug)]
+struct Route {
+    path: PathConfig,
+    server: SocketAddr,
+}
+
+impl Route {
+    /// Resolves the server's name. Of its addresses the first that the local end has a route to is used.
+    async fn of(path: &PathConfig) -> Result<Self, TransportError> {
+        let addresses = path.resolve().await.map_err(system(format!("finding the server of {path}")))?;
+        let routes = addresses.into_iter().map(|server| Self { path: path.clone(), server });
+        let mut error = None;
+        for route in routes {
+            match path_socket(&route) {
+                Ok(_) => return Ok(route),
+                Err(problem) => error = Some(problem),
+            }
+        }
+        Err(error
+            .unwrap_or_else(|| system(format!("finding the server of {path}"))(ErrorKind::NotFound.into())))
+    }
+}
+
+/// The routes of these paths.
+async fn routes(paths: &[PathConfig]) -> Result<Vec<Route>, TransportError> {
+    let mut routes = Vec::new();
+    for path in paths {
+        routes.push(Route::of(path).await?);
+    }
+    Ok(routes)
+}
+
 /// The client's socket of a path. Bound to the very address that its packets will have, so that a server
 /// sees the paths apart and the routing table cannot move one.
-fn path_socket(path: &PathConfig) -> Result<UdpSocket, TransportError> {
-    let any = match path.server {
+fn path_socket(Route { path, server }: &Route) -> Result<UdpSocket, TransportError> {
+    let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
@@ -155,7 +189,7 @@ fn path_socket(path: &PathConfig) -> Result<UdpSocket, TransportError> {
     // Connecting a UDP socket sends nothing; it only asks the routing table for the source address.
     let doing = || system(format!("asking for the route of {path}"));
     let probe = bound((any, 0).into(), device)?;
-    probe.connect(path.server).map_err(doing())?;
+    probe.connect(server).map_err(doing())?;
     bound((probe.local_addr().map_err(doing())?.ip(), 0).into(), device)
 }
 

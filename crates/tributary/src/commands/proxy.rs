@@ -46,7 +46,8 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
     let priorities = priorities(&arguments.session)?;
     let (listen, json_events) = (arguments.listen, arguments.json_events);
-    let config = ForwardConfig { connect, listen, priorities, json_events };
+    let wait = arguments.wait.map(Duration::from_secs);
+    let config = ForwardConfig { connect, listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
     until_stopped(async {
         let forwarder = Forwarder::bind(config).await?;

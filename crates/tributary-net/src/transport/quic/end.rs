@@ -12,7 +12,7 @@ use super::super::super::{
     Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use super::super::{
-    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Proof, SERVER_PROOF, bound, client_tls, key, server_tls,
+    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Proof, SERVER_PROOF, bound, client_tls, key, routes, server_tls,
 };
 use super::library::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
@@ -54,9 +54,11 @@ pub(in super::super::super) async fn connect(
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| TransportError::Tls(error.to_string()))?;
     let mut client = library::ClientConfig::new(Arc::new(crypto));
     client.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
-    let endpoint = super::client_endpoint(paths)?;
-    let connecting = endpoint.connect_with(client, paths[0].server, &server_name).map_err(failed)?;
     let within = config.timeout;
+    let late = |_| TransportError::Timeout(within);
+    let routes = tokio::time::timeout(within, routes(paths)).await.map_err(late)??;
+    let endpoint = super::client_endpoint(&routes)?;
+    let connecting = endpoint.connect_with(client, routes[0].server, &server_name).map_err(failed)?;
     let shaking = async {
         let key = key(config);
         let connection = connecting.await.map_err(|error| match error {
@@ -71,9 +73,8 @@ pub(in super::super::super) async fn connect(
         }
         Ok::<_, TransportError>(connection)
     };
-    let connection =
-        tokio::time::timeout(within, shaking).await.map_err(|_| TransportError::Timeout(within))??;
-    super::open_paths(&connection, paths);
+    let connection = tokio::time::timeout(within, shaking).await.map_err(late)??;
+    super::open_paths(&connection, &routes);
     Ok(Connection { connection, endpoint: Some(endpoint), _slot: None })
 }
 

@@ -14,8 +14,7 @@ use noq as library;
 
 use super::super::stream::{Recv, Send};
 use super::super::{Kind, PathStats, TransportError, system};
-use super::{IDLE, KEEP_ALIVE, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, unknown_controller};
-use crate::config::PathConfig;
+use super::{IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, unknown_controller};
 pub(in super::super) use end::{Connection, connect, listen};
 use sockets::Sockets;
 
@@ -59,21 +58,21 @@ fn endpoint(
     endpoint.map_err(system("registering a UDP socket"))
 }
 
-fn client_endpoint(paths: &[PathConfig]) -> Result<library::Endpoint, TransportError> {
+fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError> {
     let (runtime, config) = (Arc::new(library::TokioRuntime), library::EndpointConfig::default());
-    let sockets = Box::new(Sockets::of(paths)?);
+    let sockets = Box::new(Sockets::of(routes)?);
     let endpoint = library::Endpoint::new_with_abstract_socket(config, None, sockets, runtime);
     endpoint.map_err(system("registering UDP sockets"))
 }
 
 /// Opens the paths beyond the first, and each again when it fails, for as long as the connection lives.
-fn open_paths(connection: &library::Connection, paths: &[PathConfig]) {
-    for path in &paths[1..] {
-        let (connection, path) = (connection.weak_handle(), path.clone());
+fn open_paths(connection: &library::Connection, routes: &[Route]) {
+    for route in &routes[1..] {
+        let (connection, route) = (connection.weak_handle(), route.clone());
         tokio::spawn(async move {
             while let Some(alive) = connection.upgrade() {
-                if let Err(error) = open(alive, &path).await {
-                    tracing::info!(%path, %error, "a path is not up");
+                if let Err(error) = open(alive, &route).await {
+                    tracing::info!(path = %route.path, %error, "a path is not up");
                 }
                 tokio::time::sleep(AGAIN).await;
             }
@@ -82,9 +81,9 @@ fn open_paths(connection: &library::Connection, paths: &[PathConfig]) {
 }
 
 /// Opens a path unless it is open. The connection is not held longer than that.
-async fn open(connection: library::Connection, path: &PathConfig) -> Result<(), String> {
-    let local = sockets::source_of(path).map_err(|error| error.to_string())?;
-    let tuple = library::FourTuple::new(path.server, Some(local));
+async fn open(connection: library::Connection, route: &Route) -> Result<(), String> {
+    let local = sockets::source_of(route).map_err(|error| error.to_string())?;
+    let tuple = library::FourTuple::new(route.server, Some(local));
     let opening = connection.open_path_ensure(tuple, library::PathStatus::Available);
     drop(connection);
     opening.await.map(drop).map_err(|error| error.to_string())

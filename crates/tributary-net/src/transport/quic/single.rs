@@ -11,8 +11,9 @@ use quinn as library;
 
 use super::super::stream::{Recv, Send};
 use super::super::{Kind, PathStats, TransportError, system};
-use super::{IDLE, KEEP_ALIVE, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, path_socket, unknown_controller};
-use crate::config::PathConfig;
+use super::{
+    IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, path_socket, unknown_controller,
+};
 pub(in super::super) use end::{Connection, connect, listen};
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
@@ -43,12 +44,12 @@ fn endpoint(
     endpoint.map_err(system("registering a UDP socket"))
 }
 
-fn client_endpoint(paths: &[PathConfig]) -> Result<library::Endpoint, TransportError> {
-    endpoint(None, path_socket(&paths[0])?)
+fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError> {
+    endpoint(None, path_socket(&routes[0])?)
 }
 
 /// There is one path, and it is open.
-fn open_paths(_: &library::Connection, _: &[PathConfig]) {}
+fn open_paths(_: &library::Connection, _: &[Route]) {}
 
 fn path_stats(connection: &library::Connection, local: Option<IpAddr>) -> Vec<PathStats> {
     let stats = connection.stats();

@@ -10,8 +10,8 @@ use noq::udp::{RecvMeta, Transmit};
 use noq::{AsyncUdpSocket, Runtime, TokioRuntime, UdpSender};
 
 use super::super::super::{TransportError, system};
-use super::super::path_socket;
-use crate::config::{Local, PathConfig};
+use super::super::{Route, path_socket};
+use crate::config::Local;
 
 /// A socket for each path, bound to its local address.
 #[derive(Debug)]
@@ -25,18 +25,18 @@ pub(super) struct Sockets {
 struct Sender(Vec<(IpAddr, Pin<Box<dyn UdpSender>>)>);
 
 /// The source address that a path's packets have.
-pub(super) fn source_of(path: &PathConfig) -> Result<IpAddr, TransportError> {
-    match &path.local {
+pub(super) fn source_of(route: &Route) -> Result<IpAddr, TransportError> {
+    match &route.path.local {
         Local::Address(address) if !address.is_unspecified() => Ok(*address),
-        _ => Ok(path_socket(path)?.local_addr().map_err(system("asking for a socket's address"))?.ip()),
+        _ => Ok(path_socket(route)?.local_addr().map_err(system("asking for a socket's address"))?.ip()),
     }
 }
 
 impl Sockets {
-    pub(super) fn of(paths: &[PathConfig]) -> Result<Self, TransportError> {
+    pub(super) fn of(routes: &[Route]) -> Result<Self, TransportError> {
         let mut sockets = Vec::new();
-        for path in paths {
-            let socket = path_socket(path)?;
+        for route in routes {
+            let socket = path_socket(route)?;
             let local = socket.local_addr().map_err(system("asking for a socket's address"))?.ip();
             let socket = TokioRuntime.wrap_udp_socket(socket).map_err(system("registering a UDP socket"))?;
             sockets.push((local, socket));

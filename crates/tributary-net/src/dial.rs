@@ -1,0 +1,151 @@
+//! Connects the TCP connection of a path: resolves the server's name, tries its addresses of both families.
+//!
+//! Source: RFC 8305 (happy eyeballs), sections 4 and 5. Names are resolved anew for every attempt. Not here:
+//! what is said on the connection, and when a path is tried again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::config::{Common, Local, PathConfig, ServerAddress};
+use crate::handshake::{HandshakeError, prepared_socket};
+use crate::sockopt;
+
+/// An address that has not answered for so long gets company (RFC 8305 §8, Connection Attempt Delay).
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// Most addresses of a name that are tried.
+const MOST_ADDRESSES: usize = 8;
+
+impl PathConfig {
+    /// The server's addresses that this path's local end can reach, families in turn, IPv6 first.
+    ///
+    /// # Errors
+    /// The resolver's, and `AddrNotAvailable` when the name has no address of the local end's family.
+    pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let found: Vec<_> = match &self.server {
+            ServerAddress::Address(address) => vec![*address],
+            ServerAddress::Name(name, port) => {
+                let found = tokio::net::lookup_host((name.as_str(), *port)).await;
+                let explain =
+                    |e: io::Error| io::Error::new(e.kind(), format!("cannot resolve `{name}`: {e}"));
+                found.map_err(explain)?.collect()
+            }
+        };
+        let fits = |address: &SocketAddr| match &self.local {
+            Local::Address(local) => local.is_ipv4() == address.is_ipv4(),
+            Local::Interface(_) | Local::Any => true,
+        };
+        let addresses = in_turn(found.into_iter().filter(fits));
+        if addresses.is_empty() {
+            let problem = "the server has no address of the local end's family (IPv4 or IPv6)";
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, problem));
+        }
+        Ok(addresses)
+    }
+}
+
+/// Families in turn, IPv6 first, each in the resolver's order.
+fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let (mut six, mut four): (VecDeque<_>, VecDeque<_>) = addresses.partition(SocketAddr::is_ipv6);
+    let mut order = Vec::new();
+    while order.len() < MOST_ADDRESSES && !(six.is_empty() && four.is_empty()) {
+        order.extend(six.pop_front());
+        order.extend(four.pop_front());
+    }
+    order.dedup();
+    order
+}
+
+/// Connects the TCP connection of a path.
+pub(crate) async fn dial(path: &PathConfig, common: &Arc<Common>) -> Result<TcpStream, HandshakeError> {
+    let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
+    let mut rest = VecDeque::from(path.resolve().await.map_err(failed)?);
+    if let (Some(only), 1) = (rest.front(), rest.len()) {
+        return connect(path, *only, common).await;
+    }
+    let mut tries = JoinSet::new();
+    let mut last = HandshakeError::Timeout;
+    loop {
+        if let Some(address) = rest.pop_front() {
+            let (path, common) = (path.clone(), common.clone());
+            tries.spawn(async move { connect(&path, address, &common).await });
+        }
+        loop {
+            let outcome = tokio::select! {
+                outcome = tries.join_next() => outcome,
+                () = tokio::time::sleep(NEXT_ADDRESS), if !rest.is_empty() => break,
+            };
+            match outcome {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => last = error,
+                Some(Err(_)) => {}
+                None => return Err(last),
+            }
+            if !rest.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+async fn connect(
+    path: &PathConfig,
+    server: SocketAddr,
+    common: &Common,
+) -> Result<TcpStream, HandshakeError> {
+    let failed =
+        |error: io::Error| HandshakeError::Connect { path: path.to_string(), error: explained(error) };
+    let socket = prepared_socket(server, common)?;
+    match &path.local {
+        Local::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into()).map_err(failed)?,
+        Local::Interface(name) => sockopt::bind_to_device(socket.as_fd(), name).map_err(failed)?,
+        Local::Any => {}
+    }
+    let stream = TcpSocket::from_std_stream(socket.into()).connect(server).await.map_err(failed)?;
+    if let Some(name) = &common.congestion {
+        sockopt::assert_congestion(stream.as_fd(), name)?;
+    }
+    Ok(stream)
+}
+
+/// The system's reason, with the way out where the reason alone does not tell it.
+fn explained(error: io::Error) -> io::Error {
+    let advice = match error.raw_os_error() {
+        Some(libc::EADDRNOTAVAIL) => "this machine does not have the local address; see ip address",
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => "there is no route from the local end; see ip route",
+        Some(libc::EINVAL) => "the local address cannot reach this server",
+        Some(libc::ENODEV) => "this machine has no such network interface",
+        Some(libc::ECONNREFUSED) => "nothing listens there: is the server running?",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns_and_ipv6_begins() {
+        let parse = |texts: &[&str]| texts.iter().map(|t| t.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let found = parse(&["1.1.1.1:1", "1.1.1.2:1", "[::1]:1", "1.1.1.3:1", "[::2]:1"]);
+        let wanted = parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "1.1.1.3:1"]);
+        assert_eq!(in_turn(found.into_iter()), wanted);
+    }
+
+    #[tokio::test]
+    async fn only_addresses_of_the_local_ends_family_are_tried() {
+        let path = PathConfig {
+            local: Local::Address("::1".parse().unwrap()),
+            server: "127.0.0.1:1".parse().unwrap(),
+        };
+        let error = path.resolve().await.unwrap_err().to_string();
+        assert!(error.contains("family"), "{error}");
+    }
+}

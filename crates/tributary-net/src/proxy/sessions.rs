@@ -1,0 +1,368 @@
+//! The client side's session: one attempt at a time for everybody, repeated for ever, and who may wait for it.
+//!
+//! A task connects, watches the session and connects anew when it has ended. Local connections wait for
+//! its outcome together, a bounded number of them and not for long; the rest is refused with a reset.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::net::TcpStream;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::drain;
+use crate::config::ConnectConfig;
+use crate::error::ConnectError;
+use crate::seldom::Seldom;
+use crate::session::{Session, begin};
+use crate::sockopt;
+
+/// Local connections that wait for a session at once.
+const MOST_WAITING: usize = 256;
+/// A local connection waits so long in any case: it makes the paths be tried at once.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often a waiting application is looked at: has it left?
+const LOOK: Duration = Duration::from_millis(100);
+/// First and last wait after an attempt that no path survives, unless an application waits.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// `TCP_INFO` states: closed, and the peer has sent its end.
+const CLOSED: u8 = 7;
+const CLOSE_WAIT: u8 = 8;
+
+/// Why a local connection was refused.
+#[derive(Debug, Error)]
+pub(super) enum Refused {
+    #[error("no path to the server is up since {0:.0?}: {1}")]
+    Down(Duration, String),
+    #[error("{MOST_WAITING} applications wait for a session already")]
+    Crowd,
+    #[error("the application left")]
+    Left,
+}
+
+/// What there is instead of the first session.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// Trying again does not help.
+    Fatal(Arc<ConnectError>),
+    /// What every path said.
+    Down(String),
+}
+
+/// What there is of a session.
+#[derive(Clone, Debug)]
+enum Link {
+    Up(Session),
+    Down { since: Instant, was_up: bool, reason: Option<Arc<ConnectError>>, said: String },
+}
+
+/// The current session, made anew when it is gone.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    link: watch::Receiver<Link>,
+    /// How many wait; the task hurries while anybody does.
+    waiting: watch::Sender<usize>,
+    places: Semaphore,
+    patience: Duration,
+    task: AbortHandle,
+    /// Connections that were refused here, and that the server reset.
+    refusals: Seldom,
+    pub resets: Seldom,
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Counts a waiting connection as long as it lives.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+pub(super) type EventLog = Arc<Mutex<BufWriter<File>>>;
+
+impl Sessions {
+    /// Begins to connect, and goes on for ever.
+    pub(super) fn start(config: ConnectConfig, log: Option<EventLog>) -> Self {
+        let down = Link::Down { since: Instant::now(), was_up: false, reason: None, said: String::new() };
+        let (tell, link) = watch::channel(down);
+        let (waiting, hurry) = watch::channel(0);
+        let patience = config.timeout;
+        let task = tokio::spawn(Keeper { config, log, tell, hurry, was_up: false }.run()).abort_handle();
+        let places = Semaphore::new(MOST_WAITING);
+        Self { link, waiting, places, patience, task, refusals: Seldom::default(), resets: Seldom::default() }
+    }
+
+    /// Waits for the first session, at most for `within`; what there is instead then. An error at once when every
+    /// path fails for a reason that will not go away.
+    pub(super) async fn first(&self, within: Duration) -> Result<(), Missing> {
+        let mut link = self.link.clone();
+        let done = link.wait_for(|link| match link {
+            Link::Up(_) => true,
+            Link::Down { reason, .. } => reason.as_deref().is_some_and(ConnectError::is_fatal),
+        });
+        let _ = tokio::time::timeout(within, done).await;
+        match &*self.link.borrow() {
+            Link::Up(_) => Ok(()),
+            Link::Down { reason: Some(reason), .. } if reason.is_fatal() => {
+                Err(Missing::Fatal(reason.clone()))
+            }
+            Link::Down { said, .. } if said.is_empty() => Err(Missing::Down("no answer".to_owned())),
+            Link::Down { said, .. } => Err(Missing::Down(said.clone())),
+        }
+    }
+
+    /// The session that new connections use now.
+    pub(super) fn current(&self) -> Option<Session> {
+        match &*self.link.borrow() {
+            Link::Up(session) if !session.is_closed() => Some(session.clone()),
+            _ => None,
+        }
+    }
+
+    /// The session for a new stream: one without a subflow may be lost already. It gets one soon, or ends and a
+    /// new one is opened.
+    fn usable(&self) -> Option<Session> {
+        self.current().filter(Session::has_subflow)
+    }
+
+    /// The living session for a local connection, which waits while one is being connected.
+    pub(super) async fn get(&self, tcp: &TcpStream) -> Result<Session, Refused> {
+        if let Some(session) = self.usable() {
+            return Ok(session);
+        }
+        let _place = self.places.try_acquire().map_err(|_| Refused::Crowd)?;
+        let _waiting = Waiting::new(&self.waiting);
+        let mut link = self.link.clone();
+        let mut look = tokio::time::interval(LOOK);
+        let began = Instant::now();
+        loop {
+            if let Some(session) = self.usable() {
+                return Ok(session);
+            }
+            if let Some(refused) = self.refusal().filter(|_| began.elapsed() >= GRACE) {
+                return Err(refused);
+            }
+            tokio::select! {
+                changed = link.changed() => {
+                    if changed.is_err() {
+                        return Err(Refused::Down(Duration::ZERO, "the proxy is ending".to_owned()));
+                    }
+                }
+                _ = look.tick() => {
+                    if has_left(tcp) {
+                        return Err(Refused::Left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why nobody waits any more: the session is away for too long, or every path has failed and none was
+    /// ever up.
+    fn refusal(&self) -> Option<Refused> {
+        let link = self.link.borrow();
+        let Link::Down { since, was_up, said, .. } = &*link else { return None };
+        let over = since.elapsed() >= self.patience || !was_up && !said.is_empty();
+        let said = if said.is_empty() { "no answer" } else { said };
+        over.then(|| Refused::Down(since.elapsed(), said.to_owned()))
+    }
+
+    /// Says that a local connection was refused; seldom, when there are many.
+    pub(super) fn tell(&self, refused: &Refused) {
+        match refused {
+            Refused::Left => tracing::debug!("an application left before there was a session"),
+            _ => self.refusals.tell(|more| tracing::warn!("application refused: {refused}{more}")),
+        }
+    }
+
+    /// Closes the session by `deadline`; bytes that could not be delivered.
+    pub(super) async fn close(&self, deadline: Instant) -> u64 {
+        self.task.abort();
+        match self.current() {
+            Some(session) => drain::close(&session, deadline).await,
+            None => 0,
+        }
+    }
+}
+
+/// Whether the application reset its connection, or ended it without having said anything.
+fn has_left(tcp: &TcpStream) -> bool {
+    match sockopt::tcp_info(tcp.as_fd()).map_or(CLOSED, |info| info.state) {
+        CLOSED => true,
+        // Half-closed with a request that waits is no departure.
+        CLOSE_WAIT => {
+            !socket2::SockRef::from(tcp).peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok_and(|n| n > 0)
+        }
+        _ => false,
+    }
+}
+
+/// The task: connects, watches, connects anew.
+struct Keeper {
+    config: ConnectConfig,
+    log: Option<EventLog>,
+    tell: watch::Sender<Link>,
+    hurry: watch::Receiver<usize>,
+    was_up: bool,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut wait = AGAIN.0;
+        loop {
+            match self.connect().await {
+                Ok(session) => {
+                    (self.was_up, wait) = (true, AGAIN.0);
+                    self.tell.send_replace(Link::Up(session.clone()));
+                    let closed = session.closed().await;
+                    tracing::warn!("{closed}; a new one is opened");
+                    self.down(None, String::new(), true);
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    self.down(Some(Arc::new(error)), said, false);
+                    self.pause(wait).await;
+                    wait = (wait * 2).min(AGAIN.1);
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Session, ConnectError> {
+        let (session, attempt) = begin(self.config.clone())?;
+        let up = {
+            let mut up = std::pin::pin!(attempt.up());
+            let mut verdict = std::pin::pin!(attempt.all_failed());
+            let mut open = true;
+            loop {
+                attempt.hurry(*self.hurry.borrow_and_update() > 0);
+                tokio::select! {
+                    up = &mut up => break up,
+                    said = &mut verdict, if open => {
+                        open = false;
+                        self.down(None, said, false);
+                    }
+                    changed = self.hurry.changed() => {
+                        if changed.is_err() {
+                            break up.await;
+                        }
+                    }
+                }
+            }
+        };
+        let session = session.or_abort(up)?;
+        if let Some(log) = &self.log {
+            tokio::spawn(write_events(session.events(), log.clone()));
+        }
+        Ok(session)
+    }
+
+    /// Tells why there is no session, since when unless it is known.
+    fn down(&self, reason: Option<Arc<ConnectError>>, said: String, begins: bool) {
+        self.tell.send_modify(|link| {
+            let since = match link {
+                Link::Down { since, .. } if !begins => *since,
+                _ => Instant::now(),
+            };
+            *link = Link::Down { since, was_up: self.was_up, reason, said };
+        });
+    }
+
+    /// Time between two attempts; an application that comes ends it.
+    async fn pause(&mut self, wait: Duration) {
+        let waiting = *self.hurry.borrow_and_update();
+        let pause = if waiting > 0 { AGAIN.0 } else { wait };
+        let _ = tokio::time::timeout(pause, self.hurry.wait_for(|count| *count > waiting)).await;
+    }
+}
+
+/// Creates the file of events.
+pub(super) async fn create(path: &Path) -> std::io::Result<EventLog> {
+    Ok(Arc::new(Mutex::new(BufWriter::new(File::create(path).await?))))
+}
+
+async fn write_events(
+    mut events: tokio::sync::broadcast::Receiver<crate::events::SessionEvent>,
+    log: EventLog,
+) {
+    loop {
+        let line = match events.recv().await {
+            Ok(event) => event.to_json(),
+            Err(RecvError::Lagged(lost)) => serde_json::json!({"event": "events_lost", "count": lost}),
+            Err(RecvError::Closed) => return,
+        };
+        let mut log = log.lock().await;
+        let written = log.write_all(format!("{line}\n").as_bytes()).await;
+        // Flushed when there is a pause, so that a reader sees a log that is up to date.
+        let flushed = if events.is_empty() { log.flush().await } else { Ok(()) };
+        if let Err(error) = written.and(flushed) {
+            tracing::warn!(%error, "event log stopped");
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// Both ends of a connection, the proxy's first.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, far) = tokio::join!(listener.accept(), TcpStream::connect(address));
+        (near.unwrap().0, far.unwrap())
+    }
+
+    async fn state_is(tcp: &TcpStream, state: u8) {
+        while sockopt::tcp_info(tcp.as_fd()).unwrap().state != state {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_application_that_reset_or_ended_without_a_word_has_left() {
+        let (near, far) = pair().await;
+        assert!(!has_left(&near));
+        drop(far);
+        state_is(&near, CLOSE_WAIT).await;
+        assert!(has_left(&near));
+        let (near, far) = pair().await;
+        sockopt::set_abort_on_drop(far.as_fd()).unwrap();
+        drop(far);
+        state_is(&near, CLOSED).await;
+        assert!(has_left(&near));
+    }
+
+    #[tokio::test]
+    async fn an_application_that_ended_its_request_has_not_left() {
+        use tokio::io::AsyncWriteExt;
+        let (near, mut far) = pair().await;
+        far.write_all(b"GET").await.unwrap();
+        far.shutdown().await.unwrap();
+        state_is(&near, CLOSE_WAIT).await;
+        assert!(!has_left(&near));
+    }
+}

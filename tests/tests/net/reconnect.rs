@@ -1,0 +1,245 @@
+//! Paths that cannot work, servers that come late or go away, and addresses of both families.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, connect};
+
+use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings};
+
+/// Close code of a session that the server does not know any more.
+const GONE: u32 = 5;
+
+/// A network that wants a login: plain HTTP for everybody. Counts its visitors.
+async fn captive_portal() -> (SocketAddr, watch::Receiver<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let _ = tcp.write_all(b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n").await;
+            count.send_modify(|count| *count += 1);
+        }
+    });
+    (address, counted)
+}
+
+/// Passes connections on to `server` once the portal has had three visitors.
+async fn slow_path(server: SocketAddr, portal: watch::Receiver<u32>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut portal = portal.clone();
+            tokio::spawn(async move {
+                portal.wait_for(|visitors| *visitors >= 3).await.unwrap();
+                let mut far = TcpStream::connect(server).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_captive_portal_on_one_path_does_not_end_the_attempt_on_the_other() {
+    in_time(async {
+        for plaintext in [true, false] {
+            let mut listener = listen(settings(plaintext)).await;
+            let (portal, visitors) = captive_portal().await;
+            let slow = slow_path(listener.addresses()[0], visitors).await;
+            let paths = [format!("127.0.0.2={portal}"), format!("127.0.0.3={slow}")];
+            let paths = paths.iter().map(|path| path.parse().unwrap()).collect();
+            let session = connect(client(settings(plaintext), paths)).await.unwrap();
+            let (peer, _) = listener.accept().await.unwrap();
+            let mut stream = session.open_stream(0).await.unwrap();
+            send_pattern(&mut stream, 100_000).await;
+            assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 100_000);
+        }
+    })
+    .await;
+}
+
+/// A proxy server in a runtime of its own, which can die like a process.
+struct Process(Option<tokio::runtime::Runtime>);
+
+impl Process {
+    fn start(address: SocketAddr, target: SocketAddr) -> (Self, SocketAddr) {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listen =
+            ListenConfig { addresses: vec![address], common: settings(false), limits: Limits::default() };
+        let targets = vec![target.to_string().parse().unwrap()];
+        let priorities = PriorityRules::default();
+        let (tell, told) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            let server = Server::bind(ServeConfig { listen, targets, priorities }).await.unwrap();
+            tell.send(server.addresses()[0]).unwrap();
+            server.run().await;
+        });
+        let address = told.recv().unwrap();
+        (Self(Some(runtime)), address)
+    }
+
+    fn kill(mut self) {
+        let runtime = self.0.take().unwrap();
+        std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(5))).join().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn echo_service() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = tcp.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+        }
+    });
+    address
+}
+
+async fn forwarder(paths: Vec<PathConfig>) -> Forwarder {
+    let config = ForwardConfig {
+        connect: client(settings(false), paths),
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        priorities: PriorityRules::default(),
+        json_events: None,
+        wait: None,
+    };
+    Forwarder::bind(config).await.unwrap()
+}
+
+/// One request through the proxy; whether it was answered.
+async fn request(address: SocketAddr) -> bool {
+    let Ok(mut tcp) = TcpStream::connect(address).await else { return false };
+    let mut answer = [0; 5];
+    tcp.write_all(b"hello").await.is_ok() && tcp.read_exact(&mut answer).await.is_ok()
+}
+
+/// A port that nobody listens on: bound, and free again.
+async fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_was_started_again_is_used_at_once() {
+    in_time(async {
+        let echo = echo_service().await;
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo);
+        let forwarder = forwarder(paths(2, server)).await;
+        let address = forwarder.addresses()[0];
+        let session = forwarder.session().unwrap();
+        let _running = tokio::spawn(forwarder.run());
+        assert!(request(address).await);
+        process.kill();
+        let (_process, _) = Process::start(server, echo);
+        assert!(request(address).await, "the next request is answered");
+        assert_eq!(session.closed().await.code, GONE);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_session_ends_when_its_server_hung_up_and_nothing_listens_there() {
+    in_time(async {
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo_service().await);
+        let session = connect(client(settings(false), paths(2, server))).await.unwrap();
+        process.kill();
+        assert_eq!(session.closed().await.code, GONE);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_started_before_its_server_refuses_applications_until_it_is_there() {
+    in_time(async {
+        let server = free_address().await;
+        let forwarder = forwarder(paths(2, server)).await;
+        let address = forwarder.addresses()[0];
+        assert!(forwarder.session().is_none());
+        let _running = tokio::spawn(forwarder.run());
+        assert!(!request(address).await, "no path is up");
+        let (_process, _) = Process::start(server, echo_service().await);
+        while !request(address).await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_may_wait_only_so_long_gives_up_and_says_why() {
+    let server = free_address().await;
+    let config = ForwardConfig {
+        connect: client(settings(false), paths(1, server)),
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        priorities: PriorityRules::default(),
+        json_events: None,
+        wait: Some(Duration::from_millis(300)),
+    };
+    let error = in_time(Forwarder::bind(config)).await.unwrap_err().to_string();
+    assert!(error.contains(&server.to_string()) && error.contains("nothing listens"), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_work_says_why() {
+    for (path, part) in [
+        ("192.0.2.77=127.0.0.1:7000", "does not have the local address"),
+        ("127.0.0.2=203.0.113.7:7000", "cannot reach"),
+    ] {
+        let mut config = client(settings(false), vec![path.parse().unwrap()]);
+        config.timeout = Duration::from_millis(500);
+        let error = in_time(connect(config)).await.unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains(path), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn both_families_reach_a_server_on_the_unspecified_ipv6_address() {
+    in_time(async {
+        let config = ListenConfig {
+            addresses: vec!["[::]:0".parse().unwrap()],
+            common: settings(false),
+            limits: Limits::default(),
+        };
+        let mut listener = Listener::bind(config).await.unwrap();
+        let port = listener.addresses()[0].port();
+        let paths = ["127.0.0.2=127.0.0.1", "[::1]=[::1]", "lo=localhost"];
+        let paths = paths.iter().map(|path| format!("{path}:{port}").parse().unwrap()).collect();
+        let session = Arc::new(connect(client(settings(false), paths)).await.unwrap());
+        let (peer, _) = listener.accept().await.unwrap();
+        let mut stream = session.open_stream(0).await.unwrap();
+        send_pattern(&mut stream, 100_000).await;
+        assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 100_000);
+        while session.stats().subflows.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_same_radio_twice_is_refused() {
+    let paths = ["[::1]=[::1]:7000", "::1=localhost:7001"].map(|path| path.parse().unwrap());
+    let error = connect(client(settings(false), paths.to_vec())).await.unwrap_err();
+    assert!(
+        matches!(error, ConnectError::SameRadio(_)) && error.to_string().contains("localhost:7001"),
+        "{error}"
+    );
+}
