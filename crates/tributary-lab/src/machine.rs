@@ -1,9 +1,17 @@
 //! Where and when an experiment ran, for the foot of every report.
 
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tributary_report::{RunInfo, schema};
 
 use crate::result::{AuditNote, RunResult};
+
+static COMMIT: OnceLock<String> = OnceLock::new();
+
+/// Says which commit the program was built from; reports carry it. The first call counts.
+pub fn built_from(commit: &str) {
+    let _ = COMMIT.set(commit.to_owned());
+}
 
 /// A run's description with machine, kernel, version and time filled in.
 #[must_use]
@@ -11,7 +19,7 @@ pub fn run_info(command: &str) -> RunInfo {
     RunInfo {
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: commit(),
+        commit: COMMIT.get().cloned().or_else(commit),
         started: Some(timestamp(SystemTime::now())),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         machine: machine(),
@@ -43,7 +51,7 @@ pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Cl
     schema::Audit { valid: invalid.is_empty(), detail }
 }
 
-/// The commit that the program was built from, else the one that is checked out where it runs.
+/// The commit that this library was built from, else the one that is checked out where it runs.
 fn commit() -> Option<String> {
     let built = option_env!("TRIBUTARY_COMMIT").map(str::to_owned);
     built.or_else(|| {

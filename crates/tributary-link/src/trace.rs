@@ -10,6 +10,7 @@ use core::time::Duration;
 use thiserror::Error;
 use tributary_types::Bitrate;
 
+pub(crate) mod heading;
 mod rows;
 mod table;
 #[cfg(test)]
@@ -89,21 +90,26 @@ impl Trace {
         Ok(Self { spans })
     }
 
-    /// Reads `seconds,mbit/s` lines (a heading is allowed). Each rate holds until the next line's time;
+    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each rate holds until the next line's time;
     /// the last as long as the one before it. The first line must be at zero seconds.
     pub fn parse_csv(text: &str) -> Result<Self, TraceError> {
         let mut rows: Vec<(u64, Bitrate)> = Vec::new();
+        let (mut seconds, mut mbps) = (1.0, 1.0);
         for (line, row) in data_lines(text) {
             let Some((time, rate)) = row.split_once(',') else {
                 return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
             };
-            let (Ok(time), Ok(rate)) = (time.trim().parse::<f64>(), rate.trim().parse::<f64>()) else {
-                if rows.is_empty() && row.starts_with(char::is_alphabetic) {
-                    continue; // the heading
+            let (Ok(at), Ok(value)) = (time.trim().parse::<f64>(), rate.trim().parse::<f64>()) else {
+                if rows.is_empty() && row.starts_with(|c: char| c.is_alphabetic() || c == '"') {
+                    let unit =
+                        |read: Result<Option<f64>, String>| read.or_else(|problem| refuse(line, problem));
+                    seconds = unit(heading::time_unit(time))?.unwrap_or(seconds);
+                    mbps = unit(heading::rate_unit(rate))?.map_or(mbps, |bits| bits / 1e6);
+                    continue;
                 }
                 return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
             };
-            rows.push(csv_row(line, time, rate, rows.last().map(|r| r.0))?);
+            rows.push(csv_row(line, at * seconds, value * mbps, rows.last().map(|r| r.0))?);
         }
         let Some(&(last_start, last_rate)) = rows.last() else {
             return refuse(1, "the trace has no line `seconds,mbit/s`");

@@ -52,8 +52,6 @@ pub(crate) struct Connector {
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
     /// What the attempt that failed last said.
     error: Option<HandshakeError>,
-    /// What the log says about each path: nothing yet, up, or why it is down.
-    said: BTreeMap<PathId, Option<String>>,
     commands: mpsc::UnboundedSender<Command>,
 }
 
@@ -72,7 +70,6 @@ impl Connector {
             establish: Establish::new(true),
             attempts: HashMap::new(),
             error: None,
-            said: BTreeMap::new(),
             commands,
         }
     }
@@ -91,10 +88,9 @@ impl Connector {
         self.establish.handle(now, session, id, Progress::Connected);
     }
 
-    /// The path of an attempt that waits for an answer, unless more is known about the path already.
-    pub(crate) fn quiet(&self, id: SubflowId) -> Option<PathId> {
-        let (path, _) = self.attempts.get(&id)?;
-        (!self.said.contains_key(path)).then_some(*path)
+    /// The path of an attempt.
+    pub(crate) fn path(&self, id: SubflowId) -> Option<PathId> {
+        Some(self.attempts.get(&id)?.0)
     }
 
     pub(crate) fn hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
@@ -158,26 +154,6 @@ impl Connector {
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.establish.poll_timeout()
-    }
-
-    // ---- what to say: every change of a path once
-
-    pub(crate) fn say_up(&mut self, path: PathId) {
-        if self.said.insert(path, None) != Some(None) {
-            tracing::info!("path {} is up", self.name(path));
-        }
-    }
-
-    pub(crate) fn say_down(&mut self, path: PathId, error: &HandshakeError) {
-        let reason = error.to_string();
-        if self.said.get(&path).and_then(Option::as_ref) != Some(&reason) {
-            tracing::warn!("path {} is down: {reason}; it is tried again", self.name(path));
-            self.said.insert(path, Some(reason));
-        }
-    }
-
-    fn name(&self, path: PathId) -> String {
-        self.paths.get(&path).map_or_else(|| path.to_string(), PathConfig::to_string)
     }
 
     // ---- what to do

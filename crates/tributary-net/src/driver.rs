@@ -20,8 +20,9 @@ use tributary_proto::{Event, SubflowInfo};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::connector::{Connector, Outcome};
-use crate::events::SessionEvent;
+use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Credentials, Established, HandshakeError};
+use crate::paths::{PathState, PathStatus};
 use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::{Input, Subflow};
@@ -39,7 +40,8 @@ struct Gathered {
     commands: Vec<Command>,
     /// Bytes, and whether another receive block begins with them.
     inputs: Vec<(SubflowId, Bytes, bool)>,
-    ended: Vec<SubflowId>,
+    /// Subflows that broke or ended, and how.
+    ended: Vec<(SubflowId, String)>,
     accepted: Vec<(SubflowId, Credentials)>,
     refused: Vec<(SubflowId, HandshakeError)>,
     infos: Vec<(SubflowId, SubflowInfo)>,
@@ -54,6 +56,8 @@ pub(crate) struct Driver {
     connector: Option<Connector>,
     timer: Pin<Box<Sleep>>,
     gathered: Gathered,
+    /// Why subflows ended of which the session has not yet said so.
+    reasons: BTreeMap<SubflowId, String>,
     actions: Vec<Event>,
     /// A turn is under way; a driver that is dropped in the middle of one has panicked.
     in_turn: bool,
@@ -75,6 +79,7 @@ impl Driver {
             connector,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             gathered: Gathered::default(),
+            reasons: BTreeMap::new(),
             actions: Vec::new(),
             in_turn: false,
             _registration: registration,
@@ -126,8 +131,9 @@ impl Driver {
         }
         for (id, credentials) in gathered.accepted.drain(..) {
             tracing::debug!(%id, "the server accepts");
+            state.tag = Some(credentials.tag);
             if let Some(path) = self.subflows.get(&id).map(|subflow| subflow.path) {
-                self.came_up(state, path);
+                self.came_up(state, now, path);
             }
             if let Some(connector) = &mut self.connector {
                 connector.accepted(now, &mut state.session, id, credentials);
@@ -145,8 +151,9 @@ impl Driver {
                 self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
             }
         }
-        for id in gathered.ended.drain(..) {
+        for (id, reason) in gathered.ended.drain(..) {
             if self.subflows.contains_key(&id) {
+                self.reasons.insert(id, reason);
                 self.failed(state, now, id, HandshakeError::HungUp);
                 moved = true;
             }
@@ -168,8 +175,8 @@ impl Driver {
         let session = &mut state.session;
         match (command, &mut self.connector) {
             (Command::Quiet(id), Some(connector)) => {
-                if let Some(path) = connector.quiet(id) {
-                    self.path_failed(state, path, HandshakeError::Timeout);
+                if let Some(path) = connector.path(id).filter(|path| state.paths.is_connecting(*path)) {
+                    self.path_failed(state, now, path, HandshakeError::Timeout);
                 }
             }
             (Command::Connected(id), Some(connector)) => connector.connected(now, session, id),
@@ -180,6 +187,7 @@ impl Driver {
             }
             (Command::Failed(id, error), _) => self.failed(state, now, id, error),
             (Command::AddPath(path, config), Some(connector)) => {
+                state.paths.add(now, path, || config.to_string());
                 connector.add_path(path, config);
                 session.add_path(now, path);
             }
@@ -200,6 +208,7 @@ impl Driver {
     /// An attempt or a subflow ended.
     fn failed(&mut self, state: &mut State, now: Instant, id: SubflowId, error: HandshakeError) {
         if self.subflows.remove(&id).is_some() {
+            state.count_paths();
             state.subflows.retain(|report| report.subflow != id);
         }
         match &mut self.connector {
@@ -217,41 +226,37 @@ impl Driver {
                 Outcome::Drop(subflow, abort) => {
                     self.actions.push(Event::CloseSubflow { subflow, abort });
                 }
-                Outcome::Failed(path, error) => self.path_failed(state, path, error),
+                Outcome::Failed(path, error) => self.path_failed(state, now, path, error),
             }
         }
     }
 
     /// An attempt on a path failed. Of a path that has a subflow, silent or not, that is no news.
-    fn path_failed(&mut self, state: &mut State, path: PathId, error: HandshakeError) {
+    fn path_failed(&mut self, state: &mut State, now: Instant, path: PathId, error: HandshakeError) {
         tracing::debug!(%path, %error, "connection attempt failed");
         if self.subflows.values().any(|subflow| subflow.path == path && !subflow.awaits_reply()) {
             return;
         }
-        if let Some(connector) = &mut self.connector {
-            connector.say_down(path, &error);
-        }
+        self.went_down(state, now, path, Some(error.to_string()));
         state.fail(path, error);
-    }
-
-    /// The server has accepted a subflow on this path.
-    fn came_up(&mut self, state: &mut State, path: PathId) {
-        state.came_up(path);
-        if let Some(connector) = &mut self.connector {
-            connector.say_up(path);
-        }
     }
 
     /// A subflow that the session knows.
     fn admit(&mut self, state: &mut State, now: Instant, established: Established) {
-        let id = established.subflow;
+        let (id, path) = (established.subflow, established.path);
+        if self.connector.is_none() {
+            let peer = established.channel.stream.peer_addr();
+            state
+                .paths
+                .add(now, path, || peer.map_or_else(|_| path.to_string(), |peer| peer.ip().to_string()));
+        }
         match Subflow::new(established) {
             Ok(subflow) => {
                 if subflow.awaits_reply() {
                     state.introduced = true;
                     state.wake_waiting();
                 } else {
-                    self.came_up(state, subflow.path);
+                    self.came_up(state, now, path);
                 }
                 self.subflows.insert(id, subflow);
             }
@@ -259,6 +264,33 @@ impl Driver {
                 tracing::warn!(%id, %error, "subflow lost at its start");
                 state.session.handle_subflow_closed(now, id);
             }
+        }
+    }
+
+    fn came_up(&self, state: &mut State, now: Instant, path: PathId) {
+        state.came_up(path);
+        let changed = state.paths.change(now, path, PathState::Up, None);
+        self.tell_path(state, now, changed);
+    }
+
+    /// A path has no connection any more, unless it has another one.
+    fn went_down(&self, state: &mut State, now: Instant, path: PathId, cause: Option<String>) {
+        if state.session.is_closed() || state.session.subflow_stats().any(|stats| stats.path == path) {
+            return;
+        }
+        let changed = state.paths.change(now, path, PathState::Down, cause);
+        self.tell_path(state, now, changed);
+    }
+
+    fn tell_path(&self, state: &State, now: Instant, changed: Option<PathStatus>) {
+        if let Some(status) = changed {
+            self.tell(state, now, Happening::Path(status));
+        }
+    }
+
+    fn tell(&self, state: &State, now: Instant, happening: Happening) {
+        if self.shared.events.receiver_count() > 0 {
+            let _ = self.shared.events.send(SessionEvent::new(now, state, happening));
         }
     }
 
@@ -304,7 +336,22 @@ impl Driver {
 
     fn event(&mut self, state: &mut State, now: Instant, event: Event) {
         if SessionEvent::is_worth_telling(&event) && self.shared.events.receiver_count() > 0 {
-            let _ = self.shared.events.send(SessionEvent::new(now, event.clone()));
+            self.tell(state, now, Happening::Session(event.clone()));
+        }
+        match event {
+            Event::SubflowDown { subflow, path, .. } => {
+                let reason = self.reasons.remove(&subflow);
+                self.went_down(state, now, path, reason);
+            }
+            Event::PathSilent { path, .. } => {
+                let changed = state.paths.change(now, path, PathState::Silent, None);
+                self.tell_path(state, now, changed);
+            }
+            Event::PathBack { path } => {
+                let changed = state.paths.back(now, path);
+                self.tell_path(state, now, changed);
+            }
+            _ => {}
         }
         if let Some(connector) = &mut self.connector {
             connector.event(now, &event);
@@ -318,8 +365,7 @@ impl Driver {
     fn flush(&mut self, cx: &mut Context<'_>) {
         for (id, subflow) in &mut self.subflows {
             if let Poll::Ready(Err(error)) = subflow.poll_flush(cx) {
-                tracing::debug!(%id, %error, "subflow write failed");
-                self.gathered.ended.push(*id);
+                self.gathered.ended.push((*id, error.to_string()));
             }
         }
     }
@@ -368,12 +414,11 @@ fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, 
                 return;
             }
             Poll::Ready(Ok(Input::End)) => {
-                gathered.ended.push(id);
+                gathered.ended.push((id, "the other end closed the connection".to_owned()));
                 return;
             }
             Poll::Ready(Err(error)) => {
-                tracing::debug!(%id, %error, "subflow read failed");
-                gathered.ended.push(id);
+                gathered.ended.push((id, error.to_string()));
                 return;
             }
             Poll::Pending => break,
@@ -385,8 +430,7 @@ fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, 
     match subflow.poll_room(cx) {
         Ok(room) => gathered.rooms.push((id, room)),
         Err(error) => {
-            tracing::debug!(%id, %error, "subflow broke");
-            gathered.ended.push(id);
+            gathered.ended.push((id, error.to_string()));
         }
     }
 }

@@ -6,64 +6,60 @@ use serde_json::{Value, json};
 use tributary_proto::Event;
 use tributary_types::Instant;
 
-/// An event and when it happened.
+use crate::paths::PathStatus;
+use crate::shared::State;
+
+/// An event, when it happened and of which session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEvent {
     /// Time since the session began.
     pub at: Duration,
+    /// The session's name in logs, the same at both ends; `None` before the server has answered.
+    pub session: Option<String>,
+    /// Name of the path that it concerns, where there is one.
+    pub radio: Option<String>,
     /// What happened.
-    pub event: Event,
+    pub happening: Happening,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// Something in the session.
+    Session(Event),
+    /// A path came up, fell silent or went down, or is down for another reason.
+    Path(PathStatus),
 }
 
 impl SessionEvent {
-    pub(crate) fn new(at: Instant, event: Event) -> Self {
-        Self { at: at.saturating_since(Instant::ZERO), event }
+    pub(crate) fn new(at: Instant, state: &State, happening: Happening) -> Self {
+        let path = match &happening {
+            Happening::Session(
+                Event::OpenSubflow { path, .. }
+                | Event::SubflowUp { path, .. }
+                | Event::SubflowDown { path, .. },
+            ) => Some(*path),
+            Happening::Session(_) => None,
+            Happening::Path(status) => Some(status.path),
+        };
+        let radio = path.and_then(|path| state.paths.name(path)).map(str::to_owned);
+        Self { at: at.saturating_since(Instant::ZERO), session: state.name(), radio, happening }
     }
 
-    /// One JSON object: `{"t": seconds, "event": name, …}`.
+    /// One JSON object, `{"event": name, …}`, as `docs/guide/status.md` describes it.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut object = match &self.event {
-            Event::OpenSubflow { path, subflow } => {
-                json!({"event": "connecting", "path": path.0, "subflow": subflow.0})
-            }
-            Event::AbandonConnect { subflow } => json!({"event": "connect_abandoned", "subflow": subflow.0}),
-            Event::CloseSubflow { subflow, abort } => {
-                json!({"event": "subflow_closing", "subflow": subflow.0, "abort": abort})
-            }
-            Event::SubflowUp { subflow, path } => {
-                json!({"event": "subflow_up", "path": path.0, "subflow": subflow.0})
-            }
-            Event::SubflowDown { subflow, path, orphans } => {
-                json!({"event": "subflow_down", "path": path.0, "subflow": subflow.0, "orphans": orphans})
-            }
-            Event::PathSilent { path, silence } => {
-                json!({"event": "path_silent", "path": path.0, "silence": silence.as_secs_f64()})
-            }
-            Event::PathBack { path } => json!({"event": "path_back", "path": path.0}),
-            Event::WindowLoaded { first, end, bytes } => {
-                json!({"event": "window_loaded", "first": first.0, "end": end.0, "bytes": bytes})
-            }
-            Event::Reinjected { seq, onto } => {
-                json!({"event": "reinjected", "segment": seq.0, "onto": onto.0})
-            }
-            Event::Prioritised(decision) => json!({
-                "event": "prioritised",
-                "segment": decision.segment.0,
-                "onto": decision.onto.0,
-                "choice": format!("{:?}", decision.choice).to_lowercase(),
-                "forecast": decision.forecast.as_secs_f64(),
+        let mut object = match &self.happening {
+            Happening::Session(event) => json_of(event),
+            Happening::Path(status) => json!({
+                "event": "path", "path": status.path.0, "state": status.state, "cause": status.cause,
             }),
-            Event::MessageExpired { stream, messages, bytes } => {
-                json!({"event": "message_expired", "stream": stream.0, "messages": messages, "bytes": bytes})
-            }
-            Event::Closed { code, reason, by_peer } => {
-                json!({"event": "closed", "code": code, "reason": reason, "by_peer": by_peer})
-            }
-            Event::StreamOpened(id) => json!({"event": "stream_opened", "stream": id.0}),
-            other => json!({"event": format!("{other:?}")}),
         };
-        object["t"] = json!(self.at.as_secs_f64());
+        object["session"] = json!(self.session);
+        object["session_t"] = json!(self.at.as_secs_f64());
+        if let Some(radio) = &self.radio {
+            object["radio"] = json!(radio);
+        }
         object
     }
 
@@ -74,10 +70,51 @@ impl SessionEvent {
                 event,
                 Event::OpenSubflow { .. }
                     | Event::AbandonConnect { .. }
+                    | Event::SubflowUp { .. }
+                    | Event::SubflowDown { .. }
                     | Event::CloseSubflow { .. }
                     | Event::Closed { .. }
                     | Event::StreamOpened(_)
                     | Event::MessageExpired { .. }
             )
+    }
+}
+
+fn json_of(event: &Event) -> Value {
+    match event {
+        Event::OpenSubflow { path, subflow } => {
+            json!({"event": "connecting", "path": path.0, "subflow": subflow.0})
+        }
+        Event::AbandonConnect { subflow } => json!({"event": "connect_abandoned", "subflow": subflow.0}),
+        Event::CloseSubflow { subflow, abort } => {
+            json!({"event": "subflow_closing", "subflow": subflow.0, "abort": abort})
+        }
+        Event::SubflowUp { subflow, path } => {
+            json!({"event": "subflow_up", "path": path.0, "subflow": subflow.0})
+        }
+        Event::SubflowDown { subflow, path, orphans } => {
+            json!({"event": "subflow_down", "path": path.0, "subflow": subflow.0, "orphans": orphans})
+        }
+        Event::WindowLoaded { first, end, bytes } => {
+            json!({"event": "window_loaded", "first": first.0, "end": end.0, "bytes": bytes})
+        }
+        Event::Reinjected { seq, onto } => {
+            json!({"event": "reinjected", "segment": seq.0, "onto": onto.0})
+        }
+        Event::Prioritised(decision) => json!({
+            "event": "prioritised",
+            "segment": decision.segment.0,
+            "onto": decision.onto.0,
+            "choice": format!("{:?}", decision.choice).to_lowercase(),
+            "forecast": decision.forecast.as_secs_f64(),
+        }),
+        Event::MessageExpired { stream, messages, bytes } => {
+            json!({"event": "message_expired", "stream": stream.0, "messages": messages, "bytes": bytes})
+        }
+        Event::Closed { code, reason, by_peer } => {
+            json!({"event": "closed", "code": code, "reason": reason, "by_peer": by_peer})
+        }
+        Event::StreamOpened(id) => json!({"event": "stream_opened", "stream": id.0}),
+        other => json!({"event": format!("{other:?}")}),
     }
 }

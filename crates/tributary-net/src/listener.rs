@@ -273,6 +273,7 @@ impl Registry {
             return refuse(channel, reply, refusal.into()).await;
         };
         let registration = Registration { registry: self.clone(), tag };
+        shared.lock().tag = Some(tag);
         let session = Session::new(shared.clone());
         Driver::spawn(shared.clone(), commands, None, Some(Box::new(registration)));
         let reply = auth.seal_reply(bytes, Answer::Accepted, &tag);

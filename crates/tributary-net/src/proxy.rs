@@ -5,12 +5,14 @@
 //! through in both directions. When the session dies, the next connection opens a new one.
 
 mod drain;
+mod event_log;
 mod forward;
 mod priority;
 mod relay;
 mod serve;
 mod sessions;
 mod target;
+mod watch;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,10 +23,12 @@ use thiserror::Error;
 use crate::error::{ConnectError, ListenError};
 
 pub use drain::Drained;
+pub use event_log::EventLogConfig;
 pub use forward::{ForwardConfig, Forwarder};
 pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
 pub use serve::{ServeConfig, Server};
 pub use target::{Entrance, Target, TargetError, TargetName};
+pub use watch::{PathSnapshot, SessionSnapshot, Snapshot, Watch};
 
 /// Why the proxy does not run.
 #[derive(Debug, Error)]

@@ -158,11 +158,13 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
     };
     let seed = u64::from_le_bytes(random()?);
     let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;
-    let (shared, commands) = Shared::new(machine, config.common.session.telemetry);
+    let (shared, commands) = Shared::new(machine, true);
     let session = Session { handle: Handle::new(shared.clone()) };
+    let names: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
     let connector = Connector::new(&config.paths, config.common, tls, shared.commands.clone());
     shared.change(|state, now| {
-        for path in (0..config.paths.len() as u8).map(PathId) {
+        for (path, name) in (0..).map(PathId).zip(names) {
+            state.paths.add(now, path, || name);
             state.session.add_path(now, path);
         }
     });
@@ -284,8 +286,8 @@ impl Session {
         self.handle.0.change(|state, now| state.session.remove_path(now, path));
     }
 
-    /// The session's events: with the configuration's `telemetry` on, decisions are among them and the first
-    /// subscriber gets them from the beginning; others get them from now on. A subscriber that lags loses
+    /// The session's events: a client's first subscriber gets them from the beginning, others from now on. With the
+    /// configuration's `telemetry` on, decisions about segments are among them. A subscriber that lags loses
     /// the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SessionEvent> {
@@ -294,11 +296,19 @@ impl Session {
         early.unwrap_or_else(|| shared.events.subscribe())
     }
 
+    /// What logs call the session, the same at both ends; `None` until the server has answered.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.handle.0.lock().name()
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let state = self.handle.0.lock();
+        let mut state = self.handle.0.lock();
+        state.count_paths();
         Stats {
+            paths: state.paths.iter().cloned().collect(),
             session: state.session.stats(),
             subflows: state.session.subflow_stats().collect(),
             kernel: state.subflows.clone(),

@@ -17,6 +17,8 @@ use tributary_types::{Instant, PathId, StreamId, SubflowId};
 use crate::error::SessionClosed;
 use crate::events::SessionEvent;
 use crate::handshake::{Channel, Established, HandshakeError};
+use crate::hello::SessionTag;
+use crate::paths::Paths;
 use crate::stats::SubflowReport;
 
 /// Telemetry events a slow subscriber may lag behind before it loses some.
@@ -64,6 +66,10 @@ pub(crate) struct State {
     pub ended: Arc<Notify>,
     /// Kernel's view per subflow, for statistics.
     pub subflows: Vec<SubflowReport>,
+    /// State and counters of each path, for people.
+    pub paths: Paths,
+    /// The session's tag, once the server has answered.
+    pub tag: Option<SessionTag>,
     /// Client: the hello that opens the session is out.
     pub introduced: bool,
     /// Subflows that ever came up.
@@ -77,14 +83,14 @@ pub(crate) struct Shared {
     origin: StdInstant,
     pub commands: mpsc::UnboundedSender<Command>,
     pub events: broadcast::Sender<SessionEvent>,
-    /// With telemetry on: what the first subscriber gets, so that it misses nothing.
+    /// Client, and with telemetry on: what the first subscriber gets, so that it misses nothing.
     pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
     /// Handles of the application; the last one that goes closes the session.
     handles: AtomicUsize,
 }
 
 impl Shared {
-    pub(crate) fn new(session: Session, telemetry: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+    pub(crate) fn new(session: Session, keep_events: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
         let (commands, receiver) = mpsc::unbounded_channel();
         let state = State {
             session,
@@ -96,6 +102,8 @@ impl Shared {
             closed: None,
             ended: Arc::default(),
             subflows: Vec::new(),
+            paths: Paths::default(),
+            tag: None,
             introduced: false,
             opened: 0,
             failures: BTreeMap::new(),
@@ -106,7 +114,7 @@ impl Shared {
             origin: StdInstant::now(),
             commands,
             events,
-            early_events: Mutex::new(telemetry.then_some(early)),
+            early_events: Mutex::new(keep_events.then_some(early)),
             handles: AtomicUsize::new(0),
         };
         (Arc::new(shared), receiver)
@@ -189,6 +197,16 @@ impl State {
     pub(crate) fn fail(&mut self, path: PathId, error: HandshakeError) {
         self.failures.insert(path, error);
         self.wake_waiting();
+    }
+
+    /// What logs call the session, the same at both ends: the first digits of its tag.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.tag.map(|tag| tag[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Brings the paths' counters up to date.
+    pub(crate) fn count_paths(&mut self) {
+        self.paths.count(self.session.subflow_stats());
     }
 
     /// Keeps the kernel's view of a subflow for statistics.

@@ -3,6 +3,7 @@
 use tributary_proto::{SessionStats, SubflowStats};
 use tributary_types::{PathId, SubflowId};
 
+use crate::paths::PathStatus;
 use crate::sockopt::TcpInfo;
 
 /// The kernel's view of one subflow, as of its last refresh.
@@ -21,6 +22,8 @@ pub struct SubflowReport {
 pub struct Stats {
     /// The session's counters.
     pub session: SessionStats,
+    /// Its paths, those without a connection included.
+    pub paths: Vec<PathStatus>,
     /// The session's view of its open subflows.
     pub subflows: Vec<SubflowStats>,
     /// The kernel's view of them.

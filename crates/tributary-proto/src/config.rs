@@ -20,9 +20,13 @@ pub struct Config {
     pub receive_credit: u64,
     /// Bytes the application may have written that the peer has not acknowledged.
     pub send_buffer: usize,
-    /// For applications that change their minds: a stream takes no more while it holds more that no subflow has
-    /// taken than all of them carry in this time, but as much as keeps them busy. `None`: up to `send_buffer`.
+    /// Limit on a stream's bytes that no subflow has taken yet, as time at the rate of all subflows together.
+    /// Example: 200 ms at 100 Mbit/s = 2.5 MB. A subflow with nothing to send may exceed it. `None`: only
+    /// `send_buffer` limits them.
     pub unsent: Option<Duration>,
+    /// Keeps the queue of the fastest subflow as short as the others' (about 15 ms): for applications that change
+    /// their minds about what to send. Costs goodput on links whose rate varies.
+    pub short_queues: bool,
     /// Streams the peer may have open at once.
     pub max_streams: u32,
     /// Subflows open at once, over all paths.
@@ -44,6 +48,7 @@ impl Default for Config {
             receive_credit: 40 << 20,
             send_buffer: 44 << 20,
             unsent: None,
+            short_queues: false,
             max_streams: 1024,
             max_subflows: 16,
             idle_timeout: Duration::from_secs(30),

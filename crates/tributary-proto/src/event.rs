@@ -84,14 +84,14 @@ pub enum Event {
         /// The peer ended it.
         by_peer: bool,
     },
-    /// Telemetry: a subflow carries data from now on.
+    /// A subflow carries data from now on.
     SubflowUp {
         /// The subflow.
         subflow: SubflowId,
         /// Its path.
         path: PathId,
     },
-    /// Telemetry: a subflow is gone; its unacknowledged segments go elsewhere.
+    /// A subflow is gone; its unacknowledged segments go elsewhere.
     SubflowDown {
         /// The subflow.
         subflow: SubflowId,
@@ -100,14 +100,14 @@ pub enum Event {
         /// Segments that were outstanding on it.
         orphans: usize,
     },
-    /// Telemetry: nothing sent on this path has arrived for `silence`.
+    /// Nothing sent on this path has arrived for `silence`.
     PathSilent {
         /// The path.
         path: PathId,
         /// Since the last progress.
         silence: Duration,
     },
-    /// Telemetry: a silent path moves again.
+    /// A silent path moves again.
     PathBack {
         /// The path.
         path: PathId,
@@ -133,18 +133,9 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the event only describes; nothing need be done about it.
+    /// Whether the event describes a decision about segments; told only with [`crate::Config::telemetry`].
     #[must_use]
     pub fn is_telemetry(&self) -> bool {
-        matches!(
-            self,
-            Self::SubflowUp { .. }
-                | Self::SubflowDown { .. }
-                | Self::PathSilent { .. }
-                | Self::PathBack { .. }
-                | Self::WindowLoaded { .. }
-                | Self::Reinjected { .. }
-                | Self::Prioritised(_)
-        )
+        matches!(self, Self::WindowLoaded { .. } | Self::Reinjected { .. } | Self::Prioritised(_))
     }
 }

@@ -333,14 +333,14 @@ impl Session {
             self.drop_subflow(now, old);
         }
         let mut subflow = Subflow::new(id, path, now);
-        if self.config.unsent.is_some() {
+        if self.config.short_queues {
             subflow.keep_short(now);
         }
         self.subflows.insert(id, subflow);
         self.last_heard = now;
         self.views_stale = true;
         self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));
-        self.tell(Event::SubflowUp { subflow: id, path });
+        self.events.push_back(Event::SubflowUp { subflow: id, path });
         // What this side has seen must reach the peer on the new subflow too.
         self.ack_at = Some(now);
         Ok(())
@@ -433,7 +433,7 @@ impl Session {
         }
         self.views_stale = true;
         self.scheduler.on_event(now, SchedulerEvent::SubflowDown(id));
-        self.tell(Event::SubflowDown { subflow: id, path: subflow.path, orphans: orphans.len() });
+        self.events.push_back(Event::SubflowDown { subflow: id, path: subflow.path, orphans: orphans.len() });
     }
 
     fn drive_paths(&mut self, now: Instant) {

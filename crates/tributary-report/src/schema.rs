@@ -235,7 +235,13 @@ impl Reproduction {
                 Cell::optional(claim.paper.map(short)),
                 Cell::optional(claim.expected.map(|expected| expected.to_string())),
                 Cell::optional(claim.measured.map(short)).strong(),
-                Cell::optional(claim.interval.map(|i| format!("{} – {}", short(i.low), short(i.high)))),
+                // Where seeds change nothing there is no interval to print.
+                Cell::optional(
+                    claim
+                        .interval
+                        .filter(|i| i.low < i.high)
+                        .map(|i| format!("{} – {}", short(i.low), short(i.high))),
+                ),
                 Cell::text(&claim.unit),
                 match (claim.verdict, claim.met, claim.measured) {
                     (Verdict::Holds, ..) => Cell::text("holds").good(),

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::quantity;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Stream(crate::commands::stream::Stream),
     Serve(ServeArguments),
     Connect(ConnectArguments),
+    Status(StatusArguments),
     Keygen(KeygenArguments),
     #[command(subcommand)]
     Emu(Emu),
@@ -73,7 +75,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_parser = ["bulk", "object", "live"])]
     pub(crate) workload: Option<String>,
     /// Length of the measurement in seconds [default: 10]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=3600))]
+    #[arg(long, value_parser = quantity::seconds_in(2..=3600))]
     pub(crate) seconds: Option<u32>,
     /// Bytes of each object [default: 102400]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
@@ -82,16 +84,16 @@ pub(crate) struct RunArguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
     /// Rest between two objects in milliseconds [default: 50]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    #[arg(long, value_parser = quantity::millis_in(0..=3_600_000))]
     pub(crate) pause: Option<u64>,
     /// Distance of the live player to the live edge, in milliseconds [default: 1000]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    #[arg(long, value_parser = quantity::millis_in(100..=60_000))]
     pub(crate) start_up: Option<u64>,
     /// Seed of the scenario's randomness; without it the scenario's own
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Base RTT in milliseconds; without it the scenario's own
-    #[arg(long)]
+    #[arg(long, value_parser = quantity::millis)]
     pub(crate) rtt: Option<u64>,
     #[command(flatten)]
     pub(crate) queue: QueueArguments,
@@ -102,7 +104,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) window: Option<usize>,
     /// Cap on the kernel's retransmission timeout of a session's subflows, in milliseconds; emu only
-    #[arg(long)]
+    #[arg(long, value_parser = quantity::millis)]
     pub(crate) rto_max: Option<u64>,
     /// Write a packet capture, as the server sees it; sim only
     #[arg(long, value_name = "FILE")]
@@ -134,7 +136,7 @@ pub(crate) struct QueueArguments {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) queue_kb: Option<u64>,
     /// Queue of every link in milliseconds at its present rate
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[arg(long, value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) queue_ms: Option<u64>,
 }
 
@@ -165,7 +167,7 @@ pub(crate) struct DemoArguments {
     #[arg(long)]
     pub(crate) scenario: Option<String>,
     /// Seconds of video each transport plays; --untiled: measured, two fifths bulk, the rest live video
-    #[arg(long, default_value_t = 27, value_parser = clap::value_parser!(u32).range(6..=3600))]
+    #[arg(long, default_value_t = 27, value_parser = quantity::seconds_in(6..=3600))]
     pub(crate) seconds: u32,
     /// Congestion control of every socket of both ends
     #[arg(long, default_value = "cubic")]
@@ -216,6 +218,12 @@ pub(crate) struct SessionArguments {
     /// Neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
     pub(crate) plaintext: bool,
+    /// Data of a connection that waits here for a radio, as time at the measured rate of all radios, in ms
+    ///
+    /// An application that writes without end sees its bytes on the way after so long. Longer buffers serve only
+    /// links whose rate falls to nothing and comes back within that time.
+    #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
+    pub(crate) buffer: u64,
     /// Seconds that open connections have to finish after SIGTERM or SIGINT; the rest is then reset
     ///
     /// The program ends at most two seconds later. A second signal ends it at once.
@@ -275,12 +283,30 @@ pub(crate) struct ConnectArguments {
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Write the session's events to this file, one JSON object a line
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) json_events: Option<PathBuf>,
     /// Give up when no path is up after this many seconds [default: try for ever]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
+    /// Write decisions about segments too: thousands of lines a second
+    #[arg(long, requires = "json_events")]
+    pub(crate) json_decisions: bool,
     /// Print what it listens on as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show the running proxies of this user: each session's paths, why one is down, rates, round-trip times, bytes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary status
+  tributary status --watch
+  tributary status --json")]
+pub(crate) struct StatusArguments {
+    /// Again every second
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -10,6 +10,7 @@ mod output;
 pub(crate) mod ows;
 mod proxy;
 pub(crate) mod reproduce;
+mod status;
 mod stop;
 pub(crate) mod stream;
 pub(crate) mod sweep;
@@ -32,6 +33,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Stream(command) => stream::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Keygen(arguments) => keygen(&arguments),
         Command::Cc(command) => cc::run(&command),
         Command::Bench(command) => bench::run(&command),

@@ -2,12 +2,16 @@
 
 mod cli;
 mod commands;
+mod quantity;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = cli::Cli::parse();
+    if let Some(commit) = option_env!("TRIBUTARY_COMMIT") {
+        tributary_lab::machine::built_from(commit);
+    }
     match commands::dispatch(arguments) {
         Ok(code) => code,
         Err(error) => {

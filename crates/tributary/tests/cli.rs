@@ -80,6 +80,25 @@ fn help_version_and_keys() {
 }
 
 #[test]
+fn key_files_are_their_owners_and_never_overwritten() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("key");
+    let keygen = || output(&["keygen", "--out", text(&file)]);
+    assert!(keygen().status.success());
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = std::fs::read(&file).unwrap();
+    assert!(key.starts_with(b"tributary-key-1:"));
+    refused(&keygen(), 1, &["key", "exists"]);
+    assert_eq!(std::fs::read(&file).unwrap(), key);
+}
+
+#[test]
+fn quantities_may_have_units() {
+    refused(&output(&["run", "mars", "--rtt", "5ms", "--seconds", "10s"]), 1, &["`mars`"]);
+    refused(&output(&["run", "mars", "--rtt", "5kg"]), 2, &["--rtt", "5ms"]);
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     refused(&output(&["dance"]), 2, &["dance"]);
     refused(&output(&["run", "--seconds", "0"]), 2, &["--seconds"]);
@@ -94,6 +113,11 @@ fn unknown_names_list_the_known_ones() {
     refused(&output(&["run", "--transport", "fdbt"]), 1, &["`fdbt`", "fbdt-paper", "mptcp", "wifi"]);
     refused(&output(&["emu", "run", "mars", "--", "true"]), 1, &["`mars`"]);
     refused(&output(&["demo", "--scenario", "mars"]), 1, &["`mars`"]);
+    refused(
+        &output(&["run", "mobility", "--transport", "quic"]),
+        1,
+        &["`quic`", "simulator only", "--world sim"],
+    );
     refused(&output(&["run", "--transport", "mptcp", "--plaintext"]), 1, &["--plaintext", "`mptcp`"]);
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
-use tributary_net::{Limits, ListenConfig};
+use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::{Limits, ListenConfig, PathState};
 
 use crate::common::{client, in_time, paths, settings};
 
@@ -127,7 +127,7 @@ async fn events_are_logged_as_lines_of_json() {
             connect: client(settings(false), paths(2, server)),
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: PriorityRules::default(),
-            json_events: Some(path.clone()),
+            json_events: Some(EventLogConfig { path: path.clone(), decisions: false }),
             wait: None,
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
@@ -136,15 +136,55 @@ async fn events_are_logged_as_lines_of_json() {
         assert!(reversed_through(address, vec![1; 100_000]).await);
         loop {
             let text = std::fs::read_to_string(&path).unwrap();
-            let names: Vec<String> = text
-                .lines()
-                .map_while(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-                .map(|value| value["event"].as_str().unwrap().to_owned())
-                .collect();
-            if names.iter().filter(|name| *name == "subflow_up").count() >= 2 {
+            let events: Vec<serde_json::Value> =
+                text.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+            let ups = events.iter().filter(|event| event["event"] == "path" && event["state"] == "up");
+            let radios: Vec<&str> = ups.filter_map(|event| event["radio"].as_str()).collect();
+            if radios.len() >= 2 {
+                assert!(radios.iter().any(|radio| radio.starts_with("127.0.0.3=")), "{radios:?}");
+                let session = events.last().unwrap()["session"].as_str().unwrap();
+                assert_eq!(session.len(), 8);
+                assert!(events.iter().all(|event| event["wall"].as_str().unwrap().ends_with('Z')));
+                assert!(events.is_sorted_by_key(|event| event["t"].as_f64().unwrap().to_bits()));
+                assert!(!events.iter().any(|event| event["event"] == "window_loaded"), "no decisions");
                 break;
             }
             tokio::time::sleep(Duration::from_millis(10)).await; // polls a file, bounded by `in_time`
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_work_is_seen_with_its_reason() {
+    in_time(async {
+        let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
+        let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let bad = format!("127.0.0.7={unused}");
+        let mut paths = paths(1, server);
+        paths.push(bad.parse().unwrap());
+        let config = ForwardConfig {
+            connect: client(settings(false), paths),
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: PriorityRules::default(),
+            json_events: None,
+            wait: None,
+        };
+        let forwarder = Forwarder::bind(config).await.unwrap();
+        let watch = forwarder.watch();
+        tokio::spawn(forwarder.run());
+        loop {
+            let snapshot = watch.snapshot();
+            let paths = &snapshot.sessions[0].paths;
+            assert_eq!(
+                (paths.len(), paths[0].state, paths[1].radio.as_str()),
+                (2, PathState::Up, bad.as_str())
+            );
+            if paths[1].state == PathState::Down {
+                assert!(paths[1].cause.as_ref().unwrap().contains("nothing listens"), "{paths:?}");
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await; // polls a snapshot, bounded by `in_time`
         }
     })
     .await;

@@ -164,7 +164,7 @@ fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> Cell {
         (Some(value), _) if with_interval && measured.deterministic => {
             Cell::text(&format!("{value:.digits$}, deterministic"))
         }
-        (Some(value), Some(i)) if with_interval => {
+        (Some(value), Some(i)) if with_interval && i.low < i.high => {
             Cell::text(&format!("{value:.digits$} [{:.digits$}, {:.digits$}]", i.low, i.high))
         }
         (value, _) => Cell::optional_number(value, digits),

@@ -4,6 +4,7 @@ use super::ScenarioError;
 use super::quantity::{bitrate, duration};
 use super::read::TraceFiles;
 use super::table::{Table, Value};
+use crate::trace::heading::rate_unit;
 use crate::{Column, TableLayout, TimeUnit, Trace, TraceTable, TraceTime, TraceValue};
 use tributary_types::Bitrate;
 
@@ -101,8 +102,18 @@ fn rate(table: &Table<'_>) -> Result<TraceValue, ScenarioError> {
     let given = |key| table.optional(key);
     match (given("rate"), given("unit"), given("bytes"), given("bin")) {
         (Some(rate), unit, None, None) => {
-            let unit = unit.map_or(Ok(Bitrate::from_mbps(1)), |unit| unit.quantity(bitrate))?;
-            Ok(TraceValue::Rate(column(&rate)?, unit))
+            let rate_column = column(&rate)?;
+            let unit = match (&rate_column, unit) {
+                (_, Some(unit)) => unit.quantity(bitrate)?,
+                (Column::Named(heading), None) => {
+                    let bits = rate_unit(heading).map_err(|problem| {
+                        rate.refuse(format!("{problem}; or give `unit`, such as \"1 kbit/s\""))
+                    })?;
+                    bits.map_or(Bitrate::from_mbps(1), |bits| Bitrate::from_bps(bits as u64))
+                }
+                (Column::Numbered(_), None) => Bitrate::from_mbps(1),
+            };
+            Ok(TraceValue::Rate(rate_column, unit))
         }
         (None, None, Some(bytes), Some(bin)) => {
             Ok(TraceValue::Bytes(column(&bytes)?, bin.quantity(duration)?))

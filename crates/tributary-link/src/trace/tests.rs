@@ -25,6 +25,18 @@ fn columns_are_chosen_by_heading() {
 }
 
 #[test]
+fn units_in_the_heading_of_a_csv_count() {
+    let spans = |text: &str| {
+        let trace = Trace::parse_csv(text).unwrap_or_else(|error| panic!("{error}"));
+        trace.iter().map(|(end, rate)| (end.as_millis() as u64, rate.as_bps())).collect::<Vec<_>>()
+    };
+    assert_eq!(spans("time (ms),rate (kbit/s)\n0,4000\n500,2000\n"), [(500, 4_000_000), (1000, 2_000_000)]);
+    assert_eq!(spans("seconds,mbit/s\n0,4\n1,2\n"), spans("0,4\n1,2\n"));
+    let error = Trace::parse_csv("time,rate (pps)\n0,1\n").unwrap_err();
+    assert!(error.line == 1 && error.problem.contains("`pps`"), "{error}");
+}
+
+#[test]
 fn columns_are_chosen_by_number_in_blank_separated_text() {
     let table = TraceTable {
         layout: TableLayout::Blank,

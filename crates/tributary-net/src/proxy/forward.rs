@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::drain::{Drain, Drained, Ticket};
+use super::event_log::{EventLog, EventLogConfig};
 use super::relay::{self, Peer};
-use super::sessions::{self, Missing, Sessions};
+use super::sessions::{Missing, Sessions};
 use super::target::{self, Entrance, TargetName};
+use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
 use crate::seldom::Seldom;
@@ -35,7 +36,7 @@ pub struct ForwardConfig {
     /// packets' mark.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
-    pub json_events: Option<PathBuf>,
+    pub json_events: Option<EventLogConfig>,
     /// Give up when no path is up within this time; `None` goes on for ever.
     pub wait: Option<Duration>,
 }
@@ -63,10 +64,9 @@ impl Forwarder {
         check_priorities(&config.priorities, &listeners)?;
         let mut connect = config.connect;
         let log = match &config.json_events {
-            Some(path) => {
-                connect.common.session.telemetry = true;
-                let log = sessions::create(path).await;
-                Some(log.map_err(|error| ProxyError::EventLog { path: path.clone(), error })?)
+            Some(log) => {
+                connect.common.session.telemetry = log.decisions;
+                Some(EventLog::create(log).await?)
             }
             None => None,
         };
@@ -94,6 +94,12 @@ impl Forwarder {
         self.sessions.current()
     }
 
+    /// What there is to see while it runs.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.sessions.watch()
+    }
+
     /// Forwards until it is dropped, which resets every connection.
     pub async fn run(self) {
         self.run_until(std::future::pending(), Duration::ZERO).await;
@@ -104,6 +110,7 @@ impl Forwarder {
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut loops = JoinSet::new();
+        loops.spawn(self.watch().sample());
         for (listener, target) in self.listeners {
             let entrance =
                 Accepting { target, sessions: self.sessions.clone(), priorities: self.priorities.clone() };

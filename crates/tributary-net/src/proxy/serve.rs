@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::drain::{self, Drain, Drained, Ticket};
 use super::relay::{self, CODE_ENDING, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
 use super::target::{self, HeadError, Target, TargetName};
+use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
@@ -38,6 +39,7 @@ pub struct ServeConfig {
 pub struct Server {
     listener: Listener,
     targets: Arc<Targets>,
+    watch: Watch,
 }
 
 /// Where streams go.
@@ -72,13 +74,23 @@ impl Server {
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
         let targets = Targets::new(config.targets, config.priorities)?;
-        Ok(Self { listener: Listener::bind(config.listen).await?, targets: Arc::new(targets) })
+        Ok(Self {
+            listener: Listener::bind(config.listen).await?,
+            targets: Arc::new(targets),
+            watch: Watch::new(),
+        })
     }
 
     /// The addresses it listens on.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         self.listener.addresses()
+    }
+
+    /// What there is to see while it runs.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
     }
 
     /// Serves until it is dropped, which resets every connection.
@@ -92,12 +104,15 @@ impl Server {
     pub async fn run_until(mut self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut sessions = JoinSet::new();
+        let mut sampling = JoinSet::new();
+        sampling.spawn(self.watch().sample());
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => {
                     let Some((session, from)) = accepted else { break };
-                    tracing::info!(%from, "session opened");
+                    tracing::info!(%from, "session {} opened", name(&session));
+                    self.watch.add(&session, Some(from));
                     sessions.spawn(serve_session(session, from, self.targets.clone(), connections.clone()));
                     while sessions.try_join_next().is_some() {}
                 }
@@ -139,10 +154,14 @@ async fn serve_session(
     }
     let closed = session.closed().await;
     match closed.code {
-        0 => tracing::info!(%from, "session ended"),
-        _ => tracing::warn!(%from, "{closed}"),
+        0 => tracing::info!(%from, "session {} ended", name(&session)),
+        _ => tracing::warn!(%from, "session {}: {closed}", name(&session)),
     }
     0
+}
+
+fn name(session: &Session) -> String {
+    session.name().unwrap_or_default()
 }
 
 async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, mut ticket: Ticket) {

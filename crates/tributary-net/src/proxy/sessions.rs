@@ -4,20 +4,18 @@
 //! its outcome together, a bounded number of them and not for long; the rest is refused with a reset.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::net::TcpStream;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::drain;
+use super::event_log::EventLog;
+use super::watch::Watch;
 use crate::config::ConnectConfig;
 use crate::error::ConnectError;
 use crate::seldom::Seldom;
@@ -72,6 +70,7 @@ pub(super) struct Sessions {
     places: Semaphore,
     patience: Duration,
     task: AbortHandle,
+    shown: Watch,
     /// Connections that were refused here, and that the server reset.
     refusals: Seldom,
     pub resets: Seldom,
@@ -99,8 +98,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-pub(super) type EventLog = Arc<Mutex<BufWriter<File>>>;
-
 impl Sessions {
     /// Begins to connect, and goes on for ever.
     pub(super) fn start(config: ConnectConfig, log: Option<EventLog>) -> Self {
@@ -108,9 +105,18 @@ impl Sessions {
         let (tell, link) = watch::channel(down);
         let (waiting, hurry) = watch::channel(0);
         let patience = config.timeout;
-        let task = tokio::spawn(Keeper { config, log, tell, hurry, was_up: false }.run()).abort_handle();
-        let places = Semaphore::new(MOST_WAITING);
-        Self { link, waiting, places, patience, task, refusals: Seldom::default(), resets: Seldom::default() }
+        let shown = Watch::new();
+        let keeper = Keeper { config, log, shown: shown.clone(), tell, hurry, was_up: false };
+        Self {
+            link,
+            waiting,
+            places: Semaphore::new(MOST_WAITING),
+            patience,
+            task: tokio::spawn(keeper.run()).abort_handle(),
+            shown,
+            refusals: Seldom::default(),
+            resets: Seldom::default(),
+        }
     }
 
     /// Waits for the first session, at most for `within`; what there is instead then. An error at once when every
@@ -130,6 +136,11 @@ impl Sessions {
             Link::Down { said, .. } if said.is_empty() => Err(Missing::Down("no answer".to_owned())),
             Link::Down { said, .. } => Err(Missing::Down(said.clone())),
         }
+    }
+
+    /// What there is to see.
+    pub(super) fn watch(&self) -> Watch {
+        self.shown.clone()
     }
 
     /// The session that new connections use now.
@@ -222,6 +233,7 @@ fn has_left(tcp: &TcpStream) -> bool {
 struct Keeper {
     config: ConnectConfig,
     log: Option<EventLog>,
+    shown: Watch,
     tell: watch::Sender<Link>,
     hurry: watch::Receiver<usize>,
     was_up: bool,
@@ -251,6 +263,7 @@ impl Keeper {
 
     async fn connect(&mut self) -> Result<Session, ConnectError> {
         let (session, attempt) = begin(self.config.clone())?;
+        self.shown.add(&session, None);
         let up = {
             let mut up = std::pin::pin!(attempt.up());
             let mut verdict = std::pin::pin!(attempt.all_failed());
@@ -273,7 +286,7 @@ impl Keeper {
         };
         let session = session.or_abort(up)?;
         if let Some(log) = &self.log {
-            tokio::spawn(write_events(session.events(), log.clone()));
+            tokio::spawn(log.clone().write(session.events()));
         }
         Ok(session)
     }
@@ -294,32 +307,6 @@ impl Keeper {
         let waiting = *self.hurry.borrow_and_update();
         let pause = if waiting > 0 { AGAIN.0 } else { wait };
         let _ = tokio::time::timeout(pause, self.hurry.wait_for(|count| *count > waiting)).await;
-    }
-}
-
-/// Creates the file of events.
-pub(super) async fn create(path: &Path) -> std::io::Result<EventLog> {
-    Ok(Arc::new(Mutex::new(BufWriter::new(File::create(path).await?))))
-}
-
-async fn write_events(
-    mut events: tokio::sync::broadcast::Receiver<crate::events::SessionEvent>,
-    log: EventLog,
-) {
-    loop {
-        let line = match events.recv().await {
-            Ok(event) => event.to_json(),
-            Err(RecvError::Lagged(lost)) => serde_json::json!({"event": "events_lost", "count": lost}),
-            Err(RecvError::Closed) => return,
-        };
-        let mut log = log.lock().await;
-        let written = log.write_all(format!("{line}\n").as_bytes()).await;
-        // Flushed when there is a pause, so that a reader sees a log that is up to date.
-        let flushed = if events.is_empty() { log.flush().await } else { Ok(()) };
-        if let Err(error) = written.and(flushed) {
-            tracing::warn!(%error, "event log stopped");
-            return;
-        }
     }
 }
 

@@ -165,7 +165,7 @@ impl Session {
         self.paths.delivered(now, path, delay);
         let slow = subflow.watch_speed(now);
         if subflow.wake(now) {
-            self.tell(Event::PathBack { path });
+            self.events.push_back(Event::PathBack { path });
         }
         if slow {
             self.replace_subflow(now, path);
@@ -402,7 +402,7 @@ impl Session {
         for (path, silence) in fell_silent {
             self.stats.silences += 1;
             self.views_stale = true;
-            self.tell(Event::PathSilent { path, silence });
+            self.events.push_back(Event::PathSilent { path, silence });
         }
         for path in wants_fresh {
             self.paths.silent(now, path, false);

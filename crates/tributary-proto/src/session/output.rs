@@ -240,10 +240,9 @@ impl Session {
     }
 
     /// The fastest subflow fills its queue as its congestion control likes. The others stand in for it when it
-    /// is blocked: theirs are kept short, or what is sent again would wait in them. An application that changes
-    /// its mind wants all of them short.
+    /// is blocked: theirs are kept short, or what is sent again would wait in them. With `short_queues` all are.
     fn keep_queues_short(&mut self, now: Instant) {
-        let exempt = self.config.unsent.is_none();
+        let exempt = !self.config.short_queues;
         let fastest =
             self.subflows.values().filter(|_| exempt).max_by_key(|s| s.best_rate(now)).map(|s| s.id);
         for view in self.views.iter_mut().filter(|view| Some(view.id) != fastest) {

@@ -88,6 +88,7 @@ impl Blueprint<'_> {
             session.window = window;
         }
         session.unsent = self.options.unsent;
+        session.short_queues = self.options.unsent.is_some();
         session
     }
 

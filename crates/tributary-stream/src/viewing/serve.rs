@@ -72,6 +72,7 @@ impl TileServer {
     ) -> Result<Self, TransportError> {
         if let Some(common) = &mut config.common {
             common.session.unsent = Some(SESSION_UNSENT);
+            common.session.short_queues = true;
             let longest = longest_message(video.table());
             common.session.send_buffer = common.session.send_buffer.max(4 * longest);
         }

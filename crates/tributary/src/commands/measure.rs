@@ -81,7 +81,14 @@ fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> 
     })
 }
 
+fn is_simulated_only(transport: &str) -> bool {
+    transport == "mpquic" || transport == "quic" || transport.starts_with("quic:")
+}
+
 fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
+    if let Some(name) = arguments.transport.as_deref().filter(|name| is_simulated_only(name)) {
+        bail!("`{name}` is simulator only: add --world sim");
+    }
     let only_simulated = [
         (arguments.pcap.is_some(), "--pcap"),
         (arguments.qlog.is_some(), "--qlog"),

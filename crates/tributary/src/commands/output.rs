@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One line on standard output. A reader that has gone away is an error, not a panic.
 pub(crate) fn line(text: &str) -> Result<()> {
@@ -80,11 +80,15 @@ pub(crate) fn command_line() -> String {
     std::iter::once(name).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A bar on a terminal, plain lines elsewhere; on standard error either way.
+/// Time between two lines of progress that is not on a terminal.
+const LINES: Duration = Duration::from_secs(10);
+
+/// A bar on a terminal, a line every ten seconds elsewhere; on standard error either way.
 pub(crate) struct Progress {
     bar: ProgressBar,
     terminal: bool,
     last: String,
+    written: Option<Instant>,
 }
 
 impl Progress {
@@ -98,7 +102,7 @@ impl Progress {
         if terminal {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
-        Self { bar, terminal, last: String::new() }
+        Self { bar, terminal, last: String::new(), written: None }
     }
 
     /// `share` of everything is done, 0 to 1; `text` comes next.
@@ -107,9 +111,10 @@ impl Progress {
         if self.last != text {
             text.clone_into(&mut self.last);
             self.bar.set_message(self.last.clone());
-            if !self.terminal {
-                eprintln!("{:3.0} % {text}", share * 100.0);
-            }
+        }
+        if !self.terminal && self.written.is_none_or(|written| written.elapsed() >= LINES) {
+            self.written = Some(Instant::now());
+            eprintln!("{:3.0} % {text}", share * 100.0);
         }
     }
 

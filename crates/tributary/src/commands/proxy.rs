@@ -1,6 +1,6 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::{output, stop};
+use super::{output, status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{
+    EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
 
 /// Time for the first path to come up.
@@ -27,6 +29,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     until_stopped(async {
         let server = Server::bind(ServeConfig { listen, targets: arguments.forward, priorities }).await?;
         announce(server.addresses(), arguments.json)?;
+        let _shown = status::show("serve", server.addresses(), server.watch());
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
@@ -45,13 +48,15 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let paths = paths.collect::<Result<Vec<_>, tributary_net::PathError>>()?;
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
     let priorities = priorities(&arguments.session)?;
-    let (listen, json_events) = (arguments.listen, arguments.json_events);
+    let json_events =
+        arguments.json_events.map(|path| EventLogConfig { path, decisions: arguments.json_decisions });
     let wait = arguments.wait.map(Duration::from_secs);
-    let config = ForwardConfig { connect, listen, priorities, json_events, wait };
+    let config = ForwardConfig { connect, listen: arguments.listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
     until_stopped(async {
         let forwarder = Forwarder::bind(config).await?;
         announce(&forwarder.addresses(), arguments.json)?;
+        let _shown = status::show("connect", &forwarder.addresses(), forwarder.watch());
         stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
@@ -70,6 +75,7 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
     }
     common.congestion.clone_from(&arguments.congestion);
     common.plaintext = arguments.plaintext;
+    common.session.unsent = Some(Duration::from_millis(arguments.buffer));
     Ok(common)
 }
 
@@ -80,7 +86,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
         directives => EnvFilter::try_new(directives)
             .with_context(|| format!("RUST_LOG `{directives}`: expected a level, for example info"))?,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| status::LogWriter);
     log.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
 }

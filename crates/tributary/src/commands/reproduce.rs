@@ -3,6 +3,7 @@
 use super::measure;
 use super::output::{self, Form, Progress, Report};
 use crate::cli::{QueueArguments, WorldArgument};
+use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -51,10 +52,10 @@ pub(crate) struct ReproduceArguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=999))]
     seeds: Option<u32>,
     /// Seconds of every run
-    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=86_400))]
+    #[arg(long, value_parser = quantity::seconds_in(2..=86_400))]
     seconds: Option<u32>,
     /// Base RTT of every path in milliseconds
-    #[arg(long)]
+    #[arg(long, value_parser = quantity::millis)]
     rtt: Option<u64>,
     #[command(flatten)]
     queue: QueueArguments,

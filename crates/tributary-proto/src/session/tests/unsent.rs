@@ -44,7 +44,7 @@ fn second(at: u64) -> Instant {
 
 #[test]
 fn with_little_unsent_both_radios_are_full_and_nothing_is_sent_twice() {
-    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    let (mut pair, stream) = started(Config { unsent: UNSENT, short_queues: true, ..Config::default() });
     let (_, most) = stream_for(&mut pair, stream, Duration::from_secs(5));
     pair.run(Duration::from_secs(1));
     let rate = goodput(&pair, 0, second(1), second(5));
@@ -58,7 +58,7 @@ fn with_little_unsent_both_radios_are_full_and_nothing_is_sent_twice() {
 
 #[test]
 fn what_is_held_unsent_follows_the_rate_and_the_queues_stay_short() {
-    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    let (mut pair, stream) = started(Config { unsent: UNSENT, short_queues: true, ..Config::default() });
     stream_for(&mut pair, stream, Duration::from_secs(4));
     let delays: Vec<Duration> = pair.ends[1].subflow_stats().map(|s| s.delivery_delay).collect();
     assert!(delays.iter().all(|delay| *delay < Duration::from_millis(70)), "{delays:?}");
@@ -78,7 +78,7 @@ fn a_writer_that_waits_for_room_is_no_end_of_what_there_is_to_send() {
 
 #[test]
 fn without_a_subflow_a_stream_takes_little_and_a_message_whole() {
-    let (mut pair, stream) = started(Config { unsent: UNSENT, ..Config::default() });
+    let (mut pair, stream) = started(Config { unsent: UNSENT, short_queues: true, ..Config::default() });
     for path in [0, 1] {
         pair.paths.get_mut(&tributary_types::PathId(path)).unwrap().dead = true;
         pair.cut(tributary_types::PathId(path));

@@ -1,0 +1,126 @@
+//! Units in the headings of tables: `rate (kbit/s)`, `down_mbps`, `time [ms]`.
+//!
+//! A heading without a unit says nothing; one with a unit that is not known is refused.
+
+/// Units of rates, in bit/s; letters are compared as lower-case unless they say bytes.
+const RATES: [(&str, f64); 8] = [
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("mbit/s", 1e6),
+    ("gbit/s", 1e9),
+    ("bps", 1.0),
+    ("kbps", 1e3),
+    ("mbps", 1e6),
+    ("gbps", 1e9),
+];
+const BYTE_RATES: [(&str, f64); 6] =
+    [("B/s", 8.0), ("kB/s", 8e3), ("KB/s", 8e3), ("MB/s", 8e6), ("GB/s", 8e9), ("MBps", 8e6)];
+/// Units of times, in seconds.
+const TIMES: [(&str, f64); 11] = [
+    ("s", 1.0),
+    ("sec", 1.0),
+    ("seconds", 1.0),
+    ("ms", 1e-3),
+    ("milliseconds", 1e-3),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("microseconds", 1e-6),
+    ("ns", 1e-9),
+    ("min", 60.0),
+    ("minutes", 60.0),
+];
+
+/// What one unit of a rate column is in bit/s; `None` when the heading has no unit.
+pub(crate) fn rate_unit(heading: &str) -> Result<Option<f64>, String> {
+    let known = |word: &str| {
+        let lower = word.to_lowercase().replace("b/s", "bit/s").replace("bits/s", "bit/s");
+        let bytes = BYTE_RATES.iter().find(|(name, _)| *name == word);
+        bytes.or_else(|| RATES.iter().find(|(name, _)| *name == lower)).map(|(_, factor)| *factor)
+    };
+    unit(heading, known, |word| word.contains("/s") || word.to_lowercase().ends_with("ps")).map_err(|word| {
+        let units = "bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s";
+        format!("`{word}` in the heading `{heading}` is not a unit of rate; the units are {units}")
+    })
+}
+
+/// What one unit of a time column is in seconds; `None` when the heading has no unit.
+pub(crate) fn time_unit(heading: &str) -> Result<Option<f64>, String> {
+    let known = |word: &str| TIMES.iter().find(|(name, _)| *name == word.to_lowercase()).map(|(_, s)| *s);
+    unit(heading, known, |_| false).map_err(|word| {
+        format!("`{word}` in the heading `{heading}` is not a unit of time; the units are ns, us, ms, s, min")
+    })
+}
+
+/// The unit among a heading's words. Words in brackets and those that look like a unit must be one.
+fn unit(
+    heading: &str,
+    known: impl Fn(&str) -> Option<f64>,
+    looks_like_one: impl Fn(&str) -> bool,
+) -> Result<Option<f64>, String> {
+    for (bracketed, word) in words(heading) {
+        if let Some(factor) = known(word) {
+            return Ok(Some(factor));
+        }
+        if bracketed || looks_like_one(word) {
+            return Err(word.to_owned());
+        }
+    }
+    Ok(None)
+}
+
+/// Words, and whether each is in brackets.
+fn words(heading: &str) -> Vec<(bool, &str)> {
+    let mut words = Vec::new();
+    let mut bracketed = false;
+    for part in heading.split_inclusive(['(', ')', '[', ']', ' ', '_', ',', '"']) {
+        let word = part.trim_end_matches(['(', ')', '[', ']', ' ', '_', ',', '"']);
+        if !word.is_empty() {
+            words.push((bracketed, word));
+        }
+        match part.chars().last() {
+            Some('(' | '[') => bracketed = true,
+            Some(')' | ']') => bracketed = false,
+            _ => {}
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_rates_are_read_and_unknown_ones_refused() {
+        for (heading, bits) in [
+            ("rate (kbit/s)", Some(1e3)),
+            ("down_Mbps", Some(1e6)),
+            ("Mbit/s", Some(1e6)),
+            ("bandwidth [MB/s]", Some(8e6)),
+            ("throughput Kb/s", Some(1e3)),
+            ("rate", None),
+            ("available rate", None),
+            ("rate bits/s", Some(1.0)),
+        ] {
+            assert_eq!(rate_unit(heading), Ok(bits), "{heading}");
+        }
+        for heading in ["rate (furlongs)", "packets/s", "rate [pps]", "rate_fps"] {
+            let error = rate_unit(heading).unwrap_err();
+            assert!(error.contains(heading) && error.contains("kbit/s"), "{error}");
+        }
+    }
+
+    #[test]
+    fn units_of_times_are_read_and_unknown_ones_refused() {
+        for (heading, seconds) in [
+            ("time (ms)", Some(1e-3)),
+            ("t", None),
+            ("time_s", Some(1.0)),
+            ("Seconds", Some(1.0)),
+            ("min", Some(60.0)),
+        ] {
+            assert_eq!(time_unit(heading), Ok(seconds), "{heading}");
+        }
+        assert!(time_unit("time (fortnights)").unwrap_err().contains("ms"));
+    }
+}

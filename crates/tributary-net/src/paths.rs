@@ -1,0 +1,213 @@
+//! What is known of each path of a session, for people: its state, why it is so, and its traffic.
+//!
+//! The session's own view (silence, rates) is `tributary-proto`'s; this names the path and keeps the reason
+//! of its last failure. Each change is logged once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use tributary_proto::SubflowStats;
+use tributary_types::{Instant, PathId, SubflowId};
+
+/// What a path does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathState {
+    /// Its first connection is being opened.
+    Connecting,
+    /// It carries data.
+    Up,
+    /// It is connected, and nothing sent on it arrives.
+    Silent,
+    /// It has no connection; another is tried from time to time.
+    Down,
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connecting => "connecting",
+            Self::Up => "up",
+            Self::Silent => "silent",
+            Self::Down => "down",
+        })
+    }
+}
+
+/// One path, as of now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathStatus {
+    /// The path.
+    pub path: PathId,
+    /// Client: `LOCAL=SERVER:PORT` as it was given. Server: the client's address.
+    pub name: String,
+    /// What it does.
+    pub state: PathState,
+    /// Why it is down.
+    pub cause: Option<String>,
+    /// When it came to do that, since the session began.
+    pub since: Duration,
+    /// Payload bytes sent on it, copies included.
+    pub sent: u64,
+    /// Payload bytes received on it, copies included.
+    pub received: u64,
+}
+
+#[derive(Debug)]
+struct Path {
+    status: PathStatus,
+    /// Bytes sent and received on each open subflow.
+    subflows: BTreeMap<SubflowId, (u64, u64)>,
+    /// Of those that are gone.
+    gone: (u64, u64),
+}
+
+/// All paths of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Paths(BTreeMap<PathId, Path>);
+
+impl Paths {
+    /// A path that was configured, or that the peer opened a subflow on.
+    pub(crate) fn add(&mut self, now: Instant, path: PathId, name: impl FnOnce() -> String) {
+        self.0.entry(path).or_insert_with(|| Path {
+            status: PathStatus {
+                path,
+                name: name(),
+                state: PathState::Connecting,
+                cause: None,
+                since: now.saturating_since(Instant::ZERO),
+                sent: 0,
+                received: 0,
+            },
+            subflows: BTreeMap::new(),
+            gone: (0, 0),
+        });
+    }
+
+    /// A path does something; the new status if that is a change.
+    pub(crate) fn change(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        state: PathState,
+        cause: Option<String>,
+    ) -> Option<PathStatus> {
+        let status = &mut self.0.get_mut(&path)?.status;
+        // Errors of `connect` begin with the path, which is known here.
+        let prefix = format!("{}: ", status.name);
+        let cause = cause.map(|cause| match cause.strip_prefix(&prefix) {
+            Some(rest) => rest.to_owned(),
+            None => cause,
+        });
+        if status.state == state && (cause.is_none() || status.cause == cause) {
+            return None;
+        }
+        status.state = state;
+        status.cause = cause;
+        status.since = now.saturating_since(Instant::ZERO);
+        match (state, &status.cause) {
+            (PathState::Down, Some(cause)) => {
+                tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
+            }
+            (PathState::Down, None) => tracing::warn!("path {} is down", status.name),
+            (PathState::Up, _) => tracing::info!("path {} is up", status.name),
+            // Short silences are a radio's life; `proxy::watch` logs those that last.
+            (PathState::Silent | PathState::Connecting, _) => {}
+        }
+        Some(status.clone())
+    }
+
+    /// A silent path moves again.
+    pub(crate) fn back(&mut self, now: Instant, path: PathId) -> Option<PathStatus> {
+        let status = &mut self.0.get_mut(&path)?.status;
+        if status.state != PathState::Silent {
+            return None;
+        }
+        status.state = PathState::Up;
+        status.since = now.saturating_since(Instant::ZERO);
+        Some(status.clone())
+    }
+
+    /// Takes over the counters of the session's subflows.
+    pub(crate) fn count(&mut self, subflows: impl Iterator<Item = SubflowStats>) {
+        let subflows: Vec<SubflowStats> = subflows.collect();
+        for (id, path) in &mut self.0 {
+            let gone = |known: &SubflowId| !subflows.iter().any(|stats| stats.subflow == *known);
+            path.subflows.retain(|known, bytes| {
+                let gone = gone(known);
+                if gone {
+                    path.gone = (path.gone.0 + bytes.0, path.gone.1 + bytes.1);
+                }
+                !gone
+            });
+            for stats in subflows.iter().filter(|stats| stats.path == *id) {
+                path.subflows.insert(stats.subflow, (stats.sent, stats.received));
+            }
+            path.status.sent = path.gone.0 + path.subflows.values().map(|bytes| bytes.0).sum::<u64>();
+            path.status.received = path.gone.1 + path.subflows.values().map(|bytes| bytes.1).sum::<u64>();
+        }
+    }
+
+    /// Whether nothing is known of it yet.
+    pub(crate) fn is_connecting(&self, path: PathId) -> bool {
+        self.0.get(&path).is_some_and(|path| path.status.state == PathState::Connecting)
+    }
+
+    pub(crate) fn name(&self, path: PathId) -> Option<&str> {
+        Some(&self.0.get(&path)?.status.name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PathStatus> {
+        self.0.values().map(|path| &path.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: PathId = PathId(1);
+
+    fn paths() -> Paths {
+        let mut paths = Paths::default();
+        paths.add(Instant::ZERO, PATH, || "wlan0".to_owned());
+        paths
+    }
+
+    #[test]
+    fn a_change_is_told_once_with_its_cause() {
+        let mut paths = paths();
+        let mut down = |cause: &str| {
+            let changed = paths.change(Instant::ZERO, PATH, PathState::Down, Some(cause.to_owned()));
+            changed.and_then(|status| status.cause)
+        };
+        assert_eq!(down("refused").as_deref(), Some("refused"));
+        assert_eq!(down("refused"), None);
+        assert_eq!(down("no route").as_deref(), Some("no route"));
+        assert_eq!(down("wlan0: refused").as_deref(), Some("refused"));
+        assert!(paths.change(Instant::ZERO, PATH, PathState::Down, None).is_none());
+        assert_eq!(paths.change(Instant::ZERO, PATH, PathState::Up, None).unwrap().cause, None);
+        assert!(paths.change(Instant::ZERO, PATH, PathState::Up, None).is_none());
+        assert!(paths.back(Instant::ZERO, PATH).is_none());
+        assert!(paths.change(Instant::ZERO, PathId(7), PathState::Up, None).is_none());
+    }
+
+    #[test]
+    fn bytes_of_subflows_that_are_gone_still_count() {
+        let mut paths = paths();
+        let stats = |subflow, sent, received| SubflowStats {
+            subflow: SubflowId(subflow),
+            path: PATH,
+            sent,
+            received,
+            ..SubflowStats::default()
+        };
+        paths.count([stats(1, 10, 1)].into_iter());
+        paths.count([stats(1, 20, 2), stats(2, 5, 0)].into_iter());
+        paths.count([stats(2, 6, 1)].into_iter());
+        let status = paths.iter().next().unwrap();
+        assert_eq!((status.sent, status.received), (26, 3));
+    }
+}

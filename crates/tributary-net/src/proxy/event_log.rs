@@ -1,0 +1,98 @@
+//! A file with a line of JSON for every event of the client side's sessions. Format: `docs/guide/status.md`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tokio::fs::File;
+use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::sync::Mutex;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::ProxyError;
+use crate::events::SessionEvent;
+
+/// Where events are written, and which.
+#[derive(Clone, Debug)]
+pub struct EventLogConfig {
+    /// The file; an existing one is replaced.
+    pub path: PathBuf,
+    /// Decisions about segments too: thousands of lines a second at high rates.
+    pub decisions: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct EventLog {
+    file: Arc<Mutex<BufWriter<File>>>,
+    began: Instant,
+}
+
+impl EventLog {
+    pub(super) async fn create(config: &EventLogConfig) -> Result<Self, ProxyError> {
+        let file = File::create(&config.path).await;
+        let file = file.map_err(|error| ProxyError::EventLog { path: config.path.clone(), error })?;
+        Ok(Self { file: Arc::new(Mutex::new(BufWriter::new(file))), began: Instant::now() })
+    }
+
+    /// Writes a session's events until it ends.
+    pub(super) async fn write(self, mut events: Receiver<SessionEvent>) {
+        loop {
+            let mut line = match events.recv().await {
+                Ok(event) => event.to_json(),
+                Err(RecvError::Lagged(lost)) => json!({"event": "events_lost", "count": lost}),
+                Err(RecvError::Closed) => return,
+            };
+            self.stamp(&mut line);
+            let mut file = self.file.lock().await;
+            let written = file.write_all(format!("{line}\n").as_bytes()).await;
+            // Flushed when there is a pause, so that a reader sees a log that is up to date.
+            let flushed = if events.is_empty() { file.flush().await } else { Ok(()) };
+            if let Err(error) = written.and(flushed) {
+                tracing::warn!("event log stopped: {error}");
+                return;
+            }
+        }
+    }
+
+    fn stamp(&self, line: &mut Value) {
+        line["t"] = json!(self.began.elapsed().as_secs_f64());
+        line["wall"] = json!(wall(SystemTime::now()));
+    }
+}
+
+/// A moment as RFC 3339 writes it, in UTC and milliseconds.
+fn wall(now: SystemTime) -> String {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Days since 0000-03-01, in eras of 400 years: Howard Hinnant's `civil_from_days`.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_wall_clock_is_rfc_3339() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199, "2024-02-29T23:59:59.000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(wall(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What a running proxy shows: a local socket that answers with JSON, `tributary status` that asks it, and a
+//! line on the terminal.
+
+use super::output;
+use crate::cli::StatusArguments;
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use std::io::{self, IsTerminal, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use tributary_net::proxy::Watch;
+
+/// Time between two lines of the live view, and between two tables of `--watch`.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// The live line, while there is one: log lines are written above it.
+static LIVE: OnceLock<ProgressBar> = OnceLock::new();
+
+/// Where the sockets of this user's proxies are. `XDG_RUNTIME_DIR` where the system sets it.
+fn directory() -> Result<PathBuf> {
+    if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
+        return Ok(Path::new(&base).join("tributary"));
+    }
+    let user = std::fs::metadata("/proc/self").context("who runs this program")?.uid();
+    Ok(std::env::temp_dir().join(format!("tributary-{user}")))
+}
+
+/// Serves snapshots while it exists.
+pub(super) struct Shown {
+    socket: Option<PathBuf>,
+    tasks: tokio::task::JoinSet<()>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.tasks.abort_all();
+        if let Some(socket) = &self.socket {
+            let _ = std::fs::remove_file(socket);
+        }
+        if let Some(line) = LIVE.get() {
+            line.finish_and_clear();
+        }
+    }
+}
+
+/// Shows a proxy on its socket and, on a terminal, in a line. A socket that cannot be had is a warning.
+pub(super) fn show(role: &'static str, listening: &[SocketAddr], watch: Watch) -> Shown {
+    let mut shown = Shown { socket: None, tasks: tokio::task::JoinSet::new() };
+    match listen(role) {
+        Ok((path, listener)) => {
+            shown.socket = Some(path);
+            let listening: Vec<String> = listening.iter().map(ToString::to_string).collect();
+            shown.tasks.spawn(answer(listener, (role, listening), watch.clone()));
+        }
+        Err(error) => tracing::warn!("`tributary status` will not see this program: {error:#}"),
+    }
+    if io::stderr().is_terminal() {
+        shown.tasks.spawn(live(watch));
+    }
+    shown
+}
+
+fn listen(role: &str) -> Result<(PathBuf, UnixListener)> {
+    let directory = directory()?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    own(&directory)?;
+    let path = directory.join(format!("{role}-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener =
+        UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    Ok((path, listener))
+}
+
+/// Refuses a directory that somebody else made: whoever owns it could put another socket in its place.
+fn own(directory: &Path) -> Result<()> {
+    let made = std::fs::symlink_metadata(directory)?;
+    let user = std::fs::metadata("/proc/self").context("who runs this program?")?.uid();
+    if !made.is_dir() || made.uid() != user || made.mode() & 0o077 != 0 {
+        bail!("{} is not a directory that only this user may enter; remove it", directory.display());
+    }
+    Ok(())
+}
+
+fn describe((role, listening): &(&'static str, Vec<String>), watch: &Watch) -> Result<Value> {
+    let mut snapshot = serde_json::to_value(watch.snapshot())?;
+    snapshot["role"] = (*role).into();
+    snapshot["pid"] = std::process::id().into();
+    snapshot["listening"] = listening.clone().into();
+    Ok(snapshot)
+}
+
+async fn answer(listener: UnixListener, about: (&'static str, Vec<String>), watch: Watch) {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else {
+            tokio::time::sleep(REFRESH).await;
+            continue;
+        };
+        if let Ok(snapshot) = describe(&about, &watch) {
+            // A reader that does not read holds up nobody: the answer fits the socket's buffer or is cut.
+            let _ = tokio::time::timeout(REFRESH, stream.write_all(snapshot.to_string().as_bytes())).await;
+        }
+    }
+}
+
+async fn live(watch: Watch) {
+    let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
+    let bar = LIVE.get_or_init(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+    bar.set_style(style);
+    loop {
+        if let Ok(snapshot) = serde_json::to_value(watch.snapshot()) {
+            bar.set_message(summary(&snapshot));
+            bar.tick();
+        }
+        tokio::time::sleep(REFRESH).await;
+    }
+}
+
+/// Writes a log line above the live line.
+#[derive(Debug)]
+pub(super) struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match LIVE.get() {
+            Some(bar) => bar.suspend(|| io::stderr().write_all(text))?,
+            None => io::stderr().write_all(text)?,
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
+    loop {
+        let proxies = ask_all(&directory()?)?;
+        if proxies.is_empty() {
+            bail!("no `tributary connect` or `tributary serve` of this user is running");
+        }
+        if arguments.json {
+            output::line(&serde_json::json!({ "proxies": proxies }).to_string())?;
+        } else {
+            if arguments.watch && io::stdout().is_terminal() {
+                // Home, and clear to the end of the screen.
+                print!("\x1b[H\x1b[J");
+            }
+            output::line(proxies.iter().map(table).collect::<Vec<_>>().join("\n").trim_end())?;
+        }
+        if !arguments.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(REFRESH);
+    }
+}
+
+/// What every running proxy says. Sockets that nobody serves any more are removed.
+fn ask_all(directory: &Path) -> Result<Vec<Value>> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", directory.display())),
+    };
+    own(directory)?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sock"));
+    paths.sort();
+    let mut proxies = Vec::new();
+    for path in paths {
+        match UnixStream::connect(&path) {
+            Ok(stream) => proxies.push(ask(stream).with_context(|| format!("asking {}", path.display()))?),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let _ = std::fs::remove_file(&path);
+            }
+            Err(error) => eprintln!("tributary: {}: {error}", path.display()),
+        }
+    }
+    Ok(proxies)
+}
+
+fn ask(mut stream: UnixStream) -> Result<Value> {
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name].as_f64().unwrap_or_default()
+}
+
+fn word<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or("-")
+}
+
+/// The local part of a path.
+fn radio(path: &Value) -> &str {
+    word(path, "radio").split('=').next().unwrap_or_default()
+}
+
+/// All sessions in a line.
+fn summary(snapshot: &Value) -> String {
+    let sessions = list(snapshot, "sessions");
+    if sessions.is_empty() {
+        return "no session".to_owned();
+    }
+    if sessions.len() > 2 {
+        let sum = |name: &str| {
+            sessions
+                .iter()
+                .flat_map(|session| list(session, "paths"))
+                .map(|path| number(path, name))
+                .sum::<f64>()
+        };
+        let (sent, received) = (sum("send_mbps"), sum("receive_mbps"));
+        return format!("{} sessions, ↑ {sent:.1} ↓ {received:.1} Mbit/s", sessions.len());
+    }
+    let sessions = sessions.iter().map(|session| {
+        let paths = list(session, "paths").iter().map(|path| match word(path, "state") {
+            "up" => format!(
+                "{} up ↑ {:.1} ↓ {:.1} Mbit/s {:.0} ms",
+                radio(path),
+                number(path, "send_mbps"),
+                number(path, "receive_mbps"),
+                number(path, "rtt_ms")
+            ),
+            state => match path["cause"].as_str() {
+                Some(cause) => format!("{} {state}: {cause}", radio(path)),
+                None => format!("{} {state} for {:.0} s", radio(path), number(path, "since_s")),
+            },
+        });
+        let connections = count(session["connections"].as_u64().unwrap_or_default(), "connection");
+        std::iter::once(connections).chain(paths).collect::<Vec<_>>().join(" | ")
+    });
+    sessions.collect::<Vec<_>>().join(" || ")
+}
+
+/// A proxy as a table.
+fn table(proxy: &Value) -> String {
+    let listening = list(proxy, "listening").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let mut text = format!(
+        "{} (pid {}) listening on {listening}, up {:.0} s, {}\n",
+        word(proxy, "role"),
+        proxy["pid"],
+        number(proxy, "uptime_s"),
+        count(list(proxy, "sessions").len() as u64, "session")
+    );
+    for session in list(proxy, "sessions") {
+        let from = session["peer"].as_str().map_or_else(String::new, |peer| format!(" from {peer}"));
+        text += &format!(
+            "  session {}{from}: {:.0} s, {}, {} sent, {} received\n",
+            word(session, "session"),
+            number(session, "age_s"),
+            count(session["connections"].as_u64().unwrap_or_default(), "connection"),
+            bytes(number(session, "sent")),
+            bytes(number(session, "received"))
+        );
+        text += &format!(
+            "    {:<34} {:<11} {:>9} {:>9} {:>8} {:>10} {:>10}\n",
+            "path", "state", "send Mb/s", "recv Mb/s", "RTT ms", "sent", "received"
+        );
+        for path in list(session, "paths") {
+            let rtt = path["rtt_ms"].as_f64().map_or_else(|| "-".to_owned(), |rtt| format!("{rtt:.1}"));
+            text += &format!(
+                "    {:<34} {:<11} {:>9.2} {:>9.2} {rtt:>8} {:>10} {:>10}\n",
+                word(path, "radio"),
+                word(path, "state"),
+                number(path, "send_mbps"),
+                number(path, "receive_mbps"),
+                bytes(number(path, "sent")),
+                bytes(number(path, "received"))
+            );
+            if let Some(cause) = path["cause"].as_str() {
+                text += &format!("      for {:.0} s: {cause}\n", number(path, "since_s"));
+            }
+        }
+    }
+    text
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn bytes(count: f64) -> String {
+    match count {
+        0.0..1e3 => format!("{count:.0} B"),
+        1e3..1e6 => format!("{:.1} kB", count / 1e3),
+        1e6..1e9 => format!("{:.1} MB", count / 1e6),
+        _ => format!("{:.2} GB", count / 1e9),
+    }
+}
