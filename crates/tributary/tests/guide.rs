@@ -10,11 +10,13 @@ fn the_proxy_page_states_the_limits_of_the_code() {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     let (limits, config) = (Limits::default(), Common::new(Key::from_bytes([0; 32])).session);
     for stated in [
-        format!("{} sessions", limits.sessions),
-        format!("{} connections that have not yet proved to know the key", limits.half_open),
-        format!("({} s each)", limits.handshake.as_secs()),
+        format!(
+            "{} sessions; {} handshakes of connections that have shown nothing",
+            limits.sessions, limits.half_open
+        ),
+        format!("{} of those that know the key, {} s each", limits.half_open, limits.handshake.as_secs()),
         format!("{} subflows", config.max_subflows),
-        format!("{} streams for each session", config.max_streams),
+        format!("and {} streams for each session", config.max_streams),
         format!("{} MiB unacknowledged", config.send_buffer >> 20),
         format!("{} MiB unread", config.receive_credit >> 20),
     ] {

@@ -99,21 +99,3 @@ async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     assert!(matches!(refused, HandshakeError::Hello(HelloError::WrongKey)), "{refused}");
     assert_eq!(forging.await.unwrap(), (true, 0));
 }
-
-#[test]
-fn the_guide_states_the_limits_that_hold() {
-    let (limits, session) = (Limits::default(), tributary_proto::Config::default());
-    let (sessions, half_open, seconds) = (limits.sessions, limits.half_open, limits.handshake.as_secs());
-    let (subflows, streams) = (session.max_subflows, session.max_streams);
-    let (unacknowledged, unread) = (session.send_buffer >> 20, session.receive_credit >> 20);
-    let page =
-        include_str!("../../../../docs/guide/proxy.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    for statement in [
-        format!("{sessions} sessions; {half_open} handshakes of connections that have shown nothing"),
-        format!("{half_open} of those that know the key, {seconds} s each"),
-        format!("{subflows} subflows and {streams} streams for each session"),
-        format!("at most {unacknowledged} MiB unacknowledged and {unread} MiB unread payload"),
-    ] {
-        assert!(page.contains(&statement), "the guide does not say: {statement}");
-    }
-}

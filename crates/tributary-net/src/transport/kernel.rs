@@ -23,6 +23,7 @@ use super::{
     Accepted, Kind, PathStats, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use crate::config::{Limits, Local, PathConfig};
+use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
@@ -330,11 +331,15 @@ type Fresh = mpsc::Sender<(super::Connection, SocketAddr)>;
 async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<Semaphore>, Fresh)) {
     // Connections that have said nothing yet, oldest first. The oldest makes room.
     let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
+    let starved = Seldom::default();
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "accept failed");
+                starved.tell(|more| {
+                    let advice = "is the descriptor limit reached? see ulimit -n";
+                    tracing::warn!("cannot accept connections: {error}; {advice}{more}");
+                });
                 tokio::time::sleep(ACCEPT_REST).await;
                 continue;
             }

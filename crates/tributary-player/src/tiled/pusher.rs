@@ -171,6 +171,7 @@ pub struct Pusher {
     reading: Option<TileOrder>,
     sending: Option<Sending>,
     last: Option<(u32, u16)>,
+    heard: Option<Instant>,
     counters: PushCounters,
 }
 
@@ -189,6 +190,7 @@ impl Pusher {
             reading: None,
             sending: None,
             last: None,
+            heard: None,
             counters: PushCounters::default(),
         }
     }
@@ -211,6 +213,13 @@ impl Pusher {
         self.ended
     }
 
+    /// When the client's last whole message arrived. Bytes of an unfinished one do not count: a client that sends one
+    /// now and then asks for nothing.
+    #[must_use]
+    pub fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
     /// Bytes came from the client.
     ///
     /// # Errors
@@ -218,6 +227,7 @@ impl Pusher {
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) -> Result<(), PushError> {
         self.frames.push(bytes);
         while let Some(message) = self.frames.next()? {
+            self.heard = Some(now);
             match message {
                 Message::Start if !self.started => {
                     self.started = true;

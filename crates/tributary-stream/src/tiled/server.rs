@@ -10,14 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::{Instant as Clock, timeout};
+use tokio::time::{Instant as Clock, timeout, timeout_at};
 use tributary_player::tiled::{PushCounters, PushError, Pusher, TileOrder, Transmit, Video};
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
 use super::outlet::{Outlet, Pushed};
 
-/// A client may be silent, or leave what it asked for unread, for this long.
+/// A client may send no whole message, or leave a message of the server's unread, for this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
@@ -88,6 +88,7 @@ where
     let mut serving = Serving {
         pusher: Pusher::new(Video { layout: table.layout().clone(), gops }),
         origin: Clock::now(),
+        pushed: None,
         buffer: vec![0; READ],
     };
     let outcome = serving.run(&mut plans, &mut outlet, &source).await;
@@ -102,6 +103,8 @@ where
 struct Serving {
     pusher: Pusher,
     origin: Clock,
+    /// When the transport last took a whole message.
+    pushed: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -124,8 +127,9 @@ impl Serving {
         while !self.pusher.is_over() {
             match self.pusher.poll_transmit(self.now(), source.table()) {
                 Some(Transmit::Message { bytes, deadline }) => {
-                    if self.push(plans, outlet, (bytes, deadline)).await? == Pushed::Expired {
-                        self.pusher.handle_expired();
+                    match self.push(plans, outlet, (bytes, deadline)).await? {
+                        Pushed::Taken => self.pushed = Some(self.now()),
+                        Pushed::Expired => self.pusher.handle_expired(),
                     }
                 }
                 Some(Transmit::Read(order)) => {
@@ -133,7 +137,9 @@ impl Serving {
                     self.pusher.handle_tile(init, segment)?;
                 }
                 None => {
-                    let count = timeout(PATIENCE, plans.read(&mut self.buffer)).await;
+                    let last = self.pusher.heard().max(self.pushed).unwrap_or(Instant::ZERO);
+                    let until = self.origin + last.saturating_since(Instant::ZERO) + PATIENCE;
+                    let count = timeout_at(until, plans.read(&mut self.buffer)).await;
                     self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
                 }
             }

@@ -254,3 +254,24 @@ async fn a_missing_segment_is_named_to_the_client() {
     let outcome = serving.await.unwrap().outcome;
     assert!(matches!(outcome, Err(ServeTilesError::Source { gop: 1, tile: 5, .. })), "{outcome:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_a_message_byte_by_byte_is_given_up_like_a_silent_one() {
+    // START with its magic; a MENUS message that never ends.
+    let start = [1, 1, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0];
+    let menus = [2, 1, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0];
+    let (mut client, server) = duplex(1 << 16);
+    let (plans, out) = split(server);
+    let began = Clock::now();
+    let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), Arc::new(fake())));
+    client.write_all(&start).await.unwrap();
+    for byte in menus {
+        sleep(Duration::from_secs(12)).await;
+        if client.write_all(&[byte]).await.is_err() {
+            break;
+        }
+    }
+    let outcome = serving.await.unwrap().outcome;
+    assert!(matches!(outcome, Err(ServeTilesError::Idle)), "{outcome:?}");
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
+}

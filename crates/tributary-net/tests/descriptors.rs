@@ -1,0 +1,80 @@
+//! A server that has run out of descriptors rests between attempts to accept, and goes on when there are some again.
+//! A process of its own: the limit is the whole process's. Not here: the limits on connections, see the transport's
+//! tests.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tributary_net::transport::{Acceptor, Connection, TransportConfig};
+use tributary_net::{Common, Key};
+
+/// Descriptors of this process: enough for the test, few enough to be used up at once.
+const DESCRIPTORS: u64 = 128;
+/// Real time after which the acceptor is taken to spin: virtual time stands still then.
+const GUARD: Duration = Duration::from_secs(60);
+
+/// A second without descriptors passes in virtual time, which goes on only while no task can run: a loop that does not
+/// rest stops it.
+#[tokio::test]
+async fn a_server_without_descriptors_rests_and_then_goes_on() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..limit }).unwrap();
+    let (done, wait) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if wait.recv_timeout(GUARD) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("the acceptor does not rest: virtual time stood still for {GUARD:?}");
+            std::process::exit(101);
+        }
+    });
+    for name in ["tcp", "session"] {
+        let mut config = TransportConfig::new(name.parse().unwrap());
+        config = config.with_common(Common::new(Key::from_bytes([7; 32])));
+        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let address = acceptor.addresses()[0];
+        // The kernel connects it; nobody can accept it.
+        let knocking = TcpStream::connect(address).unwrap();
+        let mut taken = Vec::new();
+        while let Ok(file) = File::open("/dev/null") {
+            taken.push(file);
+        }
+        assert!(!taken.is_empty(), "{name}");
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::resume();
+        assert!(File::open("/dev/null").is_err(), "{name}: descriptors were left over");
+        drop((taken, knocking));
+        assert!(echoes(&config, &mut acceptor, address).await, "{name}");
+    }
+    drop(done);
+}
+
+/// Whether the server serves a new client.
+async fn echoes(config: &TransportConfig, acceptor: &mut Acceptor, address: SocketAddr) -> bool {
+    let paths = [format!("127.0.0.1={address}").parse().unwrap()];
+    let client = async {
+        let connection = Connection::connect(config, &paths).await.unwrap();
+        let mut stream = connection.open_stream(0).await.unwrap();
+        stream.write_all(b"ask").await.unwrap();
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer).await.unwrap();
+        &answer == b"ask"
+    };
+    let server = async {
+        // The client that knocked has gone without a word; the next one speaks.
+        loop {
+            let (connection, _) = acceptor.accept().await.unwrap();
+            let mut stream = connection.accept_stream().await.unwrap();
+            let mut ask = [0; 3];
+            if stream.read_exact(&mut ask).await.is_ok() {
+                stream.write_all(&ask).await.unwrap();
+                return (connection, stream);
+            }
+        }
+    };
+    let (answered, _held) = tokio::join!(client, server);
+    answered
+}
