@@ -25,11 +25,11 @@ rtt = "20 ms"
 [[path]]
 name = "fast"
 down.rate = "8 Mbit/s"
-down.queue = "50 ms"
+down.queue = { time = "50 ms" }
 [[path]]
 name = "slow"
 down.rate = "2 Mbit/s"
-down.queue = "50 ms"
+down.queue = { time = "50 ms" }
 """
 RECORD = 1000
 

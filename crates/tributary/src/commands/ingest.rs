@@ -114,6 +114,9 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
         let mut progress = progress.lock().unwrap_or_else(|e| e.into_inner());
         // Hundredths of the work, so that a log has few lines of it.
         let hundredths = at.done * 100 / at.total.max(1);
+        if at.done == 1 {
+            progress.begin_part();
+        }
         progress.at(
             hundredths as f64 / 100.0,
             if at.done == 0 { "decoding the source" } else { "encoding and measuring" },

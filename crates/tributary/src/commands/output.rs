@@ -118,6 +118,11 @@ impl Progress {
         }
     }
 
+    /// Another part of the work begins: the next line comes at once.
+    pub(crate) fn begin_part(&mut self) {
+        self.written = None;
+    }
+
     /// A line above the bar.
     pub(crate) fn note(&self, text: &str) {
         if self.terminal {
