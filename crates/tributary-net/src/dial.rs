@@ -17,7 +17,7 @@ use crate::config::{Common, Local, PathConfig, ServerAddress};
 use crate::handshake::{HandshakeError, prepared_socket};
 use crate::sockopt;
 
-/// An address that has not answered for so long gets company (RFC 8305 §8, Connection Attempt Delay).
+/// Wait before the next address is tried beside it (RFC 8305 §8, Connection Attempt Delay).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// Most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;

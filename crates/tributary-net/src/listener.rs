@@ -365,7 +365,7 @@ impl Registry {
     }
 }
 
-/// The place of a handshake; given up when it ends, however it ends.
+/// The place of a handshake in the limits; freed when the handshake ends for any reason.
 struct Place {
     registry: Arc<Registry>,
     standing: Standing,

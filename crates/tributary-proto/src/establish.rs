@@ -164,7 +164,7 @@ impl Establish {
         }
     }
 
-    /// The session's wishes: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
+    /// What the session asks for: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
     /// Other events are none of its business.
     pub fn handle_event(&mut self, now: Instant, event: &Event) {
         match *event {

@@ -220,7 +220,7 @@ pub(crate) struct SessionArguments {
     pub(crate) plaintext: bool,
     /// Data of a connection that waits here for a radio, as time at the measured rate of all radios, in ms
     ///
-    /// An application that writes without end sees its bytes on the way after so long. Longer buffers serve only
+    /// Example: 200 ms at 100 Mbit/s are 2.5 MB. Longer buffers serve only
     /// links whose rate falls to nothing and comes back within that time.
     #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) buffer: u64,
@@ -303,7 +303,7 @@ pub(crate) struct ConnectArguments {
   tributary status --watch
   tributary status --json")]
 pub(crate) struct StatusArguments {
-    /// Again every second
+    /// Repeat every second
     #[arg(long)]
     pub(crate) watch: bool,
     /// Print one JSON object
@@ -316,7 +316,7 @@ pub(crate) struct StatusArguments {
 #[command(after_help = "Example:
   tributary keygen --out tributary.key")]
 pub(crate) struct KeygenArguments {
-    /// Write it to this new file, readable by its owner only; an existing file is left alone
+    /// Write the key to this new file, mode 600; an existing file is not overwritten
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object

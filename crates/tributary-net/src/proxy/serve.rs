@@ -237,7 +237,7 @@ impl Targets {
         connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
     }
 
-    /// Who names no target gets the one without a name, or the only one.
+    /// Clients that name no target get the one without a name, or the only one.
     fn find(&self, name: Option<&TargetName>) -> Result<usize, OpenError> {
         let found = self.targets.iter().position(|target| target.name.as_ref() == name);
         match (found, name) {

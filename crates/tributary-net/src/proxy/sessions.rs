@@ -28,7 +28,7 @@ const MOST_WAITING: usize = 256;
 const GRACE: Duration = Duration::from_millis(500);
 /// How often a waiting application is looked at: has it left?
 const LOOK: Duration = Duration::from_millis(100);
-/// First and last wait after an attempt that no path survives, unless an application waits.
+/// Shortest and longest wait before connecting again when no path came up and no application waits.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 /// `TCP_INFO` states: closed, and the peer has sent its end.
 const CLOSED: u8 = 7;
@@ -217,7 +217,7 @@ impl Sessions {
     }
 }
 
-/// Whether the application reset its connection, or ended it without having said anything.
+/// Whether the application reset its connection, or closed it without sending anything.
 fn has_left(tcp: &TcpStream) -> bool {
     match sockopt::tcp_info(tcp.as_fd()).map_or(CLOSED, |info| info.state) {
         CLOSED => true,

@@ -20,7 +20,7 @@ pub struct TargetName(String);
 /// Where a server forwards to: `HOST:PORT`, or `NAME=HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What clients call it; `None` for the one that clients get who name none.
+    /// Name that clients ask for; `None`: the target of clients that name none.
     pub name: Option<TargetName>,
     /// Resolved anew for each connection.
     pub host: String,
