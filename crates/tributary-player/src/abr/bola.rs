@@ -1,6 +1,6 @@
-//! BOLA with the practical additions BOLA-U and BOLA-O's cap: quality from the buffer level by Lyapunov
-//! optimisation, raised no further than one step above what the throughput sustains. Source: Spiteri, Urgaonkar
-//! and Sitaraman, "BOLA: Near-Optimal Bitrate Adaptation for Online Videos" (INFOCOM 2016) §IV–V.
+//! BOLA with the addition BOLA-U: the quality follows the buffer level by Lyapunov optimisation, and rises no further
+//! than one step above what the throughput sustains. Source: Spiteri, Urgaonkar and Sitaraman, "BOLA: Near-Optimal
+//! Bitrate Adaptation for Online Videos" (INFOCOM 2016) §IV–V.
 
 use super::{Decision, Progress, Rule, View};
 
