@@ -1,0 +1,38 @@
+"""Options that are refused before anything starts."""
+
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import pytest
+
+from tributary_controller import cli
+
+
+def test_other_addresses_need_a_token(tmp_path: Path) -> None:
+    assert cli.read_token(None, "127.0.0.1") is None
+    assert cli.read_token(None, "::1") is None
+    with pytest.raises(cli.Unusable, match="--token-file"):
+        cli.read_token(None, "0.0.0.0")
+    short, good = tmp_path / "short", tmp_path / "good"
+    short.write_text("abc\n")
+    good.write_text("0123456789abcdef\n")
+    with pytest.raises(cli.Unusable, match="16 characters"):
+        cli.read_token(short, "0.0.0.0")
+    assert cli.read_token(good, "0.0.0.0") == "0123456789abcdef"
+
+
+@pytest.mark.parametrize("text", ["", "8181", "here:8181", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1"])
+def test_bad_endpoints_are_named(text: str) -> None:
+    with pytest.raises(cli.Unusable, match="--listen"):
+        cli.endpoint(text, "--listen")
+
+
+def test_endpoints_networks_and_paths_are_read() -> None:
+    assert cli.endpoint("[::1]:80", "--listen") == ("::1", 80)
+    assert cli.networks(["10.0.0.0/24"], "--clients") == (IPv4Network("10.0.0.0/24"),)
+    assert cli.addresses("10.0.0.1=10.0.0.2") == (IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2"))
+    for bad in ("10.0.0.1", "10.0.0.1=x", "a=b=c"):
+        with pytest.raises(cli.Unusable, match="LOCAL=REMOTE"):
+            cli.addresses(bad)
+    with pytest.raises(cli.Unusable, match="--clients"):
+        cli.networks(["10.0.0.1/24"], "--clients")

@@ -1,0 +1,77 @@
+"""Runs the OpenFlow backend: accepts switches and keeps the clock. The only part that waits."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from tributary_controller.measure import PROBE_SECONDS
+from tributary_controller.openflow.network import Network
+from tributary_controller.openflow.switch import Connection
+
+log = logging.getLogger("tributary_controller")
+
+TICK_SECONDS = 0.05
+
+
+@contextlib.asynccontextmanager
+async def serve(network: Network, host: str, port: int) -> AsyncIterator[int]:
+    """Listens for switches while the block runs; gives the port, which matters when `port` is 0."""
+    connections: set[Connection] = set()
+
+    def accept() -> Connection:
+        connection = Connection(network, network.clock)
+        connections.add(connection)
+        return connection
+
+    server = await asyncio.get_running_loop().create_server(accept, host, port)
+    tasks = [asyncio.create_task(work) for work in (_ticks(network), _seconds(network, connections), _probes(network))]
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        server.close()
+        for connection in list(connections):
+            connection.close("the controller ends")
+
+
+async def _ticks(network: Network) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        _guarded(network.handle_time, network.clock())
+
+
+async def _seconds(network: Network, connections: set[Connection]) -> None:
+    while True:
+        await asyncio.sleep(1.0)
+        now = network.clock()
+        for connection in list(connections):
+            if connection.closed:
+                connections.discard(connection)
+            else:
+                _guarded(connection.handle_time, now)
+        _guarded(network.handle_second, now)
+
+
+async def _probes(network: Network) -> None:
+    """Asks every target once in `PROBE_SECONDS`, evenly spread: probes sent together would delay each other."""
+    while True:
+        keys = network.prober.targets()
+        began = network.clock()
+        for index, key in enumerate(keys):
+            wait = began + index * PROBE_SECONDS / len(keys) - network.clock()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            _guarded(network.prober.ask, key)
+        await asyncio.sleep(max(began + PROBE_SECONDS - network.clock(), 0.001))
+
+
+def _guarded(work: Callable[[Any], object], argument: Any) -> None:
+    """One fault must not end the clock; it is logged with its traceback."""
+    try:
+        work(argument)
+    except Exception:
+        log.exception("fault in the controller; please report it")

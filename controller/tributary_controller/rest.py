@@ -1,0 +1,166 @@
+"""The REST interface on aiohttp: requests in, calls of a backend out. Knows nothing of OpenFlow or MPTCP."""
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Any
+
+from aiohttp import web
+
+from tributary_controller.backend import Address, Backend
+from tributary_controller.openapi import DOCUMENT
+from tributary_controller.problem import Problem
+
+log = logging.getLogger("tributary_controller")
+
+# The largest request has two addresses.
+BODY_LIMIT = 16 * 1024
+# A comment line on the event stream at this interval finds listeners that went away.
+KEEP_ALIVE_SECONDS = 15.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+BACKEND = web.AppKey("backend", Backend)
+
+
+def application(backend: Backend, token: str | None = None) -> web.Application:
+    """The web application. With `token`, every request needs `Authorization: Bearer TOKEN`."""
+    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_problems, _authorisation(token)])
+    app[BACKEND] = backend
+    app.router.add_get("/v1/paths", _list)
+    app.router.add_post("/v1/paths", _add)
+    app.router.add_delete("/v1/paths/{id}", _remove)
+    app.router.add_get("/v1/health", _health)
+    app.router.add_get("/v1/events", _events)
+    app.router.add_get("/openapi.json", _openapi)
+    return app
+
+
+def _respond(status: int, document: object, kind: str = "application/json") -> web.Response:
+    # allow_nan=False: a NaN is a fault of ours and must not reach a client.
+    return web.Response(status=status, text=json.dumps(document, allow_nan=False) + "\n", content_type=kind)
+
+
+def _problem(problem: Problem) -> web.Response:
+    return _respond(problem.status, problem.document(), "application/problem+json")
+
+
+@web.middleware
+async def _problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Problem as problem:
+        return _problem(problem)
+    except web.HTTPRequestEntityTooLarge:
+        return _problem(
+            Problem(413, "body too large", f"more than {BODY_LIMIT} bytes", 'send {"local", "remote"} only')
+        )
+    except web.HTTPException as refusal:
+        where = f"{request.method} {request.path[:100]}"
+        return _problem(Problem(refusal.status, refusal.reason, where, "GET /openapi.json lists every request"))
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        log.exception("fault while answering %s %s", request.method, request.path[:100])
+        detail = "a fault of the controller; its log has the traceback"
+        return _problem(Problem(500, "internal error", detail, "please report it with the log"))
+
+
+def _authorisation(token: str | None) -> Any:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if token is not None:
+            given = request.headers.get("Authorization", "")
+            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                raise Problem(
+                    401, "no access", "the token is absent or wrong", "send the header 'Authorization: Bearer TOKEN'"
+                )
+        return await handler(request)
+
+    return check
+
+
+async def _list(request: web.Request) -> web.StreamResponse:
+    everything = request.query.get("all", "false")
+    if everything not in ("true", "false"):
+        raise Problem(400, "bad request", f"all={everything[:40]!r}", "use all=true or all=false")
+    paths = request.app[BACKEND].paths()
+    return _respond(200, {"paths": [path.document() for path in paths if path.enabled or everything == "true"]})
+
+
+async def _add(request: web.Request) -> web.StreamResponse:
+    local, remote = await _pair(request)
+    path, created = await request.app[BACKEND].add(local, remote)
+    return _respond(201 if created else 200, path.document())
+
+
+async def _pair(request: web.Request) -> tuple[Address, Address]:
+    example = 'send for example {"local": "10.0.1.2", "remote": "10.0.1.1"}'
+    # A page of another site cannot send this type without asking first (CORS).
+    if request.content_type != "application/json":
+        raise Problem(415, "wrong type", f"Content-Type is {request.content_type[:60]!r}", "use application/json")
+    try:
+        body = json.loads(await request.text())
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "bad request", f"the body is not JSON: {str(error)[:100]}", example) from None
+    if not isinstance(body, dict) or set(body) != {"local", "remote"}:
+        raise Problem(400, "bad request", "the body needs the fields 'local' and 'remote' and no others", example)
+    local, remote = (_address(body[field], field) for field in ("local", "remote"))
+    if local.version != remote.version:
+        raise Problem(400, "bad request", f"{local} and {remote} are of different families", "use two of one family")
+    if local == remote:
+        raise Problem(400, "bad request", f"local and remote are both {local}", example)
+    return local, remote
+
+
+def _address(value: object, field: str) -> Address:
+    try:
+        if isinstance(value, str):
+            address = ip_address(value)
+            if not (address.is_multicast or address.is_unspecified):
+                return address
+    except ValueError:
+        pass
+    raise Problem(400, "bad request", f"{field} is {str(value)[:60]!r}", "give one host's IPv4 or IPv6 address as text")
+
+
+async def _remove(request: web.Request) -> web.StreamResponse:
+    path = await request.app[BACKEND].remove(request.match_info["id"])
+    return _respond(200, path.document())
+
+
+async def _health(request: web.Request) -> web.StreamResponse:
+    backend = request.app[BACKEND]
+    return _respond(200, {"backend": backend.name, **backend.health()})
+
+
+async def _openapi(_request: web.Request) -> web.StreamResponse:
+    return _respond(200, DOCUMENT)
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    bus = request.app[BACKEND].events
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    listener = bus.listen()
+    try:
+        await response.prepare(request)
+        await response.write(b": connected\n\n")
+        told = 0
+        while True:
+            try:
+                event = await asyncio.wait_for(listener.next(), KEEP_ALIVE_SECONDS)
+            except TimeoutError:
+                await response.write(b": still here\n\n")
+                continue
+            if listener.lost > told:
+                lost, told = listener.lost - told, listener.lost
+                await response.write(f'event: lost\ndata: {{"count": {lost}}}\n\n'.encode())
+            data = json.dumps({"at": round(event.at, 3), **event.data}, allow_nan=False)
+            await response.write(f"id: {event.number}\nevent: {event.kind}\ndata: {data}\n\n".encode())
+    except ConnectionResetError:
+        pass
+    finally:
+        bus.forget(listener)
+    return response
