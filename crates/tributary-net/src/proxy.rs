@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::error::{ConnectError, ListenError};
 
-pub use drain::Drained;
+pub use drain::{Drain, Drained, Ticket};
 pub use event_log::EventLogConfig;
 pub use forward::{ForwardConfig, Forwarder};
 pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Ingest(crate::commands::ingest::IngestArguments),
     #[command(subcommand)]
     Stream(crate::commands::stream::Stream),
+    #[command(subcommand)]
+    Dash(crate::commands::dash::Dash),
     Serve(ServeArguments),
     Connect(ConnectArguments),
     Status(StatusArguments),

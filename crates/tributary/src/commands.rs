@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod cc;
+pub(crate) mod dash;
 mod demo;
 mod emulate;
 pub(crate) mod ingest;
@@ -31,6 +32,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Ingest(arguments) => ingest::run(arguments),
         Command::Stream(command) => stream::run(command),
+        Command::Dash(command) => dash::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Status(arguments) => status::run(&arguments),

@@ -1,6 +1,6 @@
-//! The orderly end of a proxy: connections get some time to finish, those that remain are reset.
+//! The orderly end of a server: connections get some time to finish, those that remain are reset.
 //!
-//! Not here: who asks for the end (the program, on a signal), and what a reset looks like (`relay`).
+//! Not here: who asks for the end (the program, on a signal), and what a reset looks like (`relay`, or an HTTP server).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::session::Session;
 /// Time for resets to go out, and for a session to say goodbye, once the connections' time is over.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// How a proxy ended.
+/// How a server ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     /// Connections that were reset because their time was over.
@@ -32,7 +32,7 @@ enum Phase {
 
 /// Ends the connections that hold its tickets. Dropping it resets them.
 #[derive(Debug)]
-pub(super) struct Drain {
+pub struct Drain {
     phase: watch::Sender<Phase>,
     /// Has one receiver for each ticket.
     held: watch::Sender<()>,
@@ -42,13 +42,21 @@ pub(super) struct Drain {
 
 /// Held by a connection for as long as it lives.
 #[derive(Clone, Debug)]
-pub(super) struct Ticket {
+pub struct Ticket {
     phase: watch::Receiver<Phase>,
     _held: watch::Receiver<()>,
 }
 
+impl Default for Drain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drain {
-    pub(super) fn new() -> Self {
+    /// No connection is open.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             phase: watch::Sender::new(Phase::Running),
             held: watch::Sender::new(()),
@@ -56,21 +64,26 @@ impl Drain {
         }
     }
 
-    pub(super) fn ticket(&self) -> Ticket {
+    /// A ticket for one connection.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
         Ticket { phase: self.phase.subscribe(), _held: self.held.subscribe() }
     }
 
     /// Connections open now.
-    pub(super) fn open(&self) -> usize {
+    #[must_use]
+    pub fn open(&self) -> usize {
         self.held.receiver_count()
     }
 
-    pub(super) fn is_draining(&self) -> bool {
+    /// Whether new connections are refused.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
         *self.phase.borrow() >= Phase::Draining
     }
 
     /// Waits until every connection has ended; at `deadline` the rest is reset. How many that were.
-    pub(super) async fn finish(&self, deadline: Instant) -> usize {
+    pub async fn finish(&self, deadline: Instant) -> usize {
         self.phase.send_replace(Phase::Draining);
         if timeout_at(deadline, self.held.closed()).await.is_ok() {
             return 0;
@@ -84,12 +97,12 @@ impl Drain {
 
 impl Drain {
     /// Asks those who wait in [`Self::closing`] to close their session by `deadline`.
-    pub(super) fn close_sessions(&self, deadline: Instant) {
+    pub fn close_sessions(&self, deadline: Instant) {
         self.closing.send_replace(Some(deadline));
     }
 
     /// Waits until sessions are to be closed; by when.
-    pub(super) async fn closing(&self) -> Instant {
+    pub async fn closing(&self) -> Instant {
         let mut closing = self.closing.subscribe();
         let deadline = closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
         // The sender is `self`: it cannot be gone.
@@ -99,13 +112,13 @@ impl Drain {
 
 impl Ticket {
     /// No new connections from now on.
-    pub(super) async fn draining(&mut self) {
+    pub async fn draining(&mut self) {
         let _ = self.phase.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
     /// The connection is to be reset now.
-    pub(super) async fn cut(&mut self) {
-        // An error: the proxy itself is gone.
+    pub async fn cut(&mut self) {
+        // An error: the server itself is gone.
         let _ = self.phase.wait_for(|phase| *phase == Phase::Cut).await;
     }
 }

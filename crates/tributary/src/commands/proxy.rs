@@ -16,7 +16,7 @@ use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
 /// What is logged where `RUST_LOG` says nothing.
-const LOG: &str = "warn,tributary=info,tributary_net=info";
+const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
 /// Scheduler where none is named, and where something is to go first.
 const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
@@ -35,7 +35,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
 }
 
 /// Runs `work`; what still waits in a thread, such as the resolver, does not hold up the end.
-fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+pub(super) fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_millis(100));

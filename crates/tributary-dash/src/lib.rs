@@ -1,0 +1,7 @@
+//! MPEG-DASH on real sockets: a packager, and the HTTP server of a directory with manifests and segments.
+//!
+//! HTTP itself is `hyper`'s; the transports are those of [`tributary_net::transport`]. What a player decides is
+//! `tributary-player`'s. Source: ISO/IEC 23009-1:2022, RFC 9110, RFC 9112 and RFC 9113.
+
+pub mod package;
+pub mod server;

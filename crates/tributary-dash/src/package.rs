@@ -1,0 +1,237 @@
+//! A video as a DASH title: a ladder of H.264 representations in segments of equal length, with a manifest.
+//!
+//! ffmpeg encodes every representation into one fragmented MP4 file with a segment index; the manifest addresses the
+//! file by byte ranges (`SegmentBase`), or the file is cut into one file for each segment (`SegmentTemplate`). Not
+//! here: sound, live sources, other codecs. Source: ISO/IEC 23009-1:2022, ISO/IEC 14496-12.
+
+mod encode;
+mod manifest;
+mod mp4;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+use tributary_player::dash::sidx::SidxError;
+use tributary_tiles::program::ProgramError;
+
+/// Name of the manifest in the directory.
+pub const MANIFEST: &str = "manifest.mpd";
+/// Duration of a media segment in seconds.
+pub const SEGMENT: u32 = 4;
+/// Bitrates in kbit/s: twenty steps from 45 kbit/s to 3.8 Mbit/s, spaced as those of the dataset of Lederer, Müller and
+/// Timmerer, "Dynamic Adaptive Streaming over HTTP Dataset" (MMSys 2012).
+pub const LADDER: [u32; 20] = [
+    45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
+];
+
+/// How media is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A file for each segment (`SegmentTemplate`).
+    Segments,
+    /// A file for each representation, read by byte ranges (`SegmentBase`).
+    SingleFile,
+}
+
+/// How a video is packaged.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bitrates in kbit/s, rising.
+    pub ladder: Vec<u32>,
+    /// Seconds from the beginning; `None` takes all.
+    pub seconds: Option<u32>,
+    /// libx264's preset.
+    pub preset: String,
+    /// How media is addressed.
+    pub layout: Layout,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let preset = "veryfast".to_owned();
+        Self { ladder: LADDER.to_vec(), seconds: None, preset, layout: Layout::Segments }
+    }
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Package {
+    /// The manifest.
+    pub manifest: PathBuf,
+    /// Duration of the title.
+    pub duration_s: f64,
+    /// Media segments of each representation.
+    pub segments: usize,
+    /// The representations, lowest bitrate first.
+    pub representations: Vec<Representation>,
+}
+
+/// One quality.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Representation {
+    /// Its `id` in the manifest.
+    pub id: String,
+    /// Bit/s that the encoder was asked for.
+    pub nominal_bps: u64,
+    /// Bit/s of the media that came out.
+    pub actual_bps: u64,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// RFC 6381 codec string.
+    pub codecs: String,
+}
+
+impl Package {
+    /// The directory of the manifest.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.manifest.parent().unwrap_or(Path::new("."))
+    }
+}
+
+/// Why there is no title.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PackageError {
+    /// A file or directory could not be used.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory exists and holds something.
+    #[error("{} is not empty; name a new directory with --out, or remove it", .0.display())]
+    NotEmpty(PathBuf),
+    /// The bitrates cannot be used.
+    #[error("the ladder has to rise from 10 kbit/s to at most 100000 kbit/s in at most 64 steps: {0}")]
+    Ladder(String),
+    /// It is no video.
+    #[error("{} is no video that ffmpeg can read: {reason}", .path.display())]
+    NotVideo {
+        /// Which file.
+        path: PathBuf,
+        /// ffmpeg's reason.
+        reason: String,
+    },
+    /// A program is missing or failed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// What the encoder wrote is not what was asked for.
+    #[error("representation {id}: the encoder's file is damaged: {reason}")]
+    Output {
+        /// Which.
+        id: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Stopped by the user.
+    #[error("stopped; nothing is left behind")]
+    Stopped,
+}
+
+fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageError {
+    let path = path.to_owned();
+    move |source| PackageError::File { doing, path, source }
+}
+
+/// Packages `video` into the new directory `out`. `progress` gets the share that is done; `stop` ends the work. The
+/// directory appears when all is done, and not at all otherwise.
+///
+/// # Errors
+/// [`PackageError`].
+pub fn package(
+    video: &Path,
+    out: &Path,
+    settings: &Settings,
+    (progress, stop): (&mut dyn FnMut(f64), &AtomicBool),
+) -> Result<Package, PackageError> {
+    check(&settings.ladder)?;
+    if out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(PackageError::NotEmpty(out.to_owned()));
+    }
+    let source = encode::probe(video)?;
+    let parent = match out.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let work = tempfile::Builder::new().prefix(".dash-").tempdir_in(parent);
+    let work = work.map_err(file("make a directory in", parent))?;
+    let mut representations = encode::encode(video, &source, settings, (work.path(), progress, stop))?;
+    let mut indices = Vec::new();
+    for representation in &mut representations {
+        let path = work.path().join(format!("{}.mp4", representation.id));
+        let made = mp4::read(&path).map_err(|reason| damaged(&representation.id, reason))?;
+        representation.codecs.clone_from(&made.codecs);
+        representation.actual_bps = made.bits_per_second();
+        if settings.layout == Layout::Segments {
+            mp4::cut(&path, &made).map_err(file("cut", &path))?;
+        }
+        indices.push(made);
+    }
+    let package = Package {
+        manifest: out.join(MANIFEST),
+        duration_s: indices[0].duration().as_secs_f64(),
+        segments: indices[0].entries.len(),
+        representations,
+    };
+    let text = manifest::write(&package.representations, &indices, settings.layout);
+    let path = work.path().join(MANIFEST);
+    std::fs::write(&path, text).map_err(file("write", &path))?;
+    publish(work, out)?;
+    Ok(package)
+}
+
+/// Gives the finished directory its name and lets other users read it.
+fn publish(work: tempfile::TempDir, out: &Path) -> Result<(), PackageError> {
+    use std::os::unix::fs::PermissionsExt;
+    let readable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(work.path(), readable).map_err(file("open up", work.path()))?;
+    // An empty directory of that name is replaced.
+    std::fs::rename(work.path(), out).map_err(file("make", out))?;
+    // Renamed: there is nothing left to remove under the old name.
+    let _ = work.keep();
+    Ok(())
+}
+
+fn check(ladder: &[u32]) -> Result<(), PackageError> {
+    let rising = ladder.windows(2).all(|pair| pair[0] < pair[1]);
+    let within = ladder.iter().all(|kbps| (10..=100_000).contains(kbps));
+    if rising && within && (1..=64).contains(&ladder.len()) {
+        return Ok(());
+    }
+    Err(PackageError::Ladder(ladder.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
+}
+
+fn damaged(id: &str, reason: mp4::Mp4Error) -> PackageError {
+    PackageError::Output { id: id.to_owned(), reason: reason.to_string() }
+}
+
+impl From<SidxError> for mp4::Mp4Error {
+    fn from(error: SidxError) -> Self {
+        Self::Index(error)
+    }
+}
+
+impl mp4::Made {
+    fn duration(&self) -> Duration {
+        self.entries.last().map_or(Duration::ZERO, |last| last.span.start + last.span.duration)
+    }
+
+    fn bits_per_second(&self) -> u64 {
+        let bytes: u64 = self.entries.iter().filter_map(|entry| entry.range.length()).sum();
+        (bytes as f64 * 8.0 / self.duration().as_secs_f64().max(0.001)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

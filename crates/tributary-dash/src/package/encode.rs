@@ -1,0 +1,158 @@
+//! What ffmpeg and ffprobe are asked to do for a title.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Deserialize;
+use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
+
+use super::{PackageError, Representation, SEGMENT, Settings};
+
+/// Heights of pictures by the highest bitrate, kbit/s, that has them; more gets the last.
+const HEIGHTS: [(u32, u32); 5] = [(128, 240), (369, 360), (779, 480), (1700, 720), (u32::MAX, 1080)];
+
+/// The video to be packaged.
+pub(super) struct Source {
+    width: u32,
+    height: u32,
+    /// Where the file says so.
+    duration: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    #[serde(default)]
+    streams: Vec<Stream>,
+    format: Option<Format>,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    codec_type: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Format {
+    duration: Option<String>,
+}
+
+/// Looks at the file.
+pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
+    let mut command = Command::new("ffprobe");
+    command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-of", "json"]);
+    command
+        .args(["-show_entries", "stream=codec_type,width,height:format=duration", "-i"])
+        .arg(name_of(path));
+    let not_video = |reason: String| PackageError::NotVideo { path: path.to_owned(), reason };
+    let output = match program::run("ffprobe", &mut command, b"") {
+        Err(ProgramError::Failed { reason, .. }) => return Err(not_video(reason)),
+        other => other?,
+    };
+    let probe: Probe = serde_json::from_slice(&output).map_err(|error| not_video(error.to_string()))?;
+    let video = probe.streams.iter().find(|stream| stream.codec_type.as_deref() == Some("video"));
+    let (width, height) = video
+        .and_then(|video| Some((video.width?, video.height?)))
+        .filter(|(width, height)| (16..=16_384).contains(width) && (16..=16_384).contains(height))
+        .ok_or_else(|| not_video("it has no pictures of 16 to 16384 pixels a side".to_owned()))?;
+    let duration = probe.format.and_then(|format| format.duration?.parse().ok());
+    Ok(Source { width, height, duration: duration.filter(|seconds: &f64| *seconds > 0.0) })
+}
+
+/// The representations of a ladder: pictures as high as the bitrate allows, never higher than the source's.
+fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
+    let even = |pixels: u32| (pixels & !1).max(16);
+    let of = |(at, kbps): (usize, &u32)| {
+        let allowed = HEIGHTS.iter().find(|(most, _)| kbps <= most).map_or(1080, |(_, height)| *height);
+        let height = even(source.height.min(allowed));
+        let width = u64::from(source.width) * u64::from(height) / u64::from(source.height);
+        Representation {
+            id: (at + 1).to_string(),
+            nominal_bps: u64::from(*kbps) * 1000,
+            actual_bps: 0,
+            width: even(width as u32),
+            height,
+            codecs: String::new(),
+        }
+    };
+    ladder.iter().enumerate().map(of).collect()
+}
+
+/// One ffmpeg process decodes once and encodes every representation, with key pictures at the same moments.
+fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = Vec::new();
+    let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));
+    add(&["-nostdin", "-v", "error", "-y", "-progress", "pipe:1", "-stats_period", "0.2"]);
+    add(&["-protocol_whitelist", "file,pipe"]);
+    if let Some(seconds) = settings.seconds {
+        add(&["-t", &seconds.to_string()]);
+    }
+    add(&["-i"]);
+    all.push(name_of(video));
+    let mut filter = format!("[0:v:0]setpts=PTS-STARTPTS,format=yuv420p,split={}", of.len());
+    for at in 0..of.len() {
+        filter.push_str(&format!("[s{at}]"));
+    }
+    for (at, Representation { width, height, .. }) in of.iter().enumerate() {
+        filter.push_str(&format!(";[s{at}]scale={width}:{height}:flags=bicubic,setsar=1[v{at}]"));
+    }
+    all.extend(["-filter_complex".into(), filter.into()]);
+    let key = format!("expr:gte(t,n_forced*{SEGMENT})");
+    for (at, one) in of.iter().enumerate() {
+        let (rate, buffer) = (one.nominal_bps.to_string(), (2 * one.nominal_bps).to_string());
+        let map = format!("[v{at}]");
+        // No B-pictures: a segment then begins with the picture that is shown first.
+        let options =
+            ["-map", &map, "-fps_mode", "cfr", "-c:v", "libx264", "-preset", &settings.preset, "-bf", "0"];
+        all.extend(options.map(OsString::from));
+        let options = ["-b:v", &rate, "-maxrate", &rate, "-bufsize", &buffer, "-force_key_frames", &key];
+        all.extend(options.map(OsString::from));
+        let x264 = "scenecut=0:keyint=infinite:open-gop=0";
+        let mp4 = "+frag_keyframe+empty_moov+default_base_moof+dash+global_sidx";
+        let options = ["-x264-params", x264, "-movflags", mp4, "-map_metadata", "-1", "-f", "mp4"];
+        all.extend(options.map(OsString::from));
+        all.push(name_of(&into.join(format!("{}.mp4", one.id))));
+    }
+    all
+}
+
+/// Encodes all representations into the directory `into`.
+pub(super) fn encode(
+    video: &Path,
+    source: &Source,
+    settings: &Settings,
+    (into, progress, stop): (&Path, &mut dyn FnMut(f64), &AtomicBool),
+) -> Result<Vec<Representation>, PackageError> {
+    let representations = representations(source, &settings.ladder);
+    let mut command = Command::new("ffmpeg");
+    command.args(arguments(video, &representations, settings, into));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Ended when it goes out of scope, also by the return of `Stopped`.
+    let mut child = start("ffmpeg", &mut command)?;
+    let output = child.stdout.take();
+    let complaints = hear(child.stderr.take());
+    let asked = settings.seconds.map(f64::from);
+    let total = source.duration.map_or(asked, |all| Some(asked.map_or(all, |asked| asked.min(all))));
+    for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(PackageError::Stopped);
+        }
+        let done = line.strip_prefix("out_time_us=").and_then(|time| time.trim().parse::<f64>().ok());
+        if let (Some(done), Some(total)) = (done, total) {
+            progress((done / 1e6 / total).clamp(0.0, 0.99));
+        }
+    }
+    let status = child.wait()?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(PackageError::Stopped);
+    }
+    let errors = complaints.join().unwrap_or_default();
+    if status.success() {
+        return Ok(representations);
+    }
+    Err(ProgramError::Failed { program: "ffmpeg", reason: complaint(&errors) }.into())
+}

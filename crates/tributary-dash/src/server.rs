@@ -1,0 +1,269 @@
+//! An HTTP server for the files of one directory, as DASH players ask for them: whole, by byte range, or only when changed.
+//!
+//! HTTP/1.1 and, for clients that begin with its preface, HTTP/2, over every transport whose streams are bytes in
+//! order. What clients can make it hold is bounded: connections by [`Limits::connections`], each by the buffers of
+//! `hyper` and one piece of a file, files in memory by a common budget. Not here: anything but files; nothing is
+//! uploaded, listed or run. Source: RFC 9110.
+
+mod answer;
+mod body;
+mod files;
+mod patience;
+mod range;
+mod target;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tributary_net::proxy::{Drain, Drained, Ticket};
+use tributary_net::transport::{
+    Acceptor, Connection, TransportConfig, TransportError, TransportName, TransportStream,
+};
+
+use files::Store;
+use patience::Patient;
+
+/// Bytes of request headers a connection may send.
+const HEADERS: usize = 16 << 10;
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 32;
+/// Bytes of responses that an HTTP/2 connection holds for each request.
+const UNSENT: usize = 128 << 10;
+/// Time for a session to say goodbye once its streams have ended.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// What a server grants its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; over a session every stream is one.
+    pub connections: usize,
+    /// Time for the headers of a request over HTTP/1.1.
+    pub headers: Duration,
+    /// A connection on which no byte moves for this long is closed.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 4096, headers: Duration::from_secs(10), idle: Duration::from_secs(60) }
+    }
+}
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What is served.
+    pub directory: PathBuf,
+    /// Transports with the addresses to listen on. MPTCP sockets take plain TCP clients, too; a kernel without MPTCP
+    /// gets TCP sockets instead, with a warning.
+    pub listen: Vec<(TransportConfig, Vec<SocketAddr>)>,
+    /// What clients are granted.
+    pub limits: Limits,
+}
+
+/// Why there is no server.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The directory cannot be used.
+    #[error("cannot serve {}: {source}; name a directory that this user may read", .directory.display())]
+    Directory {
+        /// Which.
+        directory: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A transport cannot listen.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// A listening server.
+#[derive(Debug)]
+pub struct Server {
+    acceptors: Vec<Acceptor>,
+    serving: Serving,
+}
+
+/// What all connections share.
+#[derive(Clone, Debug)]
+struct Serving {
+    store: Arc<Store>,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    drain: Arc<Drain>,
+    http: auto::Builder<TokioExecutor>,
+}
+
+impl Server {
+    /// Opens the directory and listens.
+    ///
+    /// # Errors
+    /// [`ServerError`] names the directory or the address.
+    pub async fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+        let ServerConfig { directory, listen, limits } = config;
+        let store = Store::open(&directory).map_err(|source| ServerError::Directory { directory, source })?;
+        let mut acceptors = Vec::new();
+        for (mut transport, addresses) in listen {
+            transport.limits.sessions = limits.connections;
+            let bound = match Acceptor::bind(&transport, &addresses).await {
+                Err(TransportError::NoMptcp(reason)) => {
+                    tracing::warn!("listening with TCP alone: this kernel has no MPTCP ({reason})");
+                    transport.name = TransportName::Tcp(None);
+                    Acceptor::bind(&transport, &addresses).await
+                }
+                bound => bound,
+            };
+            acceptors.push(bound?);
+        }
+        let serving = Serving {
+            store: Arc::new(store),
+            limits,
+            slots: Arc::new(Semaphore::new(limits.connections)),
+            drain: Arc::new(Drain::new()),
+            http: http(&limits),
+        };
+        Ok(Self { acceptors, serving })
+    }
+
+    /// The addresses of each transport, in the order of the configuration, with the ports the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Vec<SocketAddr>> {
+        self.acceptors.iter().map(|acceptor| acceptor.addresses().to_vec()).collect()
+    }
+
+    /// Serves until `stop`; responses under way then have `drain` to finish, the rest is reset.
+    pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
+        let Self { acceptors, serving } = self;
+        let mut accepting = JoinSet::new();
+        for acceptor in acceptors {
+            accepting.spawn(accept(acceptor, serving.clone()));
+        }
+        stop.await;
+        let ending = &serving.drain;
+        let connections = serving.limits.connections.saturating_sub(serving.slots.available_permits());
+        tracing::info!(connections, "ending; responses have {drain:?} to finish");
+        let reset = ending.finish(Instant::now() + drain).await;
+        ending.close_sessions(Instant::now() + CLOSING);
+        // Every acceptor ends when its connections have.
+        let _ = timeout(2 * CLOSING, async { while accepting.join_next().await.is_some() {} }).await;
+        Drained { reset, undelivered: 0 }
+    }
+}
+
+fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.headers)
+        .max_buf_size(HEADERS)
+        .writev(true)
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEADERS as u32)
+        .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(UNSENT);
+    builder
+}
+
+/// Takes connections in until the server ends, then waits for them.
+async fn accept(mut acceptor: Acceptor, serving: Serving) {
+    let mut connections = JoinSet::new();
+    let mut waiting = serving.drain.ticket();
+    loop {
+        tokio::select! {
+            accepted = acceptor.accept() => {
+                let Some((connection, from)) = accepted else { break };
+                connections.spawn(streams(connection, from, serving.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+            () = waiting.draining() => break,
+        }
+    }
+    drop((acceptor, waiting));
+    while connections.join_next().await.is_some() {}
+}
+
+/// Serves every stream of a connection of the transport; over TCP and MPTCP there is one.
+async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
+    let mut streams = JoinSet::new();
+    let mut accepting = true;
+    loop {
+        tokio::select! {
+            stream = connection.accept_stream(), if accepting => match stream {
+                Some(stream) if !serving.drain.is_draining() => serve_slot(stream, from, &serving, &mut streams),
+                // Dropped and so reset: the server is ending.
+                Some(_) => {}
+                None => accepting = false,
+            },
+            Some(_) = streams.join_next() => {}
+            _ = serving.drain.closing() => break,
+        }
+        if !accepting && streams.is_empty() {
+            break;
+        }
+    }
+    // A session says goodbye; whoever does not answer in time is gone.
+    let _ = timeout(CLOSING, connection.close()).await;
+}
+
+/// Serves a stream if there is room for another.
+fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
+    let Ok(slot) = serving.slots.clone().try_acquire_owned() else {
+        let most = serving.limits.connections;
+        tracing::warn!(%from, "connection refused: {most} are served already; see --connections");
+        return;
+    };
+    let (serving, ticket) = (serving.clone(), serving.drain.ticket());
+    streams.spawn(async move {
+        serve(stream, from, &serving, ticket).await;
+        drop(slot);
+    });
+}
+
+/// One HTTP connection, to its end.
+async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, mut ticket: Ticket) {
+    let store = serving.store.clone();
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let store = store.clone();
+        async move {
+            // A body is not read: nothing is uploaded.
+            let (request, _) = request.into_parts();
+            let response = answer::answer(&store, &request).await;
+            tracing::debug!(%from, method = %request.method, uri = %request.uri, status = response.status().as_u16());
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let io = TokioIo::new(Patient::new(stream, serving.limits.idle));
+    let mut connection = std::pin::pin!(serving.http.serve_connection(io, service));
+    tokio::select! {
+        ended = connection.as_mut() => return note(from, ended),
+        () = ticket.draining() => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        ended = connection.as_mut() => note(from, ended),
+        // Dropping the connection resets it.
+        () = ticket.cut() => {}
+    }
+}
+
+fn note(from: SocketAddr, ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = ended {
+        tracing::debug!(%from, "connection ended: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

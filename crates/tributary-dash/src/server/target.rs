@@ -1,0 +1,78 @@
+//! From the path of a URL to a file below the served directory.
+//!
+//! The path is decoded once. What could name anything but a visible file below the directory is refused here; links
+//! that lead out of it are refused by the kernel when the file is opened (`files`).
+
+/// The relative path of a file, or `None` for what names none: `..`, hidden files, empty parts, and parts with a slash
+/// or NUL in them (`%2F`, `%00`). A path that ends with a slash names `index.html`.
+pub(super) fn file(path: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in path.strip_prefix('/')?.split('/') {
+        parts.push(decoded(part)?);
+    }
+    if parts.last().is_some_and(String::is_empty) {
+        parts.pop();
+        parts.push("index.html".to_owned());
+    }
+    let named = |part: &String| !part.is_empty() && !part.starts_with('.') && !part.contains(['/', '\0']);
+    parts.iter().all(named).then(|| parts.join("/"))
+}
+
+/// Resolves `%41`; `None` for a malformed escape or for what is not UTF-8.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+        bytes.push(u8::try_from(digit(0)? * 16 + digit(1)?).ok()?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file;
+
+    #[test]
+    fn files_are_found_by_decoded_names() {
+        assert_eq!(file("/video/seg%201.m4s").as_deref(), Some("video/seg 1.m4s"));
+        assert_eq!(file("/").as_deref(), Some("index.html"));
+        assert_eq!(file("/a/").as_deref(), Some("a/index.html"));
+        assert_eq!(file("/%E2%82%AC.mp4").as_deref(), Some("€.mp4"));
+        assert_eq!(file("/a%2541").as_deref(), Some("a%41"), "decoded once");
+    }
+
+    #[test]
+    fn nothing_outside_and_nothing_hidden_can_be_named() {
+        for path in [
+            "",
+            "a",
+            "*",
+            "//etc/passwd",
+            "/../a",
+            "/a/../../b",
+            "/%2e%2e/a",
+            "/a/%2E./b",
+            "/..%2fa",
+            "/a%2fb",
+            "/a%00",
+            "/.git/config",
+            "/a/.hidden",
+            "/./a",
+            "/a//b",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/%ff",
+            "/%+1",
+        ] {
+            assert_eq!(file(path), None, "{path}");
+        }
+    }
+}

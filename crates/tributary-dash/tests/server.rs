@@ -1,0 +1,201 @@
+//! The server on sockets: every transport, both versions of HTTP, clients that behave badly, and the end in order.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tributary_dash::server::{Limits, Server, ServerConfig};
+use tributary_net::proxy::Drained;
+use tributary_net::transport::{Connection, TransportConfig};
+use tributary_net::{Common, Key};
+
+/// Larger than all buffers between a server and a client that does not read.
+const LARGE: usize = 32 << 20;
+
+struct Running {
+    _directory: tempfile::TempDir,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Drained>,
+}
+
+fn transport(name: &str) -> TransportConfig {
+    TransportConfig::new(name.parse().unwrap()).with_common(Common::new(Key::from_bytes([1; 32])))
+}
+
+async fn start(name: &str, limits: Limits, drain: Duration) -> Running {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.mpd"), b"<MPD/>").unwrap();
+    std::fs::write(directory.path().join("large"), vec![7; LARGE]).unwrap();
+    let listen = vec![(transport(name), vec!["127.0.0.1:0".parse().unwrap()])];
+    let config = ServerConfig { directory: directory.path().to_owned(), listen, limits };
+    let server = Server::bind(config).await.unwrap();
+    let address = server.addresses()[0][0];
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ended = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));
+    Running { _directory: directory, address, stop, ended }
+}
+
+/// Does `work` with a blocking socket on a thread of its own.
+async fn blocking<T: Send + 'static>(
+    address: SocketAddr,
+    work: impl FnOnce(TcpStream) -> T + Send + 'static,
+) -> T {
+    tokio::task::spawn_blocking(move || work(TcpStream::connect(address).unwrap())).await.unwrap()
+}
+
+fn get(path: &str) -> Request<Empty<Bytes>> {
+    Request::get(path).header("host", "localhost").body(Empty::new()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_1_over_every_transport() {
+    for name in ["tcp", "mptcp", "session", "quic", "mpquic"] {
+        let server = start(name, Limits::default(), Duration::from_secs(10)).await;
+        let paths =
+            ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={}", server.address).parse().unwrap());
+        let paths = if matches!(name, "session" | "mpquic") { &paths[..] } else { &paths[..1] };
+        // On a kernel without MPTCP the server listens with TCP, and so does the client of this test.
+        let client = match Connection::connect(&transport(name), paths).await {
+            Err(tributary_net::transport::TransportError::NoMptcp(_)) => {
+                Connection::connect(&transport("tcp"), paths).await
+            }
+            other => other,
+        }
+        .unwrap();
+        for _ in 0..2 {
+            let stream = client.open_stream(0).await.unwrap();
+            let (mut sender, connection) =
+                hyper::client::conn::http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.unwrap();
+            let connection = tokio::spawn(connection);
+            for (path, length) in [("/a.mpd", 6), ("/large", LARGE), ("/none", 14)] {
+                sender.ready().await.unwrap();
+                let response = sender.send_request(get(path)).await.unwrap();
+                let body = response.into_body().collect().await.unwrap().to_bytes();
+                assert_eq!(body.len(), length, "{name} {path}");
+            }
+            drop(sender);
+            let _ = connection.await.unwrap();
+        }
+        client.close().await;
+        server.stop.send(()).unwrap();
+        assert_eq!(server.ended.await.unwrap(), Drained::default(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_2_serves_requests_side_by_side() {
+    let server = start("tcp", Limits::default(), Duration::from_secs(10)).await;
+    let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (sender, connection) = handshake.await.unwrap();
+    let connection = tokio::spawn(connection);
+    let ask = |path: &'static str| {
+        let mut sender = sender.clone();
+        async move {
+            let request =
+                Request::get(format!("http://localhost{path}")).body(Empty::<Bytes>::new()).unwrap();
+            let response = sender.send_request(request).await.unwrap();
+            response.into_body().collect().await.unwrap().to_bytes().len()
+        }
+    };
+    assert_eq!(tokio::join!(ask("/large"), ask("/a.mpd"), ask("/large")), (LARGE, 6, LARGE));
+    drop(sender);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_stand_still_are_let_go() {
+    let short = Duration::from_millis(100);
+    let limits = Limits { headers: short, idle: short, ..Limits::default() };
+    let server = start("tcp", limits, Duration::from_secs(60)).await;
+    // Half a request, and the first bytes of HTTP/2's preface: the server ends the connection.
+    for sent in ["GET /a.mpd HTTP/1.1\r\nHost:", "PRI * HT"] {
+        let answer = blocking(server.address, move |mut stream| {
+            stream.write_all(sent.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            answer
+        });
+        assert!(!answer.await.starts_with(b"HTTP/1.1 200"), "{sent}");
+    }
+    // A response that is not read: the server resets the connection, and has none left when it ends.
+    let held = blocking(server.address, |mut stream| {
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+        stream
+    })
+    .await;
+    server.stop.send(()).unwrap();
+    assert_eq!(server.ended.await.unwrap().reset, 0, "a connection outlived its limit");
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_connections_than_allowed_are_refused_and_the_others_served() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let server = start("tcp", limits, Duration::ZERO).await;
+    let (tell, told) = std::sync::mpsc::channel();
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let (address, tell) = (server.address, tell.clone());
+            std::thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"GET /a.mpd HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                let mut answer = [0; 12];
+                stream.read_exact(&mut answer).unwrap();
+                tell.send(answer).unwrap();
+                stream
+            })
+        })
+        .collect();
+    let held: Vec<TcpStream> = tokio::task::spawn_blocking(move || {
+        for _ in 0..2 {
+            assert_eq!(&told.recv().unwrap(), b"HTTP/1.1 200");
+        }
+        held.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+    .await
+    .unwrap();
+    let refused = blocking(server.address, |mut stream| {
+        let _ = stream.write_all(b"GET /a.mpd HTTP/1.1\r\nHost: a\r\n\r\n");
+        stream.read(&mut [0; 1])
+    })
+    .await;
+    assert!(!matches!(refused, Ok(1..)), "{refused:?}");
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_under_way_finish_before_the_end_and_later_ones_are_reset() {
+    for (drain, expected) in [(Duration::from_secs(30), 0), (Duration::ZERO, 1)] {
+        let server = start("tcp", Limits::default(), drain).await;
+        let (begun, has_begun) = oneshot::channel();
+        let (go, may_go) = std::sync::mpsc::channel();
+        let reading = tokio::spawn(blocking(server.address, move |mut stream| {
+            stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            let mut all = vec![0; 1];
+            stream.read_exact(&mut all).unwrap();
+            begun.send(()).unwrap();
+            may_go.recv().unwrap();
+            stream.read_to_end(&mut all).map(|_| all.len())
+        }));
+        has_begun.await.unwrap();
+        server.stop.send(()).unwrap();
+        if expected == 0 {
+            go.send(()).unwrap();
+            assert!(reading.await.unwrap().unwrap() > LARGE);
+            assert_eq!(server.ended.await.unwrap().reset, 0);
+        } else {
+            assert_eq!(server.ended.await.unwrap().reset, 1);
+            go.send(()).unwrap();
+            assert!(!matches!(reading.await.unwrap(), Ok(length) if length > LARGE));
+        }
+    }
+}

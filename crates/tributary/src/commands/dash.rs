@@ -1,0 +1,214 @@
+//! `tributary dash`: MPEG-DASH over every transport.
+
+use super::output::{self, Progress};
+use super::{proxy, stop};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
+use tributary_dash::server::{Limits, Server, ServerConfig};
+use tributary_net::transport::{TransportConfig, TransportName};
+use tributary_net::{Common, Key};
+use tributary_report::{Cell, Column, Table};
+
+/// MPEG-DASH: serve a directory of segments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dash {
+    Serve(ServeArguments),
+    Package(PackageArguments),
+}
+
+/// Serve a directory over HTTP/1.1 and HTTP/2: manifests, segments, byte ranges, conditional requests.
+///
+/// The sockets are the kernel's MPTCP where it has it; they take plain TCP clients as well. Pages of any origin may
+/// read (CORS). Hidden files and links that lead out of the directory are not served. SIGTERM or SIGINT ends it in order.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary dash serve video
+  tributary dash serve video --listen 0.0.0.0:8080 --listen '[::]:8080'
+  tributary dash serve video --session 203.0.113.5:7000 --key tributary.key")]
+pub(crate) struct ServeArguments {
+    /// Directory with the manifest and the segments
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Address for HTTP over TCP and MPTCP; repeatable
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: Vec<SocketAddr>,
+    /// Sockets without MPTCP
+    #[arg(long)]
+    tcp: bool,
+    /// Address for HTTP/1.1 over Tributary sessions (the client's --transport fbdt); repeatable
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    session: Vec<SocketAddr>,
+    /// Address for HTTP/1.1 over the streams of QUIC (the client's --transport quic); repeatable
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    quic: Vec<SocketAddr>,
+    /// Address for HTTP/1.1 over the streams of multipath QUIC (the client's --transport mpquic); repeatable
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    mpquic: Vec<SocketAddr>,
+    /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Congestion control of TCP and of QUIC; without it the system's
+    #[arg(long)]
+    congestion: Option<String>,
+    /// Connections at once; more are refused
+    #[arg(long, default_value_t = Limits::default().connections, value_parser = connections)]
+    connections: usize,
+    /// Seconds after which a connection on which no byte moves is closed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    idle: u64,
+    /// Seconds that responses under way have to finish after SIGTERM or SIGINT; the rest is then reset
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    drain: u64,
+    /// Print what it listens on as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number from 1 to 1000000"))
+}
+
+/// Make a DASH title of a video: H.264 in twenty bitrates, segments of 4 s, and a manifest.
+///
+/// Pictures are never larger than the video's; low bitrates have smaller ones. Sound is left out. The directory appears
+/// when all is done; Ctrl-C leaves nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary dash package film.mp4 --out video
+  tributary dash package film.mp4 --out video --ladder 200,800,2500 --seconds 60
+  tributary dash package film.mp4 --out video --single-file --json")]
+pub(crate) struct PackageArguments {
+    /// Video: any file that ffmpeg reads
+    #[arg(value_name = "VIDEO")]
+    video: PathBuf,
+    /// Directory to make
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Bitrates in kbit/s, rising [default: 20 steps from 45 to 3800]
+    #[arg(long, value_name = "KBPS", value_delimiter = ',')]
+    ladder: Vec<u32>,
+    /// One file for each bitrate, read by byte ranges (SegmentBase), instead of a file for each segment
+    #[arg(long)]
+    single_file: bool,
+    /// Seconds from the beginning [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: Option<u32>,
+    /// libx264's preset
+    #[arg(long, default_value = "veryfast", value_parser = tributary_tiles::ingest::PRESETS)]
+    preset: String,
+    /// Print what was made as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: Dash) -> Result<ExitCode> {
+    match command {
+        Dash::Serve(arguments) => serve(arguments),
+        Dash::Package(arguments) => package(arguments),
+    }
+}
+
+fn serve(arguments: ServeArguments) -> Result<ExitCode> {
+    let common = arguments.key.as_deref().map(Key::load).transpose()?.map(Common::new);
+    let transport = |name: &str| -> Result<TransportConfig> {
+        let mut config = TransportConfig::new(name.parse::<TransportName>()?);
+        config.common.clone_from(&common);
+        config.congestion.clone_from(&arguments.congestion);
+        Ok(config)
+    };
+    let kernel = if arguments.tcp { "tcp" } else { "mptcp" };
+    let mut listen = vec![("http", transport(kernel)?, arguments.listen.clone())];
+    let others = [("session", &arguments.session), ("quic", &arguments.quic), ("mpquic", &arguments.mpquic)];
+    for (name, addresses) in others {
+        if !addresses.is_empty() {
+            listen.push((name, transport(name)?, addresses.clone()));
+        }
+    }
+    let names: Vec<&str> = listen.iter().map(|(name, ..)| *name).collect();
+    let listen = listen.into_iter().map(|(_, config, addresses)| (config, addresses)).collect();
+    let idle = Duration::from_secs(arguments.idle);
+    let limits = Limits { connections: arguments.connections, idle, ..Limits::default() };
+    let config = ServerConfig { directory: arguments.directory, listen, limits };
+    let drain = Duration::from_secs(arguments.drain);
+    proxy::until_stopped(async {
+        let server = Server::bind(config).await?;
+        announce(&names, &server.addresses(), arguments.json)?;
+        stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
+    })
+}
+
+fn announce(names: &[&str], addresses: &[Vec<SocketAddr>], json: bool) -> Result<()> {
+    let each = names.iter().zip(addresses);
+    if json {
+        let listening: serde_json::Map<_, _> =
+            each.map(|(name, addresses)| ((*name).to_owned(), serde_json::json!(addresses))).collect();
+        return output::line(&serde_json::json!({ "listening": listening }).to_string());
+    }
+    for (name, address) in each.flat_map(|(name, addresses)| addresses.iter().map(move |a| (name, a))) {
+        output::line(&format!("listening on {name}://{address}/"))?;
+    }
+    Ok(())
+}
+
+fn package(arguments: PackageArguments) -> Result<ExitCode> {
+    let ladder = if arguments.ladder.is_empty() { LADDER.to_vec() } else { arguments.ladder };
+    let layout = if arguments.single_file { Layout::SingleFile } else { Layout::Segments };
+    let settings = Settings { ladder, seconds: arguments.seconds, preset: arguments.preset, layout };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (video, out) = (arguments.video, arguments.out);
+    let made = proxy::runtime()?.block_on(async {
+        let (stopping, mut progress) = (stop.clone(), Progress::new());
+        let mut work = tokio::task::spawn_blocking(move || {
+            let made =
+                package::package(&video, &out, &settings, (&mut |at| progress.at(at, "encoding"), &stopping));
+            progress.end();
+            made
+        });
+        tokio::select! {
+            made = &mut work => made,
+            signal = stop::asked() => {
+                signal?;
+                stop.store(true, Ordering::Relaxed);
+                work.await
+            }
+        }
+        .map_err(anyhow::Error::from)
+        .and_then(|made| made.map_err(anyhow::Error::from))
+    })?;
+    if arguments.json {
+        output::line(&serde_json::to_string(&made)?)?;
+    } else {
+        output::line(&table(&made).to_text())?;
+        output::line(&format!("play it: tributary dash serve {}", made.directory().display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(made: &Package) -> Table {
+    let title =
+        format!("{}: {:.1} s in {} segments", made.manifest.display(), made.duration_s, made.segments);
+    let columns =
+        [("id", ""), ("asked for", "kbit/s"), ("came out", "kbit/s"), ("width", "px"), ("height", "px")];
+    let mut table =
+        Table::new(&title).columns(columns.map(|(heading, unit)| Column::right(heading).unit(unit)));
+    for one in &made.representations {
+        let kbps = |bps: u64| Cell::number(bps as f64 / 1000.0, 0);
+        let pixels = |side: u32| Cell::number(f64::from(side), 0);
+        table.push([
+            Cell::text(&one.id),
+            kbps(one.nominal_bps),
+            kbps(one.actual_bps),
+            pixels(one.width),
+            pixels(one.height),
+        ]);
+    }
+    table
+}
