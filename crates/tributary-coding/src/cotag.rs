@@ -57,6 +57,9 @@ pub struct Config {
     pub mode: Mode,
     /// The interval T. A systematic cohort ends earlier when it is full.
     pub interval: Duration,
+    /// How long after its first packet the device ends a cohort that the label rule has not ended. It must
+    /// exceed T and the difference of the links' delays.
+    pub patience: Duration,
     /// Redundant packets of a cohort per 1000 packets, at most.
     pub redundancy: u32,
     /// Packets that a node holds, at most.
@@ -66,11 +69,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults: systematic, T = 5 ms, 10 % redundancy, 8192 packets.
+    /// The defaults: systematic, T = 5 ms, patience 2 T, 10 % redundancy, 8192 packets.
     #[must_use]
     pub fn new(key: CoefficientKey) -> Self {
         let interval = Duration::from_millis(5);
-        Self { mode: Mode::default(), interval, redundancy: 100, buffer: 8192, key }
+        let patience = 2 * interval;
+        Self { mode: Mode::default(), interval, patience, redundancy: 100, buffer: 8192, key }
     }
 
     /// Redundant packets for a generation of `symbols`: at least one where there is any redundancy.
@@ -134,25 +138,46 @@ enum Verdict {
     Begin,
 }
 
-/// Judges labels that are ahead of what a node expects. One wrong label must not move the node on, and
-/// a node that heard nothing for long must find its way back.
+/// Judges labels that are ahead of what a node expects, and epochs that are older. One wrong packet must not
+/// move the node on; a node that heard nothing for long, and one whose gateway was restarted after its clock
+/// had been set back, must find their way.
 #[derive(Debug, Default)]
-struct Strays(u32);
+struct Strays {
+    ahead: u32,
+    stale: u32,
+}
 
 impl Strays {
     /// Packets in a row that are ahead before the node believes them.
     const BELIEVED: u32 = 32;
+    /// Packets in a row of an older epoch before the node believes them: more than an access point holds of a
+    /// cohort when the gateway is restarted in order.
+    const BELIEVED_STALE: u32 = 256;
+
+    /// What to do with a packet whose epoch is `distance` ahead of the node's: `Ahead` stands for a stale one.
+    fn judge_epoch(&mut self, distance: i32) -> Verdict {
+        if distance >= 0 {
+            self.stale = 0;
+            return if distance == 0 { Verdict::Take } else { Verdict::Begin };
+        }
+        self.stale += 1;
+        if self.stale < Self::BELIEVED_STALE {
+            return Verdict::Ahead;
+        }
+        self.stale = 0;
+        Verdict::Begin
+    }
 
     fn judge(&mut self, distance: i32) -> Verdict {
         if distance <= WINDOW {
-            self.0 = 0;
+            self.ahead = 0;
             return Verdict::Take;
         }
-        self.0 += 1;
-        if self.0 < Self::BELIEVED {
+        self.ahead += 1;
+        if self.ahead < Self::BELIEVED {
             return Verdict::Ahead;
         }
-        self.0 = 0;
+        self.ahead = 0;
         Verdict::Begin
     }
 }

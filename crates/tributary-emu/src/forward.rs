@@ -6,16 +6,15 @@
 use crate::audit::{Account, Counters};
 use crate::clock::Clock;
 use crate::effort::Effort;
-use crate::frame::{BUFFER, Frame, Pool, Scratch, VIRTIO};
 use crate::log::{LinkLog, SAMPLE_EVERY};
 use crate::sys::{self, Epoll};
-use crate::tun::Tun;
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
-use tributary_link::{Direction, Link, Scenario};
+use tributary_link::{Direction, Link, Packet, Scenario};
+use tributary_tun::{BUFFER, Frame, Pool, Scratch, Tun, VIRTIO};
 use tributary_types::Instant;
 
 /// Packets read from one device before the links are served again.
@@ -100,6 +99,14 @@ pub(crate) struct Forwarder {
     ready: Vec<bool>,
 }
 
+/// What the link model needs to know of a frame.
+fn into_packet(frame: Frame) -> Packet<Rc<Frame>> {
+    let length = frame.length() as u32;
+    let (header, segment) = frame.shape().unwrap_or((frame.length(), 0));
+    let (header, segment) = (header as u32, segment as u32);
+    Packet { header, payload: length - header, segment, handle: Rc::new(frame) }
+}
+
 fn lanes(scenario: &Scenario) -> Vec<Lane> {
     let both = |path| [(path, Direction::Down), (path, Direction::Up)];
     (0..scenario.paths.len())
@@ -121,9 +128,9 @@ impl Forwarder {
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         for (i, tun) in tuns.iter().enumerate() {
-            epoll.watch(tun.raw(), i as u64)?;
+            epoll.watch(tun.as_fd(), i as u64)?;
         }
-        epoll.watch(wake.as_raw_fd(), CONTROL)?;
+        epoll.watch(wake.as_fd(), CONTROL)?;
         let ready = vec![false; tuns.len()];
         Ok(Self {
             lanes: lanes(&scenario),
@@ -180,7 +187,7 @@ impl Forwarder {
                 read += 1;
                 let now = self.clock.now();
                 match Frame::take(&mut self.buffer, length, &self.pool) {
-                    Ok(frame) => _ = lane.link.push(now, frame.into_packet()),
+                    Ok(frame) => _ = lane.link.push(now, into_packet(frame)),
                     Err(_) => self.counters.malformed += 1,
                 }
             }
@@ -246,7 +253,7 @@ impl Forwarder {
     /// Carries out the owner's orders; false when told to stop.
     fn obey(&mut self, effort: &mut Effort) -> bool {
         let mut count = [0; 8];
-        let _ = sys::read(self.wake.as_raw_fd(), &mut count);
+        let _ = sys::read(self.wake.as_fd(), &mut count);
         while let Ok(order) = self.orders.try_recv() {
             match order {
                 Order::Rewind(done) => {

@@ -110,7 +110,7 @@ pub fn isolate() -> Result<(), IsolateError> {
     if let Err(error) = mount_proc() {
         tracing::debug!("keeping the /proc of the outer namespace: {error}");
     }
-    crate::netlink::Netlink::open()
+    tributary_tun::Netlink::open()
         .and_then(|mut netlink| netlink.set_link("lo", true, None))
         .map_err(system("bringing up the loopback interface"))
 }

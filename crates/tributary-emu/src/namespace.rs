@@ -1,6 +1,5 @@
 //! A network namespace without a name: held by a file descriptor, gone when nobody holds it.
 
-use crate::netlink::Netlink;
 use crate::sys;
 use std::fs::File;
 use std::io;
@@ -8,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
+use tributary_tun::Netlink;
 
 /// Settings of every namespace, equal on both sides and for every transport. Those a kernel lacks or
 /// forbids are skipped, except that a cached metric of an earlier connection must never help a later one.
@@ -45,6 +45,11 @@ impl Namespace {
         };
         let file = on_new_thread(build)??;
         Ok(Self { file: Arc::new(file) })
+    }
+
+    /// Whether both are the same namespace.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
     }
 
     /// Runs `work` on a thread inside. Sockets it creates, and threads it starts, belong there for good.

@@ -5,20 +5,19 @@ use crate::clock::Clock;
 use crate::forward::{ForwardOptions, Forwarder, Order, Probe, Report};
 use crate::log::LinkSample;
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
 use crate::sys;
-use crate::tun::Tun;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use thiserror::Error;
 use tributary_link::{Direction, Scenario, ScenarioError};
+use tributary_tun::{Netlink, Tun, TunError};
 use tributary_types::{DataSize, Instant};
 
 /// Largest packet on every path.
@@ -62,6 +61,9 @@ pub enum NetworkError {
     /// The scenario has parts that only the simulator can provide.
     #[error("{0}")]
     NeedsSimulator(String),
+    /// No TUN device.
+    #[error(transparent)]
+    Tun(#[from] TunError),
     /// Missing permission.
     #[error(
         "{doing}: {source}. Call `tributary_emu::isolate()` first, or run as root; /dev/net/tun must exist \
@@ -94,6 +96,7 @@ pub enum NetworkError {
     Stopped,
 }
 
+/// Turns an error of the system into one that names what was being done.
 pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
     let doing = doing.into();
     move |source| {
@@ -111,7 +114,8 @@ pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Netw
 pub struct Network {
     scenario: Scenario,
     client: Namespace,
-    server: Namespace,
+    /// The other end of each path: the same namespace for all, unless the network is a relayed one.
+    servers: Vec<Namespace>,
     clock: Clock,
     orders: Sender<Order>,
     wake: OwnedFd,
@@ -128,17 +132,31 @@ impl Network {
 
     /// Starts the network with a forwarding thread that works as told.
     pub fn start_with(scenario: &Scenario, options: ForwardOptions) -> Result<Self, NetworkError> {
-        scenario.check()?;
-        scenario.needs_simulator().map_or(Ok(()), |why| Err(NetworkError::NeedsSimulator(why)))?;
+        Self::check(scenario)?;
         let namespace = || Namespace::create().map_err(system("creating a network namespace"));
         let (client, server) = (namespace()?, namespace()?);
+        Self::start_between(scenario, options, client, vec![server; scenario.paths.len().max(1)])
+    }
+
+    /// Refuses what cannot be emulated.
+    pub(crate) fn check(scenario: &Scenario) -> Result<(), NetworkError> {
+        scenario.check()?;
+        scenario.needs_simulator().map_or(Ok(()), |why| Err(NetworkError::NeedsSimulator(why)))
+    }
+
+    /// Starts the paths between namespaces that exist; path i ends in `servers[i]`. The scenario has passed
+    /// [`check`](Self::check).
+    pub(crate) fn start_between(
+        scenario: &Scenario,
+        options: ForwardOptions,
+        client: Namespace,
+        servers: Vec<Namespace>,
+    ) -> Result<Self, NetworkError> {
         let mut tuns = Vec::new();
-        for (i, path) in scenario.paths.iter().enumerate() {
-            for (side, namespace) in [(Side::Client, &client), (Side::Server, &server)] {
+        for ((i, path), server) in scenario.paths.iter().enumerate().zip(&servers) {
+            for (side, namespace) in [(Side::Client, &client), (Side::Server, server)] {
                 let set_up = || interface(&path.name, side, i, options.super_frames);
-                let doing = || format!("creating the TUN device {}", path.name);
-                let tun = namespace.run(set_up).map_err(system(doing()))?;
-                tuns.push(tun.map_err(system(doing()))?);
+                tuns.push(namespace.run(set_up).map_err(system("entering a network namespace"))??);
             }
         }
         let clock = Clock::start();
@@ -150,7 +168,7 @@ impl Network {
         Ok(Self {
             scenario: scenario.clone(),
             client,
-            server,
+            servers,
             clock,
             orders,
             wake,
@@ -174,7 +192,7 @@ impl Network {
     fn namespace(&self, side: Side) -> &Namespace {
         match side {
             Side::Client => &self.client,
-            Side::Server => &self.server,
+            Side::Server => &self.servers[0],
         }
     }
 
@@ -206,7 +224,8 @@ impl Network {
             if up { restore_addresses(&mut netlink, path, side, index) } else { Ok(()) }
         };
         let doing = format!("setting the state of {path}");
-        self.run(side, change)?.map_err(system(doing))
+        let namespace = if side == Side::Client { &self.client } else { &self.servers[index] };
+        namespace.run(change).map_err(system("entering a network namespace"))?.map_err(system(doing))
     }
 
     fn path_index(&self, name: &str) -> Result<usize, NetworkError> {
@@ -243,7 +262,15 @@ impl Network {
     }
 
     fn ring_drops(&self) -> Result<u64, NetworkError> {
-        Ok(self.run(Side::Client, ring_drops)? + self.run(Side::Server, ring_drops)?)
+        let names = self.scenario.path_names();
+        let mut sum = self.run(Side::Client, || ring_drops(&names))?;
+        for (i, server) in self.servers.iter().enumerate() {
+            // The table of a namespace lists all its devices: each namespace counts once.
+            if !self.servers[..i].iter().any(|known| known.is_same(server)) {
+                sum += server.run(|| ring_drops(&names)).map_err(system("entering a network namespace"))?;
+            }
+        }
+        Ok(sum)
     }
 
     /// What every link carried, ten times a second, since the start or the last rewind.
@@ -270,7 +297,7 @@ impl Network {
     fn wake(&self) {
         let one = 1_u64.to_ne_bytes();
         // Fails only when the counter is full, and then the thread is awake.
-        let _ = sys::write_two(self.wake.as_raw_fd(), &one, &[]);
+        let _ = sys::write_two(self.wake.as_fd(), &one, &[]);
     }
 }
 
@@ -313,13 +340,16 @@ impl Starting {
 }
 
 /// Creates and configures one interface in the namespace of the calling thread.
-fn interface(name: &str, side: Side, path: usize, super_frames: bool) -> io::Result<Tun> {
+fn interface(name: &str, side: Side, path: usize, super_frames: bool) -> Result<Tun, NetworkError> {
     let tun = Tun::create(name, super_frames)?;
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "1");
-    let mut netlink = Netlink::open()?;
-    netlink.set_link(name, true, Some((MTU, DEVICE_QUEUE)))?;
-    netlink.add_address(name, IpAddr::V4(side.address(path)), 24)?;
-    restore_addresses(&mut netlink, name, side, path)?;
+    let configure = || {
+        let mut netlink = Netlink::open()?;
+        netlink.set_link(name, true, Some((MTU, DEVICE_QUEUE)))?;
+        netlink.add_address(name, IpAddr::V4(side.address(path)), 24)?;
+        restore_addresses(&mut netlink, name, side, path)
+    };
+    configure().map_err(system(format!("configuring the TUN device {name}")))?;
     Ok(tun)
 }
 
@@ -347,14 +377,14 @@ fn ignore_existing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Packets that the devices of the calling thread's namespace dropped on their way to us.
-fn ring_drops() -> u64 {
+/// Packets that the named devices of the calling thread's namespace dropped on their way to us.
+fn ring_drops(names: &[&str]) -> u64 {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let interface = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         // Column 12 of 16: transmit drops.
         let drops = numbers.split_whitespace().nth(11)?.parse::<u64>().ok()?;
-        (name.trim() != "lo").then_some(drops)
+        names.contains(&name.trim()).then_some(drops)
     };
     table.lines().filter_map(interface).sum()
 }

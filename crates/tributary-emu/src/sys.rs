@@ -1,14 +1,10 @@
 //! Thin safe wrappers of the system calls the emulator needs. No policy here.
 
-use core::time::Duration;
 use std::ffi::{CString, c_int};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The error of a call that returned -1, else its result.
-pub(crate) fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
+pub(crate) use tributary_tun::fd::{Epoll, check, event_fd, read, write_two};
 
 /// Leaves the namespaces in `flags` for new ones.
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
@@ -79,76 +75,4 @@ pub(crate) fn set_real_time(on: bool) -> io::Result<()> {
 pub(crate) fn exact_timers() {
     // SAFETY: takes no pointers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
-}
-
-/// An event counter descriptor that wakes an [`Epoll`].
-pub(crate) fn event_fd() -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-    // SAFETY: the descriptor was just created and belongs to nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Reads into `buffer`.
-pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is valid for its length.
-    let n = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
-}
-
-/// Writes both parts as one packet.
-pub(crate) fn write_two(fd: RawFd, head: &[u8], tail: &[u8]) -> io::Result<usize> {
-    let part =
-        |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let parts = [part(head), part(tail)];
-    // SAFETY: both slices outlive the call, which only reads them.
-    let n = unsafe { libc::writev(fd, parts.as_ptr(), 2) };
-    usize::try_from(n).map_err(|_| io::Error::last_os_error())
-}
-
-/// Readiness of several descriptors, with timeouts in nanoseconds.
-pub(crate) struct Epoll {
-    fd: OwnedFd,
-    events: [libc::epoll_event; 32],
-}
-
-impl Epoll {
-    pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointers.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor was just created and belongs to nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, events: [libc::epoll_event { events: 0, u64: 0 }; 32] })
-    }
-
-    /// Reports `token` whenever `fd` is readable.
-    pub(crate) fn watch(&self, fd: RawFd, token: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-        // SAFETY: `event` is valid for the call; both descriptors are open.
-        let result = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
-        check(result).map(drop)
-    }
-
-    /// Waits until something is readable or `timeout` has passed (`None`: for ever); yields tokens.
-    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> impl Iterator<Item = u64> + '_ {
-        let limit = timeout.map(|t| libc::timespec {
-            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(t.subsec_nanos()),
-        });
-        let limit = limit.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-        // SAFETY: the array has room for 32 events; `limit` is null or valid; no signal mask is given.
-        let ready = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.fd.as_raw_fd(),
-                self.events.as_mut_ptr(),
-                32,
-                limit,
-                core::ptr::null::<libc::sigset_t>(),
-                0,
-            )
-        };
-        let ready = usize::try_from(ready).unwrap_or(0); // a signal interrupted it: nothing is ready
-        self.events[..ready].iter().map(|event| event.u64)
-    }
 }

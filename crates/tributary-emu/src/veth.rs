@@ -2,13 +2,13 @@
 //! and no link model between them, so that what is measured is the transports alone.
 
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
 use crate::network::{NetworkError, Side, system};
 use std::ffi::OsStr;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::process::Command;
+use tributary_tun::Netlink;
 
 /// A network without shaping. Dropping it removes it.
 #[derive(Debug)]

@@ -102,14 +102,15 @@ impl AccessPoint {
 
     /// Whether the packet is of this start of the gateway and of a cohort that is not over.
     fn accept(&mut self, header: &Header) -> bool {
-        match self.epoch.map(|epoch| ahead(header.epoch, epoch)) {
-            Some(0) => {}
-            Some(older) if older < 0 => {
+        let distance = self.epoch.map_or(1, |epoch| ahead(header.epoch, epoch));
+        match self.strays.judge_epoch(distance) {
+            Verdict::Take => {}
+            // The gateway has started anew: its labels begin again.
+            Verdict::Begin => self.begin(header.epoch),
+            Verdict::Ahead => {
                 self.counters.stale += 1;
                 return false;
             }
-            // The gateway has started anew: its labels begin again.
-            _ => self.begin(header.epoch),
         }
         let Some(newest) = self.newest_label() else { return true };
         let distance = ahead(header.label, newest);

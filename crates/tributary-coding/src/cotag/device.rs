@@ -3,16 +3,15 @@
 //!
 //! Three things end a cohort: every packet is known; a label that is later has arrived on every link (two
 //! later in systematic mode, where redundant packets leave after the next cohort has begun); or a timer,
-//! 2 T after its first packet, without which one blocked link would stall the rule. Then what is
+//! by default 2 T after its first packet, without which one blocked link would stall the rule. Then what is
 //! decodable is delivered and the rest counted as lost. Order holds over all flows.
 //! `Deviates:` a full buffer refuses low packets at its limit and high ones at twice the limit; held
 //! packets are equations by then and are not dropped.
 
-use super::packet::{Header, Need, Payload, decode, encode_report};
+use super::packet::{Header, MAX_NEEDS, Need, Payload, decode, encode_report};
 use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
 use crate::rlnc::{Decoder, Progress, Vector};
 use bytes::Bytes;
-use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use tributary_types::Instant;
 
@@ -52,6 +51,8 @@ pub struct Device {
     turn: u64,
     held: usize,
     strays: Strays,
+    /// Generations that ended complete and were not reported yet.
+    done: VecDeque<Need>,
     out: VecDeque<Bytes>,
     counters: Counters,
 }
@@ -73,6 +74,7 @@ impl Device {
             turn: 0,
             held: 0,
             strays: Strays::default(),
+            done: VecDeque::new(),
             out: VecDeque::new(),
             counters: Counters::default(),
         }
@@ -98,16 +100,12 @@ impl Device {
     /// When the device must be called although nothing arrives.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.cohorts.values().map(|cohort| cohort.begun + self.patience()).min()
-    }
-
-    fn patience(&self) -> Duration {
-        self.config.interval * 2
+        self.cohorts.values().map(|cohort| cohort.begun + self.config.patience).min()
     }
 
     /// Ends cohorts whose time is over.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let patience = self.patience();
+        let patience = self.config.patience;
         let over = |(at, cohort): (&u64, &Cohort)| (now >= cohort.begun + patience).then_some(*at);
         if let Some(last) = self.cohorts.iter().filter_map(over).max() {
             self.finish_before(last + 1);
@@ -116,9 +114,9 @@ impl Device {
     }
 
     /// A report of what the device lacks, to be sent on every link towards the gateway; none when it
-    /// lacks nothing. A generation that is complete is reported with zero.
+    /// lacks nothing. A generation that is complete is reported with zero, so that nobody sends more of it.
     pub fn poll_report(&mut self) -> Option<Bytes> {
-        let mut needs = Vec::new();
+        let mut needs: Vec<Need> = self.done.drain(..).collect();
         for (at, cohort) in &self.cohorts {
             let label = self.next.wrapping_add((at - self.turn) as u32);
             for (generation, part) in &cohort.parts {
@@ -165,13 +163,14 @@ impl Device {
 
     /// The packet's place among the cohorts, if it is of this epoch and not late.
     fn accept(&mut self, header: &Header) -> Option<u64> {
-        let newer = self.epoch.map(|epoch| ahead(header.epoch, epoch));
-        if newer.is_some_and(|newer| newer < 0) {
-            self.counters.stale += 1;
-            return None;
-        }
-        if newer != Some(0) {
-            self.begin(header);
+        let newer = self.epoch.map_or(1, |epoch| ahead(header.epoch, epoch));
+        match self.strays.judge_epoch(newer) {
+            Verdict::Take => {}
+            Verdict::Begin => self.begin(header),
+            Verdict::Ahead => {
+                self.counters.stale += 1;
+                return None;
+            }
         }
         let distance = ahead(header.label, self.next);
         if distance < 0 {
@@ -194,6 +193,7 @@ impl Device {
     /// Ends everything and continues with the packet's label.
     fn begin(&mut self, header: &Header) {
         self.finish_before(u64::MAX);
+        self.done.clear();
         self.newest.fill(None);
         self.epoch = Some(header.epoch);
         self.next = header.label;
@@ -277,6 +277,13 @@ impl Device {
         while let Some(entry) = self.cohorts.first_entry().filter(|entry| *entry.key() < end) {
             let (at, mut cohort) = entry.remove_entry();
             self.held -= cohort.held;
+            if cohort.is_complete(self.config.mode == Mode::Systematic) {
+                let label = self.next.wrapping_add((at - self.turn) as u32);
+                let needs =
+                    cohort.parts.keys().map(|generation| Need { label, generation: *generation, packets: 0 });
+                self.done.extend(needs);
+                self.done.drain(..self.done.len().saturating_sub(MAX_NEEDS / 2));
+            }
             cohort.finish(self.config.mode == Mode::Systematic, &mut self.out, &mut self.counters);
             self.move_to(at + 1);
         }

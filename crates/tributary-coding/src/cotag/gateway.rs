@@ -64,7 +64,7 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway. `epoch` is its start's number: larger than that of any earlier start, so that nodes
-    /// tell its labels from old ones. Seconds of the wall clock will do.
+    /// tell its labels from old ones. Ticks of the wall clock will do.
     #[must_use]
     pub fn new(config: Config, epoch: u32) -> Self {
         Self::starting_at(config, epoch, 1)
@@ -93,6 +93,12 @@ impl Gateway {
     #[must_use]
     pub fn label(&self) -> u32 {
         self.label
+    }
+
+    /// Packets that wait to be sent.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.every.len()
     }
 
     /// What was sent and dropped.

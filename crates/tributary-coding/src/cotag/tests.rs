@@ -193,6 +193,38 @@ fn a_restarted_gateway_begins_anew_and_its_old_packets_are_refused() {
     assert_eq!(world.delivered.len(), 1199);
 }
 
+#[test]
+fn a_gateway_that_restarts_with_its_clock_set_back_is_believed_in_the_end() {
+    let mut world = World::new(Mode::Systematic, 0.0, 1);
+    world.run(0..500);
+    assert_eq!(world.delivered.len(), 500);
+    world.gateway = Gateway::new(world.config.clone(), 3);
+    world.run(500..3000);
+    let stale = world.device.counters().stale + world.points[0].counters().stale;
+    assert!(stale > 0, "an older epoch is refused at first");
+    world.run(3000..3100);
+    let last: Vec<u32> = (3000..3100).collect();
+    assert_eq!(world.delivered[world.delivered.len() - 100..], last, "{:?}", world.device.counters());
+}
+
+#[test]
+fn a_complete_generation_is_reported_so_that_no_more_of_it_is_sent() {
+    let mut world = World::new(Mode::Systematic, 0.0, 1);
+    let mut device = Device::new(world.config.clone(), 1);
+    for number in 0..200_u32 {
+        world.gateway.handle_packet(world.now, 0, &number.to_be_bytes());
+    }
+    while let Some(Transmit::One(bytes)) = world.gateway.poll_transmit(false) {
+        device.handle_packet(world.now, 0, &bytes);
+    }
+    let report = device.poll_report().expect("one cohort is complete");
+    let (_, Payload::Report(needs)) = decode(&report).expect("a report") else { panic!("a report") };
+    assert_eq!(needs, [Need { label: 1, generation: 0, packets: 0 }]);
+    world.gateway.handle_report(&report);
+    assert_eq!(world.gateway.poll_transmit(true), None, "nothing redundant of a complete cohort");
+    assert_eq!(device.poll_report(), None);
+}
+
 fn header(label: u32) -> Header {
     Header { high: true, epoch: 7, label, generations: 1, ..Header::default() }
 }

@@ -8,6 +8,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-types", 0),
     ("tributary-coding", 1),
     ("tributary-link", 1),
+    ("tributary-tun", 1),
     ("tributary-video", 1),
     ("tributary-cc", 2),
     ("tributary-proto", 2),

@@ -1,10 +1,10 @@
-//! The few rtnetlink requests the emulator makes, each acknowledged by the kernel (RFC 3549 framing).
+//! The few rtnetlink requests that emulator and tunnels make, each acknowledged by the kernel (RFC 3549 framing).
 
-use crate::sys;
+use crate::fd;
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 // Values of linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/fib_rules.h.
 const IFLA_IFNAME: u16 = 3;
@@ -17,7 +17,9 @@ const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
 const FRA_SRC: u16 = 2;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TABLE: u8 = 1;
@@ -59,7 +61,10 @@ fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
 }
 
 /// The index of an interface of this thread's network namespace.
-pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+///
+/// # Errors
+/// There is no such interface.
+pub fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name).map_err(io::Error::other)?;
     // SAFETY: the name ends in NUL and outlives the call.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
@@ -72,17 +77,22 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
 /// A route socket in the network namespace of the thread that opened it.
-pub(crate) struct Netlink {
+#[derive(Debug)]
+pub struct Netlink {
     socket: OwnedFd,
 }
 
 impl Netlink {
-    pub(crate) fn open() -> io::Result<Self> {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn open() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: takes no pointers.
-        let fd = sys::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+        let socket = fd::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
         // SAFETY: the descriptor was just created and belongs to nobody else.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
     }
 
     /// Sends one request and reads its acknowledgement.
@@ -90,14 +100,13 @@ impl Netlink {
         let mut bytes = request.0;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        let fd = self.socket.as_raw_fd();
         // SAFETY: the buffer is valid for its length.
-        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), 0) };
+        let sent = unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         if sent < 0 {
             return Err(io::Error::last_os_error());
         }
         let mut answer = [0_u8; 4096];
-        let n = sys::read(fd, &mut answer)?;
+        let n = fd::read(self.socket.as_fd(), &mut answer)?;
         // struct nlmsgerr follows the 16-byte header: a negative errno, or zero.
         match answer.get(16..20) {
             Some(code) if n >= 20 => match i32::from_ne_bytes(code.try_into().expect("four bytes")) {
@@ -109,12 +118,10 @@ impl Netlink {
     }
 
     /// Brings an interface up or down; sets MTU and transmit queue length when given.
-    pub(crate) fn set_link(
-        &mut self,
-        name: &str,
-        up: bool,
-        mtu_and_queue: Option<(u32, u32)>,
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn set_link(&mut self, name: &str, up: bool, mtu_and_queue: Option<(u32, u32)>) -> io::Result<()> {
         let index = interface_index(name)?;
         let up_flag = libc::IFF_UP as u32;
         let mut body = vec![0_u8; 16]; // struct ifinfomsg
@@ -130,7 +137,10 @@ impl Netlink {
     }
 
     /// Makes a pair of joined interfaces of the same name: one here, its peer in another namespace.
-    pub(crate) fn add_veth(&mut self, name: &str, peer: BorrowedFd<'_>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn add_veth(&mut self, name: &str, peer: BorrowedFd<'_>) -> io::Result<()> {
         let name = CString::new(name).map_err(io::Error::other)?;
         let mut far = vec![0_u8; 16]; // struct ifinfomsg
         push_attribute(&mut far, IFLA_IFNAME, name.as_bytes_with_nul());
@@ -145,7 +155,10 @@ impl Netlink {
     }
 
     /// Gives an interface an address, usable at once.
-    pub(crate) fn add_address(&mut self, name: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn add_address(&mut self, name: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
         let (family, bytes) = family_and_bytes(address);
         let mut body = vec![family, prefix, NO_DUPLICATE_ADDRESS_DETECTION, 0]; // struct ifaddrmsg
         body.extend_from_slice(&interface_index(name)?.to_ne_bytes());
@@ -153,8 +166,37 @@ impl Netlink {
         self.request(request.attribute(IFA_LOCAL, &bytes).attribute(IFA_ADDRESS, &bytes))
     }
 
+    /// Sends what goes to `to`/`prefix` out of the interface; through `via` when given.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn add_route(
+        &mut self,
+        name: &str,
+        (to, prefix): (IpAddr, u8),
+        via: Option<IpAddr>,
+    ) -> io::Result<()> {
+        let (family, bytes) = family_and_bytes(to);
+        let direct = to.is_ipv4() && via.is_none();
+        let scope = if direct { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+        let (table, kind) = (libc::RT_TABLE_MAIN, libc::RTN_UNICAST);
+        let mut body = vec![family, prefix, 0, 0, table, libc::RTPROT_STATIC, scope, kind];
+        body.extend_from_slice(&[0; 4]); // struct rtmsg ends with its flags
+        let mut request = Request::new(libc::RTM_NEWROUTE, CREATE, &body);
+        if prefix > 0 {
+            request = request.attribute(RTA_DST, &bytes);
+        }
+        if let Some(via) = via {
+            request = request.attribute(RTA_GATEWAY, &family_and_bytes(via).1);
+        }
+        self.request(request.attribute(RTA_OIF, &interface_index(name)?.to_ne_bytes()))
+    }
+
     /// Sends everything *from* `source` out of the interface, through a routing table of its own.
-    pub(crate) fn route_by_source(&mut self, name: &str, source: IpAddr, table: u8) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn route_by_source(&mut self, name: &str, source: IpAddr, table: u8) -> io::Result<()> {
         let (family, bytes) = family_and_bytes(source);
         let index = interface_index(name)?;
         let scope = if source.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };

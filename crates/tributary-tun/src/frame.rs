@@ -4,26 +4,26 @@
 //!
 //! Sources: virtio 1.2 §5.1.6 (header), RFC 791 and 8200 (IP), RFC 9293 (TCP), RFC 3168 §6.1.2 (CWR).
 
+use crate::checksum::{fold, sum_of};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tributary_link::Packet;
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes of the virtio header.
-pub(crate) const VIRTIO: usize = 10;
+pub const VIRTIO: usize = 10;
 /// Largest packet with its virtio header.
-pub(crate) const BUFFER: usize = VIRTIO + 65_536;
+pub const BUFFER: usize = VIRTIO + 65_536;
 /// Packets above this keep the buffer they were read into; smaller ones get one of their size.
 const KEEP_ABOVE: usize = 16 * 1024;
 /// Longest network and transport header that is cut; longer ones are malformed.
 const MAX_HEADER: usize = 256;
 
-const NEEDS_CHECKSUM: u8 = 1;
-const GSO_NONE: u8 = 0;
-const GSO_TCP4: u8 = 1;
-const GSO_TCP6: u8 = 4;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const GSO_NONE: u8 = 0;
+pub(crate) const GSO_TCP4: u8 = 1;
+pub(crate) const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
@@ -32,7 +32,7 @@ const TCP_CWR: u8 = 0x80;
 
 /// Read buffers, given back when a frame is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -41,7 +41,7 @@ impl Pool {
     const KEPT: usize = 256;
 
     /// A buffer of `BUFFER` bytes.
-    pub(crate) fn take(&self) -> Vec<u8> {
+    pub fn take(&self) -> Vec<u8> {
         self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; BUFFER])
     }
 
@@ -68,7 +68,7 @@ struct Cut {
 
 /// A packet or super-frame.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub struct Frame {
     buffer: Vec<u8>,
     /// Valid bytes of `buffer`.
     length: usize,
@@ -83,8 +83,9 @@ impl Drop for Frame {
 }
 
 /// The packet was not what its headers promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the packet is not what its virtio and IP headers promise")]
+pub struct Malformed;
 
 fn be16(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
@@ -122,7 +123,10 @@ impl Cut {
 
 impl Frame {
     /// Takes the first `length` bytes of `buffer`; leaves a buffer to read the next packet into.
-    pub(crate) fn take(buffer: &mut Vec<u8>, length: usize, pool: &Rc<Pool>) -> Result<Self, Malformed> {
+    ///
+    /// # Errors
+    /// The bytes are not a packet, or the virtio header contradicts it.
+    pub fn take(buffer: &mut Vec<u8>, length: usize, pool: &Rc<Pool>) -> Result<Self, Malformed> {
         let bytes = buffer.get(..length).ok_or(Malformed)?;
         let (virtio, packet) = bytes.split_at_checked(VIRTIO).ok_or(Malformed)?;
         if packet.is_empty() {
@@ -133,26 +137,57 @@ impl Frame {
         Ok(Self { buffer: kept, length, cut, pool: pool.clone() })
     }
 
-    fn packet(&self) -> &[u8] {
+    /// The packet, or the super-frame as if it were one.
+    #[must_use]
+    pub fn packet(&self) -> &[u8] {
         &self.buffer[VIRTIO..self.length]
     }
 
-    /// What the link model needs to know of it.
-    pub(crate) fn into_packet(self) -> Packet<Rc<Self>> {
-        let length = (self.length - VIRTIO) as u32;
-        match self.cut {
-            None => Packet::whole(length, Rc::new(self)),
-            Some(cut) => Packet {
-                header: cut.payload as u32,
-                payload: length - cut.payload as u32,
-                segment: cut.segment as u32,
-                handle: Rc::new(self),
-            },
+    /// Bytes of the packet: of all segments, with the header once.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length - VIRTIO
+    }
+
+    /// Header bytes that every segment repeats, and the payload of every segment but the last; `None` for a
+    /// plain packet.
+    #[must_use]
+    pub fn shape(&self) -> Option<(usize, usize)> {
+        self.cut.map(|cut| (cut.payload, cut.segment))
+    }
+
+    /// How many packets it stands for: at least one.
+    #[must_use]
+    pub fn segments(&self) -> u32 {
+        let count = |cut: Cut| (self.length() - cut.payload).div_ceil(cut.segment) as u32;
+        self.cut.map_or(1, count)
+    }
+
+    /// Appends segment `index` to `out` as a complete IP packet, its checksum computed.
+    pub fn write_segment(&self, index: u32, scratch: &mut Scratch, out: &mut Vec<u8>) {
+        let begin = out.len();
+        let (head, tail) = self.chunk(index, 1, scratch);
+        let (virtio, headers) = head.split_at(VIRTIO);
+        out.extend_from_slice(headers);
+        out.extend_from_slice(tail);
+        if virtio[0] & NEEDS_CHECKSUM == 0 {
+            return;
+        }
+        // The field holds the sum of the pseudo header, so that the sum over all of it is right.
+        let (start, field) = (ne16(virtio, 6), ne16(virtio, 6) + ne16(virtio, 8));
+        let packet = &mut out[begin..];
+        if start < packet.len() && field + 2 <= packet.len() {
+            let sum = match !fold(sum_of(&packet[start..])) {
+                0 if field == start + 6 => 0xffff, // RFC 768: zero means that there is no checksum
+                sum => sum,
+            };
+            packet[field..field + 2].copy_from_slice(&sum.to_be_bytes());
         }
     }
 
     /// The UDP destination port and the first eight payload bytes, if it is one plain UDP datagram.
-    pub(crate) fn udp_probe(&self) -> Option<(u16, u64)> {
+    #[must_use]
+    pub fn udp_probe(&self) -> Option<(u16, u64)> {
         let packet = self.packet();
         let (protocol, transport) = match packet[0] >> 4 {
             4 => (*packet.get(9)?, usize::from(packet[0] & 0x0f) * 4),
@@ -167,14 +202,9 @@ impl Frame {
         Some((be16(datagram, 2) as u16, u64::from_be_bytes(number.try_into().ok()?)))
     }
 
-    /// Head and tail of segments `first .. first + count` as one packet for a TUN device. `scratch`
+    /// Head (virtio header included) and tail of segments `first .. first + count` as one packet for a TUN device. `scratch`
     /// holds the rewritten head.
-    pub(crate) fn chunk<'a>(
-        &'a self,
-        first: u32,
-        count: u32,
-        scratch: &'a mut Scratch,
-    ) -> (&'a [u8], &'a [u8]) {
+    pub fn chunk<'a>(&'a self, first: u32, count: u32, scratch: &'a mut Scratch) -> (&'a [u8], &'a [u8]) {
         let Some(cut) = self.cut else {
             return (&self.buffer[..VIRTIO], self.packet());
         };
@@ -201,10 +231,19 @@ impl Frame {
 }
 
 /// Room for a rewritten head.
-pub(crate) struct Scratch([u8; VIRTIO + MAX_HEADER]);
+#[derive(Debug)]
+pub struct Scratch([u8; VIRTIO + MAX_HEADER]);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    /// Empty room.
+    #[must_use]
+    pub fn new() -> Self {
         Self([0; VIRTIO + MAX_HEADER])
     }
 }
@@ -246,15 +285,4 @@ fn rewrite_transport(headers: &mut [u8], cut: &Cut, payload: usize, begin: usize
         }
     }
     transport[checksum_at..checksum_at + 2].copy_from_slice(&fold(pseudo).to_be_bytes());
-}
-
-fn sum_of(bytes: &[u8]) -> u32 {
-    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
