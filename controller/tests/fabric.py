@@ -19,6 +19,7 @@ from tributary_controller.openflow.topology import Place, route_links
 
 CONTROL_DELAY = 0.004
 # Message types and a command of OpenFlow 1.3.
+ECHO_REQUEST = 2
 PACKET_OUT = 13
 FLOW_MOD = 14
 DELETE = 3
@@ -48,6 +49,8 @@ class FakeConnection:
             actions = message[24 : 24 + length]
             ports = [port for _, _, port in struct.iter_unpack("!HHI8x", actions)]
             self.fabric.handle_packet_out(self, ports, message[24 + length :])
+        elif message[1] == ECHO_REQUEST:
+            self.fabric.handle_echo(self, message[8:])
         elif message[1] == FLOW_MOD:
             (cookie,) = struct.unpack_from("!Q", message, 8)
             self.flow_mods.append((message[25], cookie))
@@ -121,8 +124,13 @@ class Fabric:
             work()
 
     def _later(self, delay: float, dpid: int, port: int, frame: bytes) -> None:
+        self._give_later(delay, dpid, wire.PacketIn(port, frame))
+
+    def handle_echo(self, connection: FakeConnection, data: bytes) -> None:
+        self._give_later(0.0, connection.dpid or 0, wire.EchoReply(data))
+
+    def _give_later(self, delay: float, dpid: int, message: wire.Message) -> None:
         self._count += 1
-        message = wire.PacketIn(port, frame)
 
         def work() -> None:
             if dpid in self.connections and not self.connections[dpid].closed:

@@ -1,104 +1,25 @@
 """The controller with Open vSwitch: four switches, two routes of different delay, hosts in namespaces."""
 
-import json
-import queue
-import subprocess
-import sys
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from tributary_controller.lab.network import TWO_PATHS, Lab, laboratory
+from tributary_controller.lab.client import Client, all_up, ask, controlled
+from tributary_controller.lab.network import TWO_PATHS, laboratory
 
-BASE = "http://127.0.0.1:8181"
 PATHS = [("10.0.1.2", "10.0.1.1"), ("10.0.2.2", "10.0.2.1")]
 
 
-def ask(method: str, path: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(BASE + path, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)
-
-
-@dataclass
-class Watched:
-    """A running controller and its events."""
-
-    lab: Lab
-    events: "queue.Queue[tuple[float, str, Any]]" = field(default_factory=queue.Queue)
-
-    def listen(self) -> None:
-        stream = urllib.request.urlopen(BASE + "/v1/events", timeout=120)
-        assert stream.readline().startswith(b":")
-
-        def read() -> None:
-            kind = ""
-            for line in stream:
-                if line.startswith(b"event: "):
-                    kind = line[7:].decode().strip()
-                elif line.startswith(b"data: "):
-                    self.events.put((time.monotonic(), kind, json.loads(line[6:])))
-
-        threading.Thread(target=read, daemon=True).start()
-
-    def wait_for(self, *kinds: str) -> tuple[float, str, Any]:
-        """The next event of one of these kinds; fails after 30 s."""
-        until = time.monotonic() + 30
-        while True:
-            event = self.events.get(timeout=max(until - time.monotonic(), 0.01))
-            if event[1] in kinds:
-                return event
-
-    def wait_until(self, holds: Callable[[list[Any]], bool]) -> list[Any]:
-        """Asks for the paths until something holds; fails after 30 s."""
-        until = time.monotonic() + 30
-        while True:
-            paths: list[Any] = ask("GET", "/v1/paths?all=true")["paths"]
-            if holds(paths):
-                return paths
-            assert time.monotonic() < until, paths
-            time.sleep(0.05)
-
-    def reachable(self, local: str, remote: str) -> bool:
-        ping = [sys.executable, "-m", "tributary_controller.lab.ping", local, remote, "3", "0.01"]
-        return bool(json.loads(self.lab.run("ip", "netns", "exec", "client", *ping))["received"])
-
-
 @pytest.fixture(scope="module")
-def network() -> Iterator[Watched]:
-    with laboratory(TWO_PATHS) as lab:
-        options = [f"--path={local}={remote}" for local, remote in PATHS]
-        process = subprocess.Popen([sys.executable, "-m", "tributary_controller", *options], text=True)
-        lab.processes.append(process)
-        watched = Watched(lab)
-        until = time.monotonic() + 30
-        while True:
-            try:
-                watched.listen()
-                break
-            except urllib.error.URLError:
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.05)
-        yield watched
-        assert process.poll() is None, "the controller ended by itself"
-
-
-def all_up(paths: list[Any]) -> bool:
-    return len(paths) >= 2 and all(path["up"] and path["rtt_ms"] is not None for path in paths)
+def network() -> Iterator[Client]:
+    with laboratory(TWO_PATHS) as lab, controlled(lab, *(f"--path={one}={other}" for one, other in PATHS)) as client:
+        yield client
 
 
 pytestmark = pytest.mark.usefixtures("in_sandbox")
 
 
-def test_paths_are_found_on_different_routes_with_their_delays(network: Watched) -> None:
+def test_paths_are_found_on_different_routes_with_their_delays(network: Client) -> None:
     paths = network.wait_until(all_up)
     assert [(path["local"], path["remote"]) for path in paths] == PATHS
     rtt = {tuple(path["via"]): path["rtt_ms"] for path in paths}
@@ -109,16 +30,15 @@ def test_paths_are_found_on_different_routes_with_their_delays(network: Watched)
     assert all(network.reachable(*pair) for pair in PATHS)
 
 
-def test_traffic_is_counted(network: Watched) -> None:
+def test_traffic_is_counted(network: Client) -> None:
     network.wait_until(all_up)
-    ping = [sys.executable, "-m", "tributary_controller.lab.ping", *PATHS[0], "300", "0.01"]
-    pinging = network.lab.spawn_in("client", ping)
+    pinging = network.ping(*PATHS[0], 300, 0.01)
     paths = network.wait_until(lambda paths: (paths[0]["rate_mbps"] or 0) > 0.01)
     assert (paths[1]["rate_mbps"] or 0) < paths[0]["rate_mbps"]
-    pinging.wait(30)
+    pinging.communicate(timeout=30)
 
 
-def test_a_removed_path_carries_nothing_and_is_measured_further(network: Watched) -> None:
+def test_a_removed_path_carries_nothing_and_is_measured_further(network: Client) -> None:
     network.wait_until(all_up)
     assert ask("DELETE", "/v1/paths/p2")["enabled"] is False
     assert [path["id"] for path in ask("GET", "/v1/paths")["paths"]] == ["p1"]
@@ -129,7 +49,7 @@ def test_a_removed_path_carries_nothing_and_is_measured_further(network: Watched
     assert network.reachable(*PATHS[1])
 
 
-def test_a_dead_route_is_left_and_dead_paths_are_told(network: Watched) -> None:
+def test_a_dead_route_is_left_and_dead_paths_are_told(network: Client) -> None:
     network.wait_until(all_up)
     network.lab.order("cut 0")
     _, _, moved = network.wait_for("path-rerouted")
@@ -145,7 +65,7 @@ def test_a_dead_route_is_left_and_dead_paths_are_told(network: Watched) -> None:
     network.wait_until(lambda paths: all_up(paths) and paths[0]["via"] != paths[1]["via"])
 
 
-def test_a_port_that_goes_down_and_a_switch_that_leaves(network: Watched) -> None:
+def test_a_port_that_goes_down_and_a_switch_that_leaves(network: Client) -> None:
     network.wait_until(all_up)
     network.lab.run("ip", "link", "set", "l2a", "down")
     # The other end of the pair goes down with it; either may be told first.
@@ -160,7 +80,7 @@ def test_a_port_that_goes_down_and_a_switch_that_leaves(network: Watched) -> Non
     network.wait_until(lambda paths: all_up(paths) and paths[0]["via"] != paths[1]["via"])
 
 
-def test_a_second_switch_with_the_same_datapath_id_is_refused(network: Watched) -> None:
+def test_a_second_switch_with_the_same_datapath_id_is_refused(network: Client) -> None:
     network.wait_until(all_up)
     words = ["add-br", "s9", "--", "set", "bridge", "s9", "datapath_type=netdev", "protocols=OpenFlow13"]
     words += ["other-config:datapath-id=0000000000000001", "--", "set-controller", "s9", TWO_PATHS.controller]

@@ -1,28 +1,20 @@
 """The connection of a switch: framing, handshake, peers that speak something else."""
 
-import asyncio
 import random
-from typing import Any
 
 from tributary_controller.openflow import wire
 from tributary_controller.openflow.switch import HANDSHAKE_SECONDS, SILENT_SECONDS, UNSENT_LIMIT, Connection
 
 
-class Transport(asyncio.Transport):
+class Transport:
     def __init__(self) -> None:
-        super().__init__({"peername": ("127.0.0.1", 4)})
         self.written: list[bytes] = []
         self.aborted = False
         self.unsent = 0
+        self.peer = "127.0.0.1:4"
 
-    def write(self, data: Any) -> None:
-        self.written.append(bytes(data))
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
-    def is_closing(self) -> bool:
-        return self.aborted
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
 
     def abort(self) -> None:
         self.aborted = True
@@ -61,7 +53,7 @@ def test_a_recorded_session_in_pieces_of_any_size(recorded: list[bytes]) -> None
         data = b"".join(recorded)
         while data:
             size = dice.randint(1, 200)
-            connection.data_received(data[:size])
+            connection.data_received(data[:size], 0.0)
             data = data[size:]
         assert owner.log == ["connected 1"]
         assert len(owner.messages) == sum(message[1] not in (0, 3, 6) for message in recorded) + sum(
@@ -74,8 +66,8 @@ def test_random_bytes_end_the_connection_once() -> None:
     for _ in range(200):
         connection, owner, transport, _ = connected()
         for _ in range(20):
-            connection.data_received(dice.randbytes(dice.randint(1, 4000)))
-        connection.connection_lost(None)
+            connection.data_received(dice.randbytes(dice.randint(1, 4000)), 0.0)
+        connection.connection_lost()
         assert transport.aborted
         assert sum(line.startswith("closed") for line in owner.log) == 1
         assert not owner.messages
@@ -83,13 +75,13 @@ def test_random_bytes_end_the_connection_once() -> None:
 
 def test_an_older_version_is_refused_with_the_way_out() -> None:
     connection, owner, _, _ = connected()
-    connection.data_received(bytes([1, 0, 0, 8, 0, 0, 0, 1]))
+    connection.data_received(bytes([1, 0, 0, 8, 0, 0, 0, 1]), 0.0)
     assert owner.log == ["closed: it speaks OpenFlow version 0x01 only; set its protocols to OpenFlow13"]
 
 
 def test_something_before_the_hello_is_refused(recorded: list[bytes]) -> None:
     connection, owner, _, _ = connected()
-    connection.data_received(next(message for message in recorded if message[1] == 6))
+    connection.data_received(next(message for message in recorded if message[1] == 6), 0.0)
     assert owner.log == ["closed: it sent something else before a hello"]
 
 
@@ -103,7 +95,7 @@ def test_silence_ends_it() -> None:
 def test_a_silent_switch_is_asked_and_then_closed(recorded: list[bytes]) -> None:
     connection, owner, transport, now = connected()
     for message in recorded:
-        connection.data_received(message)
+        connection.data_received(message, 0.0)
     connection.handle_time(1.0)
     assert transport.written[-1][1] == 2, "an echo request"
     now[0] = SILENT_SECONDS + 0.1
@@ -115,18 +107,18 @@ def test_a_switch_that_does_not_read_is_closed(recorded: list[bytes]) -> None:
     connection, owner, transport, _ = connected()
     transport.unsent = UNSENT_LIMIT + 1
     for message in recorded[:2]:
-        connection.data_received(message)
+        connection.data_received(message, 0.0)
     assert "it does not read" in owner.log[-1]
 
 
 def test_ten_malformed_messages_end_it(recorded: list[bytes]) -> None:
     connection, owner, transport, _ = connected()
     for message in recorded:
-        connection.data_received(message)
+        connection.data_received(message, 0.0)
     bad = bytes([4, 10, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0])
     for _ in range(9):
-        connection.data_received(bad)
+        connection.data_received(bad, 0.0)
     assert not transport.aborted
-    connection.data_received(bad)
+    connection.data_received(bad, 0.0)
     assert transport.aborted
     assert owner.log.count("malformed") == 10

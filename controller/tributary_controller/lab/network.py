@@ -61,14 +61,14 @@ class Lab:
     plan: Plan
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     relay: subprocess.Popen[str] | None = None
-    _ports: dict[str, int] = field(default_factory=dict)
+    _undo: list[list[str]] = field(default_factory=list)
 
     def start(self) -> None:
         self._start_switching()
         relayed = self._make_links()
         self._make_hosts()
         if relayed:
-            self.relay = self._spawn([sys.executable, "-m", "tributary_controller.lab.relay", *relayed], talk=True)
+            self.relay = self.spawn([sys.executable, "-m", "tributary_controller.lab.relay", *relayed], talk=True)
             self._expect(self.relay, "ready")
 
     def stop(self) -> None:
@@ -80,6 +80,9 @@ class Lab:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for words in reversed(self._undo):
+            # One end of a pair takes the other with it, and a namespace its interfaces.
+            subprocess.run(["ip", *words], capture_output=True)
 
     def order(self, command: str) -> float:
         """Gives the relay a command; returns the time at which it was given."""
@@ -101,13 +104,13 @@ class Lab:
         return self.run("ovs-vsctl", f"--db=unix:{self.directory}/db.sock", "--timeout=10", *words)
 
     def spawn_in(self, namespace: str, command: list[str]) -> subprocess.Popen[str]:
-        return self._spawn(["ip", "netns", "exec", namespace, *command])
+        return self.spawn(["ip", "netns", "exec", namespace, *command])
 
     def _environment(self) -> dict[str, str]:
         where = {name: str(self.directory) for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")}
         return {**os.environ, **where}
 
-    def _spawn(self, command: list[str], talk: bool = False) -> subprocess.Popen[str]:
+    def spawn(self, command: list[str], talk: bool = False) -> subprocess.Popen[str]:
         log = (self.directory / f"{Path(command[-1] if talk else command[0]).name}-{len(self.processes)}.log").open("w")
         pipe = subprocess.PIPE if talk else None
         process = subprocess.Popen(
@@ -131,12 +134,12 @@ class Lab:
         database, socket = self.directory / "conf.db", self.directory / "db.sock"
         self.run("ovsdb-tool", "create", str(database), SCHEMA)
         control = self.directory / "ovsdb.ctl"
-        server = self._spawn(
+        server = self.spawn(
             ["ovsdb-server", str(database), f"--remote=punix:{socket}", f"--unixctl={control}", "--no-chdir"]
         )
         self._until(socket.exists, server, "ovsdb-server")
         self.vsctl("--no-wait", "init")
-        switch = self._spawn(
+        switch = self.spawn(
             ["ovs-vswitchd", f"unix:{socket}", f"--unixctl={self.directory}/vswitchd.ctl", "--no-chdir"]
         )
         # This process forwards the frames: on a busy machine its waiting for a processor would look like delay.
@@ -176,6 +179,7 @@ class Lab:
     def _make_hosts(self) -> None:
         for name in dict.fromkeys(name for name, _, _ in self.plan.hosts):
             self.run("ip", "netns", "add", name)
+            self._undo.append(["netns", "delete", name])
             self.run("ip", "-n", name, "link", "set", "lo", "up")
             for setting in ("arp_ignore=1", "arp_announce=2"):
                 # Each interface answers for its own address only, as two separate radios do.
@@ -191,6 +195,7 @@ class Lab:
 
     def _veth(self, one: str, other: str, offload: bool = True) -> None:
         self.run("ip", "link", "add", one, "type", "veth", "peer", "name", other)
+        self._undo.append(["link", "delete", one])
         if not offload:
             # The user-space datapath forwards frames as they are: checksums must be complete.
             self.run("ethtool", "-K", other, "tx", "off")

@@ -106,7 +106,7 @@ class Network:
                 "dpid": f"{dpid:016x}",
                 "peer": switch.connection.peer,
                 "ports": len(self.topology.ports.get(dpid, {})),
-                "control_rtt_ms": _milliseconds(self.prober.target(("control", dpid))),
+                "control_rtt_ms": _milliseconds(self.prober.target(("echo", dpid))),
             }
             for dpid, switch in sorted(self._switches.items())
         ]
@@ -194,7 +194,8 @@ class Network:
         connection.send(wire.add_meter(switch.meter_xid))
         self._install_base(switch)
         connection.send(wire.ports_request(connection.next_xid()))
-        self.prober.add(("control", dpid), lambda number: self._control_probe(dpid, number))
+        self.prober.add(("echo", dpid), lambda number: self._echo_probe(dpid, number))
+        self.prober.add(("loop", dpid), lambda number: self._loop_probe(dpid, number))
         message = f"switch {dpid:x} is connected from {connection.peer}"
         self.events.publish("switch-connected", message, dpid=f"{dpid:016x}", peer=connection.peer)
 
@@ -209,7 +210,8 @@ class Network:
             log.info("connection from %s closed: %s", connection.peer, reason)
             return
         del self._switches[dpid]
-        self.prober.remove(("control", dpid))
+        self.prober.remove(("echo", dpid))
+        self.prober.remove(("loop", dpid))
         self.topology.handle_switch_gone(dpid)
         message = f"switch {dpid:x} is disconnected: {reason}"
         self.events.publish("switch-disconnected", message, dpid=f"{dpid:016x}", reason=reason)
@@ -236,6 +238,9 @@ class Network:
         if dpid is None or dpid not in self._switches or self._switches[dpid].connection is not connection:
             return
         match message:
+            case wire.EchoReply(data):
+                echo = self.prober.target(("echo", dpid))
+                self.prober.handle_answer(int.from_bytes(data, "big"), now, lambda target: target is echo)
             case wire.PacketIn(in_port, frame):
                 self._handle_frame(Place(dpid, in_port), frame, now)
             case wire.Ports(ports):
@@ -317,7 +322,7 @@ class Network:
         if number is None:
             return
         if place.port == wire.CONTROLLER:
-            wanted = self.prober.target(("control", place.dpid))
+            wanted = self.prober.target(("loop", place.dpid))
         else:
             wanted = self._routing.target_of_frame(place, ethernet.destination)
         self.prober.handle_answer(number, now, lambda target: target is wanted)
@@ -463,9 +468,14 @@ class Network:
                 continue
             path.carried.setdefault(which[1], Counter()).handle_reading(now, one.bytes)
 
-    def _control_probe(self, dpid: int, number: int) -> tuple[Connection, bytes] | None:
-        frame = frames.probe(frames.SOURCE, number, self.nonce)
-        return self.prepared(dpid, frame, wire.CONTROLLER)
+    def _loop_probe(self, dpid: int, number: int) -> tuple[Connection, bytes] | None:
+        return self.prepared(dpid, frames.probe(frames.SOURCE, number, self.nonce), wire.CONTROLLER)
+
+    def _echo_probe(self, dpid: int, number: int) -> tuple[Connection, bytes] | None:
+        switch = self._switches.get(dpid)
+        if switch is None:
+            return None
+        return switch.connection, wire.echo_request(switch.connection.next_xid(), number.to_bytes(2, "big"))
 
     def prepared(self, dpid: int, frame: bytes, port: int) -> tuple[Connection, bytes] | None:
         """A frame for one port, ready to be written."""

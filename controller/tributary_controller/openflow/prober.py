@@ -1,8 +1,9 @@
 """Probes: which targets there are, when each is asked, and which answer belongs to which question.
 
-Three kinds of target. *control*: a frame that the switch returns at once, the control channel's own delay.
 *route*: a frame that runs to the last switch and back. *host*: an ARP probe from the host's own switch.
-All are timed by one clock, and the control channel's delay is taken off routes and hosts.
+*echo* and *loop*: an OpenFlow echo request, and a frame that the switch gives back at once. The control channel's own
+delay is between the two: an echo reply costs a switch less than a packet-in, and a frame that comes from the controller
+passes the switch's main loop once more than one that comes from a port. Their mean is taken off routes and hosts.
 """
 
 from collections import deque
@@ -22,11 +23,19 @@ class Sender(Protocol):
 
 @dataclass
 class Target:
-    """Something that answers probes. `control` is the target whose delay is taken off."""
+    """Something that answers probes. The mean delay of `controls` is taken off."""
 
     prepare: Prepare
     answers: Answers
-    control: "Target | None"
+    controls: tuple["Target", ...]
+
+    def less(self) -> float | None:
+        """Seconds to take off; None while a part is unknown."""
+        delays = [control.answers.delay() for control in self.controls]
+        known = [delay for delay in delays if delay is not None]
+        if len(known) < len(delays):
+            return None
+        return sum(known) / len(known) if known else 0.0
 
 
 class Prober:
@@ -39,13 +48,18 @@ class Prober:
         self._order: deque[tuple[float, int]] = deque()
         self._number = 0
 
-    def add(self, key: object, prepare: Prepare, control: Target | None = None) -> Target:
+    def add(self, key: object, prepare: Prepare, controls: tuple[Target, ...] = ()) -> Target:
         """Adds a target, or changes the way to it and keeps its measurements."""
         target = self._targets.get(key)
         if target is None:
-            target = self._targets[key] = Target(prepare, Answers(), control)
-        target.prepare, target.control = prepare, control
+            target = self._targets[key] = Target(prepare, Answers(), controls)
+        target.prepare, target.controls = prepare, controls
         return target
+
+    def controls(self, dpid: int) -> tuple[Target, ...]:
+        """What measures the control channel of a switch."""
+        found = (self._targets.get(("echo", dpid)), self._targets.get(("loop", dpid)))
+        return tuple(target for target in found if target is not None)
 
     def remove(self, key: object) -> None:
         self._targets.pop(key, None)
@@ -59,7 +73,7 @@ class Prober:
     def ask(self, key: object) -> None:
         """Sends one probe to a target, unless the control channel's delay is still unknown."""
         target = self._targets.get(key)
-        if target is None or (target.control is not None and target.control.answers.delay() is None):
+        if target is None or target.less() is None:
             return
         # 16 bits, since an ARP probe has no room for more: repeats after minutes, not within LOST_SECONDS.
         self._number = (self._number + 1) & 0xFFFF
@@ -78,8 +92,7 @@ class Prober:
         target = self._asked.get(number)
         if target is None or not expected(target):
             return None
-        less = (target.control.answers.delay() or 0.0) if target.control is not None else 0.0
-        return target if target.answers.handle_answer(number, now, less) is not None else None
+        return target if target.answers.handle_answer(number, now, target.less() or 0.0) is not None else None
 
     def handle_time(self, now: float) -> bool:
         """True when a target died."""

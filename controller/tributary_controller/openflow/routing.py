@@ -142,8 +142,8 @@ class Routing:
             def prepare(number: int, dpid: int = route[0].dpid, port: int = out) -> tuple[Sender, bytes] | None:
                 return self._network.prepared(dpid, frames.probe(destination, number, self._network.nonce), port)
 
-            control = self._network.prober.target(("control", route[0].dpid))
-            self._network.prober.add(("route", route), prepare, control)
+            controls = self._network.prober.controls(route[0].dpid)
+            self._network.prober.add(("route", route), prepare, controls)
         return measured
 
     def _drop(self, measured: MeasuredRoute) -> None:
@@ -161,13 +161,13 @@ class Routing:
             if isinstance(key, tuple) and key[0] == "host" and key[1] not in present:
                 prober.remove(key)
         for address, host in present.items():
-            control = prober.target(("control", host.place.dpid))
+            controls = prober.controls(host.place.dpid)
 
             def prepare(number: int, host: Host = host) -> tuple[Sender, bytes] | None:
                 probe = frames.arp_probe(number, host.address, host.mac)
                 return self._network.prepared(host.place.dpid, probe, host.place.port)
 
-            prober.add(("host", address), prepare, control)
+            prober.add(("host", address), prepare, controls)
 
     def _ends(self, path: Path) -> tuple[Host, Host] | None:
         hosts = self._network.topology.hosts

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from tributary_controller.measure import PROBE_SECONDS
 from tributary_controller.openflow.network import Network
+from tributary_controller.openflow.stream import Stream
 from tributary_controller.openflow.switch import Connection
 
 log = logging.getLogger("tributary_controller")
@@ -20,15 +22,13 @@ async def serve(network: Network, host: str, port: int) -> AsyncIterator[int]:
     """Listens for switches while the block runs; gives the port, which matters when `port` is 0."""
     connections: set[Connection] = set()
 
-    def accept() -> Connection:
-        connection = Connection(network, network.clock)
-        connections.add(connection)
-        return connection
-
-    server = await asyncio.get_running_loop().create_server(accept, host, port)
-    tasks = [asyncio.create_task(work) for work in (_ticks(network), _seconds(network, connections), _probes(network))]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server = socket.create_server((host, port), family=family)
+    server.setblocking(False)
+    works = (_accept(server, network, connections), _ticks(network), _seconds(network, connections), _probes(network))
+    tasks = [asyncio.create_task(work) for work in works]
     try:
-        yield server.sockets[0].getsockname()[1]
+        yield server.getsockname()[1]
     finally:
         for task in tasks:
             task.cancel()
@@ -36,6 +36,20 @@ async def serve(network: Network, host: str, port: int) -> AsyncIterator[int]:
         server.close()
         for connection in list(connections):
             connection.close("the controller ends")
+
+
+async def _accept(server: socket.socket, network: Network, connections: set[Connection]) -> None:
+    while True:
+        try:
+            accepted, _ = await asyncio.get_running_loop().sock_accept(server)
+        except OSError as error:
+            # For example too many open files: others may end meanwhile.
+            log.warning("a switch could not connect: %s", error)
+            await asyncio.sleep(1.0)
+            continue
+        connection = Connection(network, network.clock)
+        connections.add(connection)
+        Stream(accepted, connection, network.clock)
 
 
 async def _ticks(network: Network) -> None:

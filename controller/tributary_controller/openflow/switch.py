@@ -3,7 +3,6 @@
 Knows nothing of topology; hands every message to its owner with the time at which its bytes came.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,13 +39,27 @@ class _Handshake:
     done: bool = False
 
 
-class Connection(asyncio.Protocol):
+class Transport(Protocol):
+    """What a connection needs of `stream.Stream`."""
+
+    @property
+    def peer(self) -> str: ...
+
+    @property
+    def unsent(self) -> int: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Connection:
     """Made for each TCP connection. `dpid` is None until the handshake is done."""
 
     def __init__(self, owner: Owner, clock: Callable[[], float]) -> None:
         self._owner = owner
         self._clock = clock
-        self._transport: asyncio.Transport | None = None
+        self._transport: Transport | None = None
         self._buffer = bytearray()
         self._handshake = _Handshake()
         self._malformed = 0
@@ -61,10 +74,10 @@ class Connection(asyncio.Protocol):
         return self._xid
 
     def send(self, message: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or self.closed:
             return
         self._transport.write(message)
-        if self._transport.get_write_buffer_size() > UNSENT_LIMIT:
+        if self._transport.unsent > UNSENT_LIMIT:
             self.close("it does not read what is sent to it")
 
     def close(self, reason: str) -> None:
@@ -76,18 +89,17 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "a TCP server makes stream transports"
+    def connection_made(self, transport: Transport) -> None:
         self._transport = transport
-        name = transport.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a local socket"
+        self.peer = transport.peer
         self.send(wire.hello(self.next_xid()))
 
-    def connection_lost(self, _error: Exception | None) -> None:
+    def connection_lost(self) -> None:
         self.close("the connection ended")
 
-    def data_received(self, data: bytes) -> None:
-        now = self.heard = self._clock()
+    def data_received(self, data: bytes, came: float) -> None:
+        """Bytes that arrived at `came`."""
+        self.heard = came
         self._buffer += data
         while len(self._buffer) >= wire.HEADER_BYTES and not self.closed:
             length = int.from_bytes(self._buffer[2:4], "big")
@@ -98,7 +110,7 @@ class Connection(asyncio.Protocol):
                 return None
             message = bytes(self._buffer[:length])
             del self._buffer[:length]
-            self._handle(message, now)
+            self._handle(message, came)
         return None
 
     def handle_time(self, now: float) -> None:
