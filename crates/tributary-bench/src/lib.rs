@@ -6,6 +6,7 @@
 //! [`tributary_emu::isolate`] first; the program must have the hidden command `bench end`
 //! ([`end::run`]). The benchmarks of the emulator itself are in [`tributary_emu::bench`].
 
+pub mod churn;
 pub mod emulator;
 pub mod end;
 pub mod idle;

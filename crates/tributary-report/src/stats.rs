@@ -99,6 +99,39 @@ pub fn mean_interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { low: centre - half, high: centre + half })
 }
 
+/// The slope of the least-squares line through `points` and its 95 % interval by Student's t; needs three points
+/// with two different `x`.
+///
+/// Neighbours that are alike make the interval too narrow, so more than 60 points are first averaged in 30 groups
+/// of neighbours.
+#[must_use]
+pub fn slope_interval(points: &[(f64, f64)]) -> Option<(f64, Interval)> {
+    let mut finite: Vec<(f64, f64)> =
+        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
+    finite.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if finite.len() > 60 {
+        let groups = finite.chunks(finite.len().div_ceil(30));
+        let centre = |group: &[(f64, f64)]| {
+            let count = group.len() as f64;
+            let sum = group.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+            (sum.0 / count, sum.1 / count)
+        };
+        finite = groups.map(centre).collect();
+    }
+    let freedom = finite.len().checked_sub(2).filter(|freedom| *freedom > 0)?;
+    let count = finite.len() as f64;
+    let (x, y) =
+        finite.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0 / count, sum.1 + point.1 / count));
+    let spread: f64 = finite.iter().map(|point| (point.0 - x).powi(2)).sum();
+    if spread <= 0.0 {
+        return None;
+    }
+    let slope = finite.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>() / spread;
+    let rest: f64 = finite.iter().map(|point| (point.1 - y - slope * (point.0 - x)).powi(2)).sum();
+    let half = t_quantile(freedom) * (rest / freedom as f64 / spread).sqrt();
+    Some((slope, Interval { low: slope - half, high: slope + half }))
+}
+
 /// The 0.975 quantile of Student's t for `freedom` degrees of freedom, rounded up between table rows.
 fn t_quantile(freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [

@@ -36,6 +36,8 @@ pub struct SessionSnapshot {
     pub peer: Option<SocketAddr>,
     /// Streams open now: one for each proxied connection.
     pub connections: usize,
+    /// Streams that count against the limit of streams: those of `connections`, and those whose end is under way.
+    pub streams: usize,
     /// Seconds since it began.
     pub age_s: f64,
     /// Payload bytes sent, received, and sent again beside the first.
@@ -195,13 +197,12 @@ impl Watched {
                 received: status.received,
             }
         });
+        let streams = state.session.streams();
         Some(SessionSnapshot {
             session: state.name(),
             peer: self.peer,
-            connections: {
-                let streams = state.session.streams();
-                (streams.own + streams.peers - streams.ending) as usize
-            },
+            connections: (streams.own + streams.peers - streams.ending) as usize,
+            streams: (streams.own + streams.peers) as usize,
             age_s: at.as_secs_f64(),
             sent: stats.sent,
             received: stats.received,

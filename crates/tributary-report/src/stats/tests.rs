@@ -81,3 +81,18 @@ fn fairness_has_its_two_extremes() {
     close(fairness(&[8.0, 0.0, 0.0, 0.0]), 0.25);
     assert_eq!(fairness(&[0.0, 0.0]), None);
 }
+
+#[test]
+fn a_slope_is_found_with_its_interval() {
+    // R: confint(lm(c(1, 3, 2, 5, 4) ~ c(1, 2, 3, 4, 5))) is 0.8 ± 1.1023.
+    let points = [(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 5.0), (5.0, 4.0)];
+    let (slope, interval) = slope_interval(&points).unwrap();
+    close(Some(slope), 0.8);
+    assert!((interval.high - 1.9023).abs() < 1e-3 && (interval.low + 0.3023).abs() < 1e-3, "{interval:?}");
+    let line: Vec<(f64, f64)> = (0..1000).map(|n| (f64::from(n), 3.0 - f64::from(n) * 0.5)).collect();
+    let (slope, interval) = slope_interval(&line).unwrap();
+    close(Some(slope), -0.5);
+    assert!(interval.high - interval.low < 1e-9);
+    assert!(slope_interval(&[(1.0, 1.0), (2.0, 2.0)]).is_none());
+    assert!(slope_interval(&[(1.0, 1.0), (1.0, 2.0), (1.0, 4.0)]).is_none());
+}

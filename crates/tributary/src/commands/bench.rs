@@ -8,7 +8,7 @@ use core::time::Duration;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::{emulator, end, idle, memory, objects, unshaped};
+use tributary_bench::{churn, emulator, end, idle, memory, objects, unshaped};
 use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
@@ -21,6 +21,7 @@ pub(crate) enum Bench {
     Objects(ObjectsArguments),
     Idle(IdleArguments),
     Memory(MemoryArguments),
+    Churn(ChurnArguments),
     Emulator(EmulatorArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
@@ -89,6 +90,31 @@ pub(crate) struct MemoryArguments {
     json: bool,
 }
 
+/// A proxy while connections come and go: memory, descriptors and streams of both ends, and whether they grow.
+///
+/// Half of the connections are aborted, by either side, at a random point of their life. A slope is flat when its
+/// 95 % interval does not lie above zero; descriptors and streams are flat when all are back at the end.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: an hour at one connection a second
+  tributary bench churn --seconds 3600 --json > churn.json")]
+pub(crate) struct ChurnArguments {
+    /// Seconds in which connections begin
+    #[arg(long, default_value_t = churn::Plan::default().seconds)]
+    seconds: f64,
+    /// Connections that begin in a second
+    #[arg(long, default_value_t = churn::Plan::default().rate)]
+    rate: f64,
+    /// Seconds between two samples
+    #[arg(long, default_value_t = churn::Plan::default().every)]
+    every: f64,
+    /// Seed of sizes, lives and aborts
+    #[arg(long, default_value_t = churn::Plan::default().seed)]
+    seed: u64,
+    /// Print one JSON object, with every sample
+    #[arg(long)]
+    json: bool,
+}
+
 /// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
 #[derive(Debug, Args)]
 pub(crate) struct EmulatorArguments {
@@ -137,6 +163,11 @@ pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
             tributary_emu::isolate()?;
             let plan = memory::Plan { windows: a.windows, seconds: a.seconds };
             let report = memory::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Churn(a) => {
+            let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };
+            let report = churn::run(&plan, progress)?;
             (report.tables(), to_json(a.json, &report)?)
         }
         Bench::Emulator(a) => {

@@ -1,0 +1,300 @@
+//! A proxy under connections that come and go: memory, descriptors and streams must stay as they were.
+//!
+//! `tributary serve` and `tributary connect` run as processes of their own and are joined by two paths over
+//! loopback. Connections begin at a fixed rate; half of them are aborted, by either side, at a random point of
+//! their life. Not here: what a connection does ([`load`]) and how a process is looked at ([`proxy`]).
+
+mod load;
+mod proxy;
+
+use super::{BenchError, Progress, within};
+use core::time::Duration;
+use load::{Life, Load};
+use proxy::Proxy;
+use serde::Serialize;
+use std::time::Instant;
+use tributary_report::stats::{self, Interval};
+use tributary_report::{Cell, Column, Table};
+use tributary_types::Rng;
+
+pub use load::Tally;
+
+/// Connections before the measurement, so that what is allocated once is there.
+const WARM_UP: u32 = 20;
+/// Time for the last connections to end, beyond the longest life.
+const GRACE: Duration = Duration::from_secs(30);
+/// Share of the time at the beginning that does not count for the slopes: allocators settle.
+const SETTLING: f64 = 0.1;
+/// Samples for a slope at least.
+const FEWEST: usize = 8;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// How long connections begin.
+    pub seconds: f64,
+    /// Connections that begin in a second.
+    pub rate: f64,
+    /// Seconds between two samples.
+    pub every: f64,
+    /// Seed of sizes, lives and aborts.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { seconds: 3600.0, rate: 1.0, every: 10.0, seed: 1 }
+    }
+}
+
+/// One process at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// Seconds since the measurement began.
+    pub at_s: f64,
+    /// Connections that had begun.
+    pub begun: u64,
+    /// Connections under way.
+    pub open: u64,
+    /// Anonymous resident memory, kB: what the process allocated.
+    pub memory_kb: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Streams that count against the limit of streams.
+    pub streams: u64,
+}
+
+/// How something changes with every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Slope {
+    /// Change with each connection.
+    pub each: f64,
+    /// 95 % interval of it.
+    pub low: f64,
+    /// As `low`.
+    pub high: f64,
+}
+
+impl Slope {
+    /// Whether it may be none: the interval does not lie above zero.
+    #[must_use]
+    pub fn is_flat(&self) -> bool {
+        self.low <= 0.0
+    }
+}
+
+/// One end of the proxy.
+#[derive(Clone, Debug, Serialize)]
+pub struct End {
+    /// `serve` or `connect`.
+    pub name: &'static str,
+    /// Before the measurement, with no connection open.
+    pub before: Sample,
+    /// After it, with no connection open.
+    pub after: Sample,
+    /// Bytes of memory for each connection.
+    pub memory: Option<Slope>,
+    /// Descriptors for each connection, beyond those of connections under way.
+    pub descriptors: Option<Slope>,
+    /// Streams for each connection, beyond those of connections under way.
+    pub streams: Option<Slope>,
+    /// Whether memory has no slope and as many descriptors and streams are there as before.
+    pub holds: bool,
+    /// All samples.
+    pub samples: Vec<Sample>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Seconds in which connections began.
+    pub seconds: f64,
+    /// Connections that begin in a second.
+    pub rate: f64,
+    /// Seed.
+    pub seed: u64,
+    /// What became of the connections.
+    pub connections: Tally,
+    /// Both processes.
+    pub ends: Vec<End>,
+}
+
+/// Measures both ends of a proxy.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("seconds", plan.seconds, 10.0..=86_400.0)?;
+    within("rate", plan.rate, 0.1..=100.0)?;
+    within("every", plan.every, 0.1..=plan.seconds)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let failed = |e: std::io::Error| BenchError::Program { program: "runtime".into(), reason: e.to_string() };
+    runtime.map_err(failed)?.block_on(measure(plan, progress))
+}
+
+async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    let target = load::target().await?;
+    let proxy = Proxy::start(target).await?;
+    let mut rng = Rng::new(plan.seed).child("churn");
+    let mut warm_up = Load::new(proxy.address());
+    (0..WARM_UP).for_each(|_| warm_up.begin(Life::short(&mut rng)));
+    warm_up.finish(GRACE).await;
+    let before = proxy.at_rest().await?;
+    let mut load = Load::new(proxy.address());
+    let mut samples: [Vec<Sample>; 2] = Default::default();
+    let began = Instant::now();
+    let mut sample_at = plan.every;
+    let mut told = 0;
+    for number in 0.. {
+        let at = f64::from(number) / plan.rate;
+        while sample_at <= at.min(plan.seconds) {
+            wait_until(began, sample_at).await;
+            for (list, sample) in samples.iter_mut().zip(proxy.look().await?) {
+                list.push(Sample { at_s: sample_at, begun: load.begun(), open: load.open(), ..sample });
+            }
+            sample_at += plan.every;
+            let share = sample_at / plan.seconds;
+            if (share * 10.0) as u32 > told {
+                told = (share * 10.0) as u32;
+                progress(&format!(
+                    "{:.0} s of {:.0}: {}",
+                    sample_at - plan.every,
+                    plan.seconds,
+                    load.tally()
+                ));
+            }
+        }
+        if at >= plan.seconds {
+            break;
+        }
+        wait_until(began, at).await;
+        load.begin(Life::random(&mut rng));
+    }
+    let connections = load.finish(GRACE).await;
+    let after = proxy.at_rest().await?;
+    let ends = ["serve", "connect"].into_iter().zip(samples).zip(before.into_iter().zip(after));
+    let ends = ends.map(|((name, samples), (before, after))| End::new(name, (before, after), samples, plan));
+    Ok(Report { seconds: plan.seconds, rate: plan.rate, seed: plan.seed, connections, ends: ends.collect() })
+}
+
+async fn wait_until(began: Instant, seconds: f64) {
+    tokio::time::sleep_until((began + Duration::from_secs_f64(seconds)).into()).await;
+}
+
+impl End {
+    fn new(name: &'static str, (before, after): (Sample, Sample), samples: Vec<Sample>, plan: &Plan) -> Self {
+        let counted: Vec<&Sample> = samples.iter().filter(|s| s.at_s > plan.seconds * SETTLING).collect();
+        let slope = |of: &dyn Fn(&Sample) -> f64| {
+            let points: Vec<(f64, f64)> = counted.iter().map(|s| (s.begun as f64, of(s))).collect();
+            if points.len() < FEWEST {
+                return None;
+            }
+            let (each, Interval { low, high }) = stats::slope_interval(&points)?;
+            Some(Slope { each, low, high })
+        };
+        let memory = slope(&|s| s.memory_kb as f64 * 1024.0);
+        // A connection that is under way has a descriptor and a stream.
+        let descriptors = slope(&|s| s.descriptors as f64 - s.open as f64);
+        let streams = slope(&|s| s.streams as f64 - s.open as f64);
+        let back = after.descriptors <= before.descriptors && after.streams <= before.streams;
+        let holds = back && memory.is_some_and(|slope| slope.is_flat());
+        Self { name, before, after, memory, descriptors, streams, holds, samples }
+    }
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let title = format!(
+            "{:.0} s, {} connections a second, seed {}: {}",
+            self.seconds, self.rate, self.seed, self.connections
+        );
+        let mut table = Table::new(&title).columns([
+            Column::left("end"),
+            Column::left("of"),
+            Column::right("before"),
+            Column::right("after"),
+            Column::right("for each connection"),
+            Column::right("95 % interval"),
+            Column::left("flat"),
+        ]);
+        for end in &self.ends {
+            let memory = |sample: &Sample| sample.memory_kb as f64 / 1024.0;
+            let (before, after) = (&end.before, &end.after);
+            let flat = end.memory.is_some_and(|slope| slope.is_flat());
+            table.push(row(
+                (end.name, "memory, MiB; slope in bytes"),
+                (memory(before), memory(after)),
+                end.memory,
+                flat,
+            ));
+            for (name, before, after, slope) in [
+                ("descriptors", before.descriptors, after.descriptors, end.descriptors),
+                ("streams", before.streams, after.streams, end.streams),
+            ] {
+                table.push(row((end.name, name), (before as f64, after as f64), slope, after <= before));
+            }
+        }
+        vec![table]
+    }
+}
+
+fn row((end, of): (&str, &str), (before, after): (f64, f64), slope: Option<Slope>, flat: bool) -> Vec<Cell> {
+    let decimals = if of.starts_with("memory") { 1 } else { 0 };
+    let (each, interval) = match slope {
+        Some(s) if decimals == 1 => (format!("{:.0}", s.each), format!("{:.0} to {:.0}", s.low, s.high)),
+        Some(s) => (format!("{:.5}", s.each), format!("{:.5} to {:.5}", s.low, s.high)),
+        None => ("–".to_owned(), "too few samples".to_owned()),
+    };
+    vec![
+        Cell::text(end),
+        Cell::text(of),
+        Cell::number(before, decimals),
+        Cell::number(after, decimals),
+        Cell::text(&each),
+        Cell::text(&interval),
+        super::verdict(flat),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(grows: u64, after: Sample) -> End {
+        let sample = |n: u64| Sample {
+            at_s: n as f64,
+            begun: n,
+            open: n % 3,
+            // A sawtooth around a mean, and what each connection leaves behind.
+            memory_kb: 10_000 + n % 5 * 20 + n * grows,
+            descriptors: 20 + n % 3,
+            streams: n % 3,
+        };
+        let before = Sample { descriptors: 20, ..Sample::default() };
+        let plan = Plan { seconds: 100.0, ..Plan::default() };
+        End::new("serve", (before, after), (1..=100).map(sample).collect(), &plan)
+    }
+
+    #[test]
+    fn a_leak_of_a_kilobyte_is_told_from_a_sawtooth() {
+        let rest = Sample { descriptors: 20, ..Sample::default() };
+        assert!(end(0, rest).holds);
+        let leaks = end(1, rest);
+        let slope = leaks.memory.unwrap();
+        assert!(!leaks.holds && slope.low > 500.0 && slope.high < 1500.0, "{slope:?}");
+    }
+
+    #[test]
+    fn a_descriptor_or_a_stream_that_stays_is_told() {
+        assert!(!end(0, Sample { descriptors: 21, ..Sample::default() }).holds);
+        assert!(!end(0, Sample { descriptors: 20, streams: 1, ..Sample::default() }).holds);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let error = run(&Plan { rate: 1e6, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("`rate`"), "{error}");
+    }
+}
