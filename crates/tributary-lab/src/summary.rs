@@ -5,7 +5,7 @@ use crate::workload::Record;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tributary_report::stats;
-use tributary_stream::Silence;
+use tributary_stream::{End, Silence};
 
 /// The run in words and numbers, one fact a line.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn of(result: &RunResult) -> String {
         line("path silences", format!("client {}, server {}", both.client.silences, both.server.silences));
     }
     line("paths", format!("{}{}", result.paths_up, if result.fallback { ", FELL BACK to TCP" } else { "" }));
-    line("ended", format!("{:?}", result.record.end()));
+    line("ended", ending(&result.record));
     let audit = &result.audit;
     let verdict =
         if audit.valid { "valid".to_owned() } else { format!("INVALID: {}", audit.reasons.join("; ")) };
@@ -48,6 +48,19 @@ pub fn of(result: &RunResult) -> String {
         format!("{verdict} (attempt {}, delay error p99 {:.0} µs)", audit.attempts, audit.delay_error_p99_us),
     );
     out
+}
+
+/// How it ended, in words.
+fn ending(record: &Record) -> String {
+    match (record.end(), record) {
+        (End::Complete, _) => "as planned".to_owned(),
+        (End::TimedOut, Record::Object(object)) => {
+            let asked = object.completion_ms.len() as u32 + object.unfinished;
+            format!("when the time was over, with {} of {asked} objects", object.completion_ms.len())
+        }
+        (End::TimedOut, _) => "when the time was over, before everything had arrived".to_owned(),
+        (End::Failed(reason), _) => format!("early: {reason}"),
+    }
 }
 
 /// What both worlds say alike: goodput, what each path carried, and silences.

@@ -14,10 +14,10 @@ mod view;
 
 pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
 pub use motion::Motion;
-pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, table};
+pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, psnr_cap, table};
 pub use page::{Beside, figure, page};
 pub use stills::{StillError, Stills, pictures};
-pub use tributary_stream::tiled::ServedTiles;
+pub use tributary_stream::tiled::{Account, ServedTiles};
 pub use tributary_stream::viewing::{
     self, DiskSource, Kept, PlayConfig, PlayFailure, Played, Spool, SpoolError, Spooled, TileServer, Viewing,
     play,

@@ -19,7 +19,7 @@ pub use player::{PlayError, Player, PlayerSettings, TileArrived};
 pub use pusher::{
     PushCounters, PushError, Pusher, SESSION_UNSENT, SOCKET_UNSENT, TileOrder, Transmit, longest_message,
 };
-pub use record::{Arrived, End, SlotRecord, TiledRecord};
+pub use record::{Account, Arrived, End, SlotRecord, TiledRecord};
 pub use screen::Screen;
 pub use wire::{MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, Video, WireError};
 

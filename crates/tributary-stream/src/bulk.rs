@@ -36,7 +36,8 @@ pub struct BulkRecord {
     pub arrivals: Arrivals,
     /// Whether all that was checked was as sent; `None` when nothing was checked.
     pub intact: Option<bool>,
-    /// How it ended: complete means that the server's end of stream arrived.
+    /// How it ended: complete means that the server's end of stream arrived, or that more was still arriving two
+    /// seconds after the measurement.
     pub end: End,
 }
 
@@ -59,12 +60,18 @@ where
         answer(&mut stream, "a bulk transfer of this length", close).await?;
         let mut buffer = vec![0; READ];
         if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
-            // Beyond the measured time only the content and the orderly end matter.
+            // Beyond the measured time only the content and the orderly end matter. What still waits in the
+            // buffers of a slow link is no part of the measurement: it counts that it keeps coming.
+            let mut moves = false;
             loop {
-                match timeout_at(close + GRACE, stream.read(&mut buffer)).await?? {
-                    0 => break,
-                    count => checker.feed(&buffer[..count]),
+                match timeout_at(close + GRACE, stream.read(&mut buffer)).await {
+                    Err(_) if moves => break,
+                    read => match read?? {
+                        0 => break,
+                        count => checker.feed(&buffer[..count]),
+                    },
                 }
+                moves = true;
             }
         }
         Ok::<_, Stop>(())

@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// A client may be silent, or leave what it asked for unread, for this long.
+/// A client may send no whole request, or leave what it asked for unread, for this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A GoP may be asked for at most this long before it is produced.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -73,15 +73,20 @@ where
 /// The next request; `None` at an orderly end.
 async fn next_request<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Option<Request>, ServeError> {
     let mut header = [0; HEADER];
-    let mut filled = 0;
-    while filled < HEADER {
-        match timeout(PATIENCE, stream.read(&mut header[filled..])).await?? {
-            0 if filled == 0 => return Ok(None),
-            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            count => filled += count,
+    let whole = async {
+        let mut filled = 0;
+        while filled < HEADER {
+            match stream.read(&mut header[filled..]).await? {
+                0 if filled == 0 => return Ok(false),
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                count => filled += count,
+            }
         }
-    }
-    Ok(Some(Request::decode(&header)?))
+        Ok(true)
+    };
+    // Bytes of an unfinished request do not count: a client that sends one now and then asks for nothing.
+    let whole = timeout(PATIENCE, whole).await??;
+    Ok(if whole { Some(Request::decode(&header)?) } else { None })
 }
 
 /// Sends a header and its content in as few writes as the stream allows.

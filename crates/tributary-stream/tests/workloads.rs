@@ -111,6 +111,43 @@ async fn bulk_and_objects_are_intact_over_tcp() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_comes_byte_by_byte_is_given_up_like_none() {
+    let (mut client, server) = duplex(1 << 16);
+    let began = tokio::time::Instant::now();
+    let serving = tokio::spawn(serve(server, None));
+    for byte in (Request::Object { size: 1 }).encode() {
+        tokio::time::sleep(50 * SECOND).await;
+        if client.write_all(&[byte]).await.is_err() {
+            break;
+        }
+    }
+    assert!(matches!(serving.await.unwrap(), Err(ServeError::Idle(_))));
+    assert!(began.elapsed() < 200 * SECOND, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_transfer_over_a_slow_link_ends_as_planned_though_its_buffers_do_not_run_empty() {
+    for (bytes_per_s, end) in [(10_000, End::Complete), (0, End::TimedOut)] {
+        let (client, mut relay) = duplex(1 << 16);
+        // A server that never ends, behind a link that is slow, or dead once the request was granted.
+        tokio::spawn(async move {
+            let mut request = [0; HEADER];
+            relay.read_exact(&mut request).await.unwrap();
+            relay.write_all(&Answer::granted(0, 0, 0).encode()).await.unwrap();
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                if relay.write_all(&vec![0; bytes_per_s / 10]).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let record =
+            fetch_bulk(client, &BulkParams { duration: SECOND, verify: Verify::None }).await.unwrap();
+        assert_eq!(record.end, end, "{bytes_per_s} bytes a second");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_transport_that_dies_leaves_a_record() {
     let (client, relay) = duplex(1 << 16);
     tokio::spawn(blackout(relay, served(), Duration::from_millis(0), Duration::from_secs(10_000)));

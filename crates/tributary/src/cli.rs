@@ -79,8 +79,8 @@ pub(crate) struct RunArguments {
     /// Length of the measurement in seconds [default: 10]
     #[arg(long, value_parser = quantity::seconds_in(2..=3600))]
     pub(crate) seconds: Option<u32>,
-    /// Bytes of each object [default: 102400]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    /// Size of each object in bytes, or with a unit: 64KiB, 1.5MB [default: 100KiB]
+    #[arg(long, value_parser = quantity::bytes_in(1..=1 << 40))]
     pub(crate) size: Option<u64>,
     /// How many objects at most [default: 100]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -102,9 +102,9 @@ pub(crate) struct RunArguments {
     /// Sessions without TLS; emu only
     #[arg(long)]
     pub(crate) plaintext: bool,
-    /// Largest transmission window of a session in bytes
-    #[arg(long)]
-    pub(crate) window: Option<usize>,
+    /// Largest transmission window of a session in bytes, or with a unit: 256KiB
+    #[arg(long, value_parser = quantity::bytes_in(1..=1 << 40))]
+    pub(crate) window: Option<u64>,
     /// Cap on the kernel's retransmission timeout of a session's subflows, in milliseconds; emu only
     #[arg(long, value_parser = quantity::millis)]
     pub(crate) rto_max: Option<u64>,
@@ -134,8 +134,8 @@ pub(crate) enum WorldArgument {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct QueueArguments {
-    /// Queue of every link in kB; without it the scenario's own
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// Queue of every link in kB, or with a unit: 256KiB; without it the scenario's own
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_of(1000, 1000..=1_000_000_000))]
     pub(crate) queue_kb: Option<u64>,
     /// Queue of every link in milliseconds at its present rate
     #[arg(long, value_parser = quantity::millis_in(1..=60_000))]

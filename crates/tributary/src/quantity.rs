@@ -1,4 +1,4 @@
-//! Numbers on the command line, with or without their unit: `--rtt 5`, `--rtt 5ms`, `--seconds 10s`.
+//! Numbers on the command line, with or without their unit: `--rtt 5`, `--rtt 5ms`, `--seconds 10s`, `--size 64KiB`.
 
 use std::ops::RangeInclusive;
 
@@ -21,6 +21,44 @@ pub(crate) fn seconds_in(
     move |text| {
         let seconds = within(read(text, &[("s", 1.0), ("min", 60.0)], "10, 10s or 2min")?, &range, "s")?;
         u32::try_from(seconds).map_err(|_| format!("{seconds} s is too long"))
+    }
+}
+
+/// Whole megabits a second within a range, with or without a unit.
+pub(crate) fn mbps_in(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    let units = [("Mbit/s", 1.0), ("kbit/s", 1e-3), ("Gbit/s", 1e3)];
+    move |text| within(read(text, &units, "10, 10Mbit/s or 1.5Gbit/s")?, &range, "Mbit/s")
+}
+
+/// Units of sizes, smallest first.
+const SIZES: [(&str, f64); 7] = [
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("KiB", 1024.0),
+    ("MB", 1e6),
+    ("MiB", 1048576.0),
+    ("GB", 1e9),
+    ("GiB", 1073741824.0),
+];
+
+/// Bytes within a range, with or without a unit.
+pub(crate) fn bytes_in(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| within(read(text, &SIZES, "65536, 64KiB or 0.5MB")?, &range, "bytes")
+}
+
+/// Bytes within a range; a bare number is of `unit` bytes, the name of which the option's help says.
+pub(crate) fn bytes_of(
+    unit: u64,
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    let in_bytes = bytes_in(range);
+    move |text| match text.trim().parse::<u64>() {
+        Ok(number) => in_bytes(&number.saturating_mul(unit).to_string()),
+        Err(_) => in_bytes(text),
     }
 }
 
@@ -60,6 +98,25 @@ mod tests {
         for text in ["", "ms", "5kg", "-5", "0.5ms", "5 m s", "1e3"] {
             assert!(millis(text).is_err(), "{text}");
         }
+        for text in ["65536", "64KiB", "64 KiB", "0.0625MiB", "65536B", "65.536kB"] {
+            assert_eq!(bytes_in(1..=1 << 20)(text), Ok(65_536), "{text}");
+        }
+        assert_eq!(bytes_in(1..=1 << 40)("1.5GiB"), Ok(3 << 29));
+        for text in ["64K", "64kib", "1.5", "0.0001kB", "-1KiB", "2MiB", "0"] {
+            assert!(bytes_in(1..=1 << 20)(text).is_err(), "{text}");
+        }
+        let kib = bytes_of(1024, 65_536..=1 << 24);
+        for (text, bytes) in [("96", 98_304), ("96 KiB", 98_304), ("1MB", 1_000_000), ("64", 65_536)] {
+            assert_eq!(kib(text), Ok(bytes), "{text}");
+        }
+        assert!(kib("63").unwrap_err().contains("from 65536 to 16777216 bytes"));
+        assert!(kib("20000000000000000000").is_err() && kib("18446744073709551615").is_err());
+        for (text, rate) in
+            [("10", Ok(10)), ("10 Mbit/s", Ok(10)), ("1.5Gbit/s", Ok(1500)), ("8000kbit/s", Ok(8))]
+        {
+            assert_eq!(mbps_in(1..=100_000)(text), rate, "{text}");
+        }
+        assert!(mbps_in(1..=100)("10MB/s").is_err() && mbps_in(1..=100)("1Gbit/s").is_err());
         assert!(millis_in(1..=10)("11ms").unwrap_err().contains("from 1 to 10 ms"));
     }
 }

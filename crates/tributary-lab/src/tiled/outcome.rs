@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tributary_report::{Cell, Column, Table};
 use tributary_stream::tiled::{SlotRecord, TiledRecord};
 use tributary_tiles::TiledVideo;
-use tributary_video::metrics::Summary;
+use tributary_video::metrics::{MOST_DB, Summary};
 use tributary_video::rd::Concealment;
 
 use super::measure::{GopQuality, Measured};
@@ -32,7 +32,7 @@ pub struct Load {
     pub in_time_mbps: f64,
     /// Everything that came, heads and late tiles included, Mbit/s of playing time.
     pub arrived_mbps: f64,
-    /// Tiles asked for.
+    /// Tiles asked for, as the server counted them; as the player did, where the server gave no account.
     pub tiles_planned: u64,
     /// Of these, in time.
     pub tiles_in_time: u64,
@@ -126,7 +126,8 @@ impl Load {
         let arrived = |in_time: bool| {
             slots().flat_map(|slot| &slot.arrived).filter(|tile| tile.in_time == in_time).count() as u64
         };
-        let tiles_planned = slots().map(|slot| slot.planned.len() as u64).sum::<u64>();
+        let planned = || slots().map(|slot| slot.planned.len() as u64).sum::<u64>();
+        let tiles_planned = record.account.map_or_else(planned, |account| account.asked);
         let (tiles_in_time, tiles_late) = (arrived(true), arrived(false));
         Self {
             planned_mbps: mbps(slots().map(|slot| slot.planned_bytes).sum()),
@@ -212,7 +213,9 @@ impl TiledResult {
     /// Clip, head and concealment in a few lines.
     #[must_use]
     pub fn conditions(&self) -> String {
-        format!("clip: {}\nhead: {}\nmissing tiles: {}", self.clip, self.head, concealment(self.concealment))
+        let missing = concealment(self.concealment);
+        let cap = if self.quality.is_some() { format!("\n{}", psnr_cap()) } else { String::new() };
+        format!("clip: {}\nhead: {}\nmissing tiles: {missing}{cap}", self.clip, self.head)
     }
 
     /// What was asked for, what came, and what was known of capacity, in a line.
@@ -239,6 +242,12 @@ impl TiledResult {
             if gops_assumed == 1 { "GoP".to_owned() } else { format!("{gops_assumed} GoPs") }
         )
     }
+}
+
+/// What a PSNR without an error counts as, for readers of tables.
+#[must_use]
+pub fn psnr_cap() -> String {
+    format!("PSNR: what has no error counts as {MOST_DB:.0} dB")
 }
 
 /// Viewings beside each other.

@@ -44,15 +44,18 @@ pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &Run
     }
     report.table(
         &outcome::table(results),
-        "PSNR of the viewport's luma against the source seen through the same viewport, every picture: mean of the GoPs' decibels; \
+        &format!("PSNR of the viewport's luma against the source seen through the same viewport, every picture: mean of the GoPs' decibels; \
          decibels of the mean error; the worst 5 % of GoPs (at least one). Late view: share of the viewport's solid angle whose tiles \
          had been asked for and were not in time; left out: not asked for. WS: the whole panorama, weighted by solid angle. \
          Start-up: from asking for the start to the first picture. To good: how long what comes into view is more than six QP \
-         coarser than the finest in view.",
+         coarser than the finest in view. {}.", outcome::psnr_cap()),
     );
     if first.quality.is_some() {
         report
-            .figure(&quality(results), "Each GoP's mean error in the viewport, as decibels.")
+            .figure(
+                &quality(results),
+                &format!("Each GoP's mean error in the viewport, as decibels, at most {TOP_DB:.0}."),
+            )
             .figure(&late(results), "Late and left-out tiles weigh as much as they fill of the view.");
     }
     report.section("What was asked for and what came");

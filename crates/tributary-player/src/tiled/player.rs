@@ -19,7 +19,7 @@ use tributary_video::rd::RdTable;
 use super::frames::Frames;
 use super::guard::Guard;
 use super::planner::{Planner, Planning};
-use super::record::{Arrived, End, SlotRecord, TiledRecord};
+use super::record::{Account, Arrived, End, SlotRecord, TiledRecord};
 use super::screen::Screen;
 use super::wire::{self, Message, Reader, TilePart, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
@@ -102,6 +102,16 @@ pub enum PlayError {
         /// Bytes of the media segment that it sends.
         sends: u64,
     },
+    /// An account that cannot be.
+    #[error("the server says that {asked} tiles were asked for and {sent} sent; {arrived} arrived")]
+    Account {
+        /// Asked for, says the server.
+        asked: u64,
+        /// Sent, says the server.
+        sent: u64,
+        /// Arrived whole.
+        arrived: u64,
+    },
     /// A viewer of the crowd did not watch all of the video.
     #[error("another viewer of the video: {0}")]
     Crowd(#[source] TraceError),
@@ -145,6 +155,8 @@ pub struct Player {
     out: VecDeque<Bytes>,
     tiles: VecDeque<TileArrived>,
     record: TiledRecord,
+    /// Nothing more is wanted.
+    finished: bool,
 }
 
 impl Player {
@@ -175,6 +187,7 @@ impl Player {
             out: start.iter().map(Message::encode).collect(),
             tiles: VecDeque::new(),
             record: TiledRecord::default(),
+            finished: false,
         }
     }
 
@@ -227,9 +240,14 @@ impl Player {
         self.frames.push(bytes);
         while let Some(message) = self.frames.next()? {
             match message {
+                // Answers to what was asked before the end.
+                Message::Video(_) | Message::Menu { .. } if self.finished => {}
                 Message::Video(video) if self.video.is_none() => self.begin(video)?,
                 Message::Menu { gop, cells } => self.menu(now, gop, cells)?,
-                Message::Tile(part) => self.part(now, part)?,
+                Message::Tile(part) if self.record.account.is_none() => self.part(now, part)?,
+                Message::Served { asked, sent } if self.finished && self.record.account.is_none() => {
+                    self.settle(asked, sent)?;
+                }
                 Message::Refused { reason } => return Err(PlayError::Refused(reason)),
                 _ => return Err(PlayError::Order),
             }
@@ -248,9 +266,32 @@ impl Player {
         Ok(())
     }
 
-    /// Tells the server that nothing more is wanted. Its bytes come out of [`Self::poll_transmit`].
+    /// Tells the server that nothing more is wanted. Its bytes come out of [`Self::poll_transmit`]. Until
+    /// [`Self::is_settled`], tiles that were on their way and the server's account may still arrive.
     pub fn finish(&mut self) {
+        self.finished = true;
         self.out.push_back(Message::End.encode());
+    }
+
+    /// Whether the server's account has come, and with it the last tile.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.record.account.is_some()
+    }
+
+    /// The server's account: what arrived is told in return.
+    fn settle(&mut self, asked: u64, sent: u64) -> Result<(), PlayError> {
+        let arrived = |in_time: bool| {
+            let tiles = self.record.slots.iter().flat_map(|slot| &slot.arrived);
+            tiles.filter(|tile| tile.in_time == in_time).count() as u64
+        };
+        let account = Account { asked, in_time: arrived(true), late: arrived(false) };
+        if sent > asked || account.in_time + account.late > sent {
+            return Err(PlayError::Account { asked, sent, arrived: account.in_time + account.late });
+        }
+        self.record.account = Some(account);
+        self.out.push_back(Message::Report { in_time: account.in_time, late: account.late }.encode());
+        Ok(())
     }
 
     /// The record of the viewing so far. Slots that were never planned are empty in it.

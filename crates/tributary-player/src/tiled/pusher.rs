@@ -15,6 +15,7 @@ use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
 use super::frames::Frames;
+use super::record::Account;
 use super::wire::{MOST_INIT, MOST_SEGMENT, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
 
 /// Plans that may wait at once: a client plans one slot after the other.
@@ -79,7 +80,7 @@ pub struct PushCounters {
     pub planned: u64,
     /// Tiles handed out to be sent.
     pub pushed: u64,
-    /// Tiles whose deadline came first.
+    /// Tiles whose deadline, or the end of the viewing, came first.
     pub expired: u64,
     /// Tiles a newer plan took the place of.
     pub replaced: u64,
@@ -118,6 +119,14 @@ pub enum PushError {
         last: u32,
         /// That plan's revision.
         before: u16,
+    },
+    /// More tiles than were sent.
+    #[error("the client reports {arrived} tiles; {sent} were sent")]
+    Report {
+        /// Tiles that arrived, says the client.
+        arrived: u64,
+        /// Tiles that were sent whole.
+        sent: u64,
     },
     /// The stream ended within a message.
     #[error("the client's stream ended within a message")]
@@ -162,7 +171,13 @@ pub struct Pusher {
     video: Video,
     frames: Frames,
     started: bool,
+    /// The client wants nothing more.
     ended: bool,
+    /// The account has been sent.
+    served: bool,
+    /// The client has said what arrived, or its stream has ended.
+    over: bool,
+    account: Option<Account>,
     answers: VecDeque<Answer>,
     plans: VecDeque<Waiting>,
     /// Slot, tile and quality of what was handed out since the latest plan's slot was first planned.
@@ -184,6 +199,9 @@ impl Pusher {
             frames: Frames::new(Reader::Server),
             started: false,
             ended: false,
+            served: false,
+            over: false,
+            account: None,
             answers: VecDeque::new(),
             plans: VecDeque::new(),
             pushed: BTreeSet::new(),
@@ -207,10 +225,22 @@ impl Pusher {
         self.counters
     }
 
-    /// Whether the client wants nothing more.
+    /// Whether the client wants nothing more. Its account may still come.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether there is nothing more to send and nothing more to hear.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.ended
+        self.over
+    }
+
+    /// What both ends say became of the tiles; `None` when the client did not say what arrived.
+    #[must_use]
+    pub fn account(&self) -> Option<Account> {
+        self.account
     }
 
     /// When the client's last whole message arrived. Bytes of an unfinished one do not count: a client that sends one
@@ -233,6 +263,10 @@ impl Pusher {
                     self.started = true;
                     self.answer(Answer::Video)?;
                 }
+                Message::Report { in_time, late } if self.served && !self.over => {
+                    self.report(in_time, late)?;
+                }
+                _ if self.ended => return Err(PushError::Order),
                 Message::End => self.ended = true,
                 _ if !self.started => return Err(PushError::Order),
                 Message::Menus { first, count } => self.menus(first, count)?,
@@ -248,12 +282,15 @@ impl Pusher {
     /// # Errors
     /// [`PushError::Cut`] within a message.
     pub fn handle_end(&mut self) -> Result<(), PushError> {
-        self.ended = true;
+        (self.ended, self.over) = (true, true);
         if self.frames.is_between_messages() { Ok(()) } else { Err(PushError::Cut) }
     }
 
     /// What to do next; `table` is the video's. `None` while there is nothing to send, or the driver has a tile to read.
     pub fn poll_transmit(&mut self, now: Instant, table: &RdTable) -> Option<Transmit> {
+        if self.ended {
+            return self.farewell();
+        }
         if let Some(answer) = self.answers.pop_front() {
             let message = match answer {
                 Answer::Video => Message::Video(self.video.clone()),
@@ -314,6 +351,37 @@ impl Pusher {
     #[must_use]
     pub fn refusal(reason: &str) -> Bytes {
         Message::Refused { reason: reason.to_owned() }.encode()
+    }
+
+    /// What the client has not got is dropped, and the account sent, once.
+    fn farewell(&mut self) -> Option<Transmit> {
+        if std::mem::replace(&mut self.served, true) || self.over {
+            return None;
+        }
+        self.answers.clear();
+        let unsent = self.sending.take().is_some_and(|sending| sending.offset < sending.whole.len());
+        if self.reading.take().is_some() || unsent {
+            self.counters.pushed = self.counters.pushed.saturating_sub(1);
+            self.counters.expired += 1;
+        }
+        self.counters.expired += self.plans.drain(..).map(|plan| plan.entries.len() as u64).sum::<u64>();
+        let served = Message::Served { asked: self.asked(), sent: self.counters.pushed };
+        Some(Transmit::Message { bytes: served.encode(), deadline: None })
+    }
+
+    /// Tiles in plans that no newer plan took the place of.
+    fn asked(&self) -> u64 {
+        self.counters.planned - self.counters.replaced
+    }
+
+    fn report(&mut self, in_time: u64, late: u64) -> Result<(), PushError> {
+        let (arrived, sent) = (in_time.saturating_add(late), self.counters.pushed);
+        if arrived > sent {
+            return Err(PushError::Report { arrived, sent });
+        }
+        self.account = Some(Account { asked: self.asked(), in_time, late });
+        self.over = true;
+        Ok(())
     }
 
     /// The next part of the tile that is being sent.

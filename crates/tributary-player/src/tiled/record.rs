@@ -105,4 +105,26 @@ pub struct TiledRecord {
     pub bytes_per_tenth: Vec<u64>,
     /// How it ended.
     pub end: End,
+    /// The account that both ends agree on; `None` when the server gave none.
+    #[serde(default)]
+    pub account: Option<Account>,
+}
+
+/// What became of the tiles of a viewing, as both ends say it when it is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Asked for and not withdrawn, or withdrawn too late: the server counts.
+    pub asked: u64,
+    /// Of these, whole before their slot began: the player counts.
+    pub in_time: u64,
+    /// Of these, whole after that: the player counts.
+    pub late: u64,
+}
+
+impl Account {
+    /// Dropped at their deadlines, or never whole.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.asked.saturating_sub(self.in_time.saturating_add(self.late))
+    }
 }

@@ -91,16 +91,18 @@ fn messages() -> Vec<Message> {
         Message::Menus { first: 2, count: 3 },
         plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
         Message::End,
+        Message::Report { in_time: 3, late: 1 },
         Message::Video(video()),
         Message::menu_of(&table(), 1),
         part(0, 3, 0, 20_000),
+        Message::Served { asked: 7, sent: 5 },
         Message::Refused { reason: "no such thing — ü".to_owned() },
     ]
 }
 
 #[test]
 fn messages_round_trip_in_any_pieces() {
-    for (reader, messages) in [(Reader::Server, &messages()[..4]), (Reader::Client, &messages()[4..])] {
+    for (reader, messages) in [(Reader::Server, &messages()[..5]), (Reader::Client, &messages()[5..])] {
         let all: Vec<u8> = messages.iter().flat_map(|message| message.encode()).collect();
         for piece in [1, 7, 4096] {
             let (mut frames, mut found) = (Frames::new(reader), Vec::new());
@@ -284,6 +286,64 @@ fn a_tile_goes_in_parts_until_its_deadline() {
         pusher.handle_tile(None, Bytes::new()).unwrap_err()
     };
     assert!(error.to_string().contains("tile 2, quality 0 has 0 bytes of media"), "{error}");
+}
+
+#[test]
+fn the_account_counts_what_was_withdrawn_too_late_and_not_what_was_withdrawn() {
+    let at = Instant::ZERO;
+    let mut pusher = started();
+    let send = |pusher: &mut Pusher, message: Message| pusher.handle_bytes(at, &message.encode());
+    send(&mut pusher, plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect())).unwrap();
+    // Tile 0 goes out, of tile 1 the first part; the newer plan names neither, and withdraws 2 and 3.
+    assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(0, 0));
+    assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(1, 0));
+    assert!(pusher.poll_transmit(at, &table()).is_some());
+    send(&mut pusher, plan(0, 1, vec![entry(5, 0), entry(6, 0)])).unwrap();
+    assert!(matches!(send(&mut pusher, Message::Report { in_time: 0, late: 0 }), Err(PushError::Order)));
+    send(&mut pusher, Message::End).unwrap();
+    assert!(pusher.has_ended() && !pusher.is_over());
+    let served = Message::Served { asked: 4, sent: 1 }.encode();
+    let account = Some(Transmit::Message { bytes: served, deadline: None });
+    assert_eq!(pusher.poll_transmit(at, &table()), account);
+    assert_eq!(pusher.poll_transmit(at, &table()), None, "once");
+    let error = send(&mut pusher, Message::Report { in_time: u64::MAX, late: 2 }).unwrap_err();
+    assert!(matches!(error, PushError::Report { sent: 1, .. }), "{error}");
+    send(&mut pusher, Message::Report { in_time: 0, late: 1 }).unwrap();
+    assert!(pusher.is_over());
+    assert_eq!(pusher.account(), Some(Account { asked: 4, in_time: 0, late: 1 }));
+    assert_eq!(pusher.account().unwrap().dropped(), 3);
+    assert!(matches!(send(&mut pusher, Message::End), Err(PushError::Order)));
+}
+
+#[test]
+fn a_player_takes_the_servers_account_once_and_at_the_end() {
+    let at = Instant::from_millis(20);
+    let served = |asked, sent| Message::Served { asked, sent }.encode();
+    assert!(matches!(playing().handle_bytes(at, &served(8, 8)), Err(PlayError::Order)));
+    let arrived = || {
+        let (mut player, part) = expecting();
+        let total = SIZES[usize::from(part(0, 0).quality)] as u32;
+        for offset in (0..total).step_by(5_000) {
+            player.handle_bytes(at, &Message::Tile(part(offset, total)).encode()).unwrap();
+        }
+        player.finish();
+        (player, part(0, total))
+    };
+    for (asked, sent) in [(8, 0), (3, 4)] {
+        let error = arrived().0.handle_bytes(at, &served(asked, sent)).unwrap_err();
+        assert!(matches!(error, PlayError::Account { arrived: 1, .. }), "{error}");
+    }
+    let (mut player, again) = arrived();
+    // What was asked for before the end may still be answered; nothing is planned any more.
+    player.handle_bytes(at, &Message::menu_of(&table(), 1).encode()).unwrap();
+    player.handle_bytes(at, &served(8, 7)).unwrap();
+    assert!(player.is_settled());
+    let said: Vec<_> = std::iter::from_fn(|| player.poll_transmit()).collect();
+    assert_eq!(said, [Message::End.encode(), Message::Report { in_time: 1, late: 0 }.encode()]);
+    let account = player.record(End::Complete).account;
+    assert_eq!(account, Some(Account { asked: 8, in_time: 1, late: 0 }));
+    assert!(matches!(player.handle_bytes(at, &served(8, 7)), Err(PlayError::Order)));
+    assert!(matches!(player.handle_bytes(at, &Message::Tile(again).encode()), Err(PlayError::Order)));
 }
 
 proptest! {

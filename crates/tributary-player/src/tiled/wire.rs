@@ -38,12 +38,16 @@ pub(super) enum Message {
     Plan(Plan),
     /// Client: nothing more is wanted.
     End,
+    /// Client, after [`Self::Served`]: how many tiles arrived whole.
+    Report { in_time: u64, late: u64 },
     /// Server: what the video is.
     Video(Video),
     /// Server: sizes and errors of one GoP; to be read with the video's layout.
     Menu { gop: u32, cells: Bytes },
     /// Server: a part of a tile.
     Tile(TilePart),
+    /// Server, after [`Self::End`]: how many tiles were asked for and not withdrawn, and how many were sent whole.
+    Served { asked: u64, sent: u64 },
     /// Server: it cannot go on, and why.
     Refused { reason: String },
 }
@@ -139,10 +143,12 @@ const START: u8 = 0x01;
 const MENUS: u8 = 0x02;
 const PLAN: u8 = 0x03;
 const END: u8 = 0x04;
+const REPORT: u8 = 0x05;
 const VIDEO: u8 = 0x81;
 const MENU: u8 = 0x82;
 const TILE: u8 = 0x83;
 const REFUSED: u8 = 0x84;
+const SERVED: u8 = 0x85;
 
 const PLAN_FIXED: usize = 16;
 const TILE_FIXED: usize = 24;
@@ -171,6 +177,7 @@ pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), Wi
         (Reader::Server, START | MENUS) => (8, 8),
         (Reader::Server, PLAN) => (PLAN_FIXED, PLAN_FIXED + 4 * MOST_ENTRIES),
         (Reader::Server, END) => (0, 0),
+        (Reader::Server, REPORT) | (Reader::Client, SERVED) => (16, 16),
         (Reader::Client, VIDEO) => (25, 24 + tributary_video::allocation::MOST_CHOICES),
         (Reader::Client, MENU) => (4 + 2 * CELL, longest_menu),
         (Reader::Client, TILE) => (TILE_FIXED + 1, TILE_FIXED + MOST_PART),
@@ -204,9 +211,11 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<Message, WireError> {
         }
         PLAN => plan(bytes)?,
         END => Message::End,
+        REPORT => Message::Report { in_time: bytes.get_u64(), late: bytes.get_u64() },
         VIDEO => video(bytes)?,
         MENU => Message::Menu { gop: bytes.get_u32(), cells: bytes },
         TILE => tile(bytes)?,
+        SERVED => Message::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
         REFUSED => Message::Refused { reason: String::from_utf8_lossy(&bytes).into_owned() },
         _ => return Err(WireError::Length { kind, length }),
     })
@@ -345,6 +354,11 @@ impl Message {
                 PLAN
             }
             Self::End => END,
+            Self::Report { in_time, late } => {
+                out.put_u64(*in_time);
+                out.put_u64(*late);
+                REPORT
+            }
             Self::Video(Video { layout, gops }) => {
                 put_video(out, layout, *gops);
                 VIDEO
@@ -365,6 +379,11 @@ impl Message {
                 out.put_u32(part.offset);
                 out.put_slice(&part.payload);
                 TILE
+            }
+            Self::Served { asked, sent } => {
+                out.put_u64(*asked);
+                out.put_u64(*sent);
+                SERVED
             }
             Self::Refused { reason } => {
                 let mut end = reason.len().min(MOST_REASON);

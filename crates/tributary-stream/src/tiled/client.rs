@@ -13,9 +13,10 @@ use tributary_player::tiled::{
 };
 use tributary_types::Instant;
 
+use super::server::FAREWELL;
 use crate::transfer::READ;
 
-/// Time for the orderly end.
+/// Time for the end of the stream to go out.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// Why there is no viewing at all. A transport that fails is a result: it is in the record.
@@ -76,14 +77,29 @@ where
         end = End::TimedOut;
     }
     player.finish();
-    let _ = timeout(LEAVE, async {
-        while let Some(bytes) = player.poll_transmit() {
-            plans.write_all(&bytes).await?;
+    let until = Clock::now() + FAREWELL;
+    let mut open = end == End::Complete;
+    // The viewing is over however this goes: what fails here is no failure of it.
+    while timeout_at(until, say(&mut plans, &mut player)).await.is_ok_and(|said| said.is_ok()) && open {
+        let count = match timeout_at(until, tiles.read(&mut buffer)).await {
+            Ok(Ok(count)) => count,
+            _ => break,
+        };
+        open = count > 0 && player.handle_bytes(now(), &buffer[..count]).is_ok();
+        while let Some(tile) = player.poll_tile() {
+            sink(tile).map_err(PlayTilesError::Sink)?;
         }
-        plans.shutdown().await
-    })
-    .await;
+    }
+    let _ = timeout(LEAVE, plans.shutdown()).await;
     Ok((player.video().cloned(), player.record(end)))
+}
+
+/// Sends what the player has to say.
+async fn say<W: AsyncWrite + Unpin>(plans: &mut W, player: &mut Player) -> io::Result<()> {
+    while let Some(bytes) = player.poll_transmit() {
+        plans.write_all(&bytes).await?;
+    }
+    plans.flush().await
 }
 
 /// Sends what the player has to say; a transport that takes nothing until the end has failed.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant as Clock, timeout, timeout_at};
-use tributary_player::tiled::{PushCounters, PushError, Pusher, TileOrder, Transmit, Video};
+use tributary_player::tiled::{Account, PushCounters, PushError, Pusher, TileOrder, Transmit, Video};
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
@@ -19,6 +19,8 @@ use super::outlet::{Outlet, Pushed};
 
 /// A client may send no whole message, or leave a message of the server's unread, for this long.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A client that wants nothing more has this long to take what has begun and to say what arrived.
+pub(super) const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
 
@@ -71,12 +73,14 @@ pub enum ServeTilesError {
 pub struct ServedTiles {
     /// What became of everything it asked for.
     pub counters: PushCounters,
+    /// What both ends say of the tiles; `None` when the client left without a word.
+    pub account: Option<Account>,
     /// Whether it ended in order.
     pub outcome: Result<(), ServeTilesError>,
 }
 
-/// Serves one client until it ends its stream. One that breaks the protocol, or asks for what cannot be
-/// read, is told why and let go.
+/// Serves one client until it has said what arrived, or ends its stream. One that breaks the protocol, or asks for
+/// what cannot be read, is told why and let go.
 pub async fn serve_tiles<R, O, S>(mut plans: R, mut outlet: O, source: Arc<S>) -> ServedTiles
 where
     R: AsyncRead + Unpin,
@@ -89,15 +93,22 @@ where
         pusher: Pusher::new(Video { layout: table.layout().clone(), gops }),
         origin: Clock::now(),
         pushed: None,
+        ended: None,
         buffer: vec![0; READ],
     };
-    let outcome = serving.run(&mut plans, &mut outlet, &source).await;
+    let mut outcome = serving.run(&mut plans, &mut outlet, &source).await;
+    let has_ended = serving.pusher.has_ended();
+    if has_ended && matches!(outcome, Err(ServeTilesError::Stream(_) | ServeTilesError::Idle)) {
+        // The client said that it wants nothing more; how it leaves is its own business.
+        outcome = Ok(());
+    }
     if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
         // One that breaks the protocol may not read either.
         let _ = timeout(Duration::from_secs(1), outlet.push(Pusher::refusal(&error.to_string()), None)).await;
     }
-    let _ = timeout(PATIENCE, outlet.finish()).await;
-    ServedTiles { counters: serving.pusher.counters(), outcome }
+    let _ = timeout(if has_ended { FAREWELL } else { PATIENCE }, outlet.finish()).await;
+    let (counters, account) = (serving.pusher.counters(), serving.pusher.account());
+    ServedTiles { counters, account, outcome }
 }
 
 struct Serving {
@@ -105,6 +116,8 @@ struct Serving {
     origin: Clock,
     /// When the transport last took a whole message.
     pushed: Option<Instant>,
+    /// When the client said that it wants nothing more.
+    ended: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -138,7 +151,7 @@ impl Serving {
                 }
                 None => {
                     let last = self.pusher.heard().max(self.pushed).unwrap_or(Instant::ZERO);
-                    let until = self.origin + last.saturating_since(Instant::ZERO) + PATIENCE;
+                    let until = self.until(last);
                     let count = timeout_at(until, plans.read(&mut self.buffer)).await;
                     self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
                 }
@@ -147,12 +160,22 @@ impl Serving {
         Ok(())
     }
 
+    /// When a client that has not moved since `last` is given up.
+    fn until(&self, last: Instant) -> Clock {
+        let at = self.ended.map_or(last + PATIENCE, |ended| ended + FAREWELL);
+        self.origin + at.saturating_since(Instant::ZERO)
+    }
+
     fn heard(&mut self, count: usize) -> Result<(), ServeTilesError> {
-        if count == 0 {
-            return Ok(self.pusher.handle_end()?);
-        }
         let now = self.now();
-        Ok(self.pusher.handle_bytes(now, &self.buffer[..count])?)
+        match count {
+            0 => self.pusher.handle_end()?,
+            count => self.pusher.handle_bytes(now, &self.buffer[..count])?,
+        }
+        if self.pusher.has_ended() {
+            self.ended.get_or_insert(now);
+        }
+        Ok(())
     }
 
     /// Pushes one message while plans are read.
@@ -170,17 +193,19 @@ impl Serving {
         if within.is_some_and(|within| within.is_zero()) {
             return Ok(Pushed::Expired);
         }
-        let push = timeout(PATIENCE, outlet.push(message, within));
+        let began = self.now();
+        let push = outlet.push(message, within);
         tokio::pin!(push);
-        let mut listening = !self.pusher.is_over();
         loop {
+            let until = self.until(began);
             tokio::select! {
                 biased;
-                pushed = &mut push => return Ok(pushed.map_err(|_| ServeTilesError::Idle)??),
-                count = plans.read(&mut self.buffer), if listening => {
+                pushed = timeout_at(until, &mut push) => {
+                    return Ok(pushed.map_err(|_| ServeTilesError::Idle)??);
+                }
+                count = plans.read(&mut self.buffer), if !self.pusher.is_over() => {
                     let count = count?;
                     self.heard(count)?;
-                    listening = !self.pusher.is_over();
                 }
             }
         }

@@ -93,6 +93,8 @@ struct Seen {
     record: TiledRecord,
     tiles: Vec<TileArrived>,
     counters: PushCounters,
+    /// As the server has it.
+    account: Option<Account>,
 }
 
 /// A viewing over a link of this rate down and an unlimited one up, every slot planned once.
@@ -122,8 +124,9 @@ async fn view_with(
         Ok(())
     };
     let (_, record) = play_tiles((client_in, client_out), settings, planner, sink).await?;
-    let counters = serving.await.unwrap().counters;
-    Ok(Seen { record, tiles, counters })
+    let served = serving.await.unwrap();
+    served.outcome.unwrap();
+    Ok(Seen { record, tiles, counters: served.counters, account: served.account })
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,6 +243,38 @@ async fn a_server_that_says_nothing_or_leaves_ends_the_viewing() {
     let (tiles, plans) = split(client);
     let (_, record) = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap();
     assert!(matches!(record.end, End::Failed(_)) && record.start_up_ms.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_ends_give_the_same_account_of_a_viewing_that_drops_and_plans_again() {
+    let often = PlayerSettings { plans: 8, ..settings(8) };
+    let seen = view_with(planner("ows"), often, 150_000.0, (2.2, 4.6)).await.unwrap();
+    let account = seen.record.account.expect("the server's account");
+    assert_eq!(seen.account, Some(account));
+    assert!(account.dropped() > 0 && account.in_time > 0, "{account:?}");
+    assert!(account.asked < seen.counters.planned, "plans that were replaced count once: {account:?}");
+    assert_eq!(account.asked, seen.counters.pushed + seen.counters.expired, "{:?}", seen.counters);
+    assert_eq!(account.in_time + account.late, seen.tiles.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_hangs_up_behind_its_end_has_left_in_order_and_one_without_an_end_has_not() {
+    for (last, orderly) in [(&[4, 1, 0, 0, 0, 0, 0, 0][..], true), (&[], false)] {
+        let (client, server) = duplex(1000);
+        let (plans, out) = split(server);
+        let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), Arc::new(fake())));
+        let (_tiles, mut requests) = split(client);
+        requests.write_all(&[1, 1, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0]).await.unwrap();
+        // Menus that nobody reads: the server is in the middle of one when the client says its last.
+        requests.write_all(&[2, 1, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 16, 0, 0]).await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+        requests.write_all(last).await.unwrap();
+        let began = Clock::now();
+        let served = serving.await.unwrap();
+        assert_eq!(served.outcome.is_ok(), orderly, "{:?}", served.outcome);
+        assert_eq!(served.account, None);
+        assert_eq!(began.elapsed() < Duration::from_secs(10), orderly, "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,7 @@ fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
         seed: arguments.seed,
         rtt: arguments.rtt.map(Duration::from_millis),
         queue: queue(&arguments.queue),
-        window: arguments.window,
+        window: window(arguments),
         budget: arguments.budget,
         trace: false,
     };
@@ -81,6 +81,10 @@ fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> 
     })
 }
 
+fn window(arguments: &RunArguments) -> Option<usize> {
+    arguments.window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
 fn is_simulated_only(transport: &str) -> bool {
     transport == "mpquic" || transport == "quic" || transport.starts_with("quic:")
 }
@@ -113,7 +117,7 @@ fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
         queue: queue(&arguments.queue),
         session: SessionSettings {
             plaintext: arguments.plaintext,
-            window: arguments.window,
+            window: window(arguments),
             rto_max_ms: arguments.rto_max,
             ..SessionSettings::default()
         },
@@ -160,7 +164,7 @@ impl RunArguments {
 
 pub(crate) fn queue(arguments: &QueueArguments) -> Queue {
     match (arguments.queue_kb, arguments.queue_ms) {
-        (Some(kb), _) => Queue::Bytes(kb * 1000),
+        (Some(bytes), _) => Queue::Bytes(bytes),
         (None, Some(ms)) => Queue::Millis(ms),
         (None, None) => Queue::Scenario,
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::demo::{generated_head, tiles_of};
 use tributary_lab::reproduce::ows::{self, STARTING, Settings};
-use tributary_lab::tiled::{ViewerConfig, Viewpoint};
+use tributary_lab::tiled::{ViewerConfig, Viewpoint, psnr_cap};
 use tributary_report::Table;
 use tributary_video::head::Format;
 
@@ -96,6 +96,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     }
     let mut text: Vec<String> = ows::tables(&outcome).iter().map(Table::to_text).collect();
     text.push(outcome.reproduction.table().to_text());
+    text.push(psnr_cap());
     let report = Report {
         name: "ows".to_owned(),
         json: serde_json::to_string(&outcome)?,
@@ -142,9 +143,9 @@ fn live(arguments: &OwsArguments) -> Result<ExitCode> {
     let report = Report {
         name: "ows-emulated".to_owned(),
         json: serde_json::to_string(&outcome)?,
-        markdown: format!("{}\n{}", table.to_markdown(), claims.to_markdown()),
+        markdown: format!("{}\n{}\n{}\n", table.to_markdown(), claims.to_markdown(), psnr_cap()),
         html: None,
-        text: format!("{}\n{}", table.to_text(), claims.to_text()),
+        text: format!("{}\n{}\n{}", table.to_text(), claims.to_text(), psnr_cap()),
     };
     report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)

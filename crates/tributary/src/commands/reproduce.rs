@@ -121,7 +121,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
 fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
     let queue = match measure::queue(&arguments.queue) {
         Queue::Scenario => None,
-        Queue::Bytes(bytes) => Some(format!("{} kB", bytes / 1000)),
+        Queue::Bytes(bytes) if bytes % 1000 == 0 => Some(format!("{} kB", bytes / 1000)),
+        Queue::Bytes(bytes) => Some(format!("{bytes} B")),
         Queue::Millis(millis) => Some(format!("{millis} ms")),
     };
     let selection = Selection {

@@ -1,6 +1,7 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
 use super::output::{self, Progress};
+use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -39,8 +40,9 @@ pub(crate) struct CarrierArguments {
     /// Congestion control of every socket; without it the system's
     #[arg(long)]
     pub(crate) congestion: Option<String>,
-    /// Largest transmission window of a session in KiB: what is in one has begun, and meets no deadline
-    #[arg(long, default_value_t = 96, value_parser = clap::value_parser!(u64).range(64..=16_384))]
+    /// Largest transmission window of a session in KiB, or with a unit (1MB): what is in one has begun, and meets no
+    /// deadline
+    #[arg(long, value_name = "SIZE", default_value = "96", value_parser = quantity::bytes_of(1024, 64 << 10..=16 << 20))]
     pub(crate) window: u64,
     /// A session that is neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
@@ -121,8 +123,8 @@ pub(crate) struct ViewerArguments {
     /// What stands where a tile is missing
     #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
     pub(crate) concealment: String,
-    /// Mbit/s the paths are taken to carry before anything has arrived
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    /// Mbit/s the paths are taken to carry before anything has arrived, or with a unit: 1.5Gbit/s
+    #[arg(long, value_name = "RATE", default_value = "10", value_parser = quantity::mbps_in(1..=100_000))]
     pub(crate) assumed_rate: u64,
     /// How often a GoP is planned, while it is sent [default: 8 with ows and ows-every-tile, else 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
@@ -159,13 +161,30 @@ fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String 
     let (counters, outcome) = (served.counters, &served.outcome);
     let error = outcome.as_ref().err().map(ToString::to_string);
     if json {
-        return serde_json::json!({ "viewer": peer, "tiles": counters, "error": error }).to_string();
+        let account = served.account.map(|account| {
+            let tiled::Account { asked, in_time, late } = account;
+            serde_json::json!({ "asked": asked, "in_time": in_time, "late": late, "dropped": account.dropped() })
+        });
+        let line =
+            serde_json::json!({ "viewer": peer, "account": account, "tiles": counters, "error": error });
+        return line.to_string();
     }
     let end = error.map_or_else(|| "left in order".to_owned(), |error| format!("was let go: {error}"));
-    format!(
-        "{peer} {end}; {} tiles asked for, {} pushed, {} dropped at their deadlines",
-        counters.planned, counters.pushed, counters.expired
-    )
+    match served.account {
+        Some(account) => format!(
+            "{peer} {end}; {} tiles, {} in time, {} late, {} dropped",
+            account.asked,
+            account.in_time,
+            account.late,
+            account.dropped()
+        ),
+        None => format!(
+            "{peer} {end}; it did not say what arrived: {} tiles, {} sent, {} dropped",
+            counters.planned - counters.replaced,
+            counters.pushed,
+            counters.expired
+        ),
+    }
 }
 
 fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
@@ -231,7 +250,7 @@ fn transport(arguments: &CarrierArguments, paths: &[&str]) -> Result<TransportCo
     if let Some(key) = &arguments.key {
         let mut common = Common::new(Key::load(key)?);
         common.plaintext = arguments.plaintext;
-        common.session.window = (arguments.window as usize) << 10;
+        common.session.window = arguments.window as usize;
         config.common = Some(common);
     }
     Ok(config)

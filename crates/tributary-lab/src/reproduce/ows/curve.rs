@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Settings, TileChoice};
-use tributary_video::metrics::psnr_db;
+use tributary_video::metrics::{MOST_DB, psnr_db};
 use tributary_video::prediction::TileOutlook;
 use tributary_video::rd::{Concealment, TileCells};
 
@@ -63,7 +63,7 @@ pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, 
                     let cells = clip.table().gop(at);
                     let errors = arrived(cells, &made.allocate(&problem).order, share * full * clip.gop_s());
                     let shown = errors.iter().zip(views).map(|(error, view)| error * view.share);
-                    sum += psnr_db(shown.sum::<f64>()).min(100.0);
+                    sum += psnr_db(shown.sum::<f64>()).min(MOST_DB);
                     count += 1.0;
                 }
             }

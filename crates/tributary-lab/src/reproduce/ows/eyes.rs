@@ -8,7 +8,7 @@ use std::path::Path;
 use tributary_report::Image;
 use tributary_tiles::decode::{self, TileData};
 use tributary_tiles::{DecodeError, TiledError, TiledVideo, patch};
-use tributary_video::metrics::{mse, psnr_db};
+use tributary_video::metrics::{MOST_DB, mse, psnr_db};
 use tributary_video::picture::{Picture, PictureError};
 use tributary_video::rd::Concealment;
 use tributary_video::render::{RenderError, RenderSettings, Renderer};
@@ -81,8 +81,8 @@ fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, Eye
     let mut seen = Vec::new();
     for ((transport, allocator), shown) in [CHAIN[0], CHAIN[6]].into_iter().zip(&shown) {
         let picture = renderer.render(&panorama(&video, of_clip, &shown[worst])?, head)?;
-        let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(100.0);
-        let composed = psnr_db(shown[worst].seen.mse).min(100.0);
+        let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(MOST_DB);
+        let composed = psnr_db(shown[worst].seen.mse).min(MOST_DB);
         let caption = format!(
             "{allocator} on {transport}, {} in mobility, GoP {worst}: this picture {decoded:.1} dB; the GoP, from the table, {composed:.1} dB",
             base.clip.1.info.name

@@ -2,7 +2,7 @@
 
 use tributary_report::plot::Bar;
 use tributary_report::{Bars, Cdf, HtmlReport, Plot, Tone};
-use tributary_video::metrics::psnr_db;
+use tributary_video::metrics::{MOST_DB, psnr_db};
 use tributary_video::rd::Concealment;
 
 use super::Outcome;
@@ -11,6 +11,7 @@ use super::figures::{Figures, Pair, Quality, Where};
 use super::matrix::CHAIN;
 use super::scene::SCENES;
 use super::tables::{STEPS, tables};
+use crate::tiled::psnr_cap;
 
 /// The report as one HTML file.
 #[must_use]
@@ -52,7 +53,10 @@ pub fn render(outcome: &Outcome) -> String {
     );
     report.section("Tables");
     for table in tables(outcome) {
-        report.table(&table, "Late and left out: share of the real viewport's solid angle.");
+        report.table(
+            &table,
+            &format!("Late and left out: share of the real viewport's solid angle. {}.", psnr_cap()),
+        );
     }
     report.render()
 }
@@ -149,7 +153,7 @@ fn seen(outcome: &Outcome, scene: &str, label: &str) -> Cdf {
                 && viewed.concealment == Concealment::Freeze
         });
         let all: Vec<f64> =
-            of.flat_map(|v| &v.errors).map(|error| psnr_db(f64::from(*error)).min(100.0)).collect();
+            of.flat_map(|v| &v.errors).map(|error| psnr_db(f64::from(*error)).min(MOST_DB)).collect();
         if !all.is_empty() {
             cdf.push(name, tone, &all);
         }

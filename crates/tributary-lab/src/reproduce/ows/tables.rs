@@ -8,6 +8,7 @@ use super::curve::ALLOCATORS;
 use super::figures::{Figures, Pair, Quality, Value, Where};
 use super::matrix::CHAIN;
 use super::scene::SCENES;
+use crate::tiled::psnr_cap;
 
 /// What each step of [`CHAIN`] adds.
 pub(super) const STEPS: [&str; 6] =
@@ -160,7 +161,7 @@ pub fn markdown(outcome: &Outcome) -> String {
     for (name, value) in &run.configuration {
         text.push_str(&format!(" {name}: {value}."));
     }
-    text.push_str("\n\n");
+    text.push_str(&format!(" {}.\n\n", psnr_cap()));
     text.push_str(&outcome.reproduction.table().to_markdown());
     for table in tables(outcome) {
         text.push_str(&format!("\n{}", table.to_markdown()));

@@ -79,7 +79,7 @@ impl TiledServer {
 
     fn push(&mut self, now: Instant, transport: &mut dyn Transport) {
         self.next = None;
-        while self.error.is_none() && !self.pusher.is_over() {
+        while self.error.is_none() && !self.pusher.has_ended() {
             if self.waiting.as_ref().is_some_and(|(_, deadline)| deadline.is_some_and(|at| at <= now)) {
                 self.waiting = None;
                 self.pusher.handle_expired();
