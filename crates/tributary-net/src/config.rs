@@ -1,5 +1,7 @@
 //! What a user decides: key, paths, limits. Values are checked where they are used.
 
+mod siblings;
+
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,6 +21,8 @@ pub struct Common {
     pub plaintext: bool,
     /// Congestion controller of every subflow; `None` leaves the kernel's default.
     pub congestion: Option<String>,
+    /// Which mark the session's sockets carry, so that a coupled controller sees that they belong together.
+    pub siblings: Siblings,
     /// Cap on the kernel's retransmission timeout, where the kernel has `TCP_RTO_MAX_MS`.
     pub rto_max: Option<Duration>,
     /// Scheduler, window, credit and the other settings of the session itself.
@@ -33,11 +37,14 @@ impl Common {
             key,
             plaintext: false,
             congestion: None,
+            siblings: Siblings::default(),
             rto_max: None,
             session: tributary_proto::Config::default(),
         }
     }
 }
+
+pub use siblings::{MarkError, Siblings};
 
 /// What a server holds at most for peers.
 #[derive(Clone, Copy, Debug)]

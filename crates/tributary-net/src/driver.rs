@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +25,7 @@ use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Credentials, Established, HandshakeError};
 use crate::paths::{PathState, PathStatus};
 use crate::shared::{Command, Shared, State};
+use crate::sockopt;
 use crate::stats::SubflowReport;
 use crate::subflow::{Input, Subflow};
 
@@ -61,6 +63,8 @@ pub(crate) struct Driver {
     actions: Vec<Event>,
     /// A turn is under way; a driver that is dropped in the middle of one has panicked.
     in_turn: bool,
+    /// What the session's sockets are marked with; none once the kernel has refused it.
+    mark: Option<u32>,
     /// Runs when the session is over: a server forgets it.
     _registration: Option<Box<dyn Send>>,
 }
@@ -70,6 +74,7 @@ impl Driver {
         shared: Arc<Shared>,
         commands: mpsc::UnboundedReceiver<Command>,
         connector: Option<Connector>,
+        mark: Option<u32>,
         registration: Option<Box<dyn Send>>,
     ) {
         tokio::spawn(Self {
@@ -82,6 +87,7 @@ impl Driver {
             reasons: BTreeMap::new(),
             actions: Vec::new(),
             in_turn: false,
+            mark,
             _registration: registration,
         });
     }
@@ -241,6 +247,18 @@ impl Driver {
         state.fail(path, error);
     }
 
+    /// Tells the kernel that the subflow is a sibling of the session's others.
+    fn mark(&mut self, established: &Established) {
+        let Some(mark) = self.mark else { return };
+        if let Err(error) = sockopt::set_mark(established.channel.stream.as_fd(), mark) {
+            tracing::warn!(
+                %error,
+                "the session's subflows are not coupled: marking sockets needs CAP_NET_ADMIN or CAP_NET_RAW"
+            );
+            self.mark = None;
+        }
+    }
+
     /// A subflow that the session knows.
     fn admit(&mut self, state: &mut State, now: Instant, established: Established) {
         let (id, path) = (established.subflow, established.path);
@@ -250,6 +268,7 @@ impl Driver {
                 .paths
                 .add(now, path, || peer.map_or_else(|_| path.to_string(), |peer| peer.ip().to_string()));
         }
+        self.mark(&established);
         match Subflow::new(established) {
             Ok(subflow) => {
                 if subflow.awaits_reply() {

@@ -28,7 +28,10 @@ mod subflow;
 mod ticket;
 mod tls;
 
-pub use config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError, ServerAddress};
+pub use config::{
+    Common, ConnectConfig, Limits, ListenConfig, Local, MarkError, PathConfig, PathError, ServerAddress,
+    Siblings,
+};
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{Happening, SessionEvent};
 pub use handshake::HandshakeError;

@@ -275,7 +275,8 @@ impl Registry {
         let registration = Registration { registry: self.clone(), tag };
         shared.lock().tag = Some(tag);
         let session = Session::new(shared.clone());
-        Driver::spawn(shared.clone(), commands, None, Some(Box::new(registration)));
+        let mark = self.common.siblings.mark(self.common.congestion.as_deref());
+        Driver::spawn(shared.clone(), commands, None, mark, Some(Box::new(registration)));
         let reply = auth.seal_reply(bytes, Answer::Accepted, &tag);
         if let Err(refusal) = self.admit(&shared, channel, hello, &reply).await? {
             return Err(refusal.into());

@@ -161,6 +161,7 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
     let (shared, commands) = Shared::new(machine, true);
     let session = Session { handle: Handle::new(shared.clone()) };
     let names: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
+    let mark = config.common.siblings.mark(config.common.congestion.as_deref());
     let connector = Connector::new(&config.paths, config.common, tls, shared.commands.clone());
     shared.change(|state, now| {
         for (path, name) in (0..).map(PathId).zip(names) {
@@ -168,7 +169,7 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
             state.session.add_path(now, path);
         }
     });
-    Driver::spawn(shared.clone(), commands, Some(connector), None);
+    Driver::spawn(shared.clone(), commands, Some(connector), mark, None);
     let deadline = tokio::time::Instant::now() + config.timeout;
     Ok((session, Attempt { shared, paths: config.paths.len(), deadline }))
 }

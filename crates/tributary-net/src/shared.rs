@@ -280,7 +280,7 @@ mod tests {
         let machine = Session::new(Side::Server, Config::default(), 1, Instant::ZERO).unwrap();
         let (shared, commands) = Shared::new(machine, false);
         let session = crate::session::Session::new(shared.clone());
-        Driver::spawn(shared.clone(), commands, None, None);
+        Driver::spawn(shared.clone(), commands, None, None, None);
         let stream = session.open_stream(0).await.unwrap();
         let reader = tokio::spawn(async move {
             let mut stream = stream;

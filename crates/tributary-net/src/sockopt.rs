@@ -171,6 +171,11 @@ pub fn clear_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8])
 }
 
+/// Marks the socket's packets and the socket itself (`SO_MARK`); needs CAP_NET_ADMIN or CAP_NET_RAW.
+pub fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes())
+}
+
 /// Binds the socket to a network interface by name (`SO_BINDTODEVICE`).
 pub fn bind_to_device(fd: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())

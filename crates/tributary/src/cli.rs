@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tributary_net::Siblings;
 use tributary_net::proxy::{Entrance, Target};
 
 /// Several radios, one immersive stream.
@@ -217,6 +218,12 @@ pub(crate) struct SessionArguments {
     /// Congestion control of every subflow; without it the system's
     #[arg(long)]
     pub(crate) congestion: Option<String>,
+    /// Mark of a session's sockets (SO_MARK), by which coupled congestion control finds them: auto, off or a number
+    ///
+    /// auto: with lia, olia, balia or wvegas each session has its own mark, 0x54000000 to 0x54ffffff; needs
+    /// CAP_NET_ADMIN. Example: --mark 0x7001, for a routing rule or for coupling several programs.
+    #[arg(long, value_name = "MARK", default_value = "auto")]
+    pub(crate) mark: Siblings,
     /// Neither secret nor protected; for experiments, at both ends or none
     #[arg(long)]
     pub(crate) plaintext: bool,

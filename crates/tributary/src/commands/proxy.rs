@@ -74,6 +74,7 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
         (common.session.weights.latency, common.session.weights.throughput) = (latency, throughput);
     }
     common.congestion.clone_from(&arguments.congestion);
+    common.siblings = arguments.mark;
     common.plaintext = arguments.plaintext;
     common.session.unsent = Some(Duration::from_millis(arguments.buffer));
     Ok(common)
