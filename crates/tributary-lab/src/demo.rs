@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use thiserror::Error;
 pub use tiled::{TiledDemoError, TiledOutcome, TiledSettings, run_tiled};
-pub use tiles::{TilesError, tiles_of};
+pub use tiles::{LOOPED_SECONDS, TilesError, tiles_of};
 use tributary_link::Scenario;
 use tributary_stream::LadderError;
 

@@ -151,7 +151,7 @@ impl Pictures {
         command.args(["-f", "h264", "-i", "pipe:0", "-autoscale", "0", "-fps_mode", "passthrough"]);
         command.args(["-pix_fmt", "yuv420p", "-f", "rawvideo", "pipe:1"]);
         command.stdin(Stdio::piped());
-        let mut pictures = Self::of_command(&mut command, (width, height))?;
+        let mut pictures = Self::of_command(program::apart(&mut command), (width, height))?;
         if let Some(mut input) = pictures.decoder.stdin.take() {
             // Ends by itself: with the stream, or with the decoder.
             std::thread::spawn(move || input.write_all(&stream));

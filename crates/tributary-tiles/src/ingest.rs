@@ -5,6 +5,7 @@
 //! ingest that was stopped in any way goes on where it was. The record is written last of all: a
 //! directory without it is never taken for a whole video.
 
+mod estimate;
 mod finish;
 mod manifest;
 mod plan;
@@ -12,8 +13,10 @@ mod probe;
 mod reference;
 mod tiles;
 mod untiled;
+mod watch;
 mod work;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -21,17 +24,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thiserror::Error;
+use tributary_video::picture::Picture;
 use tributary_video::rd::TableError;
 use tributary_video::tiles::TileGrid;
 
-use crate::decode::DecodeError;
+use crate::decode::{DecodeError, Pictures};
 use crate::encode::EncodeError;
+use crate::layout;
 use crate::mp4::InitError;
 use crate::program::ProgramError;
 use crate::rate::FrameRate;
+use crate::record::compared;
 use crate::video::{TiledError, TiledVideo};
 
 use plan::Plan;
+use watch::Meter;
+pub use watch::{Estimate, Progress, Stage, Watch};
 use work::Work;
 
 /// The presets of libx264, fastest first.
@@ -168,6 +176,16 @@ pub enum IngestError {
         /// What the system says.
         source: io::Error,
     },
+    /// The caller wanted no more.
+    #[error("{}", if *kept {
+        "stopped; finished pieces are kept: the same command goes on from there"
+    } else {
+        "stopped; nothing was finished, and nothing is left behind"
+    })]
+    Stopped {
+        /// Whether there are finished pieces.
+        kept: bool,
+    },
     /// A program is missing or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -188,19 +206,10 @@ pub enum IngestError {
     Read(#[from] TiledError),
 }
 
-/// How far an ingest is, in pieces of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Finished, those of an earlier run included.
-    pub done: usize,
-    /// All there are.
-    pub total: usize,
-}
-
 /// Makes a tiled video of the file `source` in `directory`, or finishes one that was begun there, or
 /// gives the one that is there when it is of the same source and settings.
 ///
-/// Blocks, with all cores; `progress` is called from several threads.
+/// Blocks, with all cores.
 ///
 /// # Errors
 /// Names the file, the setting or the missing program, and the way out.
@@ -208,71 +217,177 @@ pub fn ingest(
     source: &Path,
     settings: &Settings,
     directory: &Path,
-    progress: &(dyn Fn(Progress) + Sync),
+    watch: &dyn Watch,
 ) -> Result<TiledVideo, IngestError> {
-    plan::check(settings)?;
-    let plan = Plan::of(source, settings)?;
-    if let Some(video) = work::finished(directory, &plan)? {
-        return Ok(video);
+    Prepared::of(source, settings)?.make(directory, watch)
+}
+
+/// An ingest whose settings fit its source.
+#[derive(Debug)]
+pub struct Prepared {
+    source: PathBuf,
+    plan: Plan,
+    jobs: usize,
+}
+
+impl Prepared {
+    /// Holds `settings` against the file `source`, which is read once.
+    ///
+    /// # Errors
+    /// Names the file, the setting or the missing program, and the way out.
+    pub fn of(source: &Path, settings: &Settings) -> Result<Self, IngestError> {
+        plan::check(settings)?;
+        let plan = Plan::of(source, settings)?;
+        let jobs = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
+        Ok(Self { source: source.to_owned(), plan, jobs: jobs.map_or(1, NonZeroUsize::get) })
     }
-    let work = Work::begin(directory, &plan)?;
-    let jobs = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let jobs = jobs.map_or(1, NonZeroUsize::get);
-    // An estimate until the source has been decoded.
-    let pieces = |gops: usize| 1 + gops * (plan.grid.rows() + 1);
-    progress(Progress { done: 0, total: pieces(plan.gops) });
-    let made = reference::make(source, &plan, &work, jobs)?;
-    let total = pieces(made.gops);
-    let done = AtomicUsize::new(1);
-    let finished = |count: usize| {
-        progress(Progress { done: done.fetch_add(count, Ordering::Relaxed) + count, total });
-    };
-    finished(0);
-    each(&pieces_of(&plan, made.gops, jobs), jobs, |piece| {
-        match piece {
-            Piece::Tiles { gop, first, last } => tiles::make(&plan, &work, *gop, *first..*last)?,
-            Piece::Untiled { gop } => untiled::make(&plan, &work, *gop)?,
+
+    /// The video in `directory`, if it is finished.
+    ///
+    /// # Errors
+    /// There is another video, or a damaged one.
+    pub fn finished(&self, directory: &Path) -> Result<Option<TiledVideo>, IngestError> {
+        work::finished(directory, &self.plan)
+    }
+
+    /// How long it will take and how large it will be, from a sample of a few pictures; `None` when the file cannot
+    /// be read from its middle on.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Estimate> {
+        estimate::estimate(&self.source, &self.plan, self.jobs)
+    }
+
+    /// Makes the video in `directory`, or finishes it. Blocks, with all cores.
+    ///
+    /// # Errors
+    /// As [`ingest`]; [`IngestError::Stopped`] when `watch` stops it: no temporary file and no process is left then,
+    /// and what was finished is kept for the next time.
+    pub fn make(&self, directory: &Path, watch: &dyn Watch) -> Result<TiledVideo, IngestError> {
+        if let Some(video) = self.finished(directory)? {
+            return Ok(video);
         }
-        finished(piece.count());
-        Ok(())
-    })?;
-    finish::finish(&plan, &work, &made)?;
-    Ok(TiledVideo::open(directory)?)
+        let work = Work::begin(directory, &self.plan)?;
+        match self.fill(&work, watch) {
+            // A process that was cut off fails in many ways.
+            Err(_) if watch.stops() => Err(IngestError::Stopped { kept: work.stop()? }),
+            Err(error) => Err(error),
+            Ok(()) => Ok(TiledVideo::open(directory)?),
+        }
+    }
+
+    fn fill(&self, work: &Work, watch: &dyn Watch) -> Result<(), IngestError> {
+        let Self { source, plan, jobs } = self;
+        let mut meter = Meter::new(watch, plan);
+        let made = reference::make(source, (plan, *jobs), work, &meter)?;
+        let mut pieces = pieces_of(plan, made.gops, *jobs);
+        let units = |pieces: &[Piece]| pieces.iter().map(|piece| piece.units(plan, &meter)).sum::<usize>();
+        let all = units(&pieces);
+        pieces.retain_mut(|piece| piece.is_left(work));
+        let before = all - units(&pieces);
+        meter.tiles(made.gops, before);
+        let job = Job { plan, work, meter, lasts: Mutex::default(), kept: jobs + 2 };
+        each(&pieces, *jobs, |piece| match piece {
+            Piece::Tiles { gop, rows } => tiles::make(&job, *gop, rows),
+            Piece::Untiled { gop } => untiled::make(&job, *gop),
+        })?;
+        finish::finish(plan, work, &made)
+    }
+}
+
+/// What all threads share.
+struct Job<'a> {
+    plan: &'a Plan,
+    work: &'a Work,
+    meter: Meter<'a>,
+    /// The last pictures of GoPs that were decoded lately: the next GoP may freeze them.
+    lasts: Mutex<BTreeMap<usize, Picture>>,
+    /// So many of them at most.
+    kept: usize,
+}
+
+impl Job<'_> {
+    fn reference_bytes(&self, gop: usize) -> Result<Vec<u8>, IngestError> {
+        let path = self.work.path(&layout::reference(gop));
+        std::fs::read(&path).map_err(|source| IngestError::Unreadable { path, source })
+    }
+
+    /// The source's pictures of a GoP.
+    fn reference(&self, gop: usize) -> Result<Pictures, IngestError> {
+        Ok(Pictures::of_stream(self.reference_bytes(gop)?, self.plan.size)?)
+    }
+
+    fn keep_last(&self, gop: usize, picture: Picture) {
+        let mut lasts = self.lasts.lock().unwrap_or_else(|e| e.into_inner());
+        lasts.insert(gop, picture);
+        while lasts.len() > self.kept {
+            lasts.pop_first();
+        }
+    }
+
+    /// The last picture of a GoP; decoded when nobody has done so lately.
+    fn last_of(&self, gop: usize) -> Result<Picture, IngestError> {
+        let kept = self.lasts.lock().unwrap_or_else(|e| e.into_inner()).get(&gop).cloned();
+        if let Some(picture) = kept {
+            return Ok(picture);
+        }
+        let mut last = None;
+        for picture in self.reference(gop)? {
+            last = Some(picture?);
+        }
+        last.ok_or(IngestError::Decode(DecodeError::Cut))
+    }
 }
 
 /// What one thread does at a time.
 enum Piece {
-    /// Rows `first` to `last` (not included) of the tiles of a GoP.
-    Tiles { gop: usize, first: usize, last: usize },
+    /// Rows of the tiles of a GoP.
+    Tiles { gop: usize, rows: Vec<usize> },
     /// A GoP in one piece, for comparison.
     Untiled { gop: usize },
 }
 
 impl Piece {
-    fn count(&self) -> usize {
+    /// How much work it is.
+    fn units(&self, plan: &Plan, meter: &Meter<'_>) -> usize {
         match self {
-            Self::Tiles { first, last, .. } => last - first,
-            Self::Untiled { .. } => 1,
+            Self::Tiles { rows, .. } => {
+                let pictures = rows.len() * plan.grid.columns() * plan.pictures_per_gop;
+                pictures * plan.qps.len() * Meter::TILE_PICTURE
+            }
+            Self::Untiled { .. } => plan.pictures_per_gop * meter.untiled_picture(),
+        }
+    }
+
+    /// Drops what an earlier run has finished; whether anything is left.
+    fn is_left(&mut self, work: &Work) -> bool {
+        match self {
+            Self::Tiles { gop, rows } => {
+                rows.retain(|row| !tiles::is_made(work, *gop, *row));
+                !rows.is_empty()
+            }
+            Self::Untiled { gop } => !untiled::is_made(work, *gop),
         }
     }
 }
 
-/// Raw pictures one thread may hold at a time, bytes.
-const HELD: usize = 256 << 20;
+/// Raw pictures one thread may hold at a time, bytes: a second of 4096×2048 at 30 pictures a second has 377 MB. A
+/// GoP that is made in parts is decoded once for each of them.
+const HELD: usize = 400 << 20;
 
 fn pieces_of(plan: &Plan, gops: usize, jobs: usize) -> Vec<Piece> {
     let rows = plan.grid.rows();
     let raw = plan.size.0 * plan.size.1 * 3 / 2 * plan.pictures_per_gop;
-    // As few rows as memory wants, or as keep all cores busy to the end.
+    // As few parts as memory wants, or as keep all cores busy to the end.
     let parts = raw.div_ceil(HELD).max((2 * jobs).div_ceil(gops)).clamp(1, rows);
     let of_gop = |gop| {
-        let tiles = (0..parts).map(move |part| {
-            let (first, last) = (part * rows / parts, (part + 1) * rows / parts);
-            Piece::Tiles { gop, first, last }
-        });
-        tiles.chain([Piece::Untiled { gop }])
+        (0..parts).map(move |part| {
+            let rows = (part * rows / parts..(part + 1) * rows / parts).collect();
+            Piece::Tiles { gop, rows }
+        })
     };
-    (0..gops).flat_map(of_gop).collect()
+    // The largest first, so that no thread begins one when the others have finished.
+    let untiled = compared(gops).map(|gop| Piece::Untiled { gop });
+    untiled.chain((0..gops).flat_map(of_gop)).collect()
 }
 
 /// Does all `pieces` on `jobs` threads; the first failure lets the others finish what they do, no more.

@@ -1,4 +1,4 @@
-//! Where what lies in the directory of a tiled video. Paths use `/` and are relative to it.
+//! File layout of a tiled-video directory. Paths use `/` and are relative to it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,6 +14,8 @@ pub const TABLE: &str = "table.json";
 pub const MANIFEST: &str = "manifest.mpd";
 /// SHA-256 of every file but itself and the record, as `sha256sum` writes and checks it.
 pub const SUMS: &str = "SHA256SUMS";
+/// The source's pictures.
+pub const SOURCE: &str = "source";
 /// What an unfinished ingest knows; removed at its end.
 pub const WORK: &str = "work";
 
@@ -38,7 +40,7 @@ pub fn segment(gop: usize, tile: usize, qp: u8) -> String {
 /// The source's pictures of GoP `gop` without loss, as a byte stream of H.264.
 #[must_use]
 pub fn reference(gop: usize) -> String {
-    format!("source/{gop:05}.h264")
+    format!("{SOURCE}/{gop:05}.h264")
 }
 
 /// The SHA-256 of `bytes`.

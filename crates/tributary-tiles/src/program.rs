@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::ops::{Deref, DerefMut};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
@@ -89,6 +90,12 @@ pub fn start(program: &'static str, command: &mut Command) -> Result<Running, Pr
         _ => ProgramError::Start { program, source },
     })?;
     Ok(Running { child, program })
+}
+
+/// Gives `command` a process group of its own: Ctrl-C in a terminal then reaches only this program, which ends its
+/// children in order. For commands that end by themselves when this program is gone, as those do that read or write a pipe.
+pub fn apart(command: &mut Command) -> &mut Command {
+    command.process_group(0)
 }
 
 /// A file's name as ffmpeg takes it, whatever characters it begins with.

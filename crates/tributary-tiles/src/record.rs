@@ -47,7 +47,12 @@ pub struct SourceInfo {
     pub height: usize,
 }
 
-/// The same pictures at the same QP, in tiles and in one piece.
+/// GoPs that are also encoded in one piece, for comparison: one in ten, the first included.
+pub fn compared(gops: usize) -> impl Iterator<Item = usize> {
+    (0..gops).step_by(10)
+}
+
+/// The same pictures at the same QP, in tiles and in one piece: those of the [`compared`] GoPs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {

@@ -157,7 +157,7 @@ pub(crate) struct QueueArguments {
   tributary demo --untiled --scenario blackout --congestion bbr --seconds 60
   tributary demo --imu --scenario mobility --seconds 15")]
 pub(crate) struct DemoArguments {
-    /// Equirectangular video file
+    /// Equirectangular video file; its first eight seconds are played in a loop
     #[arg(long)]
     pub(crate) video: Option<PathBuf>,
     /// A video that `tributary ingest` has made already

@@ -49,6 +49,42 @@ fn a_killed_ingest_goes_on_and_makes_the_same_video() {
     assert!(sums(&out) == sums(&fresh));
 }
 
+/// Whether a process runs that was started with this mark in its environment.
+fn is_running(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").expect("Linux").flatten();
+    let marked = |path: std::path::PathBuf| fs::read(path.join("environ")).unwrap_or_default();
+    processes
+        .map(|entry| marked(entry.path()))
+        .any(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_and_no_temporary_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (source, out) = (directory.path().join("clip.mp4"), directory.path().join("tiles"));
+    clip(&source);
+    let mark = format!("TRIBUTARY_TEST_MARK={}", directory.path().display());
+    let (name, value) = mark.split_once('=').expect("both");
+    let mut command = tributary(&source, &out);
+    let mut running = command.env(name, value).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(running.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let mut before = said.by_ref().take_while(|line| !line.contains("encoding")).collect::<Vec<_>>();
+    let id = i32::try_from(running.id()).expect("a process number");
+    let process = rustix::process::Pid::from_raw(id).expect("not 0");
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
+    let status = running.wait().expect("it ends");
+    before.extend(said);
+    assert_eq!(status.code(), Some(130), "{before:#?}");
+    let says = |text: &str| before.iter().any(|line| line.contains(text));
+    assert!(says("20 pictures of 160×80: about") && says("goes on from there"), "{before:#?}");
+    assert!(!is_running(&mark));
+    let work = fs::read_dir(out.join("work")).expect("notes are kept").flatten();
+    assert_eq!(work.filter(|entry| entry.path().is_dir()).count(), 0, "scratch is left");
+    assert!(matches!(TiledVideo::open(&out), Err(TiledError::Unfinished { .. })));
+    assert!(tributary(&source, &out).status().expect("it runs").success());
+    TiledVideo::open(&out).expect("a whole video").verify().expect("whole");
+}
+
 #[test]
 fn a_refusal_names_the_file_and_the_way_out() {
     let directory = tempfile::tempdir().expect("a directory");

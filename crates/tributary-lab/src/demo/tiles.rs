@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use thiserror::Error;
 use tributary_stream::scene::Scene;
-use tributary_tiles::ingest::{IngestError, Settings, ingest};
+use tributary_tiles::ingest::{IngestError, Progress, Settings, ingest};
 use tributary_tiles::program::{self, ProgramError};
 use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
@@ -16,8 +16,8 @@ use tributary_video::tiles::TileGrid;
 const GRID: (usize, usize) = (8, 4);
 /// From nearly without loss to a blur.
 const QPS: [u8; 7] = [18, 22, 27, 32, 37, 42, 47];
-/// Seconds of distinct video; it repeats.
-const SECONDS: u32 = 8;
+/// The demo plays so many seconds from the beginning of a video, over and over.
+pub const LOOPED_SECONDS: u32 = 8;
 /// The size every video is scaled to: any clip can be cut into the tiles then, and takes about as long.
 const SIZE: (u32, u32) = (2048, 1024);
 /// Pictures a second of the rendered scene.
@@ -73,7 +73,7 @@ pub fn tiles_of(
         grid,
         qps: QPS.to_vec(),
         size: Some((SIZE.0 as usize, SIZE.1 as usize)),
-        seconds: Some(SECONDS),
+        seconds: Some(LOOPED_SECONDS),
         rate: None,
         any_aspect,
         preset: "veryfast".to_owned(),
@@ -84,7 +84,7 @@ pub fn tiles_of(
     let directory = cache.join(format!("tiles-{name}-{bytes}-{}x{}", GRID.0, GRID.1));
     let told = Mutex::new(progress);
     let cut = || {
-        ingest(&source, &settings, &directory, &|at| {
+        ingest(&source, &settings, &directory, &|at: Progress| {
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told(at.done as f64 / at.total.max(1) as f64);
         })
@@ -118,7 +118,7 @@ fn scene(cache: &Path) -> Result<PathBuf, TilesError> {
     let rendered = program::run_fed("ffmpeg", &mut command, |input| {
         let scene = Scene::new(SIZE.0, SIZE.1);
         let mut frame = scene.frame();
-        (0..SECONDS * RATE).try_for_each(|number| {
+        (0..LOOPED_SECONDS * RATE).try_for_each(|number| {
             scene.render(number, &mut frame);
             input.write_all(&frame)
         })

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tributary_net::transport::TransportConfig;
 use tributary_net::{Common, Key};
 use tributary_tiles::FrameRate;
-use tributary_tiles::ingest::{Settings, ingest};
+use tributary_tiles::ingest::{Progress, Settings, ingest};
 use tributary_types::Bitrate;
 use tributary_video::projection::Projection;
 use tributary_video::rd::Concealment;
@@ -48,7 +48,7 @@ fn clip() -> Arc<Clip> {
             preset: "ultrafast".to_owned(),
             jobs: None,
         };
-        ingest(&source, &settings, &directory.path().join("tiles"), &|_| ()).unwrap();
+        ingest(&source, &settings, &directory.path().join("tiles"), &|_: Progress| ()).unwrap();
         let clip = Arc::new(Clip(directory));
         *shared = Arc::downgrade(&clip);
         clip

@@ -9,7 +9,7 @@ use super::tiles::{self, Row};
 use super::untiled::{self, Untiled};
 use super::work::{Reference, Sums, Work};
 use crate::layout::{self, hex, sum};
-use crate::record::{FORMAT, Overhead, Record};
+use crate::record::{FORMAT, Overhead, Record, compared};
 
 /// Writes what makes the directory a video.
 pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), IngestError> {
@@ -67,10 +67,10 @@ fn note<N: serde::de::DeserializeOwned>(work: &Work, name: &str) -> Result<N, In
 /// What tiling costs at each QP.
 fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, IngestError> {
     let gops: Vec<Untiled> =
-        (0..table.gops()).map(|gop| note(work, &untiled::note(gop))).collect::<Result<_, _>>()?;
+        compared(table.gops()).map(|gop| note(work, &untiled::note(gop))).collect::<Result<_, _>>()?;
     let count = gops.len() as f64;
     let at = |(index, qp): (usize, &u8)| {
-        let cells = || (0..table.gops()).flat_map(|gop| table.gop(gop));
+        let cells = || compared(table.gops()).flat_map(|gop| table.gop(gop));
         Overhead {
             qp: *qp,
             tiled_bytes: cells().map(|cell| cell.bytes[index]).sum(),

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::IngestError;
 use super::plan::Plan;
+use super::watch::Meter;
 use super::work::{Reference, Sums, Work};
 use crate::gop;
 use crate::layout;
@@ -17,15 +18,21 @@ use crate::program::{self, ProgramError, name_of};
 pub(super) const NOTE: &str = "source.json";
 
 /// Decodes the source, all of it or up to the plan's limit; nothing when that has been done before.
-pub(super) fn make(source: &Path, plan: &Plan, work: &Work, jobs: usize) -> Result<Reference, IngestError> {
+pub(super) fn make(
+    source: &Path,
+    (plan, jobs): (&Plan, usize),
+    work: &Work,
+    meter: &Meter<'_>,
+) -> Result<Reference, IngestError> {
     if let Some(made) = work.load_whole(NOTE) {
         return Ok(made);
     }
     let mut command = command(source, plan, jobs);
+    program::apart(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = program::start("ffmpeg", &mut command)?;
     let complaints = program::hear(running.stderr.take());
-    let mut gops = Gops { plan, work, sums: Sums::new(), written: 0, left: 0 };
+    let mut gops = Gops { plan, work, meter, sums: Sums::new(), written: 0, left: 0 };
     if let Some(mut output) = running.stdout.take() {
         gops.read(&mut output)?;
     }
@@ -42,25 +49,34 @@ pub(super) fn make(source: &Path, plan: &Plan, work: &Work, jobs: usize) -> Resu
 fn command(source: &Path, plan: &Plan, jobs: usize) -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-i"]).arg(name_of(source));
-    let (width, height) = plan.size;
-    let rate = plan.rate;
-    let resample = if plan.resample { format!("fps={rate},") } else { String::new() };
-    let filter = format!("{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p");
-    command.args(["-map", "0:V:0", "-an", "-sn", "-vf", &filter, "-fps_mode", "passthrough"]);
+    command.args(["-map", "0:V:0", "-an", "-sn", "-vf", &filter(plan), "-fps_mode", "passthrough"]);
     if let Some(limit) = plan.limit {
         command.args(["-frames:v", &limit.to_string()]);
     }
+    command.args(encoder(plan, jobs)).arg("pipe:1");
+    command
+}
+
+/// The filters that bring the source to the plan's rate and size.
+pub(super) fn filter(plan: &Plan) -> String {
+    let (width, height) = plan.size;
+    let resample = if plan.resample { format!("fps={},", plan.rate) } else { String::new() };
+    format!("{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
+}
+
+/// Arguments of the lossless output, all but its name.
+pub(super) fn encoder(plan: &Plan, threads: usize) -> Vec<String> {
     let gop = plan.pictures_per_gop;
     let x264 = format!("keyint={gop}:min-keyint={gop}:scenecut=0:open-gop=0:bframes=0:repeat-headers=1");
-    command.args(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-threads", &jobs.to_string()]);
-    command.args(["-x264-params", &x264, "-f", "h264", "pipe:1"]);
-    command
+    let all = ["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-threads", &threads.to_string()];
+    all.iter().chain(&["-x264-params", &x264, "-f", "h264"]).map(ToString::to_string).collect()
 }
 
 /// Takes GoPs out of the stream as they become complete.
 struct Gops<'a> {
     plan: &'a Plan,
     work: &'a Work,
+    meter: &'a Meter<'a>,
     sums: Sums,
     written: usize,
     /// Pictures of a last GoP that is not whole.
@@ -75,6 +91,7 @@ impl Gops<'_> {
             // Twice as much each time, so that a long GoP is not searched over and over.
             let more = (stream.len() as u64).max(1 << 20);
             let read = output.by_ref().take(more).read_to_end(&mut stream).map_err(failed)?;
+            self.meter.tick(0)?;
             let mut found = gop::split(&stream);
             let last = if read == 0 { None } else { found.pop() };
             for gop in &found {
@@ -95,7 +112,7 @@ impl Gops<'_> {
         }
         self.work.write(layout::reference(self.written), bytes, &mut self.sums)?;
         self.written += 1;
-        Ok(())
+        Ok(self.meter.tick(pictures * self.meter.source_picture())?)
     }
 
     fn finish(self, source: &Path, complaints: &[u8]) -> Result<Reference, IngestError> {

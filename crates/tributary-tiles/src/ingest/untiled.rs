@@ -1,5 +1,6 @@
 //! A GoP in one piece at every QP, by the same encoder: what tiling is compared with. Nothing of it stays.
 
+use std::io::Write;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -7,11 +8,9 @@ use tributary_video::metrics::mse;
 use tributary_video::picture::Picture;
 
 use super::IngestError;
-use super::plan::Plan;
-use super::tiles::reference;
+use super::Job;
 use super::work::Work;
 use crate::decode::{DecodeError, Pictures};
-use crate::layout;
 use crate::mp4::{Timing, media_segment};
 use crate::program::{self, name_of};
 
@@ -27,17 +26,19 @@ pub(super) fn note(gop: usize) -> String {
     format!("untiled-{gop:05}.json")
 }
 
-/// Measures GoP `gop`, unless that has been done before.
-pub(super) fn make(plan: &Plan, work: &Work, gop: usize) -> Result<(), IngestError> {
-    if work.load::<Untiled>(&note(gop)).is_some() {
-        return Ok(());
-    }
+/// Whether GoP `gop` has been measured.
+pub(super) fn is_made(work: &Work, gop: usize) -> bool {
+    work.load::<Untiled>(&note(gop)).is_some()
+}
+
+/// Measures GoP `gop`.
+pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
+    let Job { plan, work, .. } = job;
     let scratch = work.scratch()?;
     let name = |qp: &u8| scratch.path().join(format!("{qp}.h264"));
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
-    command.args(["-r", &plan.rate.to_string(), "-f", "h264", "-i"]);
-    command.arg(name_of(&work.path(&layout::reference(gop))));
+    command.args(["-r", &plan.rate.to_string(), "-f", "h264", "-i", "pipe:0"]);
     let encoder = plan.encoder();
     for qp in &plan.qps {
         command
@@ -45,7 +46,15 @@ pub(super) fn make(plan: &Plan, work: &Work, gop: usize) -> Result<(), IngestErr
             .args(encoder.arguments(*qp))
             .arg(name_of(&name(qp)));
     }
-    program::run("ffmpeg", &mut command, b"")?;
+    let source = job.reference_bytes(gop)?;
+    program::run_fed("ffmpeg", program::apart(&mut command), |input| {
+        for part in source.chunks(1 << 16) {
+            job.meter.tick(0)?;
+            input.write_all(part)?;
+        }
+        Ok(())
+    })?;
+    job.meter.tick(0)?;
     let mut bytes = Vec::new();
     let mut shown = Vec::new();
     for qp in &plan.qps {
@@ -54,12 +63,13 @@ pub(super) fn make(plan: &Plan, work: &Work, gop: usize) -> Result<(), IngestErr
         bytes.push(media_segment(&stream, (1, 0), Timing::of(plan.rate))?.len() as u64);
         shown.push(Pictures::of_stream(stream, plan.size)?);
     }
-    let mse = errors(plan, reference(plan, work, gop)?, shown)?;
+    let mse = errors(job, Pictures::of_stream(source, plan.size)?, shown)?;
     work.save(&note(gop), &Untiled { bytes, mse })
 }
 
 /// The mean error of luma of each of `shown`, all read side by side: a GoP need not fit into memory.
-fn errors(plan: &Plan, originals: Pictures, mut shown: Vec<Pictures>) -> Result<Vec<f64>, IngestError> {
+fn errors(job: &Job<'_>, originals: Pictures, mut shown: Vec<Pictures>) -> Result<Vec<f64>, IngestError> {
+    let Job { plan, meter, .. } = job;
     let mut sums = vec![0.0; shown.len()];
     let mut picture = Picture::black(plan.size.0, plan.size.1).map_err(DecodeError::Size)?;
     for original in originals {
@@ -70,6 +80,7 @@ fn errors(plan: &Plan, originals: Pictures, mut shown: Vec<Pictures>) -> Result<
             }
             *sum += mse(&original.luma(), &picture.luma()).map_err(DecodeError::Size)?;
         }
+        meter.tick(meter.untiled_picture())?;
     }
     Ok(sums.into_iter().map(|sum| sum / plan.pictures_per_gop as f64).collect())
 }

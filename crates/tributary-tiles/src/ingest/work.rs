@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::IngestError;
 use super::plan::Plan;
+use super::reference;
 use crate::layout;
 use crate::video::TiledVideo;
 
@@ -108,6 +109,7 @@ impl Work {
             return Err(IngestError::Busy(directory.to_owned()));
         };
         let work = Self { directory: directory.to_owned(), _lock: lock };
+        work.sweep().map_err(failed(&at))?;
         match fs::read(at.join(PLAN)) {
             Ok(bytes) => match serde_json::from_slice::<Plan>(&bytes) {
                 Ok(begun) if begun == *plan => {}
@@ -116,6 +118,34 @@ impl Work {
             Err(_) => work.save(PLAN, plan)?,
         }
         Ok(work)
+    }
+
+    /// Removes what a killed ingest left in the working directory: notes are files, scratch is directories.
+    fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.path(layout::WORK))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears up after a stop: without a whole reference nothing is worth keeping. Whether anything is kept.
+    pub(super) fn stop(&self) -> Result<bool, IngestError> {
+        if self.path(layout::WORK).join(reference::NOTE).exists() {
+            return Ok(true);
+        }
+        let source = self.path(layout::SOURCE);
+        let removed = match fs::remove_dir_all(&source) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        removed.map_err(|error| IngestError::Write { path: source, source: error })?;
+        self.end()?;
+        // The directory was there before if this fails.
+        let _ = fs::remove_dir(&self.directory);
+        Ok(false)
     }
 
     /// Where a file of the video lies.

@@ -1,15 +1,18 @@
 //! `tributary ingest`.
 
 use super::output::{self, Progress};
+use super::stop;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tributary_report::{Cell, Column, Table};
-use tributary_tiles::ingest::{self, Settings};
+use tributary_tiles::ingest::{self, Estimate, IngestError, Prepared, Settings, Stage, Watch};
 use tributary_tiles::{FrameRate, Record, TiledVideo};
 use tributary_video::metrics::psnr_db;
 use tributary_video::projection::Projection;
@@ -19,8 +22,9 @@ use tributary_video::tiles::TileGrid;
 ///
 /// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes what
 /// it has written: the directory gets fMP4 segments, an MPD with the place of every tile, the source's
-/// pictures without loss, and a table of real bytes and errors. What was stopped goes on where it was when
-/// the same command is given again. The picture must divide into equal tiles of even size.
+/// pictures without loss, and a table of real bytes and errors. Time and size are estimated before it begins.
+/// Ctrl-C stops it; the same command then goes on after the last finished second. The picture must divide into
+/// equal tiles of even size.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary ingest panorama.mp4 --out panorama.tiles
@@ -53,7 +57,7 @@ pub(crate) struct IngestArguments {
     #[arg(long)]
     any_aspect: bool,
     /// libx264's preset
-    #[arg(long, default_value = "medium", value_parser = ingest::PRESETS)]
+    #[arg(long, default_value = "fast", value_parser = ingest::PRESETS)]
     preset: String,
     /// Encoders at once [default: one a core]
     #[arg(long)]
@@ -91,8 +95,10 @@ struct Quality {
     qp: u8,
     mbit_s: f64,
     psnr_db: f64,
-    /// How many more bytes than the untiled video, as a share of its bytes.
+    /// How many more bytes than the untiled video, as a share of its bytes; one GoP in ten is compared.
     overhead: f64,
+    /// PSNR of those GoPs, in tiles and in one piece.
+    compared_psnr_db: f64,
     untiled_psnr_db: f64,
 }
 
@@ -109,20 +115,24 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
         preset: arguments.preset,
         jobs: arguments.jobs,
     };
-    let progress = Mutex::new(Progress::new());
-    let video = ingest::ingest(&arguments.video, &settings, &arguments.out, &|at| {
-        let mut progress = progress.lock().unwrap_or_else(|e| e.into_inner());
-        // Hundredths of the work, so that a log has few lines of it.
-        let hundredths = at.done * 100 / at.total.max(1);
-        if at.done == 1 {
-            progress.begin_part();
+    let stop = stop::flag()?;
+    let shown = Shown { progress: Mutex::new((Progress::new(), None)), stop };
+    let prepared = Prepared::of(&arguments.video, &settings)?;
+    if prepared.finished(&arguments.out)?.is_none() {
+        match prepared.estimate() {
+            Some(estimate) => shown.note(&estimated(&estimate)),
+            None => shown.note("no estimate of time and size: the file cannot be read from its middle on"),
         }
-        progress.at(
-            hundredths as f64 / 100.0,
-            if at.done == 0 { "decoding the source" } else { "encoding and measuring" },
-        );
-    })?;
-    progress.into_inner().unwrap_or_else(|e| e.into_inner()).end();
+    }
+    let made = prepared.make(&arguments.out, &shown);
+    shown.end();
+    let video = match made {
+        Err(error @ IngestError::Stopped { .. }) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(128 + shown.stop.load(Ordering::Relaxed)));
+        }
+        made => made?,
+    };
     let qualities = qualities(&video);
     if arguments.json {
         let (width, height) = video.size();
@@ -146,15 +156,92 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The progress bar, which remembers when a stage began and how much was done then.
+struct Shown {
+    progress: Mutex<(Progress, Option<Begun>)>,
+    stop: Arc<AtomicU8>,
+}
+
+#[derive(Clone, Copy)]
+struct Begun {
+    stage: Stage,
+    at: Instant,
+    share: f64,
+}
+
+impl Shown {
+    fn note(&self, text: &str) {
+        self.progress.lock().unwrap_or_else(|e| e.into_inner()).0.note(text);
+    }
+
+    fn end(&self) {
+        self.progress.lock().unwrap_or_else(|e| e.into_inner()).0.end();
+    }
+}
+
+impl Watch for Shown {
+    fn at(&self, at: ingest::Progress) {
+        let mut guard = self.progress.lock().unwrap_or_else(|e| e.into_inner());
+        let (progress, begun) = &mut *guard;
+        let share = at.done as f64 / at.total.max(1) as f64;
+        let start = match begun {
+            Some(start) if start.stage == at.stage => *start,
+            _ => {
+                progress.begin_part();
+                *begun.insert(Begun { stage: at.stage, at: Instant::now(), share })
+            }
+        };
+        let stage = match at.stage {
+            Stage::Source => "decoding the source",
+            Stage::Tiles => "encoding and measuring",
+        };
+        let picture = at.done * at.pictures / at.total.max(1);
+        let mut text = format!("{stage}: {picture} of {} pictures", at.pictures);
+        // From less than a hundredth of the work nothing can be said of the rest.
+        if share - start.share > 0.01 {
+            let left = start.at.elapsed().mul_f64((1.0 - share) / (share - start.share));
+            text.push_str(&format!(", {} left", spoken(left)));
+        }
+        progress.at(share, &text);
+    }
+
+    fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) > 0
+    }
+}
+
+fn estimated(of: &Estimate) -> String {
+    let ((width, height), megabytes) = (of.size, of.bytes as f64 * 1e-6);
+    let Estimate { pictures, jobs, .. } = of;
+    format!(
+        "{pictures} pictures of {width}×{height}: about {} with {jobs} encoders, about {megabytes:.0} MB on disk",
+        spoken(of.time)
+    )
+}
+
+/// A time as people say it: `40 s`, `3 min 20 s`, `2 h 5 min`.
+fn spoken(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 fn qualities(video: &TiledVideo) -> Vec<Quality> {
-    let one = |of: &tributary_tiles::Overhead| Quality {
+    let table = video.table();
+    let cells = || (0..table.gops()).flat_map(|gop| table.gop(gop));
+    let count = (table.gops() * video.grid().tiles()) as f64;
+    let one = |(index, of): (usize, &tributary_tiles::Overhead)| Quality {
         qp: of.qp,
-        mbit_s: of.tiled_bytes as f64 * 8e-6 / video.table().duration_s(),
-        psnr_db: psnr_db(of.tiled_mse),
+        mbit_s: cells().map(|cell| cell.bytes[index]).sum::<u64>() as f64 * 8e-6 / table.duration_s(),
+        psnr_db: psnr_db(cells().map(|cell| cell.mse[index]).sum::<f64>() / count),
+        compared_psnr_db: psnr_db(of.tiled_mse),
         overhead: of.share(),
         untiled_psnr_db: psnr_db(of.untiled_mse),
     };
-    video.record().overhead.iter().map(one).collect()
+    video.record().overhead.iter().enumerate().map(one).collect()
 }
 
 fn table(video: &TiledVideo, qualities: &[Quality]) -> Table {
@@ -172,7 +259,7 @@ fn table(video: &TiledVideo, qualities: &[Quality]) -> Table {
         ("all tiles", "Mbit/s"),
         ("PSNR", "dB"),
         ("more than untiled", "%"),
-        ("untiled PSNR", "dB"),
+        ("PSNR lost by tiling", "dB"),
     ];
     let mut table =
         Table::new(&title).columns(headings.map(|(heading, unit)| Column::right(heading).unit(unit)));
@@ -182,7 +269,7 @@ fn table(video: &TiledVideo, qualities: &[Quality]) -> Table {
             (of.mbit_s, 2),
             (of.psnr_db, 2),
             (of.overhead * 100.0, 1),
-            (of.untiled_psnr_db, 2),
+            (of.untiled_psnr_db - of.compared_psnr_db, 2),
         ];
         table.push(numbers.map(|(number, decimals)| Cell::number(number, decimals)));
     }

@@ -1,8 +1,10 @@
-//! SIGTERM and SIGINT: the first ends a server or client in order, the second at once.
+//! SIGTERM and SIGINT: the first ends a server, client or long piece of work in order, the second at once.
 
 use anyhow::{Context, Result};
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tributary_net::proxy::Drained;
@@ -53,6 +55,27 @@ pub(super) async fn run<F: Future<Output = Drained>>(
             Ok(ExitCode::from(128 + number))
         }
     }
+}
+
+/// The number of the first signal, 0 before; for work without a runtime of its own. A second signal ends the process.
+pub(super) fn flag() -> Result<Arc<AtomicU8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::new()?
+    };
+    let flag = Arc::new(AtomicU8::new(0));
+    let set = flag.clone();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let (number, name) = signals.next().await;
+            set.store(number, Ordering::Relaxed);
+            eprintln!("{name} received; stopping, a second one ends at once");
+            let (number, _) = signals.next().await;
+            std::process::exit(128 + i32::from(number));
+        });
+    });
+    Ok(flag)
 }
 
 fn account(drained: Drained) -> ExitCode {
