@@ -5,4 +5,5 @@
 
 pub mod cmcd;
 pub mod mpd;
+pub mod play;
 pub mod sidx;

@@ -1,0 +1,496 @@
+//! A player of one DASH title: which segment is requested when and in which quality, what is given up, and what the
+//! viewer gets of it.
+//!
+//! One segment is on its way at a time. The driver carries [`Command`]s out, reports what comes of them with the
+//! `handle_*` calls, and calls [`Player::handle_timeout`] at [`Player::poll_timeout`]. Bytes themselves stay with the
+//! driver: those of a download that is resumed belong behind those it has ([`Request::from`]). Not here: addresses of
+//! segments ([`super::mpd`]), the choice of a quality ([`crate::abr`]).
+
+mod model;
+mod record;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use tributary_types::Instant;
+
+use super::cmcd::{Cmcd, ObjectType};
+use crate::abr::{Finished, Progress, Rule, ThroughputEstimate, View};
+use crate::buffer::{PlayBuffer, PlayState, Underflow};
+pub use model::{Command, Event, GivenUp, Request, Settings, Title};
+use record::Recorder;
+pub use record::{Loaded, Qoe, Second};
+
+/// A rule is asked whether to give a download up at most this often.
+const LOOK: Duration = Duration::from_millis(50);
+/// Every so long it is asked although nothing arrived.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// What the player waits for.
+#[derive(Debug)]
+enum State {
+    /// Room in the buffer, since this long.
+    Room { since: Instant },
+    /// The moment to request the next segment in this quality.
+    Until { at: Instant, request: (usize, u64) },
+    /// A download.
+    Loading(Download),
+    /// The end of playback; all is loaded.
+    Loaded,
+    /// Nothing more.
+    GivenUp(GivenUp),
+}
+
+/// A download under way.
+#[derive(Debug)]
+struct Download {
+    request: Request,
+    began: Instant,
+    first_byte: Option<Instant>,
+    /// Bytes of the whole segment, once they are known.
+    size: Option<u64>,
+    arrived: u64,
+    moved: Instant,
+    looked: Instant,
+}
+
+/// A player.
+pub struct Player {
+    settings: Settings,
+    title: Title,
+    rule: Box<dyn Rule>,
+    estimate: ThroughputEstimate,
+    buffer: PlayBuffer,
+    shown: PlayState,
+    state: State,
+    next: usize,
+    last_quality: Option<usize>,
+    /// The quality that the segment is to have after it was given up in another.
+    instead: Option<usize>,
+    failures: u32,
+    ids: u64,
+    /// It stalled since the last request (CMCD `bs`).
+    starved: bool,
+    commands: VecDeque<Command>,
+    events: VecDeque<Event>,
+    record: Recorder,
+}
+
+impl Player {
+    /// A player of `title` that a viewer asked for at `now`.
+    #[must_use]
+    pub fn new(settings: Settings, title: Title, rule: Box<dyn Rule>, now: Instant) -> Self {
+        let longest = title.segments.iter().copied().max().unwrap_or_default();
+        let capacity = settings.capacity.max(2 * longest);
+        // More than this never fits.
+        let most = capacity - longest;
+        let (start_with, resume_with) = (settings.start_with.min(most), settings.resume_with.min(most));
+        let settings = Settings { capacity, start_with, resume_with, ..settings };
+        let buffer = PlayBuffer::new(Underflow::Wait { start_with, resume_with }, now);
+        let mut player = Self {
+            settings,
+            rule,
+            estimate: ThroughputEstimate::default(),
+            buffer,
+            shown: PlayState::Starting,
+            state: State::Room { since: now },
+            next: 0,
+            last_quality: None,
+            instead: None,
+            failures: 0,
+            ids: 0,
+            starved: false,
+            commands: VecDeque::new(),
+            events: VecDeque::new(),
+            record: Recorder::new(now),
+            title,
+        };
+        player.advance(now);
+        player
+    }
+
+    /// The title.
+    #[must_use]
+    pub fn title(&self) -> &Title {
+        &self.title
+    }
+
+    /// What the playhead is doing at `now`.
+    #[must_use]
+    pub fn state(&self, now: Instant) -> PlayState {
+        self.buffer.state(now)
+    }
+
+    /// Media shown up to `now`.
+    #[must_use]
+    pub fn position(&self, now: Instant) -> Duration {
+        self.buffer.position(now)
+    }
+
+    /// Media in the play buffer.
+    #[must_use]
+    pub fn level(&self, now: Instant) -> Duration {
+        self.buffer.level(now)
+    }
+
+    /// Throughput expected of the next download, bit/s.
+    #[must_use]
+    pub fn throughput(&self) -> Option<f64> {
+        self.estimate.estimate().map(|estimate| estimate.throughput)
+    }
+
+    /// The last picture has been shown, or playback was given up.
+    #[must_use]
+    pub fn is_over(&self, now: Instant) -> bool {
+        matches!(self.state, State::GivenUp(_)) || self.buffer.state(now) == PlayState::Ended
+    }
+
+    /// Why playback was given up.
+    #[must_use]
+    pub fn given_up(&self) -> Option<&GivenUp> {
+        match &self.state {
+            State::GivenUp(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether this download is under way.
+    #[must_use]
+    pub fn is_loading(&self, id: u64) -> bool {
+        matches!(&self.state, State::Loading(download) if download.request.id == id)
+    }
+
+    /// Segments that are complete.
+    #[must_use]
+    pub fn loaded(&self) -> usize {
+        self.next
+    }
+
+    /// What the viewer got up to `now`.
+    #[must_use]
+    pub fn qoe(&self, now: Instant) -> Qoe {
+        self.record.qoe(&self.buffer, &self.title.ladder, now)
+    }
+
+    /// What the player tells the server with a request (CTA-5004).
+    #[must_use]
+    pub fn cmcd(&self, request: &Request, now: Instant) -> Cmcd {
+        let kbps = |quality: usize| (self.title.ladder.bitrate(quality) / 1000.0) as u64;
+        let level = self.buffer.level(now);
+        Cmcd {
+            bitrate_kbps: Some(kbps(request.quality)),
+            buffer: Some(level),
+            starved: self.starved,
+            duration: self.title.segments.get(request.segment).copied(),
+            deadline: Some(level),
+            throughput_kbps: self.throughput().map(|rate| (rate / 1000.0) as u64),
+            dash: true,
+            object: Some(ObjectType::Video),
+            live: Some(false),
+            urgent: self.buffer.state(now) != PlayState::Playing,
+            top_kbps: Some(kbps(self.title.ladder.top())),
+            ..Cmcd::default()
+        }
+    }
+
+    /// The request has been sent: what CMCD reports once has been reported.
+    pub fn handle_sent(&mut self, _id: u64) {
+        self.starved = false;
+    }
+
+    /// The response to a request began: the segment has `size` bytes in all, if the server said so.
+    pub fn handle_headers(&mut self, now: Instant, id: u64, size: Option<u64>) {
+        self.settle(now);
+        if let Some(download) = self.download(id) {
+            download.first_byte = Some(now);
+            download.moved = now;
+            download.size = size;
+        }
+    }
+
+    /// Bytes arrived.
+    pub fn handle_data(&mut self, now: Instant, id: u64, bytes: u64) {
+        self.settle(now);
+        let Some(download) = self.download(id) else { return };
+        download.arrived += bytes;
+        download.moved = now;
+        let due = now.saturating_since(download.looked) >= LOOK;
+        self.record.arrived(bytes);
+        if due {
+            self.look(now);
+        }
+    }
+
+    /// The response ended. One with too few or too many bytes has failed.
+    pub fn handle_end(&mut self, now: Instant, id: u64) {
+        self.settle(now);
+        let Some(download) = self.download(id) else { return };
+        match download.size {
+            Some(size) if download.arrived > size => {
+                // What arrived cannot be told apart: all of it is fetched again.
+                download.arrived = 0;
+                self.fail(now, format!("more than the {size} bytes announced"));
+            }
+            Some(size) if download.arrived < size => {
+                let why = format!("{} of {size} bytes", download.arrived);
+                self.fail(now, why);
+            }
+            _ => self.finish(now),
+        }
+    }
+
+    /// A download failed. `kept` says whether the bytes that arrived can be continued.
+    pub fn handle_failed(&mut self, now: Instant, id: u64, kept: bool, why: &str) {
+        self.settle(now);
+        let Some(download) = self.download(id) else { return };
+        if !kept {
+            download.arrived = 0;
+        }
+        self.fail(now, why.to_owned());
+    }
+
+    /// The transport is replaced: what is on its way is aborted and requested again behind the bytes that arrived.
+    pub fn handle_moved(&mut self, now: Instant) {
+        self.settle(now);
+        let State::Loading(download) = &self.state else { return };
+        let Request { id, segment, quality, .. } = download.request;
+        let from = download.arrived;
+        self.commands.push_back(Command::Abort(id));
+        if download.size == Some(from) {
+            return self.finish(now);
+        }
+        self.events.push_back(Event::Moved { segment, from });
+        self.request(now, quality, from);
+    }
+
+    /// The network changed: asks the rule at once whether the download is still worth it.
+    pub fn handle_network_change(&mut self, now: Instant) {
+        self.settle(now);
+        self.look(now);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.settle(now);
+        if let State::Loading(download) = &self.state {
+            if now.saturating_since(download.moved) >= self.settings.silence {
+                let why = format!("no byte for {:?}", self.settings.silence);
+                self.commands.push_back(Command::Abort(download.request.id));
+                self.fail(now, why);
+            } else if now.saturating_since(download.looked) >= LOOK_AGAIN {
+                self.look(now);
+            }
+        }
+        self.advance(now);
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let mine = match &self.state {
+            State::Room { .. } => self.room_at(),
+            State::Until { at, .. } => Some(*at),
+            State::Loading(download) => {
+                Some((download.moved + self.settings.silence).min(download.looked + LOOK_AGAIN))
+            }
+            State::Loaded => None,
+            State::GivenUp(_) => return None,
+        };
+        [mine, self.buffer.poll_timeout(), Some(self.record.due())].into_iter().flatten().min()
+    }
+
+    /// The next thing to do.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// The next thing to log.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn download(&mut self, id: u64) -> Option<&mut Download> {
+        match &mut self.state {
+            State::Loading(download) if download.request.id == id => Some(download),
+            _ => None,
+        }
+    }
+
+    /// Brings the playhead and the record up to `now`, and notes what the playhead did.
+    fn settle(&mut self, now: Instant) {
+        self.record.up_to(now, &self.buffer, self.last_quality);
+        self.buffer.handle_timeout(now);
+        let shown = self.buffer.state(now);
+        if shown == self.shown {
+            return;
+        }
+        self.events.push_back(match (self.shown, shown) {
+            (_, PlayState::Ended) => Event::Ended,
+            (_, PlayState::Stalled) => Event::Stalled,
+            (PlayState::Stalled, _) => Event::Resumed,
+            _ => Event::Started,
+        });
+        self.starved |= shown == PlayState::Stalled;
+        self.shown = shown;
+    }
+
+    /// When the buffer has room for the next segment.
+    fn room_at(&self) -> Option<Instant> {
+        let State::Room { since } = self.state else { return None };
+        let segment = self.title.segments.get(self.next)?;
+        let excess = self.buffer.buffered() + *segment;
+        let shown = excess.saturating_sub(self.settings.capacity);
+        if shown.is_zero() {
+            return Some(since);
+        }
+        // It plays: a buffer that is nearly full has started.
+        self.buffer.shown_at(shown).map(|at| at.max(since))
+    }
+
+    /// Goes on as far as nothing has to be waited for.
+    fn advance(&mut self, now: Instant) {
+        if let State::Room { since } = self.state {
+            if self.next >= self.title.segments.len() {
+                self.state = State::Loaded;
+                self.buffer.end_of_media(now);
+                self.settle(now);
+                return;
+            }
+            if self.room_at().is_none_or(|at| at > now) {
+                return;
+            }
+            let waited = now.saturating_since(since);
+            if !waited.is_zero() {
+                self.rule.waited(waited);
+            }
+            let (quality, delay) = self.choose(now);
+            self.state = State::Until { at: now + delay.min(self.settings.capacity), request: (quality, 0) };
+        }
+        if let State::Until { at, request: (quality, from) } = self.state
+            && at <= now
+        {
+            self.request(now, quality, from);
+        }
+    }
+
+    /// The quality of the next segment, and the wait before its request.
+    fn choose(&mut self, now: Instant) -> (usize, Duration) {
+        if let Some(quality) = self.instead.take() {
+            return (quality, Duration::ZERO);
+        }
+        // Nothing is known of the network before the first segment.
+        if self.next == 0 {
+            return (0, Duration::ZERO);
+        }
+        let decision = self.ask(now, |rule, view| rule.choose(view));
+        (decision.quality.min(self.title.ladder.top()), decision.delay)
+    }
+
+    /// Asks the rule something with the present view.
+    fn ask<T>(&mut self, now: Instant, question: impl FnOnce(&mut dyn Rule, &View<'_>) -> T) -> T {
+        let view = View {
+            ladder: &self.title.ladder,
+            level: self.buffer.level(now),
+            capacity: self.settings.capacity,
+            next: self.next,
+            remaining: Some(self.title.segments.len() - self.next),
+            estimate: self.estimate.estimate(),
+        };
+        question(self.rule.as_mut(), &view)
+    }
+
+    fn request(&mut self, now: Instant, quality: usize, from: u64) {
+        if let Some(last) = self.last_quality.filter(|last| *last != quality) {
+            self.events.push_back(Event::Switched { segment: self.next, from: last, to: quality });
+        }
+        self.last_quality = Some(quality);
+        self.ids += 1;
+        let request = Request { id: self.ids, segment: self.next, quality, from };
+        self.commands.push_back(Command::Request(request));
+        self.state = State::Loading(Download {
+            request,
+            began: now,
+            first_byte: None,
+            size: None,
+            arrived: from,
+            moved: now,
+            looked: now,
+        });
+    }
+
+    /// Asks the rule whether to give the download up.
+    fn look(&mut self, now: Instant) {
+        let State::Loading(download) = &mut self.state else { return };
+        download.looked = now;
+        let (Some(first_byte), Some(size)) = (download.first_byte, download.size) else { return };
+        // The first segment is in the lowest quality; a resumed one is nearly there.
+        if self.next == 0 || download.request.from > 0 || download.arrived >= size {
+            return;
+        }
+        let progress = Progress {
+            quality: download.request.quality,
+            size: size as f64 * 8.0,
+            arrived: download.arrived as f64 * 8.0,
+            elapsed: now.saturating_since(download.began),
+            first_byte: first_byte.saturating_since(download.began),
+        };
+        let Request { id, segment, quality, .. } = download.request;
+        let wasted = download.arrived;
+        let answer = self.ask(now, |rule, view| rule.abandon(view, &progress));
+        let Some(to) = answer.filter(|to| *to < quality) else { return };
+        self.commands.push_back(Command::Abort(id));
+        self.events.push_back(Event::Abandoned { segment, from: quality, to, wasted });
+        self.record.abandoned(wasted);
+        let duration = self.title.segments[segment];
+        let transfer = progress.elapsed.saturating_sub(progress.first_byte);
+        self.estimate.add(progress.arrived, transfer, progress.first_byte, duration);
+        let finished = Finished { quality, elapsed: progress.elapsed, abandoned_to: Some(to) };
+        self.ask(now, |rule, view| rule.finished(view, &finished));
+        self.instead = Some(to);
+        self.state = State::Room { since: now };
+        self.advance(now);
+    }
+
+    /// The segment is complete.
+    fn finish(&mut self, now: Instant) {
+        let since = State::Room { since: now };
+        let State::Loading(download) = core::mem::replace(&mut self.state, since) else { return };
+        let Request { segment, quality, from, .. } = download.request;
+        let first_byte = download.first_byte.unwrap_or(now);
+        let duration = self.title.segments[segment];
+        let latency = first_byte.saturating_since(download.began);
+        let bits = (download.arrived - from) as f64 * 8.0;
+        self.estimate.add(bits, now.saturating_since(first_byte), latency, duration);
+        self.buffer.append(now, duration);
+        self.record.loaded(&download.request, (download.began, first_byte, now), download.arrived);
+        self.failures = 0;
+        let elapsed = now.saturating_since(download.began);
+        let finished = Finished { quality, elapsed, abandoned_to: None };
+        if segment > 0 {
+            self.ask(now, |rule, view| rule.finished(view, &finished));
+        }
+        self.next += 1;
+        self.settle(now);
+        self.advance(now);
+    }
+
+    /// The download on its way failed; it is continued after a rest, or playback is given up.
+    fn fail(&mut self, now: Instant, why: String) {
+        let State::Loading(download) = &self.state else { return };
+        let Request { segment, quality, .. } = download.request;
+        let from = download.arrived;
+        self.failures += 1;
+        let times = self.failures;
+        if times >= self.settings.tries {
+            self.state = State::GivenUp(GivenUp { segment, times, why });
+            return;
+        }
+        self.events.push_back(Event::Failed { segment, times, why });
+        self.record.failed();
+        let rest = self.settings.rest * (1 << (times - 1).min(10));
+        self.state = State::Until { at: now + rest, request: (quality, from) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What a viewer got: the six metrics of Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
+//! MPTCP/QUIC over an SDN Architecture", and what they are made of.
+
+use core::time::Duration;
+
+use serde::Serialize;
+use tributary_types::Instant;
+
+use super::Request;
+use crate::abr::Ladder;
+use crate::buffer::PlayBuffer;
+
+/// Seconds listed at most; ten days.
+const MOST_SECONDS: usize = 864_000;
+
+/// One second of playback.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Second {
+    /// Its end, from the beginning.
+    pub at_s: f64,
+    /// Media in the play buffer at its end.
+    pub buffer_s: f64,
+    /// Bytes that arrived in it, as bit/s.
+    pub throughput_bps: f64,
+    /// Quality requested last; `None` before the first request.
+    pub quality: Option<usize>,
+}
+
+/// A segment that was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Loaded {
+    /// Media segment, from zero.
+    pub segment: usize,
+    /// Its quality.
+    pub quality: usize,
+    /// Its bytes.
+    pub bytes: u64,
+    /// When it was requested (the last time), from the beginning.
+    pub requested_s: f64,
+    /// When the response began.
+    pub first_byte_s: f64,
+    /// When it was complete.
+    pub complete_s: f64,
+}
+
+/// What the viewer got.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Qoe {
+    /// From asking for the title to the first picture; `None` when there was none.
+    pub start_up_s: Option<f64>,
+    /// Time of all stalls; the wait before the first picture is none.
+    pub stalled_s: f64,
+    /// Number of stalls.
+    pub stalls: usize,
+    /// Number of quality switches between segments that follow each other.
+    pub switches: usize,
+    /// Mean of the seconds' throughput while something was on its way or not.
+    pub throughput_bps: f64,
+    /// Nominal bitrate of the segments loaded, weighted by segment.
+    pub bitrate_bps: f64,
+    /// Bytes of segments that were loaded.
+    pub bytes: u64,
+    /// Bytes of downloads that were given up.
+    pub wasted_bytes: u64,
+    /// Downloads given up for a lower quality.
+    pub abandoned: usize,
+    /// Downloads that failed and were tried again.
+    pub failed: usize,
+    /// Media shown.
+    pub played_s: f64,
+    /// Each second: play buffer and throughput over time.
+    pub seconds: Vec<Second>,
+    /// Each segment.
+    pub segments: Vec<Loaded>,
+}
+
+impl Qoe {
+    /// Network efficiency: share of `available` bits (the capacity of all paths over the session) that brought media.
+    /// `None` where nothing was available.
+    #[must_use]
+    pub fn efficiency(&self, available: f64) -> Option<f64> {
+        (available > 0.0).then(|| self.bytes as f64 * 8.0 / available)
+    }
+}
+
+/// Collects.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    began: Instant,
+    /// End of the second that has not been noted.
+    due: Instant,
+    /// Bytes since the last second ended.
+    bytes: u64,
+    wasted: u64,
+    abandoned: usize,
+    failed: usize,
+    seconds: Vec<Second>,
+    segments: Vec<Loaded>,
+}
+
+impl Recorder {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            due: now + Duration::from_secs(1),
+            bytes: 0,
+            wasted: 0,
+            abandoned: 0,
+            failed: 0,
+            seconds: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// When the present second ends.
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    fn since(&self, at: Instant) -> f64 {
+        at.saturating_since(self.began).as_secs_f64()
+    }
+
+    /// Notes the seconds that have ended.
+    pub(super) fn up_to(&mut self, now: Instant, buffer: &PlayBuffer, quality: Option<usize>) {
+        while self.due <= now {
+            let second = Second {
+                at_s: self.since(self.due),
+                buffer_s: buffer.level(self.due).as_secs_f64(),
+                throughput_bps: core::mem::take(&mut self.bytes) as f64 * 8.0,
+                quality,
+            };
+            if self.seconds.len() < MOST_SECONDS {
+                self.seconds.push(second);
+            }
+            self.due += Duration::from_secs(1);
+        }
+    }
+
+    pub(super) fn arrived(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    pub(super) fn abandoned(&mut self, wasted: u64) {
+        self.abandoned += 1;
+        self.wasted += wasted;
+    }
+
+    pub(super) fn failed(&mut self) {
+        self.failed += 1;
+    }
+
+    pub(super) fn loaded(
+        &mut self,
+        request: &Request,
+        (requested, first_byte, complete): (Instant, Instant, Instant),
+        bytes: u64,
+    ) {
+        self.segments.push(Loaded {
+            segment: request.segment,
+            quality: request.quality,
+            bytes,
+            requested_s: self.since(requested),
+            first_byte_s: self.since(first_byte),
+            complete_s: self.since(complete),
+        });
+    }
+
+    pub(super) fn qoe(&self, buffer: &PlayBuffer, ladder: &Ladder, now: Instant) -> Qoe {
+        let segments = self.segments.len().max(1) as f64;
+        let seconds = self.seconds.len().max(1) as f64;
+        Qoe {
+            start_up_s: buffer.start_up().map(|time| time.as_secs_f64()),
+            stalled_s: buffer.stalled(now).as_secs_f64(),
+            stalls: buffer.stalls(now).count(),
+            switches: self.segments.windows(2).filter(|pair| pair[0].quality != pair[1].quality).count(),
+            throughput_bps: self.seconds.iter().map(|second| second.throughput_bps).sum::<f64>() / seconds,
+            bitrate_bps: self.segments.iter().map(|loaded| ladder.bitrate(loaded.quality)).sum::<f64>()
+                / segments,
+            bytes: self.segments.iter().map(|loaded| loaded.bytes).sum(),
+            wasted_bytes: self.wasted,
+            abandoned: self.abandoned,
+            failed: self.failed,
+            played_s: buffer.position(now).as_secs_f64(),
+            seconds: self.seconds.clone(),
+            segments: self.segments.clone(),
+        }
+    }
+}
