@@ -56,7 +56,7 @@ fn get(path: &str) -> Request<Empty<Bytes>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http_1_over_every_transport() {
-    for name in ["tcp", "mptcp", "session", "quic", "mpquic"] {
+    for name in ["tcp", "mptcp", "session", "mpquic"] {
         let server = start(name, Limits::default(), Duration::from_secs(10)).await;
         let paths =
             ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={}", server.address).parse().unwrap());

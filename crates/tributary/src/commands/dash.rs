@@ -1,5 +1,7 @@
 //! `tributary dash`: MPEG-DASH over every transport.
 
+mod play;
+
 use super::output::{self, Progress};
 use super::{proxy, stop};
 use anyhow::Result;
@@ -16,11 +18,12 @@ use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_report::{Cell, Column, Table};
 
-/// MPEG-DASH: serve a directory of segments.
+/// MPEG-DASH: package a video, serve it, play it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dash {
     Serve(ServeArguments),
     Package(PackageArguments),
+    Play(Box<play::PlayArguments>),
 }
 
 /// Serve a directory over HTTP/1.1 and HTTP/2: manifests, segments, byte ranges, conditional requests.
@@ -113,6 +116,7 @@ pub(crate) fn run(command: Dash) -> Result<ExitCode> {
     match command {
         Dash::Serve(arguments) => serve(arguments),
         Dash::Package(arguments) => package(arguments),
+        Dash::Play(arguments) => play::run(*arguments),
     }
 }
 

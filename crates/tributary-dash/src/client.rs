@@ -1,0 +1,431 @@
+//! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and records
+//! what a viewer would have had.
+//!
+//! The decisions are [`tributary_player::dash::play`]'s; here they meet sockets and the clock. Media is HTTP/1.1 over
+//! streams of the transport; the transport can be replaced while it plays. Not here: decoding, live presentations, sound.
+
+pub(crate) mod fetch;
+mod load;
+mod presentation;
+mod steer;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use serde::Serialize;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tributary_net::PathConfig;
+use tributary_net::transport::{Connection, TransportConfig, TransportError};
+use tributary_player::PlayState;
+use tributary_player::abr::{self, UnknownRule};
+use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
+use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
+use tributary_types::Instant;
+
+pub use fetch::FetchError;
+use fetch::Line;
+use load::{Arrived, Job};
+use presentation::Presentation;
+pub use presentation::PresentationError;
+use steer::Steer;
+pub use steer::{Decision, Report, Steering};
+
+/// Messages of a download that wait for the player.
+const WAITING: usize = 8;
+
+/// A transport with its paths.
+#[derive(Clone, Debug)]
+pub struct Road {
+    /// Which transport, and how.
+    pub config: TransportConfig,
+    /// Its paths.
+    pub paths: Vec<PathConfig>,
+}
+
+/// What carries the requests.
+#[derive(Clone, Debug)]
+pub enum Carriage {
+    /// One transport.
+    One(Road),
+    /// What the decision engine chooses.
+    Engine(Box<Steering>),
+}
+
+/// What is played and how.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// URL of the manifest.
+    pub url: String,
+    /// What carries the requests.
+    pub carriage: Carriage,
+    /// The bitrate rule's name.
+    pub rule: String,
+    /// The player's settings.
+    pub settings: Settings,
+    /// Media played at most.
+    pub most: Option<Duration>,
+    /// File that the media is written to as it is complete: segments in order, behind the initialisation segment of
+    /// their quality wherever that changes.
+    pub save: Option<PathBuf>,
+}
+
+/// Why nothing was played.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The bitrate rule is not known.
+    #[error(transparent)]
+    Rule(#[from] UnknownRule),
+    /// A request failed.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The title cannot be played.
+    #[error(transparent)]
+    Presentation(#[from] PresentationError),
+    /// The transport cannot be had.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The media cannot be saved.
+    #[error("cannot write {}: {source}", .path.display())]
+    Save {
+        /// Where.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// Since the title was asked for.
+    pub at_s: f64,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: Happened,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Happened {
+    /// To the player.
+    Player(Event),
+    /// The engine decided.
+    Decision(Decision),
+    /// Something did not work, and what follows from it.
+    Notice {
+        /// What a user should know.
+        notice: String,
+    },
+}
+
+/// A moment of playback, for whoever watches.
+#[derive(Clone, Debug)]
+pub struct Glimpse {
+    /// What the playhead is doing.
+    pub state: PlayState,
+    /// The playhead.
+    pub position: Duration,
+    /// Duration of what is played.
+    pub duration: Duration,
+    /// Media in the play buffer.
+    pub level: Duration,
+    /// Throughput expected, bit/s.
+    pub throughput: Option<f64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The transports that carried it, in their order.
+    pub transports: Vec<String>,
+    /// The bitrate rule.
+    pub rule: String,
+    /// Bitrates of the ladder, bit/s.
+    pub ladder_bps: Vec<u64>,
+    /// What the viewer got.
+    pub qoe: Qoe,
+    /// What happened.
+    pub events: Vec<Entry>,
+    /// Why playback was given up before the end.
+    pub given_up: Option<String>,
+}
+
+/// The segment that is on its way.
+#[derive(Debug, Default)]
+struct Partial {
+    segment: usize,
+    quality: usize,
+    bytes: Vec<u8>,
+    tag: Option<HeaderValue>,
+}
+
+/// Where complete segments go.
+#[derive(Debug)]
+struct Sink {
+    file: Option<(PathBuf, io::BufWriter<std::fs::File>)>,
+    /// Segments that are complete.
+    count: usize,
+    quality: Option<usize>,
+}
+
+/// Playback under way.
+struct Playback {
+    began: tokio::time::Instant,
+    player: Player,
+    presentation: Arc<Presentation>,
+    transport: Connection,
+    authority: String,
+    /// The line of the last download, while there is none.
+    line: Option<Line>,
+    download: Option<JoinHandle<Line>>,
+    partial: Partial,
+    sink: Sink,
+    events: Vec<Entry>,
+    tell: mpsc::Sender<(u64, Arrived)>,
+    steer: Option<Steer>,
+    transports: Vec<String>,
+}
+
+/// Plays a title to its end. `watch` is called at every event and about once a second.
+///
+/// # Errors
+/// [`ClientError`] when playback cannot begin; what fails later is in the outcome.
+pub async fn play(
+    config: ClientConfig,
+    watch: &mut (dyn FnMut(&Glimpse) + Send),
+) -> Result<Outcome, ClientError> {
+    let began = tokio::time::Instant::now();
+    let rule = abr::rule(&config.rule)?;
+    let sink = Sink::create(config.save)?;
+    let (authority, _) = fetch::split(&config.url)?;
+    let mut log = Vec::new();
+    let (steer, transport, name) = match config.carriage {
+        Carriage::One(Road { config, paths }) => {
+            (None, Connection::connect(&config, &paths).await?, config.name.to_string())
+        }
+        Carriage::Engine(steering) => {
+            let (steer, transport, name) = Steer::start(*steering, &mut log).await?;
+            (Some(steer), transport, name)
+        }
+    };
+    let at_s = began.elapsed().as_secs_f64();
+    let events = log.into_iter().map(|what| Entry { at_s, what }).collect();
+    let mut line = Line::new(transport.clone(), &authority);
+    let text = line.fetch(&Resource { url: config.url.clone(), range: None }, MAX_BYTES).await?;
+    let presentation = Presentation::read(&mut line, (&text, &config.url), config.most).await?;
+    let title = presentation.title.clone();
+    let ladder_bps = (0..title.ladder.len()).map(|quality| title.ladder.bitrate(quality) as u64).collect();
+    let (tell, told) = mpsc::channel(WAITING);
+    let mut playback = Playback {
+        began,
+        // The viewer has waited since the manifest was asked for.
+        player: Player::new(config.settings, title, rule, Instant::ZERO),
+        presentation: Arc::new(presentation),
+        transport,
+        authority,
+        line: Some(line),
+        download: None,
+        partial: Partial::default(),
+        sink,
+        events,
+        tell,
+        steer,
+        transports: vec![name],
+    };
+    playback.run(told, watch).await?;
+    playback.transport.close().await;
+    let now = playback.now();
+    Ok(Outcome {
+        transports: playback.transports,
+        rule: config.rule,
+        ladder_bps,
+        qoe: playback.player.qoe(now),
+        events: playback.events,
+        given_up: playback.player.given_up().map(GivenUp::to_string),
+    })
+}
+
+impl Playback {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    async fn run(
+        &mut self,
+        mut told: mpsc::Receiver<(u64, Arrived)>,
+        watch: &mut (dyn FnMut(&Glimpse) + Send),
+    ) -> Result<(), ClientError> {
+        loop {
+            self.deliver()?;
+            self.carry_out().await;
+            watch(&self.glimpse());
+            let now = self.now();
+            if self.player.is_over(now) {
+                return Ok(());
+            }
+            let level = self.player.level(now);
+            let due = self.player.poll_timeout().map(|at| self.began + Duration::from_nanos(at.as_nanos()));
+            tokio::select! {
+                Some((id, arrived)) = told.recv() => self.arrived(id, arrived).await,
+                () = tokio::time::sleep_until(due.unwrap_or(self.began)), if due.is_some() => {
+                    let now = self.now();
+                    self.player.handle_timeout(now);
+                }
+                (to, log) = steered(&mut self.steer, level, now) => {
+                    let at_s = now.as_secs_f64();
+                    self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
+                    match to {
+                        Some(to) => self.move_to(to),
+                        None => self.player.handle_network_change(self.now()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on over another transport.
+    fn move_to(&mut self, transport: Connection) {
+        let before = std::mem::replace(&mut self.transport, transport);
+        self.transports.push("quic".to_owned());
+        self.player.handle_moved(self.now());
+        if self.download.is_none() {
+            // Between two downloads: the next one opens a line of its own.
+            self.line = None;
+        }
+        tokio::spawn(async move { before.close().await });
+    }
+
+    fn glimpse(&self) -> Glimpse {
+        let now = self.now();
+        Glimpse {
+            state: self.player.state(now),
+            position: self.player.position(now),
+            duration: self.player.title().segments.iter().sum(),
+            level: self.player.level(now),
+            throughput: self.player.throughput(),
+        }
+    }
+
+    /// Does what the player asks for and notes what it says.
+    async fn carry_out(&mut self) {
+        while let Some(command) = self.player.poll_command() {
+            match command {
+                Command::Abort(_) => self.abort(),
+                Command::Request(request) => self.request(&request).await,
+            }
+        }
+        let at_s = self.now().as_secs_f64();
+        while let Some(event) = self.player.poll_event() {
+            tracing::debug!(?event);
+            self.events.push(Entry { at_s, what: Happened::Player(event) });
+        }
+    }
+
+    /// Ends the download, and with it its stream.
+    fn abort(&mut self) {
+        if let Some(download) = self.download.take() {
+            download.abort();
+        }
+        self.line = None;
+    }
+
+    async fn request(&mut self, request: &Request) {
+        let Request { id, segment, quality, from } = *request;
+        let partial = &mut self.partial;
+        if from == 0 || (partial.segment, partial.quality) != (segment, quality) {
+            *partial = Partial { segment, quality, ..Partial::default() };
+        }
+        debug_assert_eq!(partial.bytes.len() as u64, from, "the player counts the bytes that are here");
+        // A failed download has ended, or is about to.
+        if let Some(download) = self.download.take() {
+            self.line = download.await.ok();
+        }
+        let line = self.line.take().unwrap_or_else(|| Line::new(self.transport.clone(), &self.authority));
+        let said = self.player.cmcd(request, self.now()).headers();
+        self.player.handle_sent(id);
+        let job = Job { id, segment, quality, from, tag: self.partial.tag.clone(), said };
+        self.download =
+            Some(tokio::spawn(load::load(line, self.presentation.clone(), job, self.tell.clone())));
+    }
+
+    async fn arrived(&mut self, id: u64, arrived: Arrived) {
+        let now = self.now();
+        // Messages of a download that was aborted may still be in the channel.
+        if !self.player.is_loading(id) {
+            return;
+        }
+        match arrived {
+            Arrived::Headers(size, tag) => {
+                self.partial.tag = tag;
+                self.player.handle_headers(now, id, size);
+            }
+            Arrived::Data(bytes) => {
+                self.partial.bytes.extend_from_slice(&bytes);
+                self.player.handle_data(now, id, bytes.len() as u64);
+            }
+            Arrived::End => {
+                self.end_download().await;
+                self.player.handle_end(now, id);
+            }
+            Arrived::Failed(kept, why) => {
+                self.end_download().await;
+                self.player.handle_failed(now, id, kept, &why);
+            }
+        }
+    }
+
+    /// Takes the line back from a download that has said its last.
+    async fn end_download(&mut self) {
+        if let Some(download) = self.download.take() {
+            self.line = download.await.ok();
+        }
+    }
+
+    /// Passes a segment on once it is complete.
+    fn deliver(&mut self) -> Result<(), ClientError> {
+        if self.player.loaded() == self.sink.count {
+            return Ok(());
+        }
+        let Partial { segment, quality, bytes, .. } = std::mem::take(&mut self.partial);
+        let initialization = self.presentation.initialization((segment, quality));
+        self.sink.take(quality, initialization.as_deref().unwrap_or_default(), &bytes)
+    }
+}
+
+/// Waits for the engine; for ever where there is none.
+async fn steered(
+    steer: &mut Option<Steer>,
+    level: Duration,
+    now: Instant,
+) -> (Option<Connection>, Vec<Happened>) {
+    let Some(steer) = steer else { return std::future::pending().await };
+    let mut log = Vec::new();
+    let to = steer.next(level, now, &mut log).await;
+    (to, log)
+}
+
+impl Sink {
+    fn create(path: Option<PathBuf>) -> Result<Self, ClientError> {
+        let open = |path: PathBuf| match std::fs::File::create(&path) {
+            Ok(file) => Ok((path, io::BufWriter::new(file))),
+            Err(source) => Err(ClientError::Save { path, source }),
+        };
+        Ok(Self { file: path.map(open).transpose()?, count: 0, quality: None })
+    }
+
+    fn take(&mut self, quality: usize, initialization: &[u8], media: &[u8]) -> Result<(), ClientError> {
+        self.count += 1;
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let changed = self.quality.replace(quality) != Some(quality);
+        let written = if changed { file.write_all(initialization) } else { Ok(()) };
+        let written = written.and_then(|()| file.write_all(media)).and_then(|()| file.flush());
+        written.map_err(|source| ClientError::Save { path: path.clone(), source })
+    }
+}

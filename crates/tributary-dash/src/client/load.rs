@@ -1,0 +1,135 @@
+//! The download of one segment, as a task: what it has to be preceded by, the request, its bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use tributary_player::dash::mpd::{ByteRange, Request};
+
+use super::fetch::{FetchError, Line, content_range, length, range_value};
+use super::presentation::{Presentation, PresentationError};
+use crate::body::next;
+
+/// Bytes of a segment that are held.
+const SEGMENT: u64 = 256 << 20;
+
+/// What became of a download.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// The response began: bytes of the whole segment, and the entity tag.
+    Headers(Option<u64>, Option<HeaderValue>),
+    /// Bytes of it.
+    Data(Bytes),
+    /// It ended.
+    End,
+    /// It failed; whether the bytes that came are of use.
+    Failed(bool, String),
+}
+
+/// A download to do.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) id: u64,
+    pub(super) segment: usize,
+    pub(super) quality: usize,
+    /// Bytes that are there, of this entity tag.
+    pub(super) from: u64,
+    pub(super) tag: Option<HeaderValue>,
+    /// CMCD headers.
+    pub(super) said: Vec<(&'static str, String)>,
+}
+
+/// Does it; what happens is told. Gives the line back for the next one.
+pub(super) async fn load(
+    mut line: Line,
+    presentation: Arc<Presentation>,
+    job: Job,
+    tell: mpsc::Sender<(u64, Arrived)>,
+) -> Line {
+    let last = match transfer(&mut line, &presentation, &job, &tell).await {
+        Ok(()) => Arrived::End,
+        Err((kept, why)) => {
+            line.reset();
+            Arrived::Failed(kept, why)
+        }
+    };
+    // Nobody listens: playback has ended.
+    let _ = tell.send((job.id, last)).await;
+    line
+}
+
+type Failure = (bool, String);
+
+async fn transfer(
+    line: &mut Line,
+    presentation: &Presentation,
+    job: &Job,
+    tell: &mpsc::Sender<(u64, Arrived)>,
+) -> Result<(), Failure> {
+    let kept = |error: PresentationError| (true, error.to_string());
+    let request = presentation.media(line, (job.segment, job.quality)).await.map_err(kept)?;
+    let response =
+        line.get(&request.url, &headers(&request, job)).await.map_err(|error| kept(error.into()))?;
+    let size = judge(&request, job, &response)?;
+    if size.is_some_and(|size| size > SEGMENT) {
+        return Err((false, FetchError::TooLarge { url: request.url, most: SEGMENT as usize }.to_string()));
+    }
+    let tag = response.headers().get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\"")).cloned();
+    let _ = tell.send((job.id, Arrived::Headers(size, tag))).await;
+    let mut body = response.into_body();
+    let mut arrived = job.from;
+    while let Some(piece) = next(&mut body).await {
+        let piece = piece.map_err(|error| (true, format!("{}: {error}", request.url)))?;
+        arrived += piece.len() as u64;
+        if arrived > SEGMENT {
+            return Err((
+                false,
+                FetchError::TooLarge { url: request.url, most: SEGMENT as usize }.to_string(),
+            ));
+        }
+        if tell.send((job.id, Arrived::Data(piece))).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn headers(request: &Request, job: &Job) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let whole = ByteRange { first: 0, last: None };
+    if request.range.is_some() || job.from > 0 {
+        headers.insert(header::RANGE, range_value(request.range.unwrap_or(whole), job.from));
+    }
+    if let Some(tag) = job.tag.as_ref().filter(|_| job.from > 0) {
+        // The rest is of use only if it is of the same state of the file.
+        headers.insert(header::IF_RANGE, tag.clone());
+    }
+    for (name, value) in &job.said {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// Whether the response is the one asked for, and how many bytes the whole segment has.
+fn judge(request: &Request, job: &Job, response: &Response<Incoming>) -> Result<Option<u64>, Failure> {
+    let status = response.status();
+    let partial = request.range.is_some() || job.from > 0;
+    let wanted = if partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    if status != wanted {
+        // A whole file in place of the rest: it has changed, and what is there is of no use.
+        let error = FetchError::Status { url: request.url.clone(), status };
+        return Err((status != StatusCode::OK, error.to_string()));
+    }
+    let first = request.range.map_or(0, |range| range.first).saturating_add(job.from);
+    if partial && content_range(response.headers()) != Some(first) {
+        return Err((false, FetchError::Range(request.url.clone()).to_string()));
+    }
+    let rest = length(response).map(|rest| rest.saturating_add(job.from));
+    Ok(request.range.and_then(|range| range.length()).or(rest))
+}

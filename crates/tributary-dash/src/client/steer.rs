@@ -1,0 +1,394 @@
+//! The decision engine on sockets: asks the controller, carries decisions out, and says what it did.
+//!
+//! Decisions are [`tributary_player::engine`]'s. A controller that is gone or says what cannot be true changes nothing:
+//! playback stays on the transport it has. Retransmissions are those that the client's own sockets report, which send
+//! little; a path is judged by its RTT.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tributary_net::transport::{Connection, TransportConfig, TransportError, TransportName};
+use tributary_net::{Common, PathConfig};
+use tributary_player::engine::{self, Decided, Engine, PathReport, Transport};
+use tributary_types::{Instant, PathId};
+
+use super::{ClientError, Happened};
+use crate::controller::{Controller, ControllerError, Path};
+
+/// The controller is asked this often.
+const EVERY: Duration = Duration::from_secs(1);
+/// Time that a controller has at the beginning to measure its paths.
+const FIRST: Duration = Duration::from_secs(3);
+/// Time for a QUIC connection; with none, UDP counts as blocked.
+const QUIC: Duration = Duration::from_secs(3);
+
+/// How the engine is used.
+#[derive(Clone, Debug)]
+pub struct Steering {
+    /// URL of the controller.
+    pub controller: String,
+    /// Thresholds.
+    pub settings: engine::Settings,
+    /// The media server, `HOST:PORT`, for TCP and MPTCP.
+    pub server: String,
+    /// Its port for QUIC, and the key; without it playback never moves to QUIC.
+    pub quic: Option<(u16, Common)>,
+    /// Congestion control of the client's sockets.
+    pub congestion: Option<String>,
+}
+
+/// A decision with what it was made from, for the log.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decision {
+    /// What.
+    pub decision: String,
+    /// Why.
+    pub reason: String,
+    /// The paths as the controller reported them.
+    pub paths: Vec<Report>,
+    /// The play buffer.
+    pub buffer_s: f64,
+}
+
+/// One of its inputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The controller's name of the path.
+    pub path: String,
+    /// Mean RTT; `null` when it cannot be reached.
+    pub rtt_ms: Option<f64>,
+    /// Retransmissions.
+    pub retransmissions: u64,
+}
+
+type Seen = Vec<(Path, PathReport)>;
+
+/// The engine of one playback.
+pub(super) struct Steer {
+    steering: Steering,
+    engine: Engine,
+    seen: Seen,
+    /// What the controller says, once a second.
+    news: mpsc::Receiver<Result<Seen, ControllerError>>,
+    /// Paths to take into use or out of it.
+    orders: mpsc::Sender<(Path, bool)>,
+    /// QUIC connections being made: the one that is kept ready, and the one to move to.
+    dialling: JoinSet<(PathId, Result<Connection, TransportError>)>,
+    ready: Option<(PathId, Connection)>,
+    udp: bool,
+    moving: bool,
+    /// The controller's last answer was of no use.
+    lost: bool,
+    _asking: JoinSet<()>,
+}
+
+impl Steer {
+    /// Asks the controller, decides, and connects. What happened is added to `log`.
+    pub(super) async fn start(
+        steering: Steering,
+        log: &mut Vec<Happened>,
+    ) -> Result<(Self, Connection, String), ClientError> {
+        let began = tokio::time::Instant::now();
+        let mut engine = Engine::new(steering.settings);
+        let (mut controller, seen) = first_look(&steering.controller, began, log).await;
+        let reports: Vec<PathReport> = seen.iter().map(|(_, report)| *report).collect();
+        let mut decided = engine.start(Instant::ZERO, &reports, steering.quic.is_some());
+        log.push(Happened::decided(&decided, &seen));
+        if let engine::Decision::Start(Transport::Mptcp(used)) = &decided.decision {
+            for (path, _) in seen.iter().filter(|(_, report)| !used.contains(&report.path)) {
+                let Some(controller) = &mut controller else { break };
+                if let Err(error) = controller.set(path, false).await {
+                    log.push(Happened::notice(format!("path {} stays in use: {error}", path.id)));
+                }
+            }
+        }
+        let transport = loop {
+            let engine::Decision::Start(transport) = &decided.decision else { break Transport::Tcp };
+            match steering.connect(transport, &seen).await {
+                Ok(connection) => {
+                    return Ok(Self::with(steering, engine, (controller, seen), connection, began));
+                }
+                Err(error) if matches!(transport, Transport::Quic(_)) => {
+                    log.push(Happened::notice(format!(
+                        "no QUIC ({error}): UDP may be blocked; continuing with TCP"
+                    )));
+                    decided = engine.start(Instant::ZERO, &reports, false);
+                    log.push(Happened::decided(&decided, &seen));
+                }
+                Err(error) if matches!(transport, Transport::Mptcp(_)) => {
+                    log.push(Happened::notice(format!("no MPTCP ({error}); continuing with TCP")));
+                    break Transport::Tcp;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let connection = steering.connect(&transport, &seen).await?;
+        Ok(Self::with(steering, engine, (controller, seen), connection, began))
+    }
+
+    fn with(
+        steering: Steering,
+        engine: Engine,
+        (controller, seen): (Option<Controller>, Seen),
+        connection: (Connection, String),
+        began: tokio::time::Instant,
+    ) -> (Self, Connection, String) {
+        let (tell, news) = mpsc::channel(1);
+        let (orders, to_do) = mpsc::channel(16);
+        let mut asking = JoinSet::new();
+        if let Some(controller) = controller {
+            asking.spawn(ask(controller, began, tell, to_do));
+        }
+        let (connection, name) = connection;
+        let mut steer = Self {
+            steering,
+            engine,
+            seen,
+            news,
+            orders,
+            dialling: JoinSet::new(),
+            ready: None,
+            udp: false,
+            moving: false,
+            lost: false,
+            _asking: asking,
+        };
+        // A QUIC connection is made beforehand: it shows whether UDP gets through, and a move takes no handshake.
+        let first = steer.engine.used().next();
+        if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
+            steer.dial(path);
+        }
+        (steer, connection, name)
+    }
+
+    fn dial(&mut self, path: PathId) {
+        let (steering, seen) = (self.steering.clone(), self.seen.clone());
+        self.dialling.spawn(async move {
+            let connected = steering.connect(&Transport::Quic(path), &seen).await;
+            (path, connected.map(|(connection, _)| connection))
+        });
+    }
+
+    /// Waits for something to do; the transport to move to, when there is one.
+    pub(super) async fn next(
+        &mut self,
+        level: Duration,
+        now: Instant,
+        log: &mut Vec<Happened>,
+    ) -> Option<Connection> {
+        tokio::select! {
+            Some(news) = self.news.recv() => self.heard(news, level, now, log),
+            Some(dialled) = self.dialling.join_next() => self.dialled(dialled.ok()?, log),
+            else => std::future::pending().await,
+        }
+    }
+
+    fn heard(
+        &mut self,
+        news: Result<Seen, ControllerError>,
+        level: Duration,
+        now: Instant,
+        log: &mut Vec<Happened>,
+    ) -> Option<Connection> {
+        match news {
+            Err(error) => {
+                if !std::mem::replace(&mut self.lost, true) {
+                    log.push(Happened::notice(format!("controller: {error}; staying on this transport")));
+                }
+                return None;
+            }
+            Ok(seen) => self.seen = seen,
+        }
+        if std::mem::replace(&mut self.lost, false) {
+            log.push(Happened::notice("controller: its answers can be used again".to_owned()));
+        }
+        let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
+        let mut to = None;
+        for decided in self.engine.update(now, &reports, level, self.udp) {
+            log.push(Happened::decided(&decided, &self.seen));
+            match decided.decision {
+                engine::Decision::Remove(path) => self.order(path, false, log),
+                engine::Decision::Add(path) => self.order(path, true, log),
+                engine::Decision::Replace { out, with } => {
+                    self.order(with, true, log);
+                    self.order(out, false, log);
+                }
+                engine::Decision::MoveToQuic(path) => {
+                    let ready = self.ready.take().filter(|(on, ready)| *on == path && ready.end().is_none());
+                    to = ready.map(|(_, connection)| connection);
+                    if to.is_none() {
+                        self.moving = true;
+                        self.dial(path);
+                    }
+                }
+                engine::Decision::Start(_) => {}
+            }
+        }
+        to
+    }
+
+    fn order(&self, path: PathId, used: bool, log: &mut Vec<Happened>) {
+        let Some((path, _)) = self.seen.iter().find(|(_, report)| report.path == path) else { return };
+        if self.orders.try_send((path.clone(), used)).is_err() {
+            log.push(Happened::notice(format!("path {}: the controller does not take orders", path.id)));
+        }
+    }
+
+    fn dialled(
+        &mut self,
+        (path, dialled): (PathId, Result<Connection, TransportError>),
+        log: &mut Vec<Happened>,
+    ) -> Option<Connection> {
+        match dialled {
+            Ok(connection) if std::mem::replace(&mut self.moving, false) => return Some(connection),
+            Ok(connection) => {
+                self.udp = true;
+                self.ready = Some((path, connection));
+            }
+            Err(error) => {
+                self.moving = false;
+                self.udp = false;
+                log.push(Happened::notice(format!(
+                    "no QUIC ({error}): UDP may be blocked; staying on MPTCP"
+                )));
+            }
+        }
+        None
+    }
+}
+
+/// Connects to the controller and waits for paths that are measured; without them there is none.
+async fn first_look(
+    url: &str,
+    began: tokio::time::Instant,
+    log: &mut Vec<Happened>,
+) -> (Option<Controller>, Seen) {
+    let mut controller = match Controller::connect(url).await {
+        Ok(controller) => controller,
+        Err(error) => {
+            log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));
+            return (None, Vec::new());
+        }
+    };
+    loop {
+        match controller.paths(now(began)).await {
+            Ok(seen) => return (Some(controller), seen),
+            Err(ControllerError::Unmeasured(_)) if began.elapsed() < FIRST => {
+                tokio::time::sleep(EVERY / 4).await
+            }
+            Err(error) => {
+                log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));
+                return (Some(controller), Vec::new());
+            }
+        }
+    }
+}
+
+fn now(began: tokio::time::Instant) -> Instant {
+    Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Asks the controller once a second and gives it orders, until nobody listens.
+async fn ask(
+    mut controller: Controller,
+    began: tokio::time::Instant,
+    tell: mpsc::Sender<Result<Seen, ControllerError>>,
+    mut orders: mpsc::Receiver<(Path, bool)>,
+) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let news = tokio::select! {
+            _ = ticks.tick() => controller.paths(now(began)).await,
+            order = orders.recv() => {
+                let Some((path, used)) = order else { return };
+                match controller.set(&path, used).await {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        if tell.send(news).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Steering {
+    /// Connects a transport that the engine chose.
+    async fn connect(
+        &self,
+        transport: &Transport,
+        seen: &Seen,
+    ) -> Result<(Connection, String), TransportError> {
+        let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
+        let any = || format!("any={}", self.server);
+        let on = |path: Option<&Path>, port: Option<u16>| match (path, port) {
+            (Some(path), Some(port)) => {
+                format!("{}={}", path.local, std::net::SocketAddr::from((path.remote, port)))
+            }
+            _ => any(),
+        };
+        let port = self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        let (name, text) = match transport {
+            Transport::Tcp => (TransportName::Tcp(None), any()),
+            Transport::Mptcp(paths) => {
+                let first = paths.first().copied();
+                ("mptcp".parse()?, on(first.and_then(path), port))
+            }
+            Transport::Quic(id) => {
+                let quic = self.quic.as_ref().map(|(port, _)| *port);
+                (TransportName::Quic(None), on(path(*id), quic))
+            }
+        };
+        let mut config = TransportConfig::new(name);
+        config.congestion.clone_from(&self.congestion);
+        config.common = self.quic.as_ref().map(|(_, common)| common.clone());
+        config.timeout = QUIC;
+        let malformed = |error: tributary_net::PathError| TransportError::Tls(error.to_string());
+        let path: PathConfig = text.parse().map_err(malformed)?;
+        Ok((Connection::connect(&config, &[path]).await?, config.name.kind().to_owned()))
+    }
+}
+
+impl Happened {
+    fn notice(notice: String) -> Self {
+        tracing::warn!("{notice}");
+        Self::Notice { notice }
+    }
+
+    fn decided(decided: &Decided, seen: &Seen) -> Self {
+        let name = |id: PathId| {
+            let found = seen.iter().find(|(_, report)| report.path == id);
+            found.map_or_else(|| format!("{id:?}"), |(path, _)| path.id.clone())
+        };
+        let report = |report: &PathReport| Report {
+            path: name(report.path),
+            rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
+            retransmissions: report.retransmissions,
+        };
+        let decision = match &decided.decision {
+            engine::Decision::Start(Transport::Tcp) => "start on TCP".to_owned(),
+            engine::Decision::Start(Transport::Quic(path)) => format!("start on QUIC over {}", name(*path)),
+            engine::Decision::Start(Transport::Mptcp(paths)) => {
+                let names: Vec<String> = paths.iter().map(|path| name(*path)).collect();
+                format!("start on MPTCP over {}", names.join(", "))
+            }
+            engine::Decision::Remove(path) => format!("remove {}", name(*path)),
+            engine::Decision::Add(path) => format!("add {}", name(*path)),
+            engine::Decision::Replace { out, with } => format!("replace {} with {}", name(*out), name(*with)),
+            engine::Decision::MoveToQuic(path) => format!("move to QUIC over {}", name(*path)),
+        };
+        let reason = format!("{:?}", decided.reason);
+        tracing::info!(%decision, %reason);
+        Self::Decision(Decision {
+            decision,
+            reason,
+            paths: decided.paths.iter().map(report).collect(),
+            buffer_s: decided.level.as_secs_f64(),
+        })
+    }
+}

@@ -1,0 +1,303 @@
+//! The path controller's REST interface, as its client: the paths it measures, and taking paths in and out of use.
+//!
+//! A controller may be wrong. What cannot be true is refused with the name of the path and of the value, and the
+//! caller goes on with what it knew: a wrong answer changes nothing. Not here: what is done with the paths
+//! ([`tributary_player::engine`]).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use thiserror::Error;
+use tributary_net::transport::{Connection, TransportConfig, TransportError, TransportName};
+use tributary_net::{PathConfig, PathError};
+use tributary_player::dash::mpd::Request;
+use tributary_player::engine::PathReport;
+use tributary_types::{Instant, PathId};
+
+use crate::client::FetchError;
+use crate::client::fetch::{Line, split};
+
+/// Largest answer.
+const ANSWER: usize = 1 << 20;
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Paths that are looked at.
+const PATHS: usize = 64;
+/// A path whose time of measurement has not advanced for this long is not being measured.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Why the controller is of no use.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// The request failed.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// Its address cannot be used.
+    #[error(transparent)]
+    Address(#[from] PathError),
+    /// It cannot be reached.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// No answer.
+    #[error("no answer within {PATIENCE:?}")]
+    Silent,
+    /// It refused.
+    #[error("{method} {path} was answered with {status}")]
+    Refused {
+        /// What was asked.
+        method: Method,
+        /// Of what.
+        path: String,
+        /// Its answer.
+        status: StatusCode,
+    },
+    /// The answer is not what the interface describes.
+    #[error("the answer is not a list of paths: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Too many paths.
+    #[error("it lists {0} paths; at most {PATHS} are looked at")]
+    Excess(usize),
+    /// A value that cannot be true.
+    #[error("path {path}: {name} is {value}, which cannot be")]
+    Value {
+        /// Which path.
+        path: String,
+        /// Which value.
+        name: &'static str,
+        /// The value.
+        value: f64,
+    },
+    /// A path that is up and not measured.
+    #[error("path {0} is up but has not been measured")]
+    Unmeasured(String),
+    /// The measurement stands still.
+    #[error("path {0} has not been measured for {FRESH:?}")]
+    Stale(String),
+}
+
+/// A path as the controller describes it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Path {
+    /// The controller's name for it.
+    pub id: String,
+    /// The client's address.
+    pub local: IpAddr,
+    /// The server's address.
+    pub remote: IpAddr,
+    /// Round-trip time.
+    pub rtt_ms: Option<f64>,
+    /// Share of packets lost.
+    pub loss: Option<f64>,
+    /// Rate it carries.
+    pub rate_mbps: Option<f64>,
+    /// Both ends reach each other on it.
+    pub up: bool,
+    /// Time of the last measurement, seconds since 1970 by the controller's clock.
+    pub at: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Paths {
+    paths: Vec<Path>,
+}
+
+/// Judges answers, and gives paths numbers that stay.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// By the controller's names; when a measurement was first seen, by our clock.
+    known: BTreeMap<String, (PathId, Option<(f64, Instant)>)>,
+}
+
+impl Judge {
+    /// Reads an answer that came at `now`.
+    ///
+    /// # Errors
+    /// [`ControllerError`] names the path and the value that cannot be true.
+    pub fn read(&mut self, now: Instant, answer: &[u8]) -> Result<Vec<(Path, PathReport)>, ControllerError> {
+        let Paths { paths } = serde_json::from_slice(answer)?;
+        if paths.len() > PATHS {
+            return Err(ControllerError::Excess(paths.len()));
+        }
+        paths.into_iter().map(|path| Ok((path.clone(), self.judge(now, &path)?))).collect()
+    }
+
+    fn judge(&mut self, now: Instant, path: &Path) -> Result<PathReport, ControllerError> {
+        let refuse = |name, value| ControllerError::Value { path: path.id.clone(), name, value };
+        let check = |name, value: Option<f64>, most: f64| match value {
+            Some(value) if !(0.0..=most).contains(&value) => Err(refuse(name, value)),
+            _ => Ok(()),
+        };
+        check("loss", path.loss, 1.0)?;
+        check("rate_mbps", path.rate_mbps, 1e7)?;
+        check("at", path.at, 1e12)?;
+        let rtt = match path.rtt_ms {
+            Some(millis) => {
+                Some(PathReport::rtt_from_millis(millis).ok_or_else(|| refuse("rtt_ms", millis))?)
+            }
+            None => None,
+        };
+        let count = self.known.len();
+        if count > usize::from(u8::MAX) && !self.known.contains_key(&path.id) {
+            return Err(ControllerError::Excess(count + 1));
+        }
+        let (number, measured) =
+            self.known.entry(path.id.clone()).or_insert_with(|| (PathId(count as u8), None));
+        if !path.up {
+            return Ok(PathReport { path: *number, rtt: None, retransmissions: 0 });
+        }
+        let (Some(rtt), Some(at)) = (rtt, path.at) else {
+            return Err(ControllerError::Unmeasured(path.id.clone()));
+        };
+        match measured {
+            // Two clocks are not compared: what counts is whether the controller's time advances.
+            Some((last, since)) if at <= *last => {
+                if now.saturating_since(*since) > FRESH {
+                    return Err(ControllerError::Stale(path.id.clone()));
+                }
+            }
+            _ => *measured = Some((at, now)),
+        }
+        Ok(PathReport { path: *number, rtt: Some(rtt), retransmissions: 0 })
+    }
+}
+
+/// A controller.
+#[derive(Debug)]
+pub struct Controller {
+    line: Line,
+    url: String,
+    judge: Judge,
+}
+
+impl Controller {
+    /// A controller at `http://HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`ControllerError`] when it cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self, ControllerError> {
+        let (authority, _) = split(url)?;
+        let mut config = TransportConfig::new(TransportName::Tcp(None));
+        config.timeout = PATIENCE;
+        let path: PathConfig = format!("any={authority}").parse()?;
+        let connection = Connection::connect(&config, &[path]).await?;
+        let line = Line::new(connection, &authority);
+        Ok(Self { line, url: format!("http://{authority}"), judge: Judge::default() })
+    }
+
+    /// All paths, those out of use included.
+    ///
+    /// # Errors
+    /// [`ControllerError`].
+    pub async fn paths(&mut self, now: Instant) -> Result<Vec<(Path, PathReport)>, ControllerError> {
+        let request = Request { url: format!("{}/v1/paths?all=true", self.url), range: None };
+        let fetching = tokio::time::timeout(PATIENCE, self.line.fetch(&request, ANSWER));
+        let answer = match fetching.await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                self.line.reset();
+                return Err(ControllerError::Silent);
+            }
+        };
+        self.judge.read(now, &answer)
+    }
+
+    /// Takes a path into use, or out of it.
+    ///
+    /// # Errors
+    /// [`ControllerError`].
+    pub async fn set(&mut self, path: &Path, used: bool) -> Result<(), ControllerError> {
+        let (method, resource, body) = if used {
+            let pair = serde_json::json!({ "local": path.local, "remote": path.remote });
+            (Method::POST, "/v1/paths".to_owned(), Bytes::from(pair.to_string()))
+        } else {
+            let id = tributary_player::dash::cmcd::percent_encoded(&path.id);
+            (Method::DELETE, format!("/v1/paths/{id}"), Bytes::new())
+        };
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
+        let url = format!("{}{resource}", self.url);
+        let sending = tokio::time::timeout(PATIENCE, self.line.send(&method, &url, &headers, body));
+        let answered = sending.await;
+        // The rest of the answer is not read; the next request has a connection of its own.
+        self.line.reset();
+        let status = answered.map_err(|_| ControllerError::Silent)??.status();
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(ControllerError::Refused { method, path: resource, status })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_millis(seconds * 1000)
+    }
+
+    fn answer(id: &str, rtt: &str, more: &str) -> Vec<u8> {
+        format!(
+            "{{\"paths\":[{{\"id\":\"{id}\",\"local\":\"10.0.0.2\",\"remote\":\"10.0.0.1\",\"rtt_ms\":{rtt},{more}}}]}}"
+        )
+        .into_bytes()
+    }
+
+    const GOOD: &str = "\"loss\":0.01,\"rate_mbps\":2.5,\"up\":true,\"at\":100.5,\"via\":[\"1\"]";
+
+    #[test]
+    fn numbers_of_paths_stay_and_a_path_that_is_down_has_no_rtt() {
+        let mut judge = Judge::default();
+        let first = judge.read(at(0), &answer("p7", "12.5", GOOD)).unwrap();
+        assert_eq!(first[0].1.rtt, Some(Duration::from_micros(12_500)));
+        let other = judge.read(at(1), &answer("p8", "3", GOOD)).unwrap();
+        assert_ne!(first[0].1.path, other[0].1.path);
+        let down = GOOD.replace("true", "false");
+        let again = judge.read(at(2), &answer("p7", "null", &down)).unwrap();
+        assert_eq!((again[0].1.path, again[0].1.rtt), (first[0].1.path, None));
+    }
+
+    #[test]
+    fn what_cannot_be_true_is_refused_by_name() {
+        let mut judge = Judge::default();
+        for (rtt, more, part) in [
+            ("NaN", GOOD, "not a list of paths"),
+            ("-1", GOOD, "rtt_ms is -1"),
+            ("0", GOOD, "rtt_ms is 0"),
+            ("1e9", GOOD, "rtt_ms is 1000000000"),
+            ("1e999", GOOD, "not a list of paths"),
+            ("null", GOOD, "has not been measured"),
+            ("5", &GOOD.replace("0.01", "1.5"), "loss is 1.5"),
+            ("5", &GOOD.replace("2.5", "-2"), "rate_mbps is -2"),
+            ("5", &GOOD.replace("100.5", "null"), "has not been measured"),
+        ] {
+            let error = judge.read(at(0), &answer("p1", rtt, more)).unwrap_err().to_string();
+            assert!(error.contains(part), "{rtt}: {error}");
+        }
+        for text in ["", "[]", "{\"paths\":{}}", "<html>"] {
+            assert!(judge.read(at(0), text.as_bytes()).is_err(), "{text}");
+        }
+        let one = String::from_utf8(answer("p1", "5", GOOD)).unwrap();
+        let one = &one["{\"paths\":[".len()..one.len() - 2];
+        let many = format!("{{\"paths\":[{}]}}", vec![one; PATHS + 1].join(","));
+        assert!(judge.read(at(0), many.as_bytes()).unwrap_err().to_string().contains("65 paths"));
+    }
+
+    #[test]
+    fn a_measurement_that_stands_still_is_refused_after_a_while() {
+        let mut judge = Judge::default();
+        for second in 0..=5 {
+            assert!(judge.read(at(second), &answer("p1", "5", GOOD)).is_ok(), "{second}");
+        }
+        let error = judge.read(at(6), &answer("p1", "5", GOOD)).unwrap_err().to_string();
+        assert!(error.contains("p1 has not been measured for 5s"), "{error}");
+        assert!(judge.read(at(7), &answer("p1", "5", &GOOD.replace("100.5", "101"))).is_ok());
+    }
+}

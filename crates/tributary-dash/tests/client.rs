@@ -1,0 +1,335 @@
+//! The headless client against the server, over every transport: all media arrives, in order, once.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tributary_dash::client::{self, Carriage, ClientConfig, ClientError, Happened, Outcome, Road, Steering};
+use tributary_dash::server::{Limits, Server, ServerConfig};
+use tributary_net::transport::TransportConfig;
+use tributary_net::{Common, Key};
+use tributary_player::dash::play::{Event, Settings};
+use tributary_player::engine;
+
+/// Media of a segment: 100 ms, so that a test takes little time.
+const SEGMENTS: usize = 12;
+
+fn byte(quality: usize, segment: usize, at: usize) -> u8 {
+    (quality * 101 + segment * 31 + at * 7 + at / 256) as u8
+}
+
+fn media(quality: usize, segment: usize) -> Vec<u8> {
+    (0..4000 * (quality + 1)).map(|at| byte(quality, segment, at)).collect()
+}
+
+fn sidx(sizes: &[usize]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut add = |word: u32| bytes.extend_from_slice(&word.to_be_bytes());
+    add(32 + 12 * sizes.len() as u32);
+    add(u32::from_be_bytes(*b"sidx"));
+    for word in [0, 1, 1000, 0, 0, sizes.len() as u32] {
+        add(word);
+    }
+    for size in sizes {
+        add(*size as u32);
+        add(100);
+        add(0x9000_0000);
+    }
+    bytes
+}
+
+/// A title with both kinds of addressing: `a.mpd` has files for segments, `b.mpd` single files.
+fn title(directory: &Path, segments: usize) {
+    let mut representations = [String::new(), String::new()];
+    for quality in 0..3 {
+        let bandwidth = 320_000 * (quality + 1);
+        let folder = directory.join(quality.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let init = format!("init of {quality}");
+        std::fs::write(folder.join("init.mp4"), &init).unwrap();
+        let sizes: Vec<usize> = (0..segments).map(|segment| media(quality, segment).len()).collect();
+        let index = sidx(&sizes);
+        let mut whole = [init.as_bytes(), &index].concat();
+        for segment in 0..segments {
+            std::fs::write(folder.join(format!("{}.m4s", segment + 1)), media(quality, segment)).unwrap();
+            whole.extend_from_slice(&media(quality, segment));
+        }
+        std::fs::write(directory.join(format!("{quality}.mp4")), whole).unwrap();
+        representations[0] += &format!("<Representation id='{quality}' bandwidth='{bandwidth}'/>");
+        representations[1] += &format!(
+            "<Representation id='{quality}' bandwidth='{bandwidth}'><BaseURL>{quality}.mp4</BaseURL><SegmentBase \
+             indexRange='{}-{}'><Initialization range='0-{}'/></SegmentBase></Representation>",
+            init.len(),
+            init.len() + index.len() - 1,
+            init.len() - 1
+        );
+    }
+    let template = "<SegmentTemplate timescale='1000' duration='100' startNumber='1' \
+                    initialization='$RepresentationID$/init.mp4' media='$RepresentationID$/$Number$.m4s'/>";
+    for (name, inside) in
+        [("a.mpd", format!("{template}{}", representations[0])), ("b.mpd", representations[1].clone())]
+    {
+        let text = format!(
+            "<MPD mediaPresentationDuration='PT{}S'><Period><AdaptationSet contentType='video'>{inside}\
+             </AdaptationSet></Period></MPD>",
+            segments as f64 / 10.0
+        );
+        std::fs::write(directory.join(name), text).unwrap();
+    }
+    std::fs::write(directory.join("live.mpd"), "<MPD type='dynamic'><Period/></MPD>").unwrap();
+}
+
+struct Site {
+    directory: tempfile::TempDir,
+    address: SocketAddr,
+}
+
+fn transport(name: &str) -> TransportConfig {
+    TransportConfig::new(name.parse().unwrap()).with_common(Common::new(Key::from_bytes([1; 32])))
+}
+
+async fn site(name: &str) -> Site {
+    let directory = tempfile::tempdir().unwrap();
+    title(directory.path(), SEGMENTS);
+    let listen = vec![(transport(name), vec!["127.0.0.1:0".parse().unwrap()])];
+    let config = ServerConfig { directory: directory.path().to_owned(), listen, limits: Limits::default() };
+    let server = Server::bind(config).await.unwrap();
+    let address = server.addresses()[0][0];
+    tokio::spawn(server.run_until(std::future::pending(), Duration::ZERO));
+    Site { directory, address }
+}
+
+impl Site {
+    fn saved(&self) -> PathBuf {
+        self.directory.path().join("saved")
+    }
+
+    fn config(&self, name: &str, file: &str, rule: &str) -> ClientConfig {
+        let second = Duration::from_millis(100);
+        ClientConfig {
+            url: format!("http://video.example:80/{file}"),
+            carriage: Carriage::One(Road {
+                config: transport(name),
+                paths: vec![format!("any={}", self.address).parse().unwrap()],
+            }),
+            rule: rule.to_owned(),
+            settings: Settings {
+                start_with: second,
+                resume_with: second,
+                capacity: 4 * second,
+                ..Settings::default()
+            },
+            most: None,
+            save: Some(self.saved()),
+        }
+    }
+
+    /// Every segment is in the saved file, in order and once, behind its quality's initialisation segment.
+    fn assert_whole(&self, outcome: &Outcome) {
+        let mut expected = Vec::new();
+        let mut last = None;
+        for (at, loaded) in outcome.qoe.segments.iter().enumerate() {
+            assert_eq!(loaded.segment, at);
+            if last.replace(loaded.quality) != Some(loaded.quality) {
+                expected.extend_from_slice(format!("init of {}", loaded.quality).as_bytes());
+            }
+            expected.extend_from_slice(&media(loaded.quality, at));
+        }
+        assert!(std::fs::read(self.saved()).unwrap() == expected, "media was lost, doubled or mixed up");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_title_plays_over_every_transport_and_with_both_kinds_of_addressing() {
+    for (name, file, rule) in [
+        ("tcp", "a.mpd", "dynamic"),
+        ("tcp", "b.mpd", "bola"),
+        ("session", "a.mpd", "throughput"),
+        ("quic", "b.mpd", "bba"),
+        ("mpquic", "a.mpd", "bola-e"),
+    ] {
+        let site = site(name).await;
+        let mut glimpses = 0;
+        let outcome = client::play(site.config(name, file, rule), &mut |_| glimpses += 1).await.unwrap();
+        assert_eq!(outcome.given_up, None, "{name}");
+        assert!((outcome.qoe.played_s - 1.2).abs() < 1e-6, "{name}: {}", outcome.qoe.played_s);
+        assert!(
+            matches!(outcome.events.last().unwrap().what, Happened::Player(Event::Ended)),
+            "{name}: {:?}",
+            outcome.events
+        );
+        assert!(glimpses > SEGMENTS, "{name}");
+        assert_eq!(outcome.qoe.segments.len(), SEGMENTS, "{name}");
+        site.assert_whole(&outcome);
+        let limited =
+            ClientConfig { most: Some(Duration::from_millis(350)), ..site.config(name, file, rule) };
+        let outcome = client::play(limited, &mut |_| {}).await.unwrap();
+        assert_eq!(outcome.qoe.segments.len(), 4, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_played_says_why() {
+    let site = site("tcp").await;
+    let mut errors = Vec::new();
+    for file in ["none.mpd", "live.mpd", "0/1.m4s", "a.mpd"] {
+        let mut config = site.config("tcp", file, "bola");
+        if file == "a.mpd" {
+            config.url = "https://video.example/a.mpd".to_owned();
+        }
+        errors.push(client::play(config, &mut |_| {}).await.unwrap_err().to_string());
+    }
+    for (error, part) in errors.iter().zip(["404", "live", "the manifest", "http://HOST:PORT"]) {
+        assert!(error.contains(part), "{error}");
+    }
+    let error = client::play(site.config("tcp", "a.mpd", "best"), &mut |_| {}).await.unwrap_err();
+    assert!(matches!(error, ClientError::Rule(_)), "{error}");
+    // A segment that is missing is tried again and then given up; what was there has been played.
+    std::fs::remove_file(site.directory.path().join("0/2.m4s")).unwrap();
+    std::fs::remove_file(site.directory.path().join("1/2.m4s")).unwrap();
+    std::fs::remove_file(site.directory.path().join("2/2.m4s")).unwrap();
+    let mut config = site.config("tcp", "a.mpd", "throughput");
+    config.settings.rest = Duration::from_millis(1);
+    let outcome = client::play(config, &mut |_| {}).await.unwrap();
+    assert!(
+        outcome.given_up.as_ref().is_some_and(|why| why.contains("segment 1") && why.contains("404")),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.qoe.segments.len(), 1);
+}
+
+/// A path controller that answers the n-th question with the n-th of `answers`, then with the last one again. A moment
+/// of measurement, `AT` in an answer, advances with every question. What it is told to do is noted.
+fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let orders = Arc::new(Mutex::new(Vec::new()));
+    let noted = orders.clone();
+    std::thread::spawn(move || {
+        let mut asked = 0;
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let Some(Ok(first)) = lines.next() else { continue };
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let mut body = "{}".to_owned();
+            if first.starts_with("GET /v1/paths?all=true ") {
+                body = answers[asked.min(answers.len() - 1)].replace("AT", &asked.to_string());
+                asked += 1;
+            } else {
+                noted.lock().unwrap().push(first);
+            }
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            // A client that has what it wants may be gone.
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (url, orders)
+}
+
+fn paths(rtt: &str, second_is_up: bool) -> String {
+    let path = |id: &str, local: &str, rtt: &str, up: bool| {
+        format!(
+            "{{\"id\":\"{id}\",\"local\":\"{local}\",\"remote\":\"127.0.0.1\",\"rtt_ms\":{rtt},\"loss\":0,\
+             \"rate_mbps\":null,\"up\":{up},\"at\":AT}}"
+        )
+    };
+    let second = path("p2", "127.0.0.3", if second_is_up { "12" } else { "null" }, second_is_up);
+    format!("{{\"paths\":[{},{second}]}}", path("p1", "127.0.0.2", rtt, true))
+}
+
+async fn engine_site(segments: usize) -> (Site, u16) {
+    let directory = tempfile::tempdir().unwrap();
+    title(directory.path(), segments);
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listen = vec![(transport("mptcp"), vec![any]), (transport("quic"), vec![any])];
+    let config = ServerConfig { directory: directory.path().to_owned(), listen, limits: Limits::default() };
+    let server = Server::bind(config).await.unwrap();
+    let (address, quic) = (server.addresses()[0][0], server.addresses()[1][0].port());
+    tokio::spawn(server.run_until(std::future::pending(), Duration::ZERO));
+    (Site { directory, address }, quic)
+}
+
+fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
+    let steering = Steering {
+        controller,
+        settings: engine::Settings::default(),
+        server: site.address.to_string(),
+        quic: Some((quic, Common::new(Key::from_bytes([1; 32])))),
+        congestion: None,
+    };
+    ClientConfig {
+        carriage: Carriage::Engine(Box::new(steering)),
+        ..site.config("tcp", "a.mpd", "throughput")
+    }
+}
+
+/// Decisions and notices.
+fn said(outcome: &Outcome) -> Vec<String> {
+    let text = |what: &Happened| match what {
+        Happened::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
+        Happened::Notice { notice } => Some(notice.clone()),
+        Happened::Player(_) => None,
+    };
+    outcome.events.iter().filter_map(|entry| text(&entry.what)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_engine_moves_from_mptcp_to_quic_and_no_byte_is_lost_or_doubled() {
+    let (site, quic) = engine_site(50).await;
+    // Two good paths; one dies while little is buffered; then the controller lies.
+    let good = paths("10", true);
+    let answers = vec![good.clone(), good, paths("10", false), paths("10", false), paths("-3", false)];
+    let (url, orders) = controller(answers);
+    let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    assert_eq!((outcome.qoe.segments.len(), &outcome.given_up), (50, &None));
+    let said = said(&outcome);
+    if outcome.transports[0] == "tcp" {
+        assert!(said.iter().any(|text| text.starts_with("no MPTCP")), "{said:?}");
+        println!("nothing moved: this kernel has no MPTCP");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "this kernel has no MPTCP");
+        return;
+    }
+    assert_eq!(outcome.transports, ["mptcp", "quic"], "{said:?}");
+    let expected = [
+        "start on MPTCP over p1, p2 (Balanced)",
+        "remove p2 (Unreachable)",
+        "move to QUIC over p1 (BufferCritical)",
+        "controller: path p1: rtt_ms is -3, which cannot be; staying on this transport",
+    ];
+    assert_eq!(said, expected);
+    assert!(orders.lock().unwrap().iter().any(|order| order.starts_with("DELETE /v1/paths/p2 ")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
+    let (site, quic) = engine_site(SEGMENTS).await;
+    // Nobody listens at this port: it was free a moment ago, and what binds it next does not speak HTTP.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    assert_eq!(outcome.transports, ["tcp"]);
+    let texts = said(&outcome);
+    assert!(texts[0].starts_with("controller: ") && texts[0].ends_with("continuing with TCP"), "{texts:?}");
+    assert_eq!(texts[1], "start on TCP (NoController)");
+    // A controller that knows one path, and a server whose QUIC nobody reaches.
+    let one = paths("10", false);
+    let (url, _) = controller(vec![one]);
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let blocked = steered(&site, url, silent.local_addr().unwrap().port());
+    let outcome = client::play(blocked, &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    let texts = said(&outcome);
+    assert_eq!(
+        (outcome.transports[0].as_str(), texts[0].as_str()),
+        ("tcp", "start on QUIC over p1 (OnePath)")
+    );
+    assert!(texts[1].contains("UDP may be blocked; continuing with TCP"), "{texts:?}");
+    assert_eq!(texts[2], "start on TCP (UdpBlocked)");
+}

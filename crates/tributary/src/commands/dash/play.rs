@@ -1,0 +1,250 @@
+//! `tributary dash play`.
+
+use super::super::output::{self, Progress};
+use super::super::proxy;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
+use tributary_lab::machine;
+use tributary_net::transport::{TransportConfig, TransportName};
+use tributary_net::{Common, Key, PathConfig};
+use tributary_player::PlayState;
+use tributary_player::abr;
+use tributary_player::dash::play::Settings;
+use tributary_player::engine;
+use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
+
+/// Play a DASH title without showing it, and record what a viewer would have had.
+///
+/// The video alone, in real time; quality by a bitrate rule, with abandonment of downloads and CMCD. With `--transport
+/// engine` the decision engine chooses between QUIC and MPTCP from what a path controller measures, and moves to QUIC in
+/// mid-play; `--quic PORT` and `--key` say where the server's QUIC is.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary dash play http://127.0.0.1:8080/manifest.mpd
+  tributary dash play http://127.0.0.1:8080/manifest.mpd --rule bola --seconds 60 --report play.html
+  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key \\
+      --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000
+  tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
+      --quic 7001 --key tributary.key --json")]
+pub(crate) struct PlayArguments {
+    /// The manifest: http://HOST:PORT/PATH
+    #[arg(value_name = "URL")]
+    url: String,
+    /// tcp, mptcp, quic, mpquic, fbdt (or another scheduler of sessions), engine
+    #[arg(long, default_value = "mptcp")]
+    transport: String,
+    /// LOCAL=SERVER:PORT, LOCAL an address, a network interface or `any`; repeatable [default: any, to the URL's server]
+    #[arg(long = "path", value_name = "PATH")]
+    paths: Vec<String>,
+    /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// URL of the path controller, for --transport engine
+    #[arg(long, value_name = "URL", required_if_eq("transport", "engine"))]
+    controller: Option<String>,
+    /// The server's port for QUIC, for --transport engine
+    #[arg(long, value_name = "PORT", requires = "key")]
+    quic: Option<u16>,
+    /// Bitrate rule
+    #[arg(long, default_value = "dynamic", value_parser = clap::builder::PossibleValuesParser::new(abr::names()))]
+    rule: String,
+    /// Play buffer in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    buffer: u64,
+    /// Seconds of the title, from its beginning [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+    /// Congestion control of this end's sockets; without it the system's
+    #[arg(long)]
+    congestion: Option<String>,
+    /// What all paths carry together, Mbit/s: for the network efficiency
+    #[arg(long, value_name = "MBPS")]
+    available: Option<f64>,
+    /// Write the media to this file as it is complete
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write an HTML page with plots to this file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print everything that was recorded as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
+    let config = ClientConfig {
+        url: arguments.url.clone(),
+        carriage: carriage(&arguments)?,
+        rule: arguments.rule.clone(),
+        settings: Settings { capacity: Duration::from_secs(arguments.buffer), ..Settings::default() },
+        most: arguments.seconds.map(Duration::from_secs),
+        save: arguments.save.clone(),
+    };
+    let began = std::time::Instant::now();
+    let mut progress = Progress::new();
+    let mut watch = |glimpse: &Glimpse| progress.at(share(glimpse), &words(glimpse));
+    let outcome = proxy::runtime()?.block_on(client::play(config, &mut watch))?;
+    progress.end();
+    // All bits that the paths could have carried while media was fetched.
+    let seconds = outcome.qoe.seconds.len() as f64;
+    let efficiency = arguments.available.and_then(|mbps| outcome.qoe.efficiency(mbps * 1e6 * seconds));
+    if let Some(path) = &arguments.report {
+        let mut run = machine::run_info(&output::command_line());
+        run.seconds = Some(began.elapsed().as_secs_f64());
+        run.congestion = arguments.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
+        let page = page(&outcome, efficiency, &run);
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        let mut json = serde_json::to_value(&outcome)?;
+        json["efficiency"] = serde_json::json!(efficiency);
+        output::line(&json.to_string())?;
+    } else {
+        output::line(&summary(&outcome, efficiency))?;
+    }
+    if let Some(path) = &arguments.report {
+        eprintln!("report: {}", path.display());
+    }
+    match &outcome.given_up {
+        Some(why) => bail!("playback was given up: {why}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
+    let server = server(&arguments.url)?;
+    let common = arguments.key.as_deref().map(Key::load).transpose()?.map(Common::new);
+    if let ("engine", Some(controller)) = (arguments.transport.as_str(), &arguments.controller) {
+        return Ok(Carriage::Engine(Box::new(Steering {
+            controller: controller.clone(),
+            settings: engine::Settings::default(),
+            server,
+            quic: arguments.quic.zip(common),
+            congestion: arguments.congestion.clone(),
+        })));
+    }
+    let any = || vec![format!("any={server}")];
+    let paths = if arguments.paths.is_empty() { any() } else { arguments.paths.clone() };
+    let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<PathConfig>, _>>()?;
+    let mut config = TransportConfig::new(arguments.transport.parse::<TransportName>()?);
+    config.congestion.clone_from(&arguments.congestion);
+    config.common = common;
+    Ok(Carriage::One(Road { config, paths }))
+}
+
+/// `HOST:PORT` of the URL; port 80 where it has none.
+fn server(url: &str) -> Result<String> {
+    let rest =
+        url.strip_prefix("http://").with_context(|| format!("`{url}`: write http://HOST:PORT/PATH"))?;
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
+}
+
+fn share(glimpse: &Glimpse) -> f64 {
+    glimpse.position.as_secs_f64() / glimpse.duration.as_secs_f64().max(0.001)
+}
+
+/// The progress line: whole seconds, so that a log has few different ones.
+fn words(glimpse: &Glimpse) -> String {
+    let state = match glimpse.state {
+        PlayState::Starting => "starting",
+        PlayState::Playing => "playing",
+        PlayState::Stalled => "stalled",
+        PlayState::Ended => "ended",
+    };
+    let rate = glimpse.throughput.map_or(String::new(), |rate| format!(", {:.1} Mbit/s", rate / 1e6));
+    format!("{state}, {} s buffered{rate}", glimpse.level.as_secs())
+}
+
+fn summary(outcome: &Outcome, efficiency: Option<f64>) -> String {
+    let qoe = &outcome.qoe;
+    let mut lines = vec![
+        format!("transport          {}", outcome.transports.join(", then ")),
+        format!("start-up           {}", qoe.start_up_s.map_or("none".to_owned(), |s| format!("{s:.2} s"))),
+        format!("played             {:.1} s", qoe.played_s),
+        format!("stalled            {:.2} s in {} stalls", qoe.stalled_s, qoe.stalls),
+        format!("quality switches   {}", qoe.switches),
+        format!("mean bitrate       {:.0} kbit/s", qoe.bitrate_bps / 1e3),
+        format!("mean throughput    {:.0} kbit/s", qoe.throughput_bps / 1e3),
+        format!("abandoned, failed  {}, {} downloads", qoe.abandoned, qoe.failed),
+    ];
+    if let Some(efficiency) = efficiency {
+        lines.push(format!("efficiency         {:.1} %", efficiency * 100.0));
+    }
+    for entry in &outcome.events {
+        match &entry.what {
+            Happened::Decision(decision) => {
+                lines.push(format!("{:7.2} s  {} ({})", entry.at_s, decision.decision, decision.reason));
+            }
+            Happened::Notice { notice } => lines.push(format!("{:7.2} s  {notice}", entry.at_s)),
+            Happened::Player(_) => {}
+        }
+    }
+    lines.join("\n")
+}
+
+/// One line over time, in a panel of its own.
+fn plot(title: &str, unit: &str, points: Vec<(f64, f64)>, tone: Tone) -> TimeSeries {
+    let series = vec![Series::new(title, tone, points)];
+    TimeSeries {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        series,
+        steps: true,
+        ..TimeSeries::default()
+    }
+}
+
+fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
+    let qoe = &outcome.qoe;
+    let mut page = HtmlReport::new("DASH playback");
+    page.headline(&format!(
+        "{:.0} s played with {:.1} s of stalls, at {:.0} kbit/s",
+        qoe.played_s,
+        qoe.stalled_s,
+        qoe.bitrate_bps / 1e3
+    ));
+    page.lead(&format!("Over {}, bitrate rule {}.", outcome.transports.join(", then "), outcome.rule));
+    let seconds = |value: f64| format!("{value:.2}");
+    page.card(KeyFigure::new("Start-up delay", &qoe.start_up_s.map_or("none".to_owned(), seconds), "s"))
+        .card(KeyFigure::new("Stalled", &seconds(qoe.stalled_s), "s").note(&format!("{} stalls", qoe.stalls)))
+        .card(KeyFigure::new("Quality switches", &qoe.switches.to_string(), ""))
+        .card(KeyFigure::new("Mean throughput", &format!("{:.2}", qoe.throughput_bps / 1e6), "Mbit/s"));
+    if let Some(efficiency) = efficiency {
+        page.card(KeyFigure::new("Network efficiency", &format!("{:.1}", efficiency * 100.0), "%"));
+    }
+    page.section("Over time");
+    let kbps = |quality: usize| outcome.ladder_bps.get(quality).map_or(0.0, |rate| *rate as f64 / 1e3);
+    let chosen = qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded.quality))).collect();
+    page.figure(
+        &plot("Bitrate", "kbit/s", chosen, Tone::Hero),
+        "Nominal bitrate of each segment, from its request on.",
+    );
+    let level = qoe.seconds.iter().map(|second| (second.at_s - 1.0, second.buffer_s)).collect();
+    page.figure(&plot("Play buffer", "s", level, Tone::RadioA), "Media buffered ahead of the playhead.");
+    let rate = qoe.seconds.iter().map(|second| (second.at_s - 1.0, second.throughput_bps / 1e6)).collect();
+    page.figure(
+        &plot("Throughput", "Mbit/s", rate, Tone::RadioB),
+        "Bytes of media that arrived in each second.",
+    );
+    let mut decisions =
+        outcome.events.iter().filter(|entry| !matches!(entry.what, Happened::Player(_))).peekable();
+    if decisions.peek().is_some() {
+        page.section("Decisions");
+    }
+    for entry in decisions {
+        let text = match &entry.what {
+            Happened::Decision(decision) => format!("{} ({})", decision.decision, decision.reason),
+            Happened::Notice { notice } => notice.clone(),
+            Happened::Player(_) => continue,
+        };
+        page.text(&format!("{:.2} s: {text}", entry.at_s));
+    }
+    page.made(run);
+    page.render()
+}
