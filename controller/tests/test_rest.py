@@ -13,7 +13,7 @@ from openapi_spec_validator import validate
 
 from tributary_controller import rest
 from tributary_controller.backend import Address, PathState
-from tributary_controller.events import QUEUE_LIMIT, EventBus
+from tributary_controller.events import LISTENER_LIMIT, QUEUE_LIMIT, EventBus
 from tributary_controller.openapi import DOCUMENT
 from tributary_controller.problem import unknown_path
 
@@ -189,6 +189,17 @@ def test_events_reach_every_listener_and_one_that_leaves_is_forgotten() -> None:
             assert event[:2] == ["id: 1", "event: path-added"]
             assert json.loads(event[2].removeprefix("data: "))["path"]["id"] == "p1"
             stream.close()
+
+    served(work)
+
+
+def test_too_many_listeners_are_refused() -> None:
+    async def work(client: Client, backend: Pretended) -> None:
+        for _ in range(LISTENER_LIMIT):
+            backend.events.listen()
+        refused = await client.get("/v1/events")
+        assert refused.status == 503
+        await checked(refused, "/v1/events")
 
     served(work)
 

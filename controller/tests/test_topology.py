@@ -3,7 +3,14 @@
 from ipaddress import IPv4Address
 
 from tributary_controller.openflow import rules
-from tributary_controller.openflow.topology import HOSTS_OF_PORT, LINK_SECONDS, Place, Topology, route_links
+from tributary_controller.openflow.topology import (
+    HOST_SECONDS,
+    HOSTS_OF_PORT,
+    LINK_SECONDS,
+    Place,
+    Topology,
+    route_links,
+)
 
 HOST = IPv4Address("10.0.0.1")
 MAC = b"\x02\0\0\0\0\1"
@@ -71,6 +78,16 @@ def test_a_host_may_move_but_not_flap() -> None:
     assert topology.hosts[HOST].place == Place(1, 9)
     assert topology.handle_host(HOST, MAC, Place(4, 9), 1.5) == "moved"
     assert topology.hosts[HOST].place == Place(4, 9)
+
+
+def test_a_silent_host_is_forgotten() -> None:
+    topology = diamond()
+    topology.handle_host(HOST, MAC, Place(1, 9), 0.0)
+    topology.handle_host(HOST, MAC, Place(1, 9), 10.0)
+    topology.handle_time(HOST_SECONDS + 9.0)
+    assert HOST in topology.hosts
+    topology.handle_time(HOST_SECONDS + 11.0)
+    assert HOST not in topology.hosts
 
 
 def test_a_port_cannot_invent_hosts_without_end() -> None:

@@ -10,6 +10,7 @@ log = logging.getLogger("tributary_controller")
 
 # A listener further behind than this loses the oldest events.
 QUEUE_LIMIT = 1000
+LISTENER_LIMIT = 100
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class EventBus:
         log.info("%s: %s", kind, message)
         for listener in self._listeners:
             listener.offer(event)
+
+    def full(self) -> bool:
+        return len(self._listeners) >= LISTENER_LIMIT
 
     def listen(self) -> Listener:
         listener = Listener()

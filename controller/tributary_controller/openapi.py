@@ -136,6 +136,7 @@ DOCUMENT: dict[str, Any] = {
                 "summary": "Server-sent events, one for each change",
                 "responses": {
                     "200": _answer("Event stream", {"type": "string"}, "text/event-stream"),
+                    "503": _refused("Too many listeners"),
                     **_UNAUTHORISED,
                 },
             },

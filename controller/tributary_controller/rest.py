@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from tributary_controller.backend import Address, Backend
+from tributary_controller.events import LISTENER_LIMIT
 from tributary_controller.openapi import DOCUMENT
 from tributary_controller.problem import Problem
 
@@ -142,6 +143,8 @@ async def _openapi(_request: web.Request) -> web.StreamResponse:
 
 async def _events(request: web.Request) -> web.StreamResponse:
     bus = request.app[BACKEND].events
+    if bus.full():
+        raise Problem(503, "too many listeners", f"{LISTENER_LIMIT} read the events", "close one, or ask GET /v1/paths")
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     listener = bus.listen()
     try:

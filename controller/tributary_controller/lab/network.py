@@ -25,21 +25,26 @@ class LabError(Exception):
 
 @dataclass
 class Link:
-    """Two switches. With a delay in seconds, each way, frames go through the relay."""
+    """Two switches. With a delay in seconds, each way, frames go through the relay; with a tunnel, addresses of an
+    emulated path, through `lab.tunnel`."""
 
     left: str
     right: str
     delay: float | None = None
+    tunnel: tuple[str, str] | None = None
 
 
 @dataclass
 class Plan:
-    """Switches get datapath ids 1, 2, ... in their order. `hosts`: namespace, address with length, switch."""
+    """Switches get datapath ids 1, 2, ... in their order. `hosts`: namespace, address with length, switch.
+    `server`: process in the emulator's server namespace, for tunnels."""
 
     switches: list[str]
     links: list[Link]
     hosts: list[tuple[str, str, str]]
     controller: str = CONTROLLER
+    mtu: int = 1500
+    server: str = ""
 
 
 # Two paths between two hosts with two interfaces each: through s2 with 5 ms each way, through s3 with 20 ms.
@@ -65,11 +70,14 @@ class Lab:
 
     def start(self) -> None:
         self._start_switching()
-        relayed = self._make_links()
+        relayed, tunnels = self._make_links()
         self._make_hosts()
         if relayed:
             self.relay = self.spawn([sys.executable, "-m", "tributary_controller.lab.relay", *relayed], talk=True)
             self._expect(self.relay, "ready")
+        if tunnels:
+            tunnel = [sys.executable, "-m", "tributary_controller.lab.tunnel", self.plan.server, *tunnels]
+            self._expect(self.spawn(tunnel, talk=True), "ready")
 
     def stop(self) -> None:
         for process in reversed(self.processes):
@@ -128,7 +136,7 @@ class Lab:
         assert process.stdout is not None, "it was started with a pipe"
         line = process.stdout.readline().strip()
         if line != word:
-            raise LabError(f"the relay said {line!r} in place of {word!r}; its log is in {self.directory}")
+            raise LabError(f"the process said {line!r} in place of {word!r}; its log is in {self.directory}")
 
     def _start_switching(self) -> None:
         database, socket = self.directory / "conf.db", self.directory / "db.sock"
@@ -162,19 +170,22 @@ class Lab:
                 raise LabError(f"{name} did not start; its log is in {self.directory}")
             time.sleep(0.01)
 
-    def _make_links(self) -> list[str]:
-        relayed = []
+    def _make_links(self) -> tuple[list[str], list[str]]:
+        relayed, tunnels = [], []
         added: list[str] = []
         for index, link in enumerate(self.plan.links):
-            if link.delay is None:
+            if link.delay is None and link.tunnel is None:
                 self._veth(f"l{index}a", f"l{index}b")
             else:
                 self._veth(f"l{index}a", f"r{index}a")
                 self._veth(f"l{index}b", f"r{index}b")
+            if link.delay is not None:
                 relayed.append(f"r{index}a:r{index}b:{link.delay}")
+            elif link.tunnel is not None:
+                tunnels.append(":".join([f"r{index}a", *link.tunnel, f"r{index}b"]))
             added += ["--", "add-port", link.left, f"l{index}a", "--", "add-port", link.right, f"l{index}b"]
         self.vsctl(*added[1:])
-        return relayed
+        return relayed, tunnels
 
     def _make_hosts(self) -> None:
         for name in dict.fromkeys(name for name, _, _ in self.plan.hosts):
@@ -189,7 +200,7 @@ class Lab:
             self._veth(f"h{index}", f"eth{index}", offload=False)
             self.run("ip", "link", "set", f"eth{index}", "netns", name)
             self.run("ip", "-n", name, "addr", "add", address, "dev", f"eth{index}")
-            self.run("ip", "-n", name, "link", "set", f"eth{index}", "up")
+            self.run("ip", "-n", name, "link", "set", f"eth{index}", "mtu", str(self.plan.mtu), "up")
             added += ["--", "add-port", switch, f"h{index}"]
         self.vsctl(*added[1:])
 

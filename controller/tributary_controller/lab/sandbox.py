@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 MARK = "TRIBUTARY_CONTROLLER_SANDBOX"
 NEEDED = ("unshare", "ip", "ethtool", "ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl")
@@ -21,10 +22,12 @@ def absent() -> list[str]:
     return [program for program in NEEDED if shutil.which(program) is None]
 
 
-def enter(command: list[str]) -> None:
+EVERYTHING = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def enter(command: list[str], separate: Sequence[str] = EVERYTHING) -> None:
     """Replaces this process by `command` in a sandbox. Returns only by raising OSError."""
     rights = [] if os.geteuid() == 0 else ["--map-root-user"]
-    separate = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     setup = 'mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip link set lo up && exec "$@"'
     os.environ[MARK] = "1"
     os.execvp("unshare", ["unshare", *rights, *separate, "--", "sh", "-c", setup, "sh", *command])

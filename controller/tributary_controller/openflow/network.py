@@ -25,6 +25,8 @@ log = logging.getLogger("tributary_controller")
 
 PATH_LIMIT = 256
 SWITCH_LIMIT = 256
+# Addresses whose flapping was told; beyond it all may be told again.
+FLAPPING_LIMIT = 1000
 # A tick later than this means that the program itself was stopped: deaths are judged at the next one.
 LATE_SECONDS = 0.25
 
@@ -366,6 +368,8 @@ class Network:
         if mac[0] & 1 or frames.is_own(mac) or address.is_multicast or address.is_loopback or not int(address):
             return
         verdict = self.topology.handle_host(address, mac, place, now)
+        if len(self._flapping) > FLAPPING_LIMIT:
+            self._flapping.clear()
         if verdict == "flapping" and now - self._flapping.get(address, -10.0) >= 10.0:
             self._flapping[address] = now
             text = f"host {address} is seen at {place} and elsewhere within a second; one address, two hosts?"

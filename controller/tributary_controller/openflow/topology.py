@@ -15,6 +15,8 @@ ROUTES_OF_PAIR = 4
 MOVE_SECONDS = 1.0
 # Protect against a port that invents hosts.
 HOSTS_OF_PORT = 64
+# A host that has sent nothing for so long is forgotten; the ends of paths answer probes all the time.
+HOST_SECONDS = 600.0
 # A link whose LLDP frames stay away so long is gone. Probes notice a dead one earlier.
 LINK_SECONDS = 5.0
 
@@ -48,6 +50,7 @@ class Host:
     mac: bytes
     place: Place
     moved: float
+    seen: float
 
 
 @dataclass
@@ -100,7 +103,8 @@ class Topology:
         return True
 
     def handle_time(self, now: float) -> list[tuple[Place, Place]]:
-        """Removes links that LLDP confirms no more and returns them."""
+        """Removes links that LLDP confirms no more and returns them; forgets hosts of long ago."""
+        self._drop_hosts(lambda host: now - host.seen > HOST_SECONDS)
         gone = [(here, there) for here, there in self.links.items() if here < there]
         gone = [link for link in gone if now - self._seen[link[0]] > LINK_SECONDS]
         for here, _ in gone:
@@ -116,13 +120,14 @@ class Topology:
         if host is None:
             if sum(other.place == place for other in self.hosts.values()) >= HOSTS_OF_PORT:
                 return "refused"
-            self.hosts[address] = Host(address, mac, place, now)
+            self.hosts[address] = Host(address, mac, place, now, now)
             return "new"
         if host.place == place and host.mac == mac:
+            host.seen = now
             return "known"
         if now - host.moved < MOVE_SECONDS:
             return "flapping"
-        host.mac, host.place, host.moved = mac, place, now
+        host.mac, host.place, host.moved, host.seen = mac, place, now, now
         return "moved"
 
     def live(self, place: Place) -> bool:

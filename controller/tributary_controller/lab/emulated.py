@@ -1,0 +1,134 @@
+"""Switches, a controller, a client and a server over the links of an emulated network; runs a command on the client.
+
+    tributary emu run SCENARIO --server 'exec PYTHON -m tributary_controller.lab.stay' -- \\
+        PYTHON -m tributary_controller.lab.emulated [--server COMMAND] -- COMMAND...
+
+Each path of the scenario is a link between two switches, one at the client's radio and one at the server's: as in life,
+a radio cannot use another one's link. `tributary emu run --sdn` gives these commands. The client's command finds the
+emulator's variables, and the controller's REST interface at TRIBUTARY_CONTROLLER. Ends with the command's exit status.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tributary_controller.lab import sandbox
+from tributary_controller.lab.network import Lab, LabError, Link, Plan, laboratory
+
+# Between the switches and the controller, which runs beside the client.
+SWITCH_SIDE, CONTROLLER_SIDE = "10.76.0.1", "10.76.0.2"
+REST = "http://127.0.0.1:8181"
+# What is left of 1500 bytes after the datagram around a frame.
+HOST_MTU = 1400
+WAIT_SECONDS = 20.0
+PR_SET_PDEATHSIG = 1
+
+
+def meeting_place() -> str:
+    """Where `stay` leaves its process id; the same for both, since both are children of the emulator."""
+    return f"/tmp/tributary-emulated-{os.getppid()}.pid"
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def server_process() -> str:
+    place = Path(meeting_place())
+    until = time.monotonic() + WAIT_SECONDS
+    while not place.exists():
+        if time.monotonic() > until:
+            raise LabError("the server's side is absent; give tributary emu --server 'exec PYTHON -m ...lab.stay'")
+        time.sleep(0.01)
+    process = place.read_text()
+    place.unlink()
+    return process
+
+
+def scenario_paths() -> list[tuple[str, str]]:
+    """Addresses of client and server on each path."""
+    names = os.environ.get("TRIBUTARY_PATHS", "").split()
+    if not names:
+        raise LabError("not in an emulated network; run this by: tributary emu run SCENARIO -- ...")
+    labels = [name.upper().replace("-", "_") for name in names]
+    return [(os.environ[f"TRIBUTARY_CLIENT_{label}"], os.environ[f"TRIBUTARY_SERVER_{label}"]) for label in labels]
+
+
+def plan(paths: list[tuple[str, str]], server: str) -> Plan:
+    hosts, links, switches = [], [], []
+    for number, (client, remote) in enumerate(paths, start=1):
+        near, far = f"near{number}", f"far{number}"
+        switches += [near, far]
+        hosts += [("client", f"{client}/24", near), ("server", f"{remote}/24", far)]
+        links.append(Link(near, far, tunnel=(client, remote)))
+    return Plan(switches, links, hosts, f"tcp:{CONTROLLER_SIDE}:6653", HOST_MTU, server)
+
+
+@contextlib.contextmanager
+def started(paths: list[tuple[str, str]]) -> Iterator[Lab]:
+    with laboratory(plan(paths, server_process())) as lab:
+        lab.run("ip", "link", "add", "control0", "type", "veth", "peer", "name", "control1", "netns", "client")
+        lab.run("ip", "address", "add", f"{SWITCH_SIDE}/30", "dev", "control0")
+        lab.run("ip", "link", "set", "control0", "up")
+        lab.run("ip", "-n", "client", "address", "add", f"{CONTROLLER_SIDE}/30", "dev", "control1")
+        lab.run("ip", "-n", "client", "link", "set", "control1", "up")
+        pairs = [f"--path={client}={remote}" for client, remote in paths]
+        command = [sys.executable, "-m", "tributary_controller", "--switches", f"{CONTROLLER_SIDE}:6653", *pairs]
+        lab.spawn_in("client", command)
+        yield lab
+
+
+def wait_until_up(lab: Lab) -> list[Any]:
+    """Asks as the command will ask. A path that the scenario starts dead is not waited for beyond the limit."""
+    question = f"import urllib.request as u; print(u.urlopen('{REST}/v1/paths', timeout=5).read().decode())"
+    until = time.monotonic() + WAIT_SECONDS
+    paths: list[Any] = []
+    while time.monotonic() < until:
+        with contextlib.suppress(LabError):
+            answer = lab.run("ip", "netns", "exec", "client", sys.executable, "-c", question)
+            paths = json.loads(answer)["paths"]
+            if all(path["up"] for path in paths):
+                break
+        time.sleep(0.1)
+    if not paths:
+        raise LabError("the controller does not answer; its log is in the laboratory's directory")
+    return paths
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m tributary_controller.lab.emulated", description=__doc__)
+    options.add_argument("--server", help="shell command for the server, ended when the client's command ends")
+    options.add_argument("command", nargs="+")
+    arguments = options.parse_args()
+    lacking = sandbox.absent()
+    if lacking:
+        sys.exit(f"emulated: absent programs: {', '.join(lacking)}; scripts/setup --sdn installs them")
+    if not sandbox.inside():
+        sandbox.enter([sys.executable, "-m", "tributary_controller.lab.emulated", *sys.argv[1:]], ["--mount"])
+    die_with_parent()
+    try:
+        with started(scenario_paths()) as lab:
+            for path in wait_until_up(lab):
+                rtt = "unknown" if path["rtt_ms"] is None else f"{path['rtt_ms']:.1f} ms"
+                state = "up" if path["up"] else f"down: {path['reason']}"
+                print(f"{path['id']} {path['local']} to {path['remote']}: {state}, RTT {rtt}", file=sys.stderr)
+            os.environ["TRIBUTARY_CONTROLLER"] = REST
+            if arguments.server is not None:
+                lab.spawn_in("server", ["sh", "-c", arguments.server])
+            status = subprocess.run(["ip", "netns", "exec", "client", *arguments.command]).returncode
+    except LabError as error:
+        sys.exit(f"emulated: {error}")
+    sys.exit(status if status >= 0 else 128 - status)
+
+
+if __name__ == "__main__":
+    main()
