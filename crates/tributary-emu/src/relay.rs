@@ -188,6 +188,9 @@ fn join(name: &str, ends: &[(&Namespace, Ipv4Addr, Ipv6Addr); 2]) -> Result<(), 
     ends[0].0.run(|| Netlink::open()?.add_veth(name, far)).map_err(failed())?.map_err(failed())?;
     for (namespace, v4, v6) in ends {
         let configure = || -> io::Result<()> {
+            // A router asks for a neighbour from a link-local address only (RFC 4861 §7.2.2), which namespaces
+            // do not make by themselves here. Without IPv6 there is no such file.
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "0");
             let mut netlink = Netlink::open()?;
             netlink.set_link(name, true, None)?;
             netlink.add_address(name, IpAddr::V4(*v4), 24)?;

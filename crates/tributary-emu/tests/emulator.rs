@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// A case by name.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     ("tcp_reaches_the_rate", shaping::tcp_reaches_the_rate),
     ("delay_is_as_asked", shaping::delay_is_as_asked),
     ("loss_is_as_asked", shaping::loss_is_as_asked),
@@ -30,6 +30,7 @@ const CASES: [Case; 16] = [
     ("mptcp_with_checksums_is_intact", kernel::mptcp_with_checksums_is_intact),
     ("an_unplugged_interface_comes_back", kernel::an_unplugged_interface_comes_back),
     ("veth_pairs_join_two_namespaces", kernel::veth_pairs_join_two_namespaces),
+    ("tun_queues_share_a_devices_packets", kernel::tun_queues_share_a_devices_packets),
     ("commands_find_the_network", kernel::commands_find_the_network),
     ("isolation_refuses_a_second_thread", leftovers::isolation_refuses_a_second_thread),
     ("kill_nine_of_the_parent_leaves_nothing", leftovers::kill_nine_of_the_parent_leaves_nothing),

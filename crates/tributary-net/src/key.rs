@@ -117,7 +117,9 @@ impl Key {
         Self::parse(line, &format!("{}:{}", path.display(), number + 1))
     }
 
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
+    /// The secret bytes, for protocols that derive their own keys.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }

@@ -182,11 +182,17 @@ impl AccessPoint {
         held.header.symbols == header.symbols && recoder.push(vector, body.clone()).is_ok()
     }
 
-    /// Giving: drops every cohort that the second after it has overtaken.
+    /// Giving: drops every cohort that the second after it has overtaken. `Deviates:` in systematic mode
+    /// originals stay, since they are data and the device takes them until its own rule ends the cohort: a
+    /// queue of more than T would lose them otherwise.
     fn give(&mut self) {
         let Some(newest) = self.newest_label() else { return };
         self.held.retain(|held| ahead(newest, held.header.label) < 2);
-        self.counters.given += self.queue.retain(|label| ahead(newest, label) < 2);
+        let stays = |label| ahead(newest, label) < 2;
+        self.counters.given += match self.config.mode {
+            Mode::Paper => self.queue.retain(stays),
+            Mode::Systematic => self.queue.retain_low(stays),
+        };
     }
 
     /// Takes a report of the device, on its way to the gateway.

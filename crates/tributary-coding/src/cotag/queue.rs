@@ -60,9 +60,15 @@ impl Queue {
 
     /// Drops what `stays` does not hold for. Returns how many.
     pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
-        let before = self.len();
+        let before = self.high.len();
         self.high.retain(|packet| stays(packet.label));
+        (before - self.high.len()) as u64 + self.retain_low(stays)
+    }
+
+    /// The same of low-priority packets only.
+    pub(super) fn retain_low(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
+        let before = self.low.len();
         self.low.retain(|packet| stays(packet.label));
-        (before - self.len()) as u64
+        (before - self.low.len()) as u64
     }
 }

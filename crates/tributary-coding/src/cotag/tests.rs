@@ -314,12 +314,16 @@ fn a_full_buffer_drops_low_packets_first() {
 #[test]
 fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
     let mut point = AccessPoint::new(config(Mode::Systematic), 0, 1);
-    for label in [1, 1, 2] {
+    for label in [1, 2] {
         point.handle_packet(0, original(label, 0, 0, 0));
     }
+    let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
+    let row = Header { high: false, symbols: 5, ..header(1) };
+    point.handle_packet(0, encode(&row, &Payload::Coded(Vector::Cauchy(0), body)));
     assert_eq!(point.waiting(), 3);
     point.handle_packet(0, original(3, 0, 0, 0));
-    assert_eq!((point.waiting(), point.counters().given), (2, 2));
+    // The redundant packet of cohort 1 is given up; its original is data and stays.
+    assert_eq!((point.waiting(), point.counters().given), (3, 1));
     point.handle_packet(0, original(1, 1, 0, 0));
     assert_eq!(point.counters().late, 1);
 }

@@ -3,12 +3,14 @@
 use crate::support::{isolated, network, two_paths};
 use core::time::Duration;
 use socket2::{MaybeUninitSlice, MsgHdrMut, Socket};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use tributary_emu::traffic::TcpFlow;
 use tributary_emu::{Network, Side, VethNetwork, run_command};
 use tributary_link::LossSpec;
+use tributary_tun::{Netlink, Tun, TunError};
 
 fn pattern(i: usize) -> u8 {
     (i * 31 + i / 253) as u8
@@ -202,4 +204,32 @@ pub fn commands_find_the_network() {
     assert_eq!(run.code, 7);
     let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], None).unwrap_err();
     assert!(missing.to_string().contains("no-such-program"), "{missing}");
+}
+
+pub fn tun_queues_share_a_devices_packets() {
+    isolated();
+    let queues = Tun::create_queues("multi", true, 2).expect("an isolated process may create devices");
+    let mut netlink = Netlink::open().expect("a route socket");
+    netlink.set_link("multi", true, None).expect("the device is there");
+    netlink.add_address("multi", Ipv4Addr::new(10, 80, 0, 1).into(), 24).expect("a free address");
+    let socket = UdpSocket::bind("10.80.0.1:0").expect("the address is there");
+    let hosts = 2..66_u8;
+    hosts
+        .clone()
+        .for_each(|host| _ = socket.send_to(b"x", (Ipv4Addr::new(10, 80, 0, host), 9)).expect("a route"));
+    let (mut buffer, mut seen) = (vec![0; tributary_tun::BUFFER], [(); 2].map(|()| BTreeSet::new()));
+    while seen.iter().map(BTreeSet::len).sum::<usize>() < hosts.len() {
+        for (queue, seen) in queues.iter().zip(&mut seen) {
+            // What IPv6 sends by itself is of no interest.
+            if let Ok(length @ 30..) = queue.read(&mut buffer)
+                && buffer[..length][tributary_tun::VIRTIO] == 0x45
+            {
+                seen.insert(buffer[tributary_tun::VIRTIO + 19]);
+            }
+        }
+    }
+    assert!(seen.iter().all(|seen| !seen.is_empty()), "64 flows and one queue without any");
+    let _single = Tun::create("single", false).expect("another name is free");
+    let taken = Tun::create("single", false).expect_err("it is taken");
+    assert!(matches!(taken, TunError::Busy { .. }), "{taken}");
 }

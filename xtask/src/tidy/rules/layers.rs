@@ -19,6 +19,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-net", 3),
     ("tributary-tiles", 3),
     ("tributary-dash", 4),
+    ("tributary-nodes", 4),
     ("tributary-report", 4),
     ("tributary-stream", 4),
     ("tributary-lab", 5),

@@ -1,0 +1,393 @@
+//! What the nodes are told: TOML files whose keys are the program's flags, checked before anything starts.
+//!
+//! Unknown keys are refused. Paths of keys are relative to the working directory.
+
+use crate::NodeError;
+use crate::hop::OVERHEAD;
+use core::time::Duration;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use tributary_coding::CoefficientKey;
+use tributary_coding::cotag;
+use tributary_net::Key;
+
+/// Access points of a node, at most.
+const MOST_POINTS: usize = 32;
+
+/// What is sent of the coded traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Originals at once, Cauchy rows when the interval has ended.
+    #[default]
+    Systematic,
+    /// The paper's: random combinations only, when the interval has ended.
+    Paper,
+    /// No coding: each flow over one access point.
+    Off,
+}
+
+/// An address of a TUN device, as `10.99.0.1/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Prefix {
+    /// The address.
+    pub address: IpAddr,
+    /// Bits that the network has in common.
+    pub bits: u8,
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no address with a prefix length, as 10.99.0.1/24");
+        let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
+        let (address, bits) = (address.parse::<IpAddr>(), bits.parse::<u8>());
+        let (Ok(address), Ok(bits)) = (address, bits) else { return Err(wrong()) };
+        if bits > if address.is_ipv4() { 32 } else { 128 } {
+            Err(wrong())
+        } else {
+            Ok(Self { address, bits })
+        }
+    }
+}
+
+/// An access point as the gateway knows it: `NAME=KEYFILE`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct KnownPoint {
+    /// Its name in statistics.
+    pub name: String,
+    /// File of the key that the two share.
+    pub key: PathBuf,
+}
+
+impl TryFrom<String> for KnownPoint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, key)) if !name.is_empty() && !key.is_empty() => {
+                Ok(Self { name: name.to_owned(), key: key.into() })
+            }
+            _ => Err(format!("`{text}`: expected NAME=KEYFILE, as ap1=ap1.key")),
+        }
+    }
+}
+
+/// An access point as the device reaches it: `NAME=ADDRESS:PORT,KEYFILE[,LOCAL]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ReachedPoint {
+    /// Its name in statistics.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// File of the key that the two share.
+    pub key: PathBuf,
+    /// Own address to send from; chooses the radio.
+    pub local: Option<IpAddr>,
+}
+
+impl TryFrom<String> for ReachedPoint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}`: expected NAME=ADDRESS:PORT,KEYFILE[,LOCAL ADDRESS], as \
+                 wifi=192.0.2.1:7200,wifi.key,192.0.2.9"
+            )
+        };
+        let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+        let parts: Vec<&str> = rest.split(',').collect();
+        let (address, key, local) = match parts[..] {
+            [address, key] => (address, key, None),
+            [address, key, local] => (address, key, Some(local.parse().map_err(|_| wrong())?)),
+            _ => return Err(wrong()),
+        };
+        let address = address.parse().map_err(|_| wrong())?;
+        if name.is_empty() || key.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { name: name.to_owned(), address, key: key.into(), local })
+    }
+}
+
+/// What the gateway, the access points and the device must agree on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Coding {
+    /// What is sent.
+    pub mode: Mode,
+    /// The interval T in milliseconds.
+    pub interval_ms: u64,
+    /// How long the device waits for a cohort, in milliseconds: more than T and the links' difference in delay.
+    pub patience_ms: u64,
+    /// Redundant packets for each packet, at most.
+    pub redundancy: f64,
+    /// Largest IP packet on any link between the nodes.
+    pub link_mtu: usize,
+}
+
+impl Default for Coding {
+    fn default() -> Self {
+        Self { mode: Mode::default(), interval_ms: 5, patience_ms: 30, redundancy: 0.1, link_mtu: 1500 }
+    }
+}
+
+impl Coding {
+    /// Largest packet through the tunnel: what is left of `link_mtu` beside IPv6, UDP, the hop's envelope, the
+    /// COTAG header, a mix's bitmap and the symbol's length.
+    #[must_use]
+    pub fn inner_mtu(&self) -> usize {
+        self.link_mtu.saturating_sub(self.overhead())
+    }
+
+    fn overhead(&self) -> usize {
+        let bitmap = if self.mode == Mode::Paper { 160 } else { 32 };
+        40 + 8 + OVERHEAD + 24 + bitmap + 2
+    }
+
+    /// Checks the settings. `addresses` are those of the TUN device.
+    fn check_with(&self, addresses: &[Prefix]) -> Result<(), NodeError> {
+        let least_inner = if addresses.iter().any(|prefix| prefix.address.is_ipv6()) { 1280 } else { 576 };
+        let least = least_inner + self.overhead();
+        let out = |key, value: String, expected: String| Err(NodeError::Setting { key, value, expected });
+        if !(least..=9200).contains(&self.link_mtu) {
+            let expected =
+                format!("{least} to 9200: inside the tunnel packets of {least_inner} bytes must fit");
+            return out("link_mtu", self.link_mtu.to_string(), expected);
+        }
+        if !(1..=1000).contains(&self.interval_ms) {
+            return out("interval_ms", self.interval_ms.to_string(), "1 to 1000".to_owned());
+        }
+        if self.patience_ms < self.interval_ms || self.patience_ms > 10_000 {
+            let expected = format!("interval_ms ({}) to 10000", self.interval_ms);
+            return out("patience_ms", self.patience_ms.to_string(), expected);
+        }
+        if !(0.0..=1.0).contains(&self.redundancy) {
+            return out("redundancy", self.redundancy.to_string(), "0 to 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// For the machines of `tributary-coding`. `key` is the flow set's.
+    pub(crate) fn machine(&self, key: &Key) -> cotag::Config {
+        cotag::Config {
+            mode: if self.mode == Mode::Paper { cotag::Mode::Paper } else { cotag::Mode::Systematic },
+            interval: Duration::from_millis(self.interval_ms),
+            patience: Duration::from_millis(self.patience_ms),
+            redundancy: (self.redundancy * 1000.0) as u32,
+            ..cotag::Config::new(CoefficientKey::new(*key.bytes()))
+        }
+    }
+}
+
+/// A TUN device.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Inner {
+    /// Name of the interface.
+    pub tun: String,
+    /// Its addresses.
+    pub address: Vec<Prefix>,
+    /// Networks that are reached through it.
+    #[serde(default)]
+    pub route: Vec<Prefix>,
+}
+
+macro_rules! settings {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Deserialize)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $kind,)*
+            /// File of the flow set's key, the same at all nodes: coefficients come from it.
+            pub key: PathBuf,
+            /// Address to answer Prometheus on; without it, nowhere.
+            #[serde(default)]
+            pub metrics: Option<SocketAddr>,
+            /// What all nodes must agree on.
+            #[serde(flatten)]
+            pub coding: Coding,
+        }
+    };
+}
+
+settings! {
+    /// Settings of a gateway.
+    GatewayConfig {
+        /// Address and port for the access points.
+        listen: SocketAddr,
+        /// The access points.
+        access_point: Vec<KnownPoint>,
+        /// The TUN device that traffic for the device is routed into.
+        #[serde(flatten)]
+        inner: Inner,
+    }
+}
+
+settings! {
+    /// Settings of an access point.
+    AccessPointConfig {
+        /// Address and port of the gateway.
+        gateway: SocketAddr,
+        /// File of the key shared with the gateway.
+        gateway_key: PathBuf,
+        /// Address and port for the device.
+        listen: SocketAddr,
+        /// File of the key shared with the device.
+        device_key: PathBuf,
+        /// Number of this access point, another one at each.
+        number: u8,
+    }
+}
+
+settings! {
+    /// Settings of a device.
+    DeviceConfig {
+        /// The access points.
+        access_point: Vec<ReachedPoint>,
+        /// The TUN device that applications use.
+        #[serde(flatten)]
+        inner: Inner,
+    }
+}
+
+/// Settings that can be read from a table.
+pub trait Settings: DeserializeOwned {
+    /// Every key there is.
+    const KEYS: &'static [&'static str];
+
+    /// Whether the values are possible together.
+    ///
+    /// # Errors
+    /// [`NodeError::Setting`] names the key and what it may be.
+    fn check(&self) -> Result<(), NodeError>;
+}
+
+const COMMON: [&str; 7] = ["key", "metrics", "mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
+
+const fn keys<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'static str; M] {
+    let mut all = [""; M];
+    let mut at = 0;
+    while at < M {
+        all[at] = if at < N { own[at] } else { COMMON[at - N] };
+        at += 1;
+    }
+    all
+}
+
+fn check_points(count: usize) -> Result<(), NodeError> {
+    if (1..=MOST_POINTS).contains(&count) {
+        return Ok(());
+    }
+    let expected = format!("1 to {MOST_POINTS} access points");
+    Err(NodeError::Setting { key: "access_point", value: format!("{count} entries"), expected })
+}
+
+impl Settings for GatewayConfig {
+    const KEYS: &'static [&'static str] =
+        &keys::<5, 12>(["listen", "access_point", "tun", "address", "route"]);
+
+    fn check(&self) -> Result<(), NodeError> {
+        check_points(self.access_point.len())?;
+        self.coding.check_with(&self.inner.address)
+    }
+}
+
+impl Settings for AccessPointConfig {
+    const KEYS: &'static [&'static str] =
+        &keys::<5, 12>(["gateway", "gateway_key", "listen", "device_key", "number"]);
+
+    fn check(&self) -> Result<(), NodeError> {
+        self.coding.check_with(&[])
+    }
+}
+
+impl Settings for Coding {
+    const KEYS: &'static [&'static str] = &["mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
+
+    fn check(&self) -> Result<(), NodeError> {
+        self.check_with(&[])
+    }
+}
+
+impl Settings for DeviceConfig {
+    const KEYS: &'static [&'static str] = &keys::<4, 11>(["access_point", "tun", "address", "route"]);
+
+    fn check(&self) -> Result<(), NodeError> {
+        check_points(self.access_point.len())?;
+        self.coding.check_with(&self.inner.address)
+    }
+}
+
+/// Reads a file, if any, and lays `flags` over it: a key given as a flag replaces the file's.
+///
+/// # Errors
+/// [`NodeError`] names the file and the key.
+pub fn load<T: Settings>(file: Option<&Path>, flags: toml::Table) -> Result<T, NodeError> {
+    let mut table = toml::Table::new();
+    let place = file.map_or_else(|| "the flags".to_owned(), |file| file.display().to_string());
+    let failed = |reason: String| NodeError::Settings { place: place.clone(), reason };
+    if let Some(file) = file {
+        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+        table = text.parse().map_err(|error: toml::de::Error| failed(error.to_string()))?;
+    }
+    table.extend(flags);
+    if let Some(unknown) = table.keys().find(|key| !T::KEYS.contains(&key.as_str())) {
+        return Err(failed(format!("unknown key `{unknown}`; there are {}", T::KEYS.join(", "))));
+    }
+    let settings: T =
+        table.try_into().map_err(|error: toml::de::Error| failed(error.message().to_owned()))?;
+    settings.check()?;
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GATEWAY: &str = "listen = '192.0.2.1:7100'\ntun = 'cotag0'\naddress = ['10.99.0.1/24', 'fd99::1/64']\n\
+        access_point = ['ap1=ap1.key', 'ap2=ap2.key']\nkey = 'flows.key'\n";
+
+    fn read<T: Settings>(text: &str) -> Result<T, String> {
+        load(None, text.parse().expect("TOML")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_is_read_and_has_defaults() {
+        let config: GatewayConfig = read(GATEWAY).expect("it is right");
+        assert_eq!((config.coding.clone(), config.access_point.len()), (Coding::default(), 2));
+        assert_eq!(config.coding.inner_mtu(), 1362);
+        let device = "tun = 'cotag0'\naddress = ['10.99.0.2/24']\nkey = 'k'\nmode = 'off'\n\
+            access_point = ['wifi=192.0.2.1:7200,wifi.key,192.0.2.9']\nroute = ['10.98.0.0/24']\n";
+        let device: DeviceConfig = read(device).expect("it is right");
+        assert_eq!((device.coding.mode, device.inner.route.len()), (Mode::Off, 1));
+        let point = "gateway = '192.0.2.1:7100'\ngateway_key = 'g'\nlisten = '[::]:7200'\ndevice_key = 'd'\n\
+            number = 1\nkey = 'k'\n";
+        assert_eq!(read::<AccessPointConfig>(point).expect("it is right").number, 1);
+    }
+
+    #[test]
+    fn every_fault_names_its_key_and_the_way_out() {
+        let refused = |more: &str| read::<GatewayConfig>(&format!("{GATEWAY}{more}")).unwrap_err();
+        assert!(refused("nmae = 1").contains("unknown key `nmae`; there are listen, access_point"));
+        assert!(refused("link_mtu = 1400").contains("link_mtu"), "{}", refused("link_mtu = 1400"));
+        assert!(refused("link_mtu = 1400").contains("1418 to 9200"), "{}", refused("link_mtu = 1400"));
+        assert!(refused("redundancy = 1.5").contains("0 to 1"));
+        assert!(refused("interval_ms = 0").contains("1 to 1000"));
+        assert!(refused("patience_ms = 2").contains("interval_ms (5) to 10000"));
+        assert!(refused("mode = 'fast'").contains("systematic"));
+        let without = GATEWAY.replace("'ap1=ap1.key', 'ap2=ap2.key'", "");
+        assert!(read::<GatewayConfig>(&without).unwrap_err().contains("1 to 32 access points"));
+        let wrong = GATEWAY.replace("ap1=ap1.key", "ap1");
+        assert!(read::<GatewayConfig>(&wrong).unwrap_err().contains("NAME=KEYFILE"));
+        let wrong = GATEWAY.replace("10.99.0.1/24", "10.99.0.1/33");
+        assert!(read::<GatewayConfig>(&wrong).unwrap_err().contains("10.99.0.1/33"));
+        assert!(read::<GatewayConfig>("").unwrap_err().contains("missing field"));
+    }
+}

@@ -1,0 +1,34 @@
+//! The nodes of COTAG on real sockets: TUN at the ends, authenticated UDP between.
+//!
+//! ```no_run
+//! use tributary_nodes::{GatewayConfig, load};
+//!
+//! # fn main() -> Result<(), tributary_nodes::NodeError> {
+//! let config: GatewayConfig = load(Some("gateway.toml".as_ref()), toml::Table::new())?;
+//! let gateway = config.start()?; // a thread of its own, in this network namespace
+//! println!("{}", gateway.status()?.to_prometheus());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: the coding and what to send (`tributary_coding::cotag`), devices and datagrams (`tributary_tun`).
+//! Linux only. Bytes on the wire: the envelope of `hop` around the packets of
+//! `docs/models/cotag.md`.
+
+mod config;
+mod hop;
+mod inner;
+mod message;
+mod metrics;
+mod node;
+mod pace;
+mod status;
+pub mod tunnel;
+
+pub use config::{
+    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Mode, Prefix, ReachedPoint,
+    Settings, load,
+};
+pub use hop::Refusals;
+pub use node::{NodeError, Running};
+pub use status::{CodingStatus, InnerStatus, LinkStatus, Status};

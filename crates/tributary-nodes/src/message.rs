@@ -1,0 +1,112 @@
+//! What the nodes say to each other inside a hop's envelope. The first byte tells:
+//!
+//! | first byte | message | direction |
+//! |---|---|---|
+//! | 1 | feedback: newest number received (8), age of it in µs (4), room in bytes (4), capacity in bytes (4) | both |
+//! | 2 | numbered packet: start (4), number (8), then an IP packet | device to gateway |
+//! | 3 | ping: asks for feedback | both |
+//! | 0xc1 | a COTAG packet, see `docs/models/cotag.md` | gateway to device; reports the other way |
+//! | 0x45… or 0x6… | an IP packet that is not coded | gateway to device |
+
+/// Bytes of a numbered packet before the IP packet.
+pub(crate) const NUMBERED: usize = 13;
+const FEEDBACK: usize = 21;
+
+/// What the receiver of a hop tells its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Feedback {
+    /// Newest packet number received.
+    pub(crate) newest: u64,
+    /// How long ago that was, µs.
+    pub(crate) age: u32,
+    /// Bytes that may be sent beyond `newest`.
+    pub(crate) room: u32,
+    /// What the room is when the receiver holds nothing.
+    pub(crate) capacity: u32,
+}
+
+/// A message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Message<'a> {
+    Feedback(Feedback),
+    /// Start, number, packet.
+    Numbered(u32, u64, &'a [u8]),
+    Ping,
+    Coded(&'a [u8]),
+    Plain(&'a [u8]),
+}
+
+impl<'a> Message<'a> {
+    /// Reads a message; `None` when it is none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
+        let short = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+        match bytes.first()? {
+            1 if bytes.len() == FEEDBACK => Some(Self::Feedback(Feedback {
+                newest: long(1)?,
+                age: short(9)?,
+                room: short(13)?,
+                capacity: short(17)?,
+            })),
+            2 if bytes.len() > NUMBERED => Some(Self::Numbered(short(1)?, long(5)?, &bytes[NUMBERED..])),
+            3 if bytes.len() == 1 => Some(Self::Ping),
+            0xc1 => Some(Self::Coded(bytes)),
+            first if matches!(first >> 4, 4 | 6) => Some(Self::Plain(bytes)),
+            _ => None,
+        }
+    }
+
+    /// Appends it to `out`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Feedback(feedback) => {
+                out.push(1);
+                out.extend_from_slice(&feedback.newest.to_be_bytes());
+                for value in [feedback.age, feedback.room, feedback.capacity] {
+                    out.extend_from_slice(&value.to_be_bytes());
+                }
+            }
+            Self::Numbered(start, number, packet) => {
+                out.push(2);
+                out.extend_from_slice(&start.to_be_bytes());
+                out.extend_from_slice(&number.to_be_bytes());
+                out.extend_from_slice(packet);
+            }
+            Self::Ping => out.push(3),
+            Self::Coded(bytes) | Self::Plain(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_back(bytes in prop::collection::vec(any::<u8>(), 0..60), first in 0..5_u8) {
+            let mut bytes = bytes;
+            if let Some(place) = bytes.first_mut() {
+                *place = [1, 2, 3, 0xc1, 0x45][usize::from(first)];
+            }
+            if let Some(message) = Message::read(&bytes) {
+                let mut again = Vec::new();
+                message.write(&mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn messages_round_trip() {
+        let feedback = Feedback { newest: u64::MAX, age: 7, room: 8, capacity: 9 };
+        for message in [Message::Feedback(feedback), Message::Numbered(1, 2, b"E"), Message::Ping] {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            assert_eq!(Message::read(&bytes), Some(message));
+        }
+        assert_eq!(Message::read(&[]), None);
+        assert_eq!(Message::read(&[9]), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! A running node: its thread, the loop that waits for devices and timers, and what its owner can ask.
+//!
+//! Each role is a `Work`: it reads what is ready, drives its machines, and says when it must be called again.
+
+mod access_point;
+mod device;
+mod gateway;
+mod inside;
+mod peer;
+
+use crate::metrics::Metrics;
+use crate::status::Status;
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use thiserror::Error;
+use tributary_net::{Key, KeyError};
+use tributary_tun::{TunError, fd};
+use tributary_types::Instant;
+
+/// The descriptor that wakes the loop for an order.
+const WAKE: u64 = 63;
+
+/// Why a node does not run.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// The settings cannot be read.
+    #[error("settings in {place}: {reason}")]
+    Settings {
+        /// The file, or the flags.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A setting is impossible.
+    #[error("`{key}` is {value}; it must be {expected}")]
+    Setting {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// A key file.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The TUN device.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// An interface cannot be configured.
+    #[error("configuring {what}: {source}; that needs root or CAP_NET_ADMIN")]
+    Interface {
+        /// Interface and address.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A socket.
+    #[error("cannot use {address}: {source}; choose an address of this host and a free port")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Any other failure of the system.
+    #[error("{doing}: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The node's thread is gone.
+    #[error("the node has ended")]
+    Stopped,
+}
+
+/// What a role does.
+trait Work {
+    /// What to wait for: descriptor 0, 1, …
+    fn sources(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Reads the sources whose bit is set in `ready`, and does everything that is due. Clears the bits of
+    /// sources that have been read empty.
+    fn turn(&mut self, now: Instant, ready: &mut u64);
+
+    /// When to be called although nothing arrives.
+    fn poll_timeout(&self, now: Instant) -> Instant;
+
+    /// What it says of itself.
+    fn status(&self, now: Instant) -> Status;
+}
+
+enum Order {
+    Report(Sender<Status>),
+    Stop,
+}
+
+/// Asks a running node, from any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    orders: Sender<Order>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Asker {
+    pub(crate) fn status(&self) -> Result<Status, NodeError> {
+        let (answer, result) = channel();
+        self.send(Order::Report(answer))?;
+        result.recv().map_err(|_| NodeError::Stopped)
+    }
+
+    fn send(&self, order: Order) -> Result<(), NodeError> {
+        self.orders.send(order).map_err(|_| NodeError::Stopped)?;
+        // Fails only when the counter is full, and then the thread is awake.
+        let _ = fd::write_two(self.wake.as_fd(), &1_u64.to_ne_bytes(), &[]);
+        Ok(())
+    }
+}
+
+/// A running node. Dropping it ends it and removes its TUN device.
+#[derive(Debug)]
+pub struct Running {
+    asker: Asker,
+    metrics: Option<Metrics>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// What the node says of itself.
+    ///
+    /// # Errors
+    /// [`NodeError::Stopped`].
+    pub fn status(&self) -> Result<Status, NodeError> {
+        self.asker.status()
+    }
+
+    /// Where it answers Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Metrics::address)
+    }
+
+    /// Starts a node's thread in the caller's network namespace. `make` runs on it; its error is this
+    /// function's.
+    fn start<W: Work>(
+        metrics: Option<SocketAddr>,
+        make: impl FnOnce() -> Result<W, NodeError> + Send + 'static,
+    ) -> Result<Self, NodeError> {
+        let system = |doing| move |source| NodeError::System { doing, source };
+        let wake = Arc::new(fd::event_fd().map_err(system("creating an event descriptor"))?);
+        let (orders, inbox) = channel();
+        let (ready, started) = channel();
+        let woken = wake.clone();
+        let body = move || {
+            let made = make().and_then(|work| {
+                let epoll = watch(&work, &woken).map_err(system("watching descriptors"))?;
+                Ok((work, epoll))
+            });
+            match made {
+                Ok((work, epoll)) => {
+                    let _ = ready.send(Ok(()));
+                    run(work, epoll, &inbox, &woken);
+                }
+                Err(error) => _ = ready.send(Err(error)),
+            }
+        };
+        let thread = std::thread::Builder::new().name("node".to_owned()).spawn(body);
+        let thread = thread.map_err(system("starting the node's thread"))?;
+        started.recv().map_err(|_| NodeError::Stopped)??;
+        let asker = Asker { orders, wake };
+        let mut running = Self { asker: asker.clone(), metrics: None, thread: Some(thread) };
+        if let Some(address) = metrics {
+            let metrics = Metrics::start(address, asker);
+            running.metrics = Some(metrics.map_err(|source| NodeError::Bind { address, source })?);
+        }
+        Ok(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.metrics = None;
+        let _ = self.asker.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(work: &impl Work, wake: &OwnedFd) -> io::Result<fd::Epoll> {
+    let epoll = fd::Epoll::new()?;
+    for (token, source) in work.sources().into_iter().enumerate() {
+        epoll.watch_edges(source, token as u64)?;
+    }
+    epoll.watch(wake.as_fd(), WAKE)?;
+    Ok(epoll)
+}
+
+/// The monotonic clock.
+fn clock() -> Instant {
+    Instant::from_nanos(fd::monotonic_nanos())
+}
+
+fn run(mut work: impl Work, mut epoll: fd::Epoll, orders: &Receiver<Order>, wake: &OwnedFd) {
+    // Everything counts as ready once: what arrived before the watch began raises no edge.
+    let mut ready = !(1 << WAKE);
+    ready &= (1 << work.sources().len()) - 1;
+    loop {
+        let now = clock();
+        let limit = work.poll_timeout(now).saturating_since(now);
+        let limit = if ready == 0 { limit } else { Duration::ZERO };
+        for token in epoll.wait(Some(limit)) {
+            ready |= 1 << token;
+        }
+        if ready & 1 << WAKE != 0 {
+            ready &= !(1 << WAKE);
+            let _ = fd::read(wake.as_fd(), &mut [0; 8]);
+            while let Ok(order) = orders.try_recv() {
+                match order {
+                    Order::Report(to) => _ = to.send(work.status(clock())),
+                    Order::Stop => return,
+                }
+            }
+        }
+        work.turn(clock(), &mut ready);
+    }
+}
+
+/// The bytes of a key file.
+fn key(path: &std::path::Path) -> Result<[u8; 32], NodeError> {
+    Ok(*Key::load(path)?.bytes())
+}

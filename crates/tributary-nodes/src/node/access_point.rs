@@ -1,0 +1,176 @@
+//! The access point's runtime: messages of the gateway go through the machine to the device, reports and packets
+//! of the device go back to the gateway. It opens no inner packet.
+
+use super::peer::{Peer, receive};
+use super::{NodeError, Running, Work, clock, key};
+use crate::config::{AccessPointConfig, Settings};
+use crate::hop::Hop;
+use crate::message::Message;
+use crate::status::{CodingStatus, InnerStatus, Status};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use tributary_coding::cotag::{AccessPoint as Machine, Config};
+use tributary_net::Key;
+use tributary_tun::{ReceiveBatch, UdpSocket};
+use tributary_types::Instant;
+
+/// Packets that are not coded and wait, at most.
+const PLAIN: usize = 1024;
+const UP: u64 = 1;
+const DOWN: u64 = 2;
+
+impl AccessPointConfig {
+    /// Starts an access point in this network namespace.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    pub fn start(&self) -> Result<Running, NodeError> {
+        self.check()?;
+        let config = self.clone();
+        Running::start(self.metrics, move || AccessPoint::new(&config))
+    }
+}
+
+struct AccessPoint {
+    began: Instant,
+    sockets: [Rc<UdpSocket>; 2],
+    room: ReceiveBatch,
+    /// One each; slices, as other nodes have several.
+    up: [Peer; 1],
+    down: [Peer; 1],
+    config: Config,
+    number: u8,
+    machine: Machine,
+    /// Session of the hop to the gateway that the machine's state belongs to.
+    session: u64,
+    plain: VecDeque<Bytes>,
+    link_mtu: u64,
+    mtu: usize,
+    status: InnerStatus,
+}
+
+impl AccessPoint {
+    fn new(config: &AccessPointConfig) -> Result<Self, NodeError> {
+        let coefficients = Key::load(&config.key)?;
+        let (gateway_key, device_key) = (key(&config.gateway_key)?, key(&config.device_key)?);
+        let bind = |address: SocketAddr| {
+            UdpSocket::bind(address).map(Rc::new).map_err(|source| NodeError::Bind { address, source })
+        };
+        let any = SocketAddr::new(if config.gateway.is_ipv4() { [0; 4].into() } else { [0; 16].into() }, 0);
+        let sockets = [bind(any)?, bind(config.listen)?];
+        let (gateway, device) = (Hop::initiator(gateway_key), Hop::responder(device_key));
+        let up = Peer::new("gateway", gateway, false, sockets[0].clone(), Some(config.gateway));
+        let down = Peer::new("device", device, true, sockets[1].clone(), None);
+        let machine_config = config.coding.machine(&coefficients);
+        Ok(Self {
+            began: clock(),
+            sockets,
+            room: ReceiveBatch::default(),
+            up: [up],
+            down: [down],
+            machine: Machine::new(machine_config.clone(), config.number, 1),
+            config: machine_config,
+            number: config.number,
+            session: 0,
+            plain: VecDeque::new(),
+            link_mtu: config.coding.link_mtu as u64,
+            mtu: config.coding.inner_mtu(),
+            status: InnerStatus::default(),
+        })
+    }
+
+    fn receive_up(&mut self, now: Instant) -> bool {
+        let (machine, plain, status) = (&mut self.machine, &mut self.plain, &mut self.status);
+        let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| match message {
+            Message::Coded(packet) => machine.handle_packet(0, Bytes::copy_from_slice(packet)),
+            Message::Plain(packet) if plain.len() < PLAIN => {
+                status.packets_in += 1;
+                status.bytes_in += packet.len() as u64;
+                plain.push_back(Bytes::copy_from_slice(packet));
+            }
+            Message::Plain(_) => status.full += 1,
+            _ => peers[0].count_unknown(),
+        };
+        let is_empty = receive(now, &mut self.room, &mut self.up, &mut each);
+        // A gateway that has started anew has nothing to do with what is held.
+        if core::mem::replace(&mut self.session, self.up[0].hop.sessions()) != self.session {
+            self.machine = Machine::new(self.config.clone(), self.number, 1);
+            self.plain.clear();
+        }
+        is_empty
+    }
+
+    fn receive_down(&mut self, now: Instant) -> bool {
+        let (machine, up) = (&mut self.machine, &mut self.up[0]);
+        let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| {
+            match message {
+                Message::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
+                Message::Numbered(..) => {}
+                _ => return peers[0].count_unknown(),
+            }
+            up.send(now, &message, false);
+        };
+        receive(now, &mut self.room, &mut self.down, &mut each)
+    }
+
+    fn transmit(&mut self, now: Instant) {
+        let down = &mut self.down[0];
+        while down.hop.is_established() && down.pace.space() >= self.link_mtu {
+            if let Some(packet) = self.plain.pop_front() {
+                self.status.packets_out += 1;
+                self.status.bytes_out += packet.len() as u64;
+                down.send(now, &Message::Plain(&packet), true);
+                continue;
+            }
+            // The machine hands out redundant packets last, and only when the link is less than half full.
+            let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
+            down.send(now, &Message::Coded(&packet), true);
+        }
+    }
+
+    /// Room for what the gateway sends.
+    fn offer(&self) -> (u32, u32) {
+        let waiting = (self.machine.waiting() + self.plain.len()) as u64;
+        self.down[0].pace.offer(waiting * self.link_mtu)
+    }
+}
+
+impl Work for AccessPoint {
+    fn sources(&self) -> Vec<BorrowedFd<'_>> {
+        self.sockets.iter().map(|socket| socket.as_fd()).collect()
+    }
+
+    fn turn(&mut self, now: Instant, ready: &mut u64) {
+        if *ready & UP != 0 && self.receive_up(now) {
+            *ready &= !UP;
+        }
+        if *ready & DOWN != 0 && self.receive_down(now) {
+            *ready &= !DOWN;
+        }
+        self.transmit(now);
+        let offer = self.offer();
+        self.up[0].tick(now, offer);
+        // What the device sends is handed on at once.
+        self.down[0].tick(now, (u32::MAX, u32::MAX));
+        self.up[0].flush();
+        self.down[0].flush();
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Instant {
+        self.up[0].poll_timeout(now).min(self.down[0].poll_timeout(now))
+    }
+
+    fn status(&self, now: Instant) -> Status {
+        Status {
+            role: "access-point",
+            uptime: now.saturating_since(self.began).as_secs_f64(),
+            mtu: self.mtu,
+            links: vec![self.up[0].status(now), self.down[0].status(now)],
+            coding: CodingStatus::from(self.machine.counters()),
+            inner: self.status,
+        }
+    }
+}

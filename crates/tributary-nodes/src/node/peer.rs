@@ -1,0 +1,264 @@
+//! One hop on a socket: sends and receives messages, begins sessions, gives feedback.
+
+use crate::hop::{Hop, Received, SILENCE};
+use crate::message::{Feedback, Message};
+use crate::pace::Pace;
+use crate::status::LinkStatus;
+use core::time::Duration;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tributary_tun::{ReceiveBatch, SendBatch, UdpSocket};
+use tributary_types::Instant;
+
+/// Feedback is at most this frequent.
+const FEEDBACK: Duration = Duration::from_millis(1);
+/// A hop on which nothing is sent that asks for feedback is pinged this often, so that either end sees the other.
+const PING: Duration = Duration::from_millis(50);
+/// A hop that was heard this lately carries what must not wait for a dead one to be noticed.
+const LIVELY: Duration = Duration::from_millis(300);
+/// System calls on one socket before other sources have their turn.
+const TURNS: usize = 4;
+
+/// The other node of a hop.
+pub(super) struct Peer {
+    pub(super) name: String,
+    pub(super) hop: Hop,
+    pub(super) pace: Pace,
+    socket: Rc<UdpSocket>,
+    remote: Option<SocketAddr>,
+    batch: SendBatch,
+    /// Newest number received, when, and whether feedback is due for it.
+    newest: Option<(u64, Instant)>,
+    owes: bool,
+    fed_back: Instant,
+    told: u32,
+    /// When something was sent that the peer answers with feedback.
+    asked_at: Instant,
+    heard: Option<Instant>,
+    /// Sessions of the hop that the state above belongs to.
+    session: u64,
+    stalls: u64,
+    status: LinkStatus,
+}
+
+impl Peer {
+    pub(super) fn new(
+        name: &str,
+        hop: Hop,
+        is_radio: bool,
+        socket: Rc<UdpSocket>,
+        remote: Option<SocketAddr>,
+    ) -> Self {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self {
+            name: name.to_owned(),
+            hop,
+            pace: Pace::new(is_radio),
+            socket,
+            remote,
+            batch: SendBatch::new(remote.unwrap_or(unknown)),
+            newest: None,
+            owes: false,
+            fed_back: Instant::ZERO,
+            told: 0,
+            asked_at: Instant::ZERO,
+            heard: None,
+            session: 0,
+            stalls: 0,
+            status: LinkStatus::default(),
+        }
+    }
+
+    /// Whether the peer was heard within the last 0.3 s.
+    pub(super) fn is_lively(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|at| now.saturating_since(at) < LIVELY)
+    }
+
+    /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` ones count against the
+    /// hop's window. Nothing is sent while there is no session.
+    pub(super) fn send(&mut self, now: Instant, message: &Message<'_>, paced: bool) {
+        if self.remote.is_none() {
+            return;
+        }
+        let (hop, mut number, mut length) = (&mut self.hop, None, 0);
+        let lost = self.batch.add(&self.socket, |out| {
+            let begin = out.len();
+            number = hop.seal(out, |out| message.write(out));
+            length = out.len() - begin;
+        });
+        self.status.oversize += lost.oversize;
+        self.status.unsent += lost.refused;
+        let Some(number) = number else { return };
+        self.status.sent += 1;
+        self.status.sent_bytes += length as u64;
+        // Feedback asks for none: if it counted, two ends that only answer each other would never ping.
+        if !matches!(message, Message::Feedback(_)) {
+            self.asked_at = now;
+        }
+        if paced {
+            self.pace.on_sent(now, number, length);
+        }
+    }
+
+    /// Sends what is gathered.
+    pub(super) fn flush(&mut self) {
+        let lost = self.batch.flush(&self.socket);
+        self.status.oversize += lost.oversize;
+        self.status.unsent += lost.refused;
+    }
+
+    /// Takes a datagram that belongs to this hop; the message in it, if it is one for the node.
+    fn receive<'a>(&mut self, now: Instant, from: SocketAddr, datagram: &'a mut [u8]) -> Option<Message<'a>> {
+        let length = datagram.len();
+        let received = self.hop.handle_datagram(now, datagram);
+        let (number, bytes) = match received {
+            Received::Message(number, bytes) => (number, bytes),
+            Received::Handshake(reply) => {
+                if let Some(reply) = reply {
+                    let mut batch = SendBatch::new(from);
+                    batch.add(&self.socket, |out| out.extend_from_slice(&reply));
+                    batch.flush(&self.socket);
+                }
+                self.follow_session(now);
+                return None;
+            }
+            Received::Foreign | Received::Refused => return None,
+        };
+        self.follow_session(now);
+        self.heard = Some(now);
+        if self.remote != Some(from) {
+            // Authenticated: the peer has moved, as it does when a radio gets another address.
+            self.remote = Some(from);
+            self.batch.redirect(from, &self.socket);
+        }
+        self.status.received += 1;
+        self.status.received_bytes += length as u64;
+        if self.newest.is_none_or(|(newest, _)| number > newest) {
+            self.newest = Some((number, now));
+        }
+        match Message::read(bytes) {
+            Some(Message::Feedback(feedback)) => {
+                self.pace.on_feedback(now, &feedback);
+                None
+            }
+            Some(message) => {
+                self.owes = true;
+                (message != Message::Ping).then_some(message)
+            }
+            None => {
+                self.status.unknown += 1;
+                None
+            }
+        }
+    }
+
+    /// Counts a message that this node does not take from that peer.
+    pub(super) fn count_unknown(&mut self) {
+        self.status.unknown += 1;
+    }
+
+    /// A new session has numbers of its own. The initiator confirms it at once.
+    fn follow_session(&mut self, now: Instant) {
+        if self.session == self.hop.sessions() {
+            return;
+        }
+        self.session = self.hop.sessions();
+        self.pace.reset();
+        (self.newest, self.owes, self.told) = (None, false, 0);
+        tracing::info!(link = self.name, session = self.session, "session established");
+        self.send(now, &Message::Ping, false);
+    }
+
+    /// Handshakes, pings, feedback. `offer` is the room and the capacity that this node has for what the peer
+    /// sends.
+    pub(super) fn tick(&mut self, now: Instant, offer: (u32, u32)) {
+        if let Some(init) = self.hop.poll_handshake(now)
+            && let Some(remote) = self.remote
+        {
+            self.batch.redirect(remote, &self.socket);
+            let mut batch = SendBatch::new(remote);
+            batch.add(&self.socket, |out| out.extend_from_slice(&init));
+            let lost = batch.flush(&self.socket);
+            self.status.unsent += lost.refused;
+        }
+        let was_stalled = self.pace.is_stalled();
+        self.pace.handle_timeout(now);
+        self.stalls += u64::from(self.pace.is_stalled() && !was_stalled);
+        if !self.hop.is_established() {
+            return;
+        }
+        if now.saturating_since(self.asked_at) >= PING {
+            self.send(now, &Message::Ping, false);
+        }
+        let (room, capacity) = offer;
+        let moved = u64::from(room.abs_diff(self.told)) * 4 >= u64::from(capacity.max(1));
+        if (self.owes || moved) && now.saturating_since(self.fed_back) >= FEEDBACK {
+            self.feed_back(now, room, capacity);
+        }
+    }
+
+    fn feed_back(&mut self, now: Instant, room: u32, capacity: u32) {
+        let Some((newest, at)) = self.newest else { return };
+        let age = u32::try_from(now.saturating_since(at).as_micros()).unwrap_or(u32::MAX);
+        self.send(now, &Message::Feedback(Feedback { newest, age, room, capacity }), false);
+        (self.owes, self.fed_back, self.told) = (false, now, room);
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(super) fn poll_timeout(&self, now: Instant) -> Instant {
+        if !self.hop.is_established() {
+            return self.hop.poll_timeout().unwrap_or(now + SILENCE);
+        }
+        let ping = self.asked_at + PING;
+        let feedback = if self.owes { self.fed_back + FEEDBACK } else { ping };
+        self.pace.poll_timeout().map_or(ping, |stall| stall.min(ping)).min(feedback)
+    }
+
+    pub(super) fn status(&self, now: Instant) -> LinkStatus {
+        LinkStatus {
+            name: self.name.clone(),
+            up: self.hop.is_up(now),
+            remote: self.remote.map(|remote| remote.to_string()),
+            sessions: self.hop.sessions(),
+            rtt_ms: self.pace.round_trip().map(|time| time.as_secs_f64() * 1e3),
+            rate_mbps: self.pace.rate() as f64 * 8e-6,
+            in_flight: self.pace.in_flight(),
+            stalled: self.pace.is_stalled(),
+            stalls: self.stalls,
+            refused: self.hop.refusals(),
+            ..self.status.clone()
+        }
+    }
+}
+
+/// Receives what waits on a socket that some peers share; `each` gets the peer's index and its messages.
+/// Returns whether the socket has been read empty.
+pub(super) fn receive(
+    now: Instant,
+    batch: &mut ReceiveBatch,
+    peers: &mut [Peer],
+    each: &mut impl FnMut(usize, &mut [Peer], Message<'_>),
+) -> bool {
+    let socket = peers[0].socket.clone();
+    for _ in 0..TURNS {
+        let received = socket.receive(batch, &mut |from, datagram| {
+            let owner = peers.iter().position(|peer| peer.hop.owns(datagram));
+            let Some(at) = owner else {
+                peers[0].hop.refuse_stranger(datagram);
+                return;
+            };
+            if let Some(message) = peers[at].receive(now, from, datagram) {
+                each(at, peers, message);
+            }
+        });
+        match received {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!("receiving: {error}");
+                return true;
+            }
+        }
+    }
+    false
+}

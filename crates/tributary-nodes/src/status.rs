@@ -1,0 +1,296 @@
+//! What a running node says of itself: a snapshot, its line for a terminal, and its text for Prometheus.
+//! Source of the text format: Prometheus exposition format 0.0.4.
+
+use crate::hop::Refusals;
+use serde::Serialize;
+use std::fmt::Write;
+use tributary_coding::cotag::Counters;
+
+/// One hop to another node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LinkStatus {
+    /// The other node's name.
+    pub name: String,
+    /// Whether it was heard in the last second.
+    pub up: bool,
+    /// Its address, once known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// Sessions begun so far.
+    pub sessions: u64,
+    /// Datagrams and bytes of messages sent and received.
+    pub sent: u64,
+    /// Bytes of messages sent.
+    pub sent_bytes: u64,
+    /// Messages received.
+    pub received: u64,
+    /// Bytes of messages received.
+    pub received_bytes: u64,
+    /// Smallest round-trip time lately, ms, once known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ms: Option<f64>,
+    /// Largest delivery rate lately, Mbit/s.
+    pub rate_mbps: f64,
+    /// Bytes sent and not known to be off the link.
+    pub in_flight: u64,
+    /// Whether packets went unanswered and nothing has been heard since.
+    pub stalled: bool,
+    /// Times that it stalled.
+    pub stalls: u64,
+    /// Datagrams that were refused.
+    #[serde(flatten)]
+    pub refused: Refusals,
+    /// Messages of no known kind.
+    pub unknown: u64,
+    /// Datagrams above the link's MTU, which could not be sent.
+    pub oversize: u64,
+    /// Datagrams that the system refused to send.
+    pub unsent: u64,
+}
+
+/// What the coding machine did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CodingStatus {
+    /// Packets taken in.
+    pub received: u64,
+    /// Packets handed out.
+    pub sent: u64,
+    /// Of those, redundant ones.
+    pub taken: u64,
+    /// Dropped by the giving rule.
+    pub given: u64,
+    /// Dropped because a buffer was full.
+    pub full: u64,
+    /// Not a COTAG packet.
+    pub malformed: u64,
+    /// Contradicts its cohort.
+    pub mislabelled: u64,
+    /// Of a cohort that is over.
+    pub late: u64,
+    /// Of a cohort too far ahead.
+    pub ahead: u64,
+    /// Of an earlier start of the gateway.
+    pub stale: u64,
+    /// Too large for a cohort.
+    pub oversize: u64,
+    /// Delivered although they did not arrive themselves.
+    pub recovered: u64,
+    /// Never decoded.
+    pub lost: u64,
+}
+
+impl From<Counters> for CodingStatus {
+    fn from(c: Counters) -> Self {
+        let Counters { received, sent, taken, given, full, malformed, mislabelled, late, ahead, .. } = c;
+        let Counters { stale, oversize, recovered, lost, .. } = c;
+        let first = Self {
+            received,
+            sent,
+            taken,
+            given,
+            full,
+            malformed,
+            mislabelled,
+            late,
+            ahead,
+            ..Self::default()
+        };
+        Self { stale, oversize, recovered, lost, ..first }
+    }
+}
+
+/// The node's TUN device, or at an access point what passes uncoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InnerStatus {
+    /// Packets from the TUN device.
+    pub packets_in: u64,
+    /// Bytes of them.
+    pub bytes_in: u64,
+    /// Packets to the TUN device.
+    pub packets_out: u64,
+    /// Bytes of them.
+    pub bytes_out: u64,
+    /// Dropped because the queue in front of the links was full.
+    pub full: u64,
+    /// Larger than the tunnel's MTU.
+    pub oversize: u64,
+    /// Not a packet.
+    pub malformed: u64,
+    /// Came over another access point before.
+    pub duplicate: u64,
+    /// SYNs whose segment size was lowered.
+    pub clamped: u64,
+    /// Refused by the TUN device.
+    pub unwritten: u64,
+}
+
+/// A node's snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// `gateway`, `access-point` or `device`.
+    pub role: &'static str,
+    /// Seconds since it was started.
+    pub uptime: f64,
+    /// Largest packet through the tunnel.
+    pub mtu: usize,
+    /// Its hops.
+    pub links: Vec<LinkStatus>,
+    /// The coding machine.
+    pub coding: CodingStatus,
+    /// Packets inside the tunnel.
+    pub inner: InnerStatus,
+}
+
+/// The numbers of a serialisable struct by name; nested ones are left out.
+fn numbers(value: &impl Serialize) -> Vec<(String, f64)> {
+    let Ok(toml::Value::Table(table)) = toml::Value::try_from(value) else { return Vec::new() };
+    let number = |value: &toml::Value| match value {
+        toml::Value::Integer(n) => Some(*n as f64),
+        toml::Value::Float(n) => Some(*n),
+        toml::Value::Boolean(b) => Some(f64::from(u8::from(*b))),
+        _ => None,
+    };
+    table.iter().filter_map(|(name, value)| Some((name.clone(), number(value)?))).collect()
+}
+
+/// Metrics that may fall; all others count up.
+const GAUGES: [&str; 5] = ["up", "rtt_ms", "rate_mbps", "in_flight", "stalled"];
+
+impl Status {
+    /// The text that Prometheus reads.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        let mut metric = |name: String, gauge: bool, samples: &[(String, f64)]| {
+            let (name, kind) = if gauge { (name, "gauge") } else { (name + "_total", "counter") };
+            let _ = writeln!(text, "# TYPE {name} {kind}");
+            for (labels, value) in samples {
+                let _ = writeln!(text, "{name}{{role=\"{}\"{labels}}} {value}", self.role);
+            }
+        };
+        metric("tributary_uptime_seconds".to_owned(), true, &[(String::new(), self.uptime)]);
+        metric("tributary_tunnel_mtu_bytes".to_owned(), true, &[(String::new(), self.mtu as f64)]);
+        for (group, numbers) in [("coding", numbers(&self.coding)), ("inner", numbers(&self.inner))] {
+            for (name, value) in numbers {
+                metric(format!("tributary_{group}_{name}"), false, &[(String::new(), value)]);
+            }
+        }
+        // A metric's samples stand together, so links are the inner loop; a field may be absent in one.
+        let links: Vec<(String, Vec<(String, f64)>)> =
+            self.links.iter().map(|link| (label(&link.name), numbers(link))).collect();
+        let mut names: Vec<&String> =
+            links.iter().flat_map(|(_, n)| n.iter().map(|(name, _)| name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let of = |(label, numbers): &(String, Vec<(String, f64)>)| {
+                let (_, value) = numbers.iter().find(|(own, _)| own == name)?;
+                Some((format!(",link=\"{label}\""), *value))
+            };
+            let samples: Vec<(String, f64)> = links.iter().filter_map(of).collect();
+            metric(format!("tributary_link_{name}"), GAUGES.contains(&name.as_str()), &samples);
+        }
+        text
+    }
+
+    /// One line: what was counted since the start.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (c, i) = (&self.coding, &self.inner);
+        let mut line = format!(
+            "{}: in {} packets, out {}, dropped at a full queue {}; coded {}, redundant {}, given up {}, recovered \
+             {}, lost {}",
+            self.role, i.packets_in, i.packets_out, i.full, c.sent, c.taken, c.given, c.recovered, c.lost
+        );
+        for link in &self.links {
+            let Refusals { malformed, forged, replayed } = link.refused;
+            let _ = write!(
+                line,
+                "; {} {}, stalls {}, refused {}",
+                link.name,
+                if link.up { "up" } else { "down" },
+                link.stalls,
+                malformed + forged + replayed
+            );
+        }
+        line
+    }
+
+    /// One line: rates since `before`, a snapshot `seconds` ago.
+    #[must_use]
+    pub fn line(&self, before: &Self, seconds: f64) -> String {
+        let mbps = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8e-6 / seconds.max(1e-9);
+        let mut line = self.role.to_owned();
+        if self.role != "access-point" {
+            let _ = write!(
+                line,
+                "  in {:.1} Mbit/s  out {:.1} Mbit/s",
+                mbps(self.inner.bytes_in, before.inner.bytes_in),
+                mbps(self.inner.bytes_out, before.inner.bytes_out)
+            );
+        }
+        for link in &self.links {
+            let old = before.links.iter().find(|old| old.name == link.name).cloned().unwrap_or_default();
+            let (state, down, up) = (
+                if !link.up {
+                    "down"
+                } else if link.stalled {
+                    "stalled"
+                } else {
+                    "up"
+                },
+                mbps(link.received_bytes, old.received_bytes),
+                mbps(link.sent_bytes, old.sent_bytes),
+            );
+            let _ = write!(line, "  {} {state} ↓{down:.1} ↑{up:.1}", link.name);
+        }
+        let c = &self.coding;
+        let _ = write!(line, "  redundant {}  recovered {}  lost {}", c.taken, c.recovered, c.lost);
+        line
+    }
+}
+
+/// A label's value, escaped as the format wants it.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let link = |name: &str, rtt_ms| LinkStatus {
+            name: name.to_owned(),
+            rtt_ms,
+            up: true,
+            ..LinkStatus::default()
+        };
+        let refused = Refusals { forged: 3, ..Refusals::default() };
+        Status {
+            role: "gateway",
+            links: vec![LinkStatus { refused, ..link("ap1", Some(2.5)) }, link("ap\"2", None)],
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn prometheus_text_has_one_type_a_metric_and_its_samples_behind_it() {
+        let text = status().to_prometheus();
+        assert!(text.contains("# TYPE tributary_link_forged_total counter\ntributary_link_forged_total{role=\"gateway\",link=\"ap1\"} 3\n"), "{text}");
+        assert!(text.contains("tributary_link_rtt_ms{role=\"gateway\",link=\"ap1\"} 2.5\n"));
+        assert!(text.contains("link=\"ap\\\"2\""), "{text}");
+        let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+        let unique: std::collections::HashSet<&str> =
+            text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        assert_eq!(types, unique.len());
+    }
+
+    #[test]
+    fn a_line_has_rates() {
+        let mut after = status();
+        after.inner.bytes_in = 1_000_000;
+        let line = after.line(&status(), 2.0);
+        assert!(line.starts_with("gateway  in 4.0 Mbit/s  out 0.0 Mbit/s  ap1 up"), "{line}");
+    }
+}

@@ -1,0 +1,343 @@
+//! A COTAG tunnel between real hosts: the five hosts of [`RelayNetwork`], with a running gateway, access points
+//! and device, keys and addresses included. Any application on the server and the device uses it.
+//!
+//! Call [`tributary_emu::isolate`] first.
+
+use crate::{
+    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NodeError, Prefix,
+    ReachedPoint, Running, Status,
+};
+use core::time::Duration;
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Instant;
+use tempfile::TempDir;
+use thiserror::Error;
+use tributary_emu::{Audit, Host, NetworkError, RelayNetwork};
+use tributary_link::Scenario;
+use tributary_net::{Key, KeyError};
+
+/// Ports of the gateway and of the access points.
+const GATEWAY_PORT: u16 = 7100;
+const POINT_PORT: u16 = 7200;
+/// Time for all hops to have a session. Three attempts of a quarter second on a busy machine.
+const ESTABLISH: Duration = Duration::from_secs(20);
+
+/// Why there is no tunnel.
+#[derive(Debug, Error)]
+pub enum TunnelError {
+    /// The hosts.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A node.
+    #[error("{host}: {source}")]
+    Node {
+        /// Which.
+        host: String,
+        /// Its words.
+        source: NodeError,
+    },
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The directory of the keys.
+    #[error("writing the tunnel's keys: {0}")]
+    Files(#[from] io::Error),
+    /// The nodes do not reach each other.
+    #[error("no session on every hop after {ESTABLISH:?}: {0}")]
+    NoSession(String),
+    /// A command could not be started.
+    #[error("cannot start `{program}`: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A running tunnel. Dropping it ends the nodes and removes the hosts.
+#[derive(Debug)]
+pub struct Tunnel {
+    gateway: Option<Running>,
+    points: Vec<Option<Running>>,
+    device: Option<Running>,
+    coding: Coding,
+    /// Where the device finds access points instead of their own address.
+    detours: Vec<Option<SocketAddr>>,
+    keys: TempDir,
+    network: RelayNetwork,
+}
+
+impl Tunnel {
+    /// Starts all nodes and waits until every hop has a session.
+    ///
+    /// # Errors
+    /// [`TunnelError`].
+    pub fn start(network: RelayNetwork, coding: &Coding) -> Result<Self, TunnelError> {
+        let detours = vec![None; network.points()];
+        Self::start_with_detours(network, coding, detours)
+    }
+
+    /// As [`start`](Self::start); the device sends what is for access point i to `detours[i]`, where something
+    /// in between may stand.
+    ///
+    /// # Errors
+    /// [`TunnelError`].
+    pub fn start_with_detours(
+        network: RelayNetwork,
+        coding: &Coding,
+        detours: Vec<Option<SocketAddr>>,
+    ) -> Result<Self, TunnelError> {
+        let keys = tempfile::tempdir()?;
+        let points = (0..network.points()).map(|_| None).collect();
+        let mut tunnel =
+            Self { gateway: None, points, device: None, coding: coding.clone(), detours, keys, network };
+        let hops = (0..tunnel.points.len()).flat_map(|point| [Self::up(point), Self::down(point)]);
+        for name in hops.chain([FLOWS.to_owned()]) {
+            let path = tunnel.key(&name);
+            std::fs::write(&path, Key::generate()?.to_line())?;
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        tunnel.start_node(Host::Gateway)?;
+        (0..tunnel.points.len()).try_for_each(|point| tunnel.start_node(Host::AccessPoint(point)))?;
+        tunnel.start_node(Host::Device)?;
+        tunnel.wait_for_sessions()?;
+        Ok(tunnel)
+    }
+
+    fn up(point: usize) -> String {
+        format!("gateway-{}", point + 1)
+    }
+
+    fn down(point: usize) -> String {
+        format!("device-{}", point + 1)
+    }
+
+    fn key(&self, name: &str) -> PathBuf {
+        self.keys.path().join(name)
+    }
+
+    /// Starts a node, again when it runs.
+    ///
+    /// # Errors
+    /// [`TunnelError`].
+    ///
+    /// # Panics
+    /// `host` has no node: it is the server, or no access point of the network.
+    pub fn start_node(&mut self, host: Host) -> Result<(), TunnelError> {
+        self.stop_node(host);
+        let failed = |source| TunnelError::Node { host: format!("{host:?}"), source };
+        let started = match host {
+            Host::Gateway => self.network.run(host, || self.gateway_config().start())?,
+            Host::AccessPoint(point) => self.network.run(host, || self.point_config(point).start())?,
+            Host::Device => self.network.run(host, || self.device_config().start())?,
+            Host::Server => panic!("the server runs no node"),
+        };
+        let started = started.map_err(failed)?;
+        *self.slot(host) = Some(started);
+        Ok(())
+    }
+
+    /// Ends a node, as a host that fails.
+    ///
+    /// # Panics
+    /// As [`start_node`](Self::start_node).
+    pub fn stop_node(&mut self, host: Host) {
+        *self.slot(host) = None;
+    }
+
+    fn slot(&mut self, host: Host) -> &mut Option<Running> {
+        match host {
+            Host::Gateway => &mut self.gateway,
+            Host::AccessPoint(point) => &mut self.points[point],
+            Host::Device => &mut self.device,
+            Host::Server => panic!("the server runs no node"),
+        }
+    }
+
+    /// The TUN device of `host`. Without room for packets of 1280 bytes it has no IPv6 (RFC 8200 §5).
+    fn inner(&self, host: u8, mut route: Vec<Prefix>) -> Inner {
+        let (v4, v6) = (RelayNetwork::tunnel(host).into(), RelayNetwork::tunnel6(host.into()).into());
+        let mut address = vec![Prefix { address: v4, bits: 24 }, Prefix { address: v6, bits: 64 }];
+        if self.coding.inner_mtu() < 1280 {
+            address.retain(|prefix| prefix.address.is_ipv4());
+            route.retain(|prefix| prefix.address.is_ipv4());
+        }
+        Inner { tun: "cotag0".to_owned(), address, route }
+    }
+
+    fn gateway_config(&self) -> GatewayConfig {
+        let point = |point| KnownPoint { name: format!("ap{}", point + 1), key: self.key(&Self::up(point)) };
+        GatewayConfig {
+            listen: ([0, 0, 0, 0], GATEWAY_PORT).into(),
+            access_point: (0..self.points.len()).map(point).collect(),
+            inner: self.inner(1, Vec::new()),
+            key: self.key(FLOWS),
+            metrics: Some(([127, 0, 0, 1], 0).into()),
+            coding: self.coding.clone(),
+        }
+    }
+
+    fn point_config(&self, point: usize) -> AccessPointConfig {
+        AccessPointConfig {
+            gateway: (RelayNetwork::backhaul(point, 1), GATEWAY_PORT).into(),
+            gateway_key: self.key(&Self::up(point)),
+            listen: ([0, 0, 0, 0], POINT_PORT).into(),
+            device_key: self.key(&Self::down(point)),
+            number: point as u8 + 1,
+            key: self.key(FLOWS),
+            metrics: None,
+            coding: self.coding.clone(),
+        }
+    }
+
+    fn device_config(&self) -> DeviceConfig {
+        let point = |point: usize| {
+            let (address, local) = RelayNetwork::radio(point);
+            ReachedPoint {
+                name: format!("ap{}", point + 1),
+                address: self.detours[point].unwrap_or((address, POINT_PORT).into()),
+                key: self.key(&Self::down(point)),
+                local: Some(local.into()),
+            }
+        };
+        let server = |address| Prefix { address, bits: if address.is_ipv4() { 32 } else { 128 } };
+        let route = vec![server(RelayNetwork::SERVER.into()), server(RelayNetwork::SERVER6.into())];
+        DeviceConfig {
+            access_point: (0..self.points.len()).map(point).collect(),
+            inner: self.inner(2, route),
+            key: self.key(FLOWS),
+            metrics: None,
+            coding: self.coding.clone(),
+        }
+    }
+
+    /// Waits until every hop between running nodes has a session.
+    ///
+    /// # Errors
+    /// [`TunnelError::NoSession`].
+    pub fn wait_for_sessions(&self) -> Result<(), TunnelError> {
+        let end = Instant::now() + ESTABLISH;
+        loop {
+            let statuses = self.statuses()?;
+            // A hop towards a node that does not run stays down.
+            let expected = self.points.iter().flatten().count();
+            let ups = |status: &Status| status.links.iter().filter(|link| link.up).count();
+            let is_up =
+                |status: &Status| ups(status) >= if status.role == "access-point" { 2 } else { expected };
+            if statuses.iter().all(is_up) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                let lines: Vec<String> = statuses.iter().map(|status| status.line(status, 1.0)).collect();
+                return Err(TunnelError::NoSession(lines.join("; ")));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Snapshots of the running nodes: gateway, access points, device.
+    ///
+    /// # Errors
+    /// A node has ended by itself.
+    pub fn statuses(&self) -> Result<Vec<Status>, TunnelError> {
+        let nodes = self.gateway.iter().chain(self.points.iter().flatten()).chain(&self.device);
+        let failed = |source| TunnelError::Node { host: "a node".to_owned(), source };
+        nodes.map(|node| node.status().map_err(failed)).collect()
+    }
+
+    /// The gateway, when it runs.
+    #[must_use]
+    pub fn gateway(&self) -> Option<&Running> {
+        self.gateway.as_ref()
+    }
+
+    /// The device, when it runs.
+    #[must_use]
+    pub fn device(&self) -> Option<&Running> {
+        self.device.as_ref()
+    }
+
+    /// The hosts.
+    #[must_use]
+    pub fn network(&self) -> &RelayNetwork {
+        &self.network
+    }
+
+    /// A command on a host that finds the others in its environment: `TRIBUTARY_SERVER`, `TRIBUTARY_SERVER6`,
+    /// `TRIBUTARY_DEVICE`, `TRIBUTARY_DEVICE6`.
+    #[must_use]
+    pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = self.network.command(host, program);
+        command.env("TRIBUTARY_SERVER", RelayNetwork::SERVER.to_string());
+        command.env("TRIBUTARY_SERVER6", RelayNetwork::SERVER6.to_string());
+        command.env("TRIBUTARY_DEVICE", RelayNetwork::tunnel(2).to_string());
+        command.env("TRIBUTARY_DEVICE6", RelayNetwork::tunnel6(2).to_string());
+        command
+    }
+}
+
+/// File of the flow set's key.
+const FLOWS: &str = "flows";
+
+/// How a command in a tunnel ended.
+#[derive(Debug)]
+pub struct TunnelRun {
+    /// The device command's exit code; 128 + n after signal n.
+    pub code: i32,
+    /// The emulator's account of the radios.
+    pub audit: Audit,
+    /// The nodes at the end: gateway, access points, device.
+    pub nodes: Vec<Status>,
+}
+
+/// Runs `client` on the device, with `server`, a shell command, on the server for as long.
+///
+/// # Errors
+/// [`TunnelError`].
+///
+/// # Panics
+/// `client` is empty.
+pub fn run_command(
+    scenario: &Scenario,
+    coding: &Coding,
+    client: &[OsString],
+    server: Option<&str>,
+) -> Result<TunnelRun, TunnelError> {
+    let tunnel = Tunnel::start(RelayNetwork::start(scenario)?, coding)?;
+    let start = |mut command: Command| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        command.spawn().map(Ending).map_err(|source| TunnelError::Start { program, source })
+    };
+    let server = server.map(|line| {
+        let mut command = tunnel.command(Host::Server, "sh");
+        command.args(["-c", line]);
+        start(command)
+    });
+    let server = server.transpose()?;
+    let (program, arguments) = client.split_first().expect("a command was given");
+    let mut command = tunnel.command(Host::Device, program);
+    command.args(arguments);
+    let mut child = start(command)?;
+    let status = child.0.wait()?;
+    drop(server);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
+    let audit = tunnel.network.audit()?.expect("the radios are a scenario's");
+    Ok(TunnelRun { code, audit, nodes: tunnel.statuses()? })
+}
+
+/// A child that ends with its owner.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,263 @@
+//! Real TCP through a real tunnel: server, gateway, two access points and a device in namespaces.
+//!
+//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads. Names
+//! given as arguments choose cases. Without the right to create namespaces nothing runs: it says why, and fails
+//! when `CI=true`.
+
+use core::time::Duration;
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tributary_emu::{Host, RelayNetwork};
+use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
+use tributary_nodes::tunnel::Tunnel;
+use tributary_nodes::{Coding, Mode, Status};
+use tributary_types::Bitrate;
+
+const CASES: [(&str, fn()); 6] = [
+    ("tcp_passes_in_every_mode_and_loss_is_repaired", tcp_passes_in_every_mode_and_loss_is_repaired),
+    ("uploads_and_ipv6_pass", uploads_and_ipv6_pass),
+    ("what_an_attacker_sends_changes_nothing", what_an_attacker_sends_changes_nothing),
+    ("an_access_point_that_dies_interrupts_nothing", an_access_point_that_dies_interrupts_nothing),
+    ("every_node_may_restart", every_node_may_restart),
+    ("metrics_and_oversize_packets_are_counted", metrics_and_oversize_packets_are_counted),
+];
+
+fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--list") {
+        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = tributary_emu::isolate() {
+        println!("cannot run here: {error}");
+        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        return if in_ci { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, case) in CASES {
+        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+            case(); // a panic ends the program with a failure
+            println!("case {name} ... ok");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Two radios of 100 Mbit/s with 10 ms round trip; the first loses packets.
+fn radios(loss: f64) -> RelayNetwork {
+    let link = |loss| {
+        let link = LinkSpec::constant(Bitrate::from_mbps(100));
+        LinkSpec { loss: if loss > 0.0 { LossSpec::Bernoulli(loss) } else { LossSpec::None }, ..link }
+    };
+    let scenario = Scenario::new("two")
+        .with_path(PathSpec::symmetric("wifi", link(loss)))
+        .with_path(PathSpec::symmetric("wigig", link(0.0)))
+        .with_rtt(Duration::from_millis(10));
+    RelayNetwork::start(&scenario).expect("an isolated process may start a network")
+}
+
+fn tunnel(loss: f64, mode: Mode) -> Tunnel {
+    let coding = Coding { mode, ..Coding::default() };
+    Tunnel::start(radios(loss), &coding).expect("the nodes find each other")
+}
+
+/// Bytes of a transfer; every byte depends on its place.
+fn content(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn listener(tunnel: &Tunnel, host: Host, address: IpAddr) -> TcpListener {
+    let bind = || TcpListener::bind((address, 0)).expect("the host has the address");
+    tunnel.network().run(host, bind).expect("the host runs")
+}
+
+/// Sends `length` bytes over TCP from a listener's host to whoever connects from `to`, and checks them. A small
+/// `buffer` at the receiver keeps the flow below the links' rate.
+fn transfer(tunnel: &Tunnel, listener: &TcpListener, to: Host, length: usize, buffer: Option<usize>) {
+    let mut stream = connect(tunnel, listener, to, buffer);
+    let (mut sender, _) = listener.accept().expect("the client is there");
+    std::thread::scope(|scope| {
+        scope.spawn(|| sender.write_all(&content(length)).expect("the connection stays"));
+        let mut got = vec![0; length];
+        stream.read_exact(&mut got).expect("everything arrives");
+        assert!(got == content(length), "the bytes are those that were sent");
+    });
+}
+
+/// A connection from a host, with limits on waiting.
+fn connect(tunnel: &Tunnel, listener: &TcpListener, from: Host, buffer: Option<usize>) -> TcpStream {
+    let address = listener.local_addr().expect("it is bound");
+    let limit = Duration::from_secs(60);
+    let connect = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).expect("a socket");
+        if let Some(bytes) = buffer {
+            socket.set_recv_buffer_size(bytes).expect("a buffer can be set");
+        }
+        socket.connect_timeout(&address.into(), limit).expect("the tunnel carries a connection");
+        socket.set_read_timeout(Some(limit)).expect("a limit can be set");
+        socket.into()
+    };
+    tunnel.network().run(from, connect).expect("the host runs")
+}
+
+fn download(tunnel: &Tunnel, length: usize) {
+    let listener = listener(tunnel, Host::Server, RelayNetwork::SERVER.into());
+    transfer(tunnel, &listener, Host::Device, length, None);
+}
+
+fn status(tunnel: &Tunnel, role: &str) -> Status {
+    let statuses = tunnel.statuses().expect("the nodes run");
+    statuses.into_iter().find(|status| status.role == role).expect("the node runs")
+}
+
+fn tcp_passes_in_every_mode_and_loss_is_repaired() {
+    for mode in [Mode::Systematic, Mode::Paper, Mode::Off] {
+        let tunnel = tunnel(0.02, mode);
+        let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER.into());
+        // 32 kB in 12 ms leave the links time to spare for redundant packets.
+        transfer(&tunnel, &listener, Host::Device, 2_000_000, Some(16_000));
+        download(&tunnel, 4_000_000);
+        let device = status(&tunnel, "device").coding;
+        println!("{mode:?}: {device:?}, gateway {:?}", status(&tunnel, "gateway").coding);
+        assert_eq!(device.received > 0, mode != Mode::Off);
+        assert!(device.recovered > 0 || mode == Mode::Off, "about one percent is lost: {device:?}");
+        assert_eq!((device.malformed, device.mislabelled, device.ahead), (0, 0, 0), "{device:?}");
+    }
+}
+
+fn uploads_and_ipv6_pass() {
+    let tunnel = tunnel(0.0, Mode::Systematic);
+    let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER6.into());
+    transfer(&tunnel, &listener, Host::Device, 3_000_000, None);
+    // The device listens, the server reads: data takes the uncoded way up.
+    let device = self::listener(&tunnel, Host::Device, RelayNetwork::tunnel(2).into());
+    transfer(&tunnel, &device, Host::Server, 3_000_000, None);
+    let gateway = status(&tunnel, "gateway");
+    assert!(gateway.inner.clamped > 0, "the server's SYN announces 1460");
+    assert!(gateway.inner.duplicate > 0, "acknowledgements come over both access points");
+}
+
+/// Stands between the device and access point 1: passes everything on, and adds to it what an attacker on the path
+/// can: copies, truncated and changed datagrams, and noise.
+fn attacker(socket: UdpSocket, point: SocketAddr, ends: Arc<AtomicBool>, added: Arc<AtomicU64>) {
+    socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a limit can be set");
+    let (mut device, mut buffer) = (None, vec![0; 65_536]);
+    while !ends.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        let to = if from == point { device } else { Some(point) };
+        device = if from == point { device } else { Some(from) };
+        let Some(to) = to else { continue };
+        let datagram = &buffer[..length];
+        let mut changed = datagram.to_vec();
+        changed[length / 2] ^= 0x40;
+        let noise = vec![0xc1; length];
+        for bytes in [datagram, &changed, &datagram[..length / 2], datagram, &noise, &[]] {
+            // A full socket loses it, as a link would.
+            let _ = socket.send_to(bytes, to);
+        }
+        added.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn what_an_attacker_sends_changes_nothing() {
+    let network = radios(0.0);
+    let (address, _) = RelayNetwork::radio(0);
+    let bind = || UdpSocket::bind((address, 7300)).expect("a free port");
+    let socket = network.run(Host::AccessPoint(0), bind).expect("the host runs");
+    let (ends, added) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let attacking = std::thread::spawn({
+        let (ends, added) = (ends.clone(), added.clone());
+        move || attacker(socket, (address, 7200).into(), ends, added)
+    });
+    let detours = vec![Some((address, 7300).into()), None];
+    let tunnel =
+        Tunnel::start_with_detours(network, &Coding::default(), detours).expect("the nodes find each other");
+    download(&tunnel, 4_000_000);
+    for (role, link) in [("device", "ap1"), ("access-point", "device")] {
+        let link =
+            status(&tunnel, role).links.into_iter().find(|known| known.name == link).expect("the link");
+        println!("{role}: {link:?}, {} datagrams copied", added.load(Ordering::Relaxed));
+        let refused = link.refused;
+        assert!(refused.replayed > 0 && refused.forged > 0 && refused.malformed > 0, "{refused:?}");
+        assert_eq!(link.sessions, 1, "the session held");
+    }
+    let device = status(&tunnel, "device").coding;
+    assert_eq!(
+        (device.malformed, device.mislabelled, device.ahead, device.stale),
+        (0, 0, 0, 0),
+        "{device:?}"
+    );
+    drop(tunnel);
+    ends.store(true, Ordering::Relaxed);
+    attacking.join().expect("the attacker ends");
+}
+
+fn an_access_point_that_dies_interrupts_nothing() {
+    let mut tunnel = tunnel(0.0, Mode::Systematic);
+    let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER.into());
+    let mut stream = connect(&tunnel, &listener, Host::Device, None);
+    let (mut sender, _) = listener.accept().expect("the client is there");
+    let length = 8_000_000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| sender.write_all(&content(length)).expect("the connection stays"));
+        let mut got = vec![0; length];
+        stream.read_exact(&mut got[..length / 2]).expect("the first half arrives");
+        tunnel.stop_node(Host::AccessPoint(1));
+        stream.read_exact(&mut got[length / 2..]).expect("the second half arrives over the other one");
+        assert!(got == content(length), "the bytes are those that were sent");
+    });
+    tunnel.start_node(Host::AccessPoint(1)).expect("it starts again");
+    tunnel.wait_for_sessions().expect("it is found again");
+    download(&tunnel, 2_000_000);
+    let link =
+        status(&tunnel, "gateway").links.into_iter().find(|link| link.name == "ap2").expect("the link");
+    assert_eq!(link.sessions, 2);
+}
+
+fn every_node_may_restart() {
+    let mut tunnel = tunnel(0.0, Mode::Systematic);
+    download(&tunnel, 1_000_000);
+    for host in [Host::Gateway, Host::Device, Host::AccessPoint(0), Host::Gateway] {
+        tunnel.start_node(host).expect("it starts again");
+        tunnel.wait_for_sessions().expect("it is found again");
+        download(&tunnel, 1_000_000);
+        println!("after {host:?}: {:?}", status(&tunnel, "device").coding);
+    }
+}
+
+fn metrics_and_oversize_packets_are_counted() {
+    let tunnel = tunnel(0.0, Mode::Systematic);
+    let mtu = status(&tunnel, "gateway").mtu;
+    assert_eq!(mtu, 1362);
+    // A datagram that fits passes whole, one of 3000 bytes in fragments that fit.
+    let bind = |host, address: Ipv4Addr| {
+        let bind = || UdpSocket::bind((address, 0)).expect("the host has the address");
+        tunnel.network().run(host, bind).expect("the host runs")
+    };
+    let server = bind(Host::Server, RelayNetwork::SERVER);
+    let device = bind(Host::Device, RelayNetwork::tunnel(2));
+    device.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit can be set");
+    let to = device.local_addr().expect("bound");
+    let mut buffer = [0; 4000];
+    for length in [1, mtu - 28, 3000] {
+        server.send_to(&content(length), to).expect("it leaves");
+        let (got, _) = device.recv_from(&mut buffer).expect("it arrives");
+        assert!(buffer[..got] == content(length), "{length} bytes");
+    }
+    let gateway = tunnel.gateway().expect("it runs");
+    let address = gateway.metrics().expect("it answers");
+    let ask = || {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it answers");
+        text
+    };
+    let text = tunnel.network().run(Host::Gateway, ask).expect("the host runs");
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+    assert!(text.contains("tributary_link_up{role=\"gateway\",link=\"ap1\"} 1"), "{text}");
+    assert!(text.contains("tributary_inner_packets_in_total{role=\"gateway\"}"), "{text}");
+}
