@@ -16,7 +16,6 @@ pub mod process;
 pub mod reproduce;
 pub mod result;
 pub mod run;
-mod side_by_side;
 pub mod simulate;
 pub mod summary;
 pub mod sweep;

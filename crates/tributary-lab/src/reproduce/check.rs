@@ -76,7 +76,7 @@ pub(super) fn check(paper: &Paper) -> Result<(), Fault> {
         )) {
             return Err((place, "another claim has this id: give it one of its own".to_owned()));
         }
-        known(&place, claim.each.keys().collect())?;
+        known(&place, claim.each.keys().chain(claim.over.keys()).collect())?;
         let wanted = Wanted::parse(&claim.wanted)
             .map_err(|error| (place.clone(), format!("`wanted` is `>= BOUND` or `<= BOUND`: {error}")))?;
         single(&place, &wanted.bound)?;
@@ -88,7 +88,10 @@ pub(super) fn check(paper: &Paper) -> Result<(), Fault> {
         }
     }
     for table in &paper.table {
-        known(&format!("table `{}`", table.title), table.rows.iter().chain(table.only.keys()).collect())?;
+        known(
+            &format!("table `{}`", table.title),
+            table.rows.iter().chain(table.only.keys()).chain(table.over.keys()).collect(),
+        )?;
     }
     for (place, text, each) in expressions(paper) {
         known(&place, each.keys().collect())?;

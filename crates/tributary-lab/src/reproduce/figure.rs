@@ -108,14 +108,16 @@ impl Page<'_> {
         network.map_or_else(Vec::new, |network| blockages(&network, length as f64))
     }
 
-    fn bars(&self, spec: &FigureSpec) -> Bars {
+    pub(super) fn bars(&self, spec: &FigureSpec) -> Bars {
         let series: Vec<_> = spec.series.iter().map(|s| (s.name.as_str(), s.tone.into())).collect();
         let mut bars = Bars::new(&spec.title, &spec.unit, &series);
         let places = combinations(&spec.each, &self.outcome.planned);
         let groups = places.iter().flat_map(|at| spec.own_groups().map(move |group| (at, group)));
         for (at, group) in groups {
             let text = spec.value.replace("{group}", group);
-            let value = |series: &SeriesSpec| self.value(&text.replace("{series}", &series.of), at);
+            let value = |series: &SeriesSpec| {
+                self.value(&text.replace("{series}", &series.of), (at, &spec.over), true)
+            };
             let values: Vec<Measured> = spec.series.iter().map(value).collect();
             if values.iter().all(|measured| measured.value.is_none()) {
                 continue;

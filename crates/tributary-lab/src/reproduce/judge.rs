@@ -112,7 +112,7 @@ impl Judge<'_> {
     }
 }
 
-fn taken(take: Take, values: &[Option<f64>]) -> Option<f64> {
+pub(super) fn taken(take: Take, values: &[Option<f64>]) -> Option<f64> {
     let known = values.iter().copied().flatten();
     match take {
         Take::Least => known.min_by(f64::total_cmp),

@@ -55,6 +55,9 @@ pub struct Matrix {
     pub scale: u64,
     /// Seeds, from 1 up.
     pub seeds: u32,
+    /// What the user's choice of seeds means here.
+    #[serde(default)]
+    pub repeat: Repeat,
     /// Seconds of each run.
     pub seconds: u32,
     /// A thousand messages of 64 bytes a second beside the bulk transfer.
@@ -76,6 +79,19 @@ pub enum Size {
     Quick,
     /// The whole.
     Full,
+}
+
+/// How many seeds a matrix is run with when the user chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repeat {
+    /// As many as chosen.
+    #[default]
+    All,
+    /// As many as chosen for what no main claim is about.
+    Aside,
+    /// The file's: nothing in it is random.
+    Once,
 }
 
 fn transfer() -> String {
@@ -116,6 +132,8 @@ pub struct Selection {
     pub queue: Option<String>,
     /// Seeds of every cell.
     pub seeds: Option<u32>,
+    /// Seeds of the cells that no main claim is about; may be 0.
+    pub aside: Option<u32>,
     /// Seconds of every run.
     pub seconds: Option<u32>,
 }
@@ -232,7 +250,12 @@ pub fn cells(paper: &Paper, chosen: &Selection) -> Result<Vec<Cell>, CellError> 
             if cells.iter().any(|cell| cell.labels == labels) {
                 continue;
             }
-            for seed in 1..=u64::from(chosen.seeds.unwrap_or(matrix.seeds)) {
+            let seeds = match matrix.repeat {
+                Repeat::All => chosen.seeds,
+                Repeat::Aside => chosen.aside,
+                Repeat::Once => None,
+            };
+            for seed in 1..=u64::from(seeds.unwrap_or(matrix.seeds)) {
                 cells.push(Cell {
                     labels: labels.clone(),
                     seed,

@@ -1,49 +1,46 @@
 //! OWS in the simulator: what viewers would see of tiled video over two radios, by allocator and transport, live
 //! and in a closed loop.
 //!
-//! Real sizes and errors of tiles, real head movement, the product's player, pusher and session, and a model of the
-//! kernel's MPTCP, in virtual time. No pictures are decoded here: what is seen is put together from measured errors.
-//! Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
+//! Cells, claims, tables and figures are data (`scenarios/papers/ows.toml`), run and judged like those of any paper; here
+//! are the clips, the viewers and the experiment. Real sizes and errors of tiles, real head movement, the product's player,
+//! pusher and session, and a model of the kernel's MPTCP, in virtual time. No pictures are decoded here: what is seen is put
+//! together from measured errors. Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
 
 pub mod audience;
 mod by_gain;
-mod claims;
 pub mod clip;
 mod curve;
 mod emulated;
+mod experiment;
 mod eyes;
-mod figures;
-mod matrix;
 mod motion;
-mod page;
 mod scene;
-mod tables;
 mod viewing;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
-use serde::Serialize;
 use thiserror::Error;
 use tributary_link::ScenarioError;
-use tributary_report::{Image, Reproduction, RunInfo};
+use tributary_report::Image;
 use tributary_sim::run::RunError;
 use tributary_video::allocation::UnknownAllocator;
 use tributary_video::head::Format;
 
+use super::{Outcome, Paper, PaperError, ReproduceError, Selection};
 use crate::demo::Progress;
-use crate::machine;
-use crate::side_by_side::side_by_side;
+use crate::result::World;
+use crate::tiled::psnr_cap;
 
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
-pub use curve::Point;
 pub use emulated::{LiveError, LiveOutcome, LiveScene, LiveSettings, live_table, run_live};
-pub use page::{drawings, render};
-pub use tables::{markdown, tables};
-pub use viewing::{STARTING, Viewed};
+use experiment::Viewings;
+pub use viewing::STARTING;
+
+/// The paper's data.
+const PAPER: &str = include_str!("../../../../scenarios/papers/ows.toml");
 
 /// What to reproduce.
 #[derive(Clone, Debug)]
@@ -53,35 +50,29 @@ pub struct Settings {
     /// Recorded head movement: format and folder; `None` generates some.
     pub heads: Option<(Format, PathBuf)>,
     /// Viewings of each clip in each scene.
-    pub viewings: usize,
+    pub viewings: u32,
     /// So many of them also with the allocators that no main claim is about.
-    pub aside: usize,
+    pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
     /// Bytes of the finest quality relative to what both radios carry in line of sight.
     pub load: f64,
     /// Viewings at once; `None` is one a core.
     pub jobs: Option<NonZeroUsize>,
+    /// Where finished viewings are kept.
+    pub directory: PathBuf,
     /// The command line, for the report.
     pub command: String,
 }
 
 /// What came out.
-#[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
-    /// Claims and how they were measured.
-    #[serde(flatten)]
-    pub reproduction: Reproduction,
-    /// The videos.
-    pub clips: Vec<ClipInfo>,
-    /// Time from the first packet to the first request, ms, by transport.
-    pub connecting_ms: Vec<(&'static str, f64)>,
-    /// Every viewing.
-    pub viewings: Vec<Viewed>,
-    /// Quality against rate.
-    pub curve: Vec<Point>,
+#[derive(Debug)]
+pub struct Reproduced {
+    /// The paper with the clips' names.
+    pub paper: Paper,
+    /// Every viewing, and the claims.
+    pub outcome: Outcome,
     /// One moment as two chains showed it, and the original; empty for drawn clips.
-    #[serde(skip)]
     pub pictures: Vec<Image>,
     /// Why there are no pictures although there are tiles.
     pub no_pictures: Option<String>,
@@ -105,28 +96,36 @@ pub enum OwsError {
     /// An allocator is missing.
     #[error(transparent)]
     Allocator(#[from] UnknownAllocator),
+    /// The paper's file.
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+    /// The runner.
+    #[error(transparent)]
+    Reproduce(#[from] ReproduceError),
     /// Too short to say anything.
     #[error("{gops} GoPs; the first {STARTING} are not counted, so at least {} are needed", STARTING + 1)]
     Short {
         /// GoPs asked for.
         gops: usize,
     },
+    /// Clips are told apart by the names of their directories.
+    #[error("two clips are called `{0}`; rename one directory")]
+    SameName(String),
     /// A connection that carried nothing.
     #[error("{scene} over {transport}: no GoP was ever asked for")]
     NothingSeen {
         /// Radio condition.
-        scene: &'static str,
+        scene: String,
         /// Transport.
-        transport: &'static str,
+        transport: String,
     },
 }
 
-/// Runs the experiment and judges the claims.
+/// Runs the experiment and judges the claims. Finished viewings are kept: what was stopped goes on where it was.
 ///
 /// # Errors
 /// [`OwsError`]; a claim that does not hold is a result.
-pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, OwsError> {
-    let began = Instant::now();
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, OwsError> {
     if settings.gops <= STARTING {
         return Err(OwsError::Short { gops: settings.gops });
     }
@@ -135,21 +134,41 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, OwsEr
         Some((format, folder)) => Audience::read(*format, folder)?,
         None => Audience::generated(),
     };
-    let tasks = matrix::tasks(settings, &clips, &audiences)?;
-    let connecting_ms = matrix::connecting(&tasks)?;
-    let mut viewings = Vec::new();
-    for viewed in side_by_side(settings.jobs, &tasks, viewing::Task::run, ("viewings", progress)) {
-        viewings.push(viewed?);
+    let paper = paper(&clips)?;
+    let viewings = Viewings::new(settings, clips, &audiences)?;
+    let selection = Selection {
+        world: World::Sim,
+        seeds: Some(settings.viewings),
+        aside: Some(settings.aside.min(settings.viewings)),
+        ..Selection::default()
+    };
+    let runner = super::Settings {
+        selection,
+        directory: settings.directory.clone(),
+        resume: true,
+        jobs: settings.jobs,
+        command: settings.command.clone(),
+    };
+    let mut outcome = super::run(&paper, &[&viewings], &runner, progress)?;
+    describe(&mut outcome, settings, &viewings, &audiences)?;
+    let (pictures, no_pictures) = viewings.moment();
+    Ok(Reproduced { paper, outcome, pictures, no_pictures })
+}
+
+/// The paper with the clips' names in their places.
+fn paper(clips: &[Arc<Clip>]) -> Result<Paper, OwsError> {
+    let mut paper = Paper::parse(PAPER, "scenarios/papers/ows.toml")?;
+    let names = |of: &dyn Fn(&ClipInfo) -> bool| -> Vec<String> {
+        clips.iter().filter(|clip| of(&clip.info)).map(|clip| clip.info.name.clone()).collect()
+    };
+    let all = names(&|_| true);
+    if let Some(twice) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
+        return Err(OwsError::SameName(twice.1.clone()));
     }
-    viewings.sort_by_key(|v| (v.concealment as u8, v.clip, v.scene, v.transport, v.allocator, v.viewing));
-    let curve = curve::points(&clips, &tasks)?;
-    let (pictures, no_pictures) = eyes::moment(&tasks);
-    let infos: Vec<ClipInfo> = clips.iter().map(|clip| clip.info.clone()).collect();
-    let mut info = describe(settings, &infos, &audiences)?;
-    info.seconds = Some(began.elapsed().as_secs_f64());
-    let claims = claims::judge(&infos, &viewings, &connecting_ms);
-    let reproduction = Reproduction { name: "ows".to_owned(), claims, run: info };
-    Ok(Outcome { reproduction, clips: infos, connecting_ms, viewings, curve, pictures, no_pictures })
+    paper.fill("clip", "first", &all[..1]);
+    paper.fill("clip", "all", &all);
+    paper.fill("clip", "moving", &names(&|info| info.moving));
+    Ok(paper)
 }
 
 fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
@@ -162,12 +181,15 @@ fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
     Ok(clips.into_iter().map(Arc::new).collect())
 }
 
-fn describe(settings: &Settings, clips: &[ClipInfo], audiences: &[Audience]) -> Result<RunInfo, OwsError> {
-    let mut info = machine::run_info(&settings.command);
-    info.seeds = (0..settings.viewings as u64).collect();
-    info.congestion = scene::CONGESTION.to_owned();
-    let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
-    set("world", "simulated: the same on every machine for the same tables and recordings".to_owned());
+/// Adds what the runner does not know to the description of the run.
+fn describe(
+    outcome: &mut Outcome,
+    settings: &Settings,
+    viewings: &Viewings,
+    audiences: &[Audience],
+) -> Result<(), OwsError> {
+    let configuration = &mut outcome.reproduction.run.configuration;
+    let mut set = |name: &str, value: String| _ = configuration.insert(name.to_owned(), value);
     let viewers: usize = audiences.iter().map(Audience::viewers).sum();
     let kind = match &settings.heads {
         Some((format, _)) => format!(
@@ -177,48 +199,49 @@ fn describe(settings: &Settings, clips: &[ClipInfo], audiences: &[Audience]) -> 
         None => "generated: no recordings were given".to_owned(),
     };
     set("head movement", kind);
-    set(
-        "viewings",
-        format!(
-            "{} of each clip in each scene, {} GoPs each from any of the clip on, the first {STARTING} not counted",
-            settings.viewings, settings.gops
-        ),
+    let text = format!(
+        "a seed is a viewing of each clip in each scene, {} GoPs each from any of the clip on, the first {STARTING} not counted",
+        settings.gops
     );
-    set(
-        "deadline",
-        "a GoP is planned when it begins and must be there one GoP later, when it is shown".to_owned(),
-    );
+    set("viewings", text);
+    let text = "a GoP is planned when it begins and must be there one GoP later, when it is shown";
+    set("deadline", text.to_owned());
     let assumed = scene::assumed()?.as_mbps_f64();
-    set(
-        "known of capacity",
-        format!("what the player measured since the viewing began; {assumed:.0} Mbit/s assumed at first"),
-    );
-    let full = scene::full_rate()?;
-    for clip in clips {
-        let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
-        let text = format!(
-            "{}, {} GoPs, {} tiles, QP {}…{}{}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility; coarsest {:.2} of LoS",
-            clip.origin,
-            clip.gops,
-            clip.tiles,
-            clip.qps[0],
-            clip.qps[clip.qps.len() - 1],
-            match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
-                (Some((_, finest)), Some((_, coarsest))) =>
-                    format!(", tiling costs {finest:.1} % (finest) … {coarsest:.1} % (coarsest) more bytes"),
-                _ => String::new(),
-            },
-            if clip.moving { "moving" } else { "still" },
-            clip.freeze_db,
-            clip.factor,
-            load("los")?,
-            load("nlos")?,
-            load("mobility")?,
-            clip.coarsest_bytes / full,
-        );
-        set(&format!("clip {}", clip.name), text);
+    let text =
+        format!("what the player measured since the viewing began; {assumed:.0} Mbit/s assumed at first");
+    set("known of capacity", text);
+    set("PSNR", psnr_cap());
+    set("each run", format!("{} GoPs", settings.gops));
+    for clip in viewings.clips() {
+        set(&format!("clip {}", clip.info.name), told(&clip.info)?);
     }
-    Ok(info)
+    Ok(())
+}
+
+/// A clip in words.
+fn told(clip: &ClipInfo) -> Result<String, OwsError> {
+    let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
+    let tiling = match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
+        (Some((_, finest)), Some((_, coarsest))) => {
+            format!(", tiling costs {finest:.1} % (finest) … {coarsest:.1} % (coarsest) more bytes")
+        }
+        _ => String::new(),
+    };
+    Ok(format!(
+        "{}, {} GoPs, {} tiles, QP {}…{}{tiling}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility; coarsest {:.2} of LoS",
+        clip.origin,
+        clip.gops,
+        clip.tiles,
+        clip.qps[0],
+        clip.qps[clip.qps.len() - 1],
+        if clip.moving { "moving" } else { "still" },
+        clip.freeze_db,
+        clip.factor,
+        load("los")?,
+        load("nlos")?,
+        load("mobility")?,
+        clip.coarsest_bytes / scene::full_rate()?,
+    ))
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! Tables and pages of a reproduction, from the paper's file. Drawings: `figure`.
 
-use super::check::values_of;
-use super::evaluate::{Measured, Measurements, measure};
+use super::check::{combinations, values_of};
+use super::evaluate::{Measured, Measurements, Method, measure};
 use super::expression::Expression;
-use super::paper::{Paper, TableSpec, filled};
+use super::judge::taken;
+use super::paper::{Axes, FigureKind, FigureSpec, Paper, TableSpec, Take, filled};
 use super::runner::Outcome;
 use super::sample::Labels;
 use std::collections::BTreeMap;
 use tributary_report::schema::Verdict;
-use tributary_report::{Cell, Column, HtmlReport, Table};
+use tributary_report::{Cell, Column, HtmlReport, Plot, Table};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {
@@ -26,13 +27,24 @@ impl<'a> Page<'a> {
         Self { paper, outcome, subjects }
     }
 
-    /// A value in a place; none when its cells cannot be told apart or were not run.
-    pub(super) fn value(&self, text: &str, at: &Labels) -> Measured {
-        let Ok(expression) = Expression::parse(&filled(text, at)) else { return Measured::default() };
+    /// The mean over the combinations of `over` of a value in a place, and its interval if it is wanted; none when its
+    /// cells cannot be told apart or were not run.
+    pub(super) fn value(&self, text: &str, (at, over): (&Labels, &Axes), interval: bool) -> Measured {
+        let places = combinations(over, &self.outcome.planned);
+        let places: Vec<Labels> =
+            places.into_iter().map(|more| at.clone().into_iter().chain(more).collect()).collect();
+        let parsed: Result<Vec<_>, _> =
+            places.iter().map(|place| Expression::parse(&filled(text, place))).collect();
+        let Ok(expressions) = parsed else { return Measured::default() };
         let (samples, metrics) = (&self.outcome.samples, &self.outcome.metrics);
         let measurements = Measurements { samples, subjects: &self.subjects, metrics };
-        match measurements.bind(&expression, at) {
-            Ok(bound) => measure(&[bound], |values| values[0], self.paper.interval),
+        let terms = expressions.iter().zip(&places);
+        let bound: Result<Vec<_>, _> =
+            terms.map(|(expression, place)| measurements.bind(expression, place)).collect();
+        // A range costs nothing beside a bootstrap, and nobody sees it.
+        let method = if interval { self.paper.interval } else { Method::Range };
+        match bound {
+            Ok(bound) => measure(&bound, |values| taken(Take::Mean, values), method),
             Err(_) => Measured::default(),
         }
     }
@@ -49,7 +61,8 @@ impl<'a> Page<'a> {
         let mut shown = Vec::new();
         let rows = self.rows(spec);
         for column in &spec.column {
-            let values: Vec<Measured> = rows.iter().map(|at| self.value(&column.value, at)).collect();
+            let values: Vec<Measured> =
+                rows.iter().map(|at| self.value(&column.value, (at, &spec.over), column.interval)).collect();
             if values.iter().all(|measured| measured.value.is_none()) {
                 continue; // not measured in this world or by this choice
             }
@@ -127,9 +140,24 @@ impl<'a> Page<'a> {
         all.join("\n")
     }
 
+    /// The drawings that have a file of their own: its name and an SVG.
+    #[must_use]
+    pub fn drawings(&self) -> Vec<(String, String)> {
+        let bars = self.paper.figure.iter().filter(|spec| spec.kind == FigureKind::Bars);
+        let drawn = |spec: &FigureSpec| Some((spec.file.clone()?, self.bars(spec)));
+        let full = bars.filter_map(drawn).filter(|(_, bars)| !bars.groups.is_empty());
+        full.map(|(name, bars)| (name, bars.standalone())).collect()
+    }
+
     /// The page as one HTML file.
     #[must_use]
     pub fn html(&self) -> String {
+        self.report().render()
+    }
+
+    /// The page, to which more may be added.
+    #[must_use]
+    pub fn report(&self) -> HtmlReport {
         let (paper, made) = (self.paper, &self.outcome.reproduction);
         let mut report = HtmlReport::new(&format!("reproduction · {}", made.name));
         let count = |verdict| made.claims.iter().filter(|claim| claim.verdict == verdict).count();
@@ -155,7 +183,7 @@ impl<'a> Page<'a> {
         for spec in paper.figure.iter().filter(|spec| shown(spec.world)) {
             self.figure(&mut report, spec);
         }
-        report.render()
+        report
     }
 }
 

@@ -146,6 +146,9 @@ pub struct TableSpec {
     /// Values of axes that make rows; without it all.
     #[serde(default)]
     pub only: Axes,
+    /// A number is the mean over all combinations of these values.
+    #[serde(default)]
+    pub over: Axes,
     /// Rows with these labels stand out.
     #[serde(default)]
     pub highlight: Labels,
@@ -190,8 +193,13 @@ pub struct FigureSpec {
     /// Label or unit of the values.
     #[serde(default)]
     pub unit: String,
+    /// Name of a file for the drawing alone; bars only.
+    pub file: Option<String>,
     /// Bars: axes of the groups. Others: a figure for each combination.
     pub each: Axes,
+    /// Bars: a value is the mean over all combinations of these values.
+    #[serde(default)]
+    pub over: Axes,
     /// Bars: expression, `{series}` the subject, `{group}` one of `groups`. Others: the metric, a series.
     pub value: String,
     /// Bars: further groups, in each combination of `each`.
@@ -364,6 +372,22 @@ impl Paper {
             place,
             problem,
         })
+    }
+
+    /// Puts `values` in the place of the value `@group` of an axis: what only the user's files decide, such as the names
+    /// of clips.
+    pub fn fill(&mut self, axis: &str, group: &str, values: &[String]) {
+        let place = format!("@{group}");
+        let claims = self.claim.iter_mut().flat_map(|claim| [&mut claim.each, &mut claim.over]);
+        let tables = self.table.iter_mut().flat_map(|table| [&mut table.only, &mut table.over]);
+        let figures = self.figure.iter_mut().flat_map(|figure| [&mut figure.each, &mut figure.over]);
+        let matrices = self.matrix.iter_mut().map(|matrix| &mut matrix.axes);
+        for list in matrices.chain(claims).chain(tables).chain(figures).filter_map(|axes| axes.get_mut(axis))
+        {
+            if let Some(at) = list.iter().position(|value| *value == place) {
+                list.splice(at..=at, values.iter().cloned());
+            }
+        }
     }
 
     /// What people read for a value of an axis.

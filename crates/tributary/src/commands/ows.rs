@@ -8,16 +8,17 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_lab::demo::{generated_head, tiles_of};
-use tributary_lab::reproduce::ows::{self, STARTING, Settings};
+use tributary_lab::reproduce::Page;
+use tributary_lab::reproduce::ows::{self, Reproduced, STARTING, Settings};
 use tributary_lab::tiled::{ViewerConfig, Viewpoint, psnr_cap};
-use tributary_report::Table;
 use tributary_video::head::Format;
 
 /// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
 /// transport.
 ///
-/// A claim is an inequality: it holds or it does not. The exit code is 0 either way; see `holds`. The same tables and
-/// recordings give the same numbers on every machine. Without --tiled the clips are drawn like an encoder's, without
+/// A claim holds or fails when its whole interval lies on one side of what is wanted, else it is undecided; the exit
+/// code is 0 in each case. The same tables and recordings give the same numbers on every machine. Finished viewings are
+/// kept in the report's directory: what was stopped goes on where it was. Without --tiled the clips are drawn like an encoder's, without
 /// --heads the head movement is generated; every result says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -53,7 +54,7 @@ pub(crate) struct OwsArguments {
     /// Viewings at once [default: one a core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Directory for ows.html, ows.json, ows.md and the figures
+    /// Directory for ows-sim.html, ows-sim.json, ows-sim.md and the figures
     #[arg(long, default_value = "tributary-reproduction")]
     pub(crate) out: PathBuf,
     /// Print the outcome as one JSON object
@@ -80,29 +81,38 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let settings = Settings {
         tiled: arguments.tiled.clone(),
         heads,
-        viewings: arguments.viewings.map_or(viewings, usize::from),
-        aside: arguments.aside.map_or(aside, usize::from),
+        viewings: arguments.viewings.map_or(viewings, u32::from),
+        aside: arguments.aside.map_or(aside, u32::from),
         gops: usize::from(arguments.gops),
         load: arguments.load,
         jobs: arguments.jobs,
+        directory: arguments.out.clone(),
         command: output::command_line(),
     };
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();
-    let outcome = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
+    let reproduced = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    for (name, drawing) in ows::drawings(&outcome) {
+    let Reproduced { paper, outcome, pictures, no_pictures } = &reproduced;
+    let page = Page::new(paper, outcome);
+    for (name, drawing) in page.drawings() {
         output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
     }
-    let mut text: Vec<String> = ows::tables(&outcome).iter().map(Table::to_text).collect();
-    text.push(outcome.reproduction.table().to_text());
-    text.push(psnr_cap());
+    let mut html = page.report();
+    if !pictures.is_empty() {
+        html.section("A moment of it")
+            .text("The worst GoP of FIX on MPTCP in the first viewing, as each chain showed it, decoded from the tiles that arrived.")
+            .images(pictures);
+    }
+    if let Some(reason) = no_pictures {
+        html.text(&format!("No pictures: {reason}."));
+    }
     let report = Report {
-        name: "ows".to_owned(),
-        json: serde_json::to_string(&outcome)?,
-        markdown: ows::markdown(&outcome),
-        html: Some(ows::render(&outcome)),
-        text: text.join("\n"),
+        name: outcome.reproduction.name.clone(),
+        json: serde_json::to_string(outcome)?,
+        markdown: page.markdown(),
+        html: Some(html.render()),
+        text: format!("{}\n{}", page.text(), psnr_cap()),
     };
     report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
     Ok(ExitCode::SUCCESS)

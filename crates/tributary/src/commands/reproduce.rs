@@ -139,6 +139,7 @@ fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
         queue,
         seeds: arguments.seeds,
         seconds: arguments.seconds,
+        aside: None,
     };
     Settings {
         selection,

@@ -2,9 +2,8 @@
 //! alone; no transport. Where a plan has more than that, because not even the coarsest tiles fit, its end is frozen.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Serialize;
 use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Settings, TileChoice};
 use tributary_video::metrics::{MOST_DB, psnr_db};
 use tributary_video::prediction::TileOutlook;
@@ -12,66 +11,46 @@ use tributary_video::rd::{Concealment, TileCells};
 
 use super::OwsError;
 use super::audience::AudienceError;
-use super::clip::Clip;
 use super::viewing::Task;
 
-/// Shares of both radios' rate in line of sight that are shown, the smallest first.
-const RATES: [f64; 8] = [0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0];
-/// Rate selection by P, the same by the view's share, and the habit of the field.
-pub(super) const ALLOCATORS: [&str; 3] = ["fix", "ows-every-tile", "two-class"];
-/// Viewings of each clip that are averaged.
-const VIEWINGS: usize = 12;
+/// What the player expects of each GoP of a viewing when it begins to be sent; the same for every capacity and allocator.
+type Outlook = Arc<Vec<Vec<TileOutlook>>>;
+/// By clip and viewing.
+pub(super) type Outlooks = Mutex<BTreeMap<(String, usize), Outlook>>;
 
-/// Mean over clips, viewers and GoPs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// Capacity, Mbit/s.
-    pub mbps: f64,
-    /// Allocator.
-    pub allocator: &'static str,
-    /// Mean of the viewport's PSNR, dB.
-    pub mean_db: f64,
+/// Mean over the GoPs of a viewing of the viewport's PSNR, dB, when a `share` of what both radios carry in line of sight
+/// is certain.
+pub(super) fn quality(task: &Task, share: f64, outlooks: &Outlooks) -> Result<f64, OwsError> {
+    let (clip, outlook) = (&task.clip, outlook(task, outlooks)?);
+    let allocator = allocation::create(&task.allocator, Settings::default())?;
+    let bytes = share * super::scene::full_rate()? * clip.gop_s();
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (gop, views) in task.watched.views.iter().enumerate() {
+        let at = clip.at(task.watched.first + gop);
+        let menus = clip.table().menus(at, &outlook[gop], Concealment::Freeze);
+        let problem =
+            Capacity::certain(bytes).and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));
+        let Ok(problem) = problem else { continue };
+        let errors = arrived(clip.table().gop(at), &allocator.allocate(&problem).order, bytes);
+        let shown = errors.iter().zip(views).map(|(error, view)| error * view.share);
+        sum += psnr_db(shown.sum::<f64>()).min(MOST_DB);
+        count += 1.0;
+    }
+    Ok(sum / f64::max(count, 1.0))
 }
 
-pub(super) fn points(clips: &[Arc<Clip>], tasks: &[Task]) -> Result<Vec<Point>, OwsError> {
-    let full = super::scene::full_rate()?;
-    // One task for each viewing: whichever comes first.
-    let mut viewings: BTreeMap<(usize, usize), &Task> = BTreeMap::new();
-    for task in tasks.iter().filter(|task| task.viewing < VIEWINGS) {
-        viewings.entry((task.clip.0, task.viewing)).or_insert(task);
+fn outlook(task: &Task, outlooks: &Outlooks) -> Result<Outlook, OwsError> {
+    let key = (task.clip.info.name.clone(), task.viewing);
+    let known = || outlooks.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(outlook) = known().get(&key) {
+        return Ok(outlook.clone());
     }
-    // What the player expects of each GoP of each viewing when it begins to be sent.
-    let outlook = |task: &Task| -> Result<Vec<Vec<TileOutlook>>, OwsError> {
-        let (clip, gops) = (&task.clip.1, task.watched.views.len() as u32);
-        let planning = task.planner("fix")?.begin(&clip.video(), gops).map_err(AudienceError::from)?;
-        Ok((0..gops).map(|gop| planning.outlook((f64::from(gop) - 1.0) * clip.gop_s(), gop)).collect())
-    };
-    let expected: Vec<_> = viewings.values().map(|task| outlook(task)).collect::<Result<_, _>>()?;
-    let mut points = Vec::new();
-    for allocator in ALLOCATORS {
-        let made = allocation::create(allocator, Settings::default())?;
-        for share in RATES {
-            let (mut sum, mut count) = (0.0, 0.0);
-            for (((clip, _), task), outlooks) in viewings.iter().zip(&expected) {
-                let (clip, watched) = (&clips[*clip], &task.watched);
-                for (gop, views) in watched.views.iter().enumerate() {
-                    let at = clip.at(watched.first + gop);
-                    let menus = clip.table().menus(at, &outlooks[gop], Concealment::Freeze);
-                    let capacity = Capacity::certain(share * full * clip.gop_s());
-                    let problem = capacity.and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));
-                    let Ok(problem) = problem else { continue };
-                    let cells = clip.table().gop(at);
-                    let errors = arrived(cells, &made.allocate(&problem).order, share * full * clip.gop_s());
-                    let shown = errors.iter().zip(views).map(|(error, view)| error * view.share);
-                    sum += psnr_db(shown.sum::<f64>()).min(MOST_DB);
-                    count += 1.0;
-                }
-            }
-            let mbps = share * full * 8e-6;
-            points.push(Point { mbps, allocator, mean_db: sum / f64::max(count, 1.0) });
-        }
-    }
-    Ok(points)
+    let (clip, gops) = (&task.clip, task.watched.views.len() as u32);
+    let planning = task.planner("fix")?.begin(&clip.video(), gops).map_err(AudienceError::from)?;
+    let of = |gop: u32| planning.outlook((f64::from(gop) - 1.0) * clip.gop_s(), gop);
+    let outlook = Arc::new((0..gops).map(of).collect::<Vec<_>>());
+    known().insert(key, outlook.clone());
+    Ok(outlook)
 }
 
 /// Per tile, the error shown when the first `bytes` of an order arrive.

@@ -10,12 +10,10 @@ use tributary_tiles::decode::{self, TileData};
 use tributary_tiles::{DecodeError, TiledError, TiledVideo, patch};
 use tributary_video::metrics::{MOST_DB, mse, psnr_db};
 use tributary_video::picture::{Picture, PictureError};
-use tributary_video::rd::Concealment;
 use tributary_video::render::{RenderError, RenderSettings, Renderer};
 use tributary_video::viewport::FieldOfView;
 
 use super::OwsError;
-use super::matrix::CHAIN;
 use super::viewing::{STARTING, Shown, Task};
 use crate::tiled::{StillError, pictures};
 
@@ -45,18 +43,10 @@ enum EyesError {
     Still(#[from] StillError),
 }
 
-/// The first viewing of a clip with tiles on disk, in mobility: baseline, whole chain, original. Without such a clip
-/// none, and without a decoder the reason in their place.
-pub(super) fn moment(tasks: &[Task]) -> (Vec<Image>, Option<String>) {
-    let find = |(transport, allocator): (&str, &str)| {
-        tasks.iter().find(|task| {
-            (task.scene, task.transport, task.allocator) == ("mobility", transport, allocator)
-                && task.concealment == Concealment::Freeze
-                && task.clip.1.directory().is_some()
-        })
-    };
-    let (Some(base), Some(whole)) = (find(CHAIN[0]), find(CHAIN[6])) else { return Default::default() };
-    match base.clip.1.directory().map(|directory| beside(directory, base, whole)) {
+/// Two viewings of one clip with tiles on disk, and the original. For a drawn clip none, and without a decoder the
+/// reason in their place.
+pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Image>, Option<String>) {
+    match base.clip.directory().map(|directory| beside(directory, base, whole)) {
         Some(Ok(images)) => (images, None),
         Some(Err(reason)) => (Vec::new(), Some(reason.to_string())),
         None => Default::default(),
@@ -79,13 +69,13 @@ fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, Eye
     let of_clip = base.watched.first + worst;
     let original = renderer.render(&original(&video, of_clip % video.gops())?, head)?;
     let mut seen = Vec::new();
-    for ((transport, allocator), shown) in [CHAIN[0], CHAIN[6]].into_iter().zip(&shown) {
+    for (Task { transport, allocator, .. }, shown) in [base, whole].into_iter().zip(&shown) {
         let picture = renderer.render(&panorama(&video, of_clip, &shown[worst])?, head)?;
         let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(MOST_DB);
         let composed = psnr_db(shown[worst].seen.mse).min(MOST_DB);
         let caption = format!(
             "{allocator} on {transport}, {} in mobility, GoP {worst}: this picture {decoded:.1} dB; the GoP, from the table, {composed:.1} dB",
-            base.clip.1.info.name
+            base.clip.info.name
         );
         seen.push((picture, caption));
     }

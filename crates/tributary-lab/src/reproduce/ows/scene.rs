@@ -1,4 +1,4 @@
-//! Where it is watched: the three radio conditions, and the rates there.
+//! The networks of the viewings, the paper's three conditions at a tenth of its rates, and the rates there.
 
 use core::time::Duration;
 
@@ -10,8 +10,6 @@ use tributary_types::{Bitrate, Instant};
 use super::OwsError;
 use crate::tiled::ViewerConfig;
 
-/// The paper's conditions at a tenth of its rates, with their names.
-pub const SCENES: [(&str, &str); 3] = [("los", "LoS"), ("nlos", "nLoS"), ("mobility", "mobility")];
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
 /// The scenario of a viewing of `duration`.

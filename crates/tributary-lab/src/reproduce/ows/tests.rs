@@ -1,8 +1,9 @@
 //! A tiny reproduction from end to end.
 
 use super::*;
+use crate::reproduce::Page;
 
-fn settings() -> Settings {
+fn settings(directory: &tempfile::TempDir) -> Settings {
     Settings {
         tiled: Vec::new(),
         heads: None,
@@ -11,45 +12,57 @@ fn settings() -> Settings {
         gops: 4,
         load: 0.2, // little to simulate
         jobs: None,
+        directory: directory.path().to_owned(),
         command: "tributary reproduce ows".to_owned(),
     }
 }
 
 #[test]
 fn a_reproduction_is_judged_rendered_and_repeatable() {
-    let outcome = run(&settings(), &mut |_, _| ()).unwrap();
-    // Four main pairs, and aside eleven and three in black, of two clips in three scenes.
-    assert_eq!(outcome.viewings.len(), 2 * 3 * (2 * 4 + 14));
+    let directory = tempfile::tempdir().unwrap();
+    let Reproduced { paper, outcome, .. } = run(&settings(&directory), &mut |_, _| ()).unwrap();
+    let of = |transport: &str| {
+        outcome.samples.iter().filter(|s| s.labels["transport"] == transport).collect::<Vec<_>>()
+    };
+    // Of two clips in three scenes: four main chains twice, aside eleven and three in black once; two connections; and a
+    // known capacity: three allocators at eight rates of two clips.
+    assert_eq!(of("mptcp").len() + of("fbdt").len(), 2 * 3 * (2 * 4 + 14) + 2);
+    assert_eq!(of("certain").len(), 3 * 8 * 2);
     let claims = &outcome.reproduction.claims;
+    // Six gains in each scene, four over the others, two of what is late, and two of connecting.
+    assert_eq!(claims.len(), 6 * 3 + 4 + 2 + 2);
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
     assert!(claims.iter().any(|claim| claim.paper == Some(13.0)));
-    for viewed in &outcome.viewings {
-        assert_eq!(viewed.errors.len(), 2);
-        assert!(viewed.mean_db > 20.0 && viewed.late_percent <= 100.0, "{viewed:?}");
-        if !["ows", "ows-updated"].contains(&viewed.allocator) {
-            assert_eq!(viewed.left_out_percent, 0.0, "{viewed:?}");
+    for sample in outcome.samples.iter().filter(|s| s.labels.contains_key("concealment")) {
+        let number = |name: &str| sample.metrics[name][0];
+        assert_eq!(sample.metrics["errors"].len(), 2);
+        assert!(number("quality") > 20.0 && number("late") <= 100.0, "{sample:?}");
+        if !["ows", "ows-updated"].contains(&sample.labels["allocator"].as_str()) {
+            assert_eq!(number("left_out"), 0.0, "{sample:?}");
         }
     }
-    let drawings = drawings(&outcome);
-    assert!(
-        drawings.len() == 3
-            && drawings.iter().all(|(_, svg)| svg.ends_with("</svg>\n") || svg.ends_with("</svg>"))
-    );
-    let page = render(&outcome);
-    assert!(page.contains("Where the gain comes from") && page.contains("drawn-moving"));
-    assert!(markdown(&outcome).contains("| transport |"));
-    let json = serde_json::to_value(&outcome).unwrap();
-    assert!(json["claims"].as_array().unwrap().len() > 20 && json["curve"][0]["mean_db"].is_number());
+    let page = Page::new(&paper, &outcome);
+    let drawings = page.drawings();
+    assert!(drawings.len() == 3 && drawings.iter().all(|(_, svg)| svg.trim_end().ends_with("</svg>")));
+    let html = page.html();
+    assert!(html.contains("step by step") && html.contains("drawn-moving"));
+    assert!(page.markdown().contains("| transport |"));
     // Fewer viewings, and none aside: those that are left come out the same.
-    let again = run(&Settings { viewings: 1, aside: 0, ..settings() }, &mut |_, _| ()).unwrap();
-    assert_eq!(again.viewings.len(), 2 * 3 * 4);
-    assert!(again.viewings.iter().all(|viewed| outcome.viewings.contains(viewed)));
+    let fresh = tempfile::tempdir().unwrap();
+    let fewer = Settings { viewings: 1, aside: 0, ..settings(&fresh) };
+    let again = run(&fewer, &mut |_, _| ()).unwrap().outcome;
+    assert_eq!(again.samples.len(), 2 * 3 * 4 + 2);
+    assert!(again.samples.iter().all(|sample| outcome.samples.contains(sample)));
 }
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    let few = Settings { gops: 2, ..settings() };
+    let directory = tempfile::tempdir().unwrap();
+    let few = Settings { gops: 2, ..settings(&directory) };
     assert!(matches!(run(&few, &mut |_, _| ()), Err(OwsError::Short { gops: 2 })));
-    let nowhere = Settings { tiled: vec!["no/such/place".into()], ..settings() };
+    let nowhere = Settings { tiled: vec!["no/such/place".into()], ..settings(&directory) };
     assert!(matches!(run(&nowhere, &mut |_, _| ()), Err(OwsError::Clip(ClipError::Open { .. }))));
+    let clips = clips(&settings(&directory)).unwrap();
+    let twice = [clips[0].clone(), clips[0].clone()];
+    assert!(matches!(paper(&twice), Err(OwsError::SameName(_))));
 }

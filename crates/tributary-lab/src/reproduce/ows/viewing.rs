@@ -3,12 +3,11 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use serde::Serialize;
 use tributary_sim::run::TiledOutcome;
 use tributary_sim::workload::tiled::TiledSpec;
 use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord};
 use tributary_types::{Bitrate, Instant, Rng};
-use tributary_video::metrics::Summary;
+use tributary_video::metrics::{MOST_DB, Summary, psnr_db};
 use tributary_video::prediction::TileView;
 use tributary_video::rd::Concealment;
 use tributary_video::viewport::FieldOfView;
@@ -17,6 +16,7 @@ use super::audience::Watched;
 use super::by_gain::{BY_GAIN, ByGain};
 use super::clip::Clip;
 use super::{OwsError, motion, scene};
+use crate::reproduce::sample::Sample;
 
 /// `ows` as the product plays it: each GoP is planned anew while it is sent. The other allocators plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
@@ -30,50 +30,17 @@ const SPREAD: Duration = Duration::from_millis(2500);
 /// What decides a viewing.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
-    /// Index of the clip, and it.
-    pub clip: (usize, Arc<Clip>),
+    pub clip: Arc<Clip>,
     /// Number of the viewing, the same for all that are compared.
     pub viewing: usize,
     pub watched: Arc<Watched>,
-    pub scene: &'static str,
-    pub transport: &'static str,
-    pub allocator: &'static str,
+    pub scene: String,
+    pub transport: String,
+    pub allocator: String,
+    /// What is shown of tiles that did not arrive.
     pub concealment: Concealment,
     /// The rate that is assumed until one has been measured.
     pub assumed: Bitrate,
-}
-
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Viewed {
-    /// Index of the clip.
-    pub clip: usize,
-    /// Number of the viewing, the same for all that are compared.
-    pub viewing: usize,
-    /// Radio condition.
-    pub scene: &'static str,
-    /// Transport.
-    pub transport: &'static str,
-    /// Allocator.
-    pub allocator: &'static str,
-    /// What is shown of tiles that did not arrive.
-    pub concealment: Concealment,
-    /// Mean over the GoPs of the viewport's PSNR, dB.
-    pub mean_db: f64,
-    /// PSNR of the mean error, dB.
-    pub pooled_db: f64,
-    /// Percent of the viewport whose tiles were sent and came late.
-    pub late_percent: f64,
-    /// Percent of the viewport whose tiles the plan left out.
-    pub left_out_percent: f64,
-    /// Bytes that arrived in time, a GoP.
-    pub in_time_bytes: f64,
-    /// Mean time until what newly comes into view is as good as what was in view, seconds; `None` when nothing came.
-    pub to_quality_s: Option<f64>,
-    /// Percent of the viewport late in the very first GoP.
-    pub first_late_percent: f64,
-    /// The viewport's mean squared error, GoP by GoP.
-    pub errors: Vec<f32>,
 }
 
 /// One GoP as it was seen.
@@ -100,12 +67,13 @@ pub(super) struct Shown {
 }
 
 impl Task {
-    pub fn run(&self) -> Result<Viewed, OwsError> {
+    pub fn run(&self) -> Result<Sample, OwsError> {
         let shown = self.shown()?;
         let errors: Vec<&[f64]> = shown.iter().map(|shown| shown.errors.as_slice()).collect();
         let to_quality_gops = motion::to_quality(&errors, &self.watched.views[..errors.len()]);
-        let to_quality_s = to_quality_gops.map(|gops| gops * self.clip.1.gop_s());
-        Ok(Viewed { to_quality_s, ..self.report(&shown)? })
+        let mut sample = self.report(&shown)?;
+        sample.set("to_quality", Some(to_quality_gops.unwrap_or(0.0) * self.clip.gop_s()));
+        Ok(sample)
     }
 
     /// What the player plans with, for the allocator called `name`.
@@ -122,24 +90,24 @@ impl Task {
 
     /// The viewing, begun `from` after the first packet or when the connection is up.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
-        let clip = &self.clip.1;
+        let clip = &self.clip;
         let seconds = self.watched.views.len() as f64 * clip.gop_s();
         let length = from + Duration::from_secs_f64(seconds) + Duration::from_millis(500);
-        let scenario = scene::scenario(self.scene, length)?;
+        let scenario = scene::scenario(&self.scene, length)?;
         let settings = PlayerSettings {
             seconds: Some(seconds as u32),
             assumed: self.assumed,
-            plans: plans(self.allocator),
+            plans: plans(&self.allocator),
         };
         let table = Arc::new(clip.starting_at(self.watched.first));
-        let planner = self.planner(self.allocator)?;
+        let planner = self.planner(&self.allocator)?;
         let spec = TiledSpec { table, settings, planner, from: Instant::ZERO + from };
-        Ok(scene::cell(&scenario, self.transport)?.run_tiled(spec)?)
+        Ok(scene::cell(&scenario, &self.transport)?.run_tiled(spec)?)
     }
 
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
-        let clip = &self.clip.1;
+        let clip = &self.clip;
         let from = SPREAD.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
         let outcome = self.outcome(from)?;
         let mut screen = Screen::new(clip.info.tiles, self.concealment);
@@ -162,32 +130,23 @@ impl Task {
         Ok(all)
     }
 
-    fn report(&self, shown: &[Shown]) -> Result<Viewed, OwsError> {
+    fn report(&self, shown: &[Shown]) -> Result<Sample, OwsError> {
         let counted = &shown[STARTING.min(shown.len())..];
         let errors: Vec<f64> = counted.iter().map(|shown| shown.seen.mse).collect();
-        let in_time = counted.iter().map(|shown| shown.bytes_in_time as f64).sum::<f64>();
         let Some(summary) = Summary::of(&errors) else {
-            return Err(OwsError::NothingSeen { scene: self.scene, transport: self.transport });
+            let (scene, transport) = (self.scene.clone(), self.transport.clone());
+            return Err(OwsError::NothingSeen { scene, transport });
         };
-        let percent = |of: fn(&Seen) -> f64| {
-            100.0 * counted.iter().map(|shown| of(&shown.seen)).sum::<f64>() / errors.len() as f64
-        };
-        Ok(Viewed {
-            clip: self.clip.0,
-            viewing: self.viewing,
-            scene: self.scene,
-            transport: self.transport,
-            allocator: self.allocator,
-            concealment: self.concealment,
-            mean_db: summary.mean_db,
-            pooled_db: summary.pooled_db,
-            late_percent: percent(|seen| seen.late),
-            left_out_percent: percent(|seen| seen.left_out),
-            in_time_bytes: in_time / errors.len() as f64,
-            to_quality_s: None,
-            first_late_percent: 100.0 * shown[0].seen.late,
-            errors: errors.iter().map(|error| *error as f32).collect(),
-        })
+        let mean = |of: &dyn Fn(&Shown) -> f64| counted.iter().map(of).sum::<f64>() / errors.len() as f64;
+        let mut sample = Sample::default();
+        sample.set("quality", Some(summary.mean_db));
+        sample.set("late", Some(100.0 * mean(&|shown| shown.seen.late)));
+        sample.set("left_out", Some(100.0 * mean(&|shown| shown.seen.left_out)));
+        sample.set("in_time", Some(mean(&|shown| shown.bytes_in_time as f64 / 1e6)));
+        sample.set("first_late", Some(100.0 * shown[0].seen.late));
+        sample.series("gop_quality", errors.iter().map(|error| psnr_db(*error).min(MOST_DB)).collect());
+        sample.series("errors", errors);
+        Ok(sample)
     }
 }
 

@@ -1,0 +1,207 @@
+//! The experiment of `scenarios/papers/ows.toml`: a cell is one viewing of one clip over one transport with one
+//! allocator, a seed is a viewer and a place in the clip.
+//!
+//! Two kinds of cell are no viewings: allocator `connecting` measures how long a transport takes to connect, and transport
+//! `certain` what a known capacity shows (`curve`).
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tributary_report::Image;
+use tributary_types::{Bitrate, Rng};
+use tributary_video::rd::Concealment;
+
+use super::audience::{Audience, Stage, Watched};
+use super::clip::Clip;
+use super::curve::{self, Outlooks};
+use super::viewing::{Task, UPDATED};
+use super::{OwsError, Settings, eyes, scene};
+use crate::reproduce::matrix::{Cell, CellError};
+use crate::reproduce::runner::Experiment;
+use crate::reproduce::sample::{Metric, Sample};
+use crate::sweep::key;
+
+/// What is measured.
+const METRICS: [Metric; 9] = [
+    Metric::new("quality", "dB", "mean of the viewport's PSNR"),
+    Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
+    Metric::new("gop_quality", "dB", "PSNR in the viewport of each GoP, at most 100"),
+    Metric::new("late", "%", "viewport whose tiles were sent and came late"),
+    Metric::new("left_out", "%", "viewport whose tiles the plan left out"),
+    Metric::new("in_time", "MB", "data of a GoP that arrived in time"),
+    Metric::new(
+        "to_quality",
+        "s",
+        "time until what comes into view is as good as the rest; 0 when nothing comes",
+    ),
+    Metric::new("first_late", "%", "viewport late in the very first GoP"),
+    Metric::new("connecting", "ms", "time from the first packet to the first request"),
+];
+
+/// Clips and who watches them.
+pub(super) struct Viewings {
+    clips: Vec<Arc<Clip>>,
+    /// Of each clip, viewing by viewing.
+    watched: Vec<Vec<Arc<Watched>>>,
+    assumed: Bitrate,
+    outlooks: Outlooks,
+    /// Says what decides every cell besides its labels.
+    identity: String,
+}
+
+impl Viewings {
+    pub(super) fn new(
+        settings: &Settings,
+        clips: Vec<Arc<Clip>>,
+        audiences: &[Audience],
+    ) -> Result<Self, OwsError> {
+        let mut watched = Vec::new();
+        for clip in &clips {
+            let grid = clip.table().layout().grid;
+            let stages = audiences.iter().map(|audience| audience.before(grid, clip.gop_s()));
+            let stages: Vec<Stage<'_>> = stages.collect::<Result<_, _>>()?;
+            let all = (0..settings.viewings).map(|viewing| {
+                let first = Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize;
+                Ok(Arc::new(Watched { first, ..eyes(&stages, viewing as usize, settings.gops)? }))
+            });
+            watched.push(all.collect::<Result<Vec<_>, OwsError>>()?);
+        }
+        let tables: Vec<_> = clips.iter().map(|clip| clip.table()).collect();
+        let tables = key::of(&format!("{tables:?}"));
+        let identity = format!("{tables} {:?} {} {}", settings.heads, settings.gops, settings.load);
+        let assumed = scene::assumed()?;
+        Ok(Self { clips, watched, assumed, outlooks: Outlooks::default(), identity })
+    }
+
+    pub(super) fn clips(&self) -> &[Arc<Clip>] {
+        &self.clips
+    }
+
+    /// The first viewing of a clip with tiles on disk, in mobility: baseline, whole chain, original.
+    pub(super) fn moment(&self) -> (Vec<Image>, Option<String>) {
+        let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
+            return Default::default();
+        };
+        let task = |transport: &str, allocator: &str| Task {
+            scene: "mobility".to_owned(),
+            transport: transport.to_owned(),
+            allocator: allocator.to_owned(),
+            ..self.task_of(clip, 0)
+        };
+        eyes::moment(&task("mptcp", "fix"), &task("fbdt", UPDATED))
+    }
+
+    fn task_of(&self, clip: usize, viewing: usize) -> Task {
+        Task {
+            clip: self.clips[clip].clone(),
+            viewing,
+            watched: self.watched[clip][viewing].clone(),
+            scene: String::new(),
+            transport: String::new(),
+            allocator: String::new(),
+            concealment: Concealment::Freeze,
+            assumed: self.assumed,
+        }
+    }
+
+    fn task(&self, cell: &Cell) -> Result<Task, CellError> {
+        let value = |axis: &'static str, expected: String| CellError::Value {
+            axis,
+            value: cell.label(axis).to_owned(),
+            expected,
+        };
+        let named = |clip: &Arc<Clip>| clip.info.name == cell.label("clip");
+        let clip = self.clips.iter().position(named).ok_or_else(|| {
+            let known: Vec<&str> = self.clips.iter().map(|clip| clip.info.name.as_str()).collect();
+            value("clip", format!("expected one of {}", known.join(", ")))
+        })?;
+        let viewing = usize::try_from(cell.seed - 1).ok().filter(|at| *at < self.watched[clip].len());
+        let viewing = viewing.ok_or_else(|| CellError::Experiment(format!("no viewing {}", cell.seed)))?;
+        let concealment = match cell.label("concealment") {
+            "" | "freeze" => Concealment::Freeze,
+            "black" => Concealment::Black,
+            _ => return Err(value("concealment", "expected freeze or black".to_owned())),
+        };
+        let (scene, transport) = (cell.label("scenario").to_owned(), cell.label("transport").to_owned());
+        let allocator = cell.label("allocator").to_owned();
+        Ok(Task { scene, transport, allocator, concealment, ..self.task_of(clip, viewing) })
+    }
+}
+
+impl Experiment for Viewings {
+    fn name(&self) -> &'static str {
+        "viewing"
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &METRICS
+    }
+
+    fn identity(&self, cell: &Cell) -> String {
+        format!("{} {}", self.identity, cell.identity())
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        let task = self.task(cell)?;
+        if task.transport == CERTAIN {
+            capacity(cell)?;
+        }
+        if task.allocator != CONNECTING {
+            task.planner(&task.allocator).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        let task = self.task(cell)?;
+        if task.transport == CERTAIN {
+            let quality = curve::quality(&task, capacity(cell)?, &self.outlooks).map_err(failed)?;
+            let mut sample = Sample::default();
+            sample.set("quality", Some(quality));
+            return Ok(sample);
+        }
+        if task.allocator == CONNECTING {
+            return connecting(&task).map_err(failed);
+        }
+        task.run().map_err(failed)
+    }
+}
+
+/// The transport of a cell in which capacity is known.
+const CERTAIN: &str = "certain";
+/// The allocator of a cell that only connects.
+const CONNECTING: &str = "connecting";
+
+fn failed(error: OwsError) -> CellError {
+    CellError::Experiment(error.to_string())
+}
+
+/// A capacity such as `25 %`, as a share.
+fn capacity(cell: &Cell) -> Result<f64, CellError> {
+    let text = cell.label("capacity");
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    percent.filter(|percent| (0.0..=1e4).contains(percent)).map(|percent| percent / 100.0).ok_or_else(|| {
+        CellError::Value {
+            axis: "capacity",
+            value: text.to_owned(),
+            expected: "expected a share such as 25 %".to_owned(),
+        }
+    })
+}
+
+/// How long the transport connects before the start can be asked for.
+fn connecting(task: &Task) -> Result<Sample, OwsError> {
+    let fix = Task { allocator: "fix".to_owned(), ..task.clone() };
+    let Some(started) = fix.outcome(Duration::ZERO)?.started else {
+        return Err(OwsError::NothingSeen { scene: task.scene.clone(), transport: task.transport.clone() });
+    };
+    let mut sample = Sample::default();
+    sample.set("connecting", Some(started.as_secs_f64() * 1e3));
+    Ok(sample)
+}
+
+/// Videos in turn, so that few viewings have viewers of all.
+fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
+    let stage = &stages[viewing % stages.len()];
+    Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops)?)
+}
