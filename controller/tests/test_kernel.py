@@ -117,6 +117,17 @@ def test_adding_and_removing_give_the_kernels_commands() -> None:
     assert len(host.orders) == 1, "removing twice changes nothing"
 
 
+def test_a_path_is_up_only_when_something_measured_it() -> None:
+    host = Host()
+    kernel = host.kernel()
+    path, _ = asyncio.run(kernel.add(ip_address("10.77.1.2"), ip_address("10.77.1.9")))
+    assert not path.up
+    assert path.reason is not None
+    assert path.reason.startswith("not measured yet")
+    for known in kernel.paths():
+        assert not known.up or (known.rtt_ms is not None and known.at is not None)
+
+
 def test_refusals_name_the_thing() -> None:
     host = Host()
     kernel = host.kernel()

@@ -85,7 +85,7 @@ def test_a_path_is_added_measured_removed_and_dies_with_its_device(connection: s
         assert first.via == ("m1",)
         added, created = await kernel.add(ip_address("10.77.2.2"), ip_address("10.77.2.1"))
         assert created
-        assert added.up
+        assert not added.up, "nothing has measured it"
         assert '"10.77.2.2"' in await command(["ip", "-j", "mptcp", "endpoint", "show"])
         removed = await kernel.remove(first.id)
         assert not removed.enabled

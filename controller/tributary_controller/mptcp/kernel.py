@@ -219,7 +219,7 @@ class Kernel:
     def _review(self, path: Path) -> None:
         reason = self._death(path)
         up = reason is None
-        if self._answered(path) or self._fresh(path):
+        if self._answered(path) or self._fresh(path) or (up and path.measured is None):
             path.measured = time.time()
         path.reason = reason
         if up != path.up:
@@ -239,6 +239,8 @@ class Kernel:
             return "its subflows' data is not acknowledged"
         if path.echo is not None and path.echo.answered and path.echo.answers.dead(self._clock()):
             return f"{path.remote} does not answer echo requests any more"
+        if self._known_rtt_ms(path) is None:
+            return f"not measured yet: no connection uses it, and {path.remote} has not answered echo requests"
         return None
 
     def _answered(self, path: Path) -> bool:
@@ -249,14 +251,18 @@ class Kernel:
         return any(subflow.silence_ms < 2 * POLL_SECONDS * 1000 and subflow.backoff == 0 for subflow in path.subflows)
 
     def _rtt_ms(self, path: Path) -> float | None:
-        """Of the subflows while they carry data; otherwise of the echo requests."""
-        if not path.up:
-            return None
+        return self._known_rtt_ms(path) if path.up else None
+
+    def _known_rtt_ms(self, path: Path) -> float | None:
+        """Of the subflows while they carry data; otherwise of the echo requests; otherwise the subflows' last."""
         fresh = [s.rtt_ms for s in path.subflows if s.rtt_ms is not None and s.silence_ms < 1000 and s.sent_segments]
         if fresh:
             return sum(fresh) / len(fresh)
         delay = path.echo.answers.delay() if path.echo is not None else None
-        return None if delay is None else delay * 1000
+        if delay is not None:
+            return delay * 1000
+        old = [subflow.rtt_ms for subflow in path.subflows if subflow.rtt_ms is not None]
+        return sum(old) / len(old) if old else None
 
     def _state(self, path: Path) -> PathState:
         rates = [rate for rate in (path.sent.per_second(), path.received.per_second()) if rate is not None]
