@@ -14,6 +14,7 @@ pub mod memory;
 pub mod objects;
 mod process;
 pub mod simulator;
+pub mod tunnel;
 pub mod unshaped;
 
 use core::time::Duration;

@@ -103,20 +103,30 @@ impl Drop for End {
 
 /// Allows MPTCP subflows on every path of a veth network and has the client open them.
 pub(super) fn prepare_mptcp(network: &tributary_emu::VethNetwork) -> Result<(), BenchError> {
+    let names: Vec<String> = (0..network.paths()).map(tributary_emu::VethNetwork::interface).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    prepare_mptcp_on(&|side, program| network.command(side, program), &names)
+}
+
+/// The same on any network, whose client has these interfaces.
+pub(super) fn prepare_mptcp_on(command: Commands<'_>, interfaces: &[&str]) -> Result<(), BenchError> {
     for side in [Side::Client, Side::Server] {
-        ip(network, side, "mptcp limits set subflows 8 add_addr_accepted 8")?;
+        ip(command, side, "mptcp limits set subflows 8 add_addr_accepted 8")?;
     }
-    for path in 1..network.paths() {
-        let (address, device) = (Side::Client.address(path), tributary_emu::VethNetwork::interface(path));
-        ip(network, Side::Client, &format!("mptcp endpoint add {address} dev {device} subflow"))?;
+    for (path, device) in interfaces.iter().enumerate().skip(1) {
+        let address = Side::Client.address(path);
+        ip(command, Side::Client, &format!("mptcp endpoint add {address} dev {device} subflow"))?;
     }
     Ok(())
 }
 
-fn ip(network: &tributary_emu::VethNetwork, side: Side, line: &str) -> Result<(), BenchError> {
+/// Makes a command of one side.
+type Commands<'a> = &'a dyn Fn(Side, &str) -> Command;
+
+fn ip(command: Commands<'_>, side: Side, line: &str) -> Result<(), BenchError> {
     let program = || format!("ip {line} (Debian package iproute2)");
     let failed = |reason: String| BenchError::Program { program: program(), reason };
-    let output = network.command(side, "ip").args(line.split(' ')).output();
+    let output = command(side, "ip").args(line.split(' ')).output();
     let output = output.map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());

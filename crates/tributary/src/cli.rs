@@ -31,6 +31,9 @@ pub(crate) enum Command {
     Connect(ConnectArguments),
     Status(StatusArguments),
     Keygen(KeygenArguments),
+    Gateway(crate::commands::nodes::GatewayArguments),
+    Ap(crate::commands::nodes::AccessPointArguments),
+    Device(crate::commands::nodes::DeviceArguments),
     #[command(subcommand)]
     Emu(Emu),
     #[command(subcommand)]
@@ -337,6 +340,7 @@ pub(crate) struct KeygenArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Emu {
     Run(EmuRunArguments),
+    Cotag(EmuCotagArguments),
     List(EmuListArguments),
 }
 
@@ -355,6 +359,36 @@ pub(crate) struct EmuRunArguments {
     #[arg(long)]
     pub(crate) json: bool,
     /// The client's command and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Run a command on the device of a COTAG tunnel: server, gateway, one access point for each path, device.
+///
+/// All five hosts are network namespaces; the scenario's paths are the radios between access points and device.
+/// The command finds the server's address in TRIBUTARY_SERVER (10.78.0.1) and TRIBUTARY_SERVER6. Ends with it,
+/// and prints what the nodes counted and the emulator's audit on standard error.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary emu cotag steady --server 'iperf3 -s -1' -- iperf3 -c 10.78.0.1 -R -P 10 -C cubic
+  tributary emu cotag blackout --mode off -- ping -c 5 10.78.0.1
+  tributary emu cotag mobility -- bash")]
+pub(crate) struct EmuCotagArguments {
+    /// Scenario: a name or a .toml file
+    pub(crate) scenario: String,
+    /// Shell command for the server, ended when the device's command ends
+    #[arg(long)]
+    pub(crate) server: Option<String>,
+    /// systematic, paper or off
+    #[arg(long, default_value = "systematic")]
+    pub(crate) mode: String,
+    /// Redundant packets for each packet, at most
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) redundancy: f64,
+    /// Print nodes and audit as one JSON object on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The device's command and its arguments
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }

@@ -7,6 +7,7 @@ mod demo;
 mod emulate;
 pub(crate) mod ingest;
 mod measure;
+pub(crate) mod nodes;
 mod output;
 pub(crate) mod ows;
 mod proxy;
@@ -40,6 +41,10 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Cc(command) => cc::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
+        Command::Gateway(arguments) => nodes::gateway(&arguments),
+        Command::Ap(arguments) => nodes::access_point(&arguments),
+        Command::Device(arguments) => nodes::device(&arguments),
+        Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
         // The failure has already gone to the experiment that started the endpoint.
         Command::Endpoint => Ok(match tributary_lab::endpoint::run() {

@@ -8,7 +8,7 @@ use core::time::Duration;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::{churn, emulator, end, idle, memory, objects, unshaped};
+use tributary_bench::{churn, emulator, end, idle, memory, objects, tunnel, unshaped};
 use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
@@ -23,6 +23,7 @@ pub(crate) enum Bench {
     Memory(MemoryArguments),
     Churn(ChurnArguments),
     Emulator(EmulatorArguments),
+    Tunnel(TunnelArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
     Simulator(Simulator),
@@ -135,6 +136,32 @@ pub(crate) struct EmulatorArguments {
     json: bool,
 }
 
+/// The COTAG tunnel: speed and added delay, and beside TCP and kernel MPTCP over emulated links.
+#[derive(Debug, Args)]
+pub(crate) struct TunnelArguments {
+    /// Rounds; in each every contestant has its turn
+    #[arg(long, default_value_t = tunnel::Plan::default().rounds)]
+    rounds: u32,
+    /// Seconds of each transfer
+    #[arg(long, default_value_t = tunnel::Plan::default().seconds)]
+    seconds: f64,
+    /// Rate of each of the two links in Mbit/s
+    #[arg(long, default_value_t = tunnel::Plan::default().rate)]
+    rate: f64,
+    /// TCP connections side by side
+    #[arg(long, default_value_t = tunnel::Plan::default().flows)]
+    flows: u32,
+    /// Base round-trip time of the lossy links in milliseconds
+    #[arg(long, default_value_t = tunnel::Plan::default().rtt)]
+    rtt: f64,
+    /// Loss on the lossy links, per packet
+    #[arg(long, default_value_t = tunnel::Plan::default().loss)]
+    loss: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
     let progress = &mut |what: &str| eprintln!("{what}");
     let (tables, json) = match command {
@@ -168,6 +195,12 @@ pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
         Bench::Churn(a) => {
             let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };
             let report = churn::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Tunnel(a) => {
+            tributary_emu::isolate()?;
+            let TunnelArguments { rounds, seconds, rate, flows, rtt, loss, .. } = *a;
+            let report = tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss }, progress)?;
             (report.tables(), to_json(a.json, &report)?)
         }
         Bench::Emulator(a) => {

@@ -1,11 +1,12 @@
 //! `tributary emu`: any command in an emulated network.
 
 use super::output;
-use crate::cli::{EmuListArguments, EmuRunArguments};
+use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments};
 use anyhow::Result;
 use std::process::ExitCode;
 use tributary_emu::run_command;
 use tributary_link::Scenario;
+use tributary_nodes::{Coding, tunnel};
 
 pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
     let scenario = Scenario::find(&arguments.scenario)?;
@@ -14,6 +15,23 @@ pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
     if arguments.json {
         eprintln!("{}", serde_json::to_string(&run.audit)?);
     } else {
+        eprintln!("{}", run.audit);
+    }
+    Ok(ExitCode::from(u8::try_from(run.code).unwrap_or(1)))
+}
+
+pub(crate) fn cotag(arguments: &EmuCotagArguments) -> Result<ExitCode> {
+    let scenario = Scenario::find(&arguments.scenario)?;
+    let mut table = toml::Table::new();
+    table.insert("mode".to_owned(), arguments.mode.clone().into());
+    table.insert("redundancy".to_owned(), arguments.redundancy.into());
+    let coding: Coding = tributary_nodes::load(None, table)?;
+    tributary_emu::isolate()?;
+    let run = tunnel::run_command(&scenario, &coding, &arguments.command, arguments.server.as_deref())?;
+    if arguments.json {
+        eprintln!("{}", serde_json::json!({ "nodes": run.nodes, "audit": run.audit }));
+    } else {
+        run.nodes.iter().for_each(|node| eprintln!("{}", node.summary()));
         eprintln!("{}", run.audit);
     }
     Ok(ExitCode::from(u8::try_from(run.code).unwrap_or(1)))

@@ -114,14 +114,20 @@ async fn answer(listener: UnixListener, about: (&'static str, Vec<String>), watc
     }
 }
 
+/// Replaces the live line; log lines are written above it.
+pub(super) fn show_line(text: String) {
+    let bar = LIVE.get_or_init(|| {
+        let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
+        ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
+    });
+    bar.set_message(text);
+    bar.tick();
+}
+
 async fn live(watch: Watch) {
-    let style = ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed");
-    let bar = LIVE.get_or_init(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
-    bar.set_style(style);
     loop {
         if let Ok(snapshot) = serde_json::to_value(watch.snapshot()) {
-            bar.set_message(summary(&snapshot));
-            bar.tick();
+            show_line(summary(&snapshot));
         }
         tokio::time::sleep(REFRESH).await;
     }

@@ -9,19 +9,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tributary_net::proxy::Drained;
 
-struct Signals {
+/// The signals that end a program.
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
     /// The next signal: its number and name.
-    async fn next(&mut self) -> (u8, &'static str) {
+    pub(super) async fn next(&mut self) -> (u8, &'static str) {
         tokio::select! {
             _ = self.terminate.recv() => (15, "SIGTERM"),
             _ = self.interrupt.recv() => (2, "SIGINT"),
