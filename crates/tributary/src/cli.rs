@@ -370,7 +370,7 @@ pub(crate) struct EmuRunArguments {
 /// and prints what the nodes counted and the emulator's audit on standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary emu cotag steady --server 'iperf3 -s -1' -- iperf3 -c 10.78.0.1 -R -P 10 -C cubic
+  tributary emu cotag los --server 'iperf3 -s -1' -- iperf3 -c 10.78.0.1 -R -P 10 -C cubic
   tributary emu cotag blackout --mode off -- ping -c 5 10.78.0.1
   tributary emu cotag mobility -- bash")]
 pub(crate) struct EmuCotagArguments {
