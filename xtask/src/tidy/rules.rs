@@ -1,5 +1,6 @@
 //! The table of rules. Each is one file with a pure `check` and tests that show a bad input failing.
 
+mod circles;
 mod forbidden_text;
 mod heads;
 mod layers;
@@ -28,6 +29,7 @@ pub struct Rule {
 /// Every rule, in the order of the report.
 pub const ALL: &[Rule] = &[
     Rule { name: "layers", check: layers::check },
+    Rule { name: "circles", check: circles::check },
     Rule { name: "sans-io", check: sans_io::check },
     Rule { name: "package-names", check: package_names::check },
     Rule { name: "module-files", check: module_files::check },
