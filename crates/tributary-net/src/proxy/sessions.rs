@@ -352,4 +352,33 @@ mod tests {
         state_is(&near, CLOSE_WAIT).await;
         assert!(!has_left(&near));
     }
+
+    #[tokio::test]
+    async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
+        // Connections are accepted by the kernel, and nobody answers.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
+        let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+        let config = ConnectConfig { paths: vec![path], common, timeout: Duration::from_secs(600) };
+        let (near, _far) = pair().await;
+        let held = Arc::new((Sessions::start(config, None), near));
+        let waiting = |count: usize| {
+            let held = held.clone();
+            async move { drop(held.0.waiting.subscribe().wait_for(|now| *now == count).await) }
+        };
+        let mut waiters = tokio::task::JoinSet::new();
+        let mut last = None;
+        for _ in 0..MOST_WAITING {
+            let held = held.clone();
+            last = Some(waiters.spawn(async move { held.0.get(&held.1).await.is_ok() }));
+        }
+        waiting(MOST_WAITING).await;
+        assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
+        // Who gives up makes room.
+        last.unwrap().abort();
+        waiting(MOST_WAITING - 1).await;
+        let another = held.clone();
+        waiters.spawn(async move { another.0.get(&another.1).await.is_ok() });
+        waiting(MOST_WAITING).await;
+    }
 }
