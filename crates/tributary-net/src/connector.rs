@@ -3,7 +3,7 @@
 //! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt
 //! opens the session, when one is given up and when a path is tried again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tributary_proto::establish::{Action, Establish, Failure, Progress};
+use tributary_proto::establish::{Action, Establish, Failure, Progress, SMALL_SEGMENT};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -49,6 +49,8 @@ pub(crate) struct Connector {
     tls: Tls<ClientConfig>,
     credentials: Option<Credentials>,
     establish: Establish,
+    /// Paths that are connected with small segments.
+    small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
     /// What the attempt that failed last said.
     error: Option<HandshakeError>,
@@ -68,6 +70,7 @@ impl Connector {
             tls,
             credentials: None,
             establish: Establish::new(true),
+            small: BTreeSet::new(),
             attempts: HashMap::new(),
             error: None,
             commands,
@@ -81,6 +84,13 @@ impl Connector {
     // ---- what happened
 
     pub(crate) fn event(&mut self, now: Instant, event: &Event) {
+        if let Event::SmallSegments { path, small } = *event {
+            if small {
+                self.small.insert(path)
+            } else {
+                self.small.remove(&path)
+            };
+        }
         self.establish.handle_event(now, event);
     }
 
@@ -186,9 +196,10 @@ impl Connector {
         let Some(config) = self.paths.get(&path).cloned() else { return };
         let (common, tls, commands) = (self.common.clone(), self.tls.clone(), self.commands.clone());
         let joins = self.credentials.as_ref().map(|known| known.tag);
+        let segment = self.small.contains(&path).then_some(SMALL_SEGMENT);
         let task = tokio::spawn(async move {
             let ready = async {
-                let mut dialling = std::pin::pin!(dial(&config, &common));
+                let mut dialling = std::pin::pin!(dial(&config, &common, segment));
                 let stream = match tokio::time::timeout(QUIET, &mut dialling).await {
                     Ok(outcome) => outcome?,
                     Err(_) => {

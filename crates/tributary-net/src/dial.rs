@@ -62,19 +62,23 @@ fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     order
 }
 
-/// Connects the TCP connection of a path.
-pub(crate) async fn dial(path: &PathConfig, common: &Arc<Common>) -> Result<TcpStream, HandshakeError> {
+/// Connects the TCP connection of a path; `segment` limits the payload of its segments, of both ends.
+pub(crate) async fn dial(
+    path: &PathConfig,
+    common: &Arc<Common>,
+    segment: Option<u32>,
+) -> Result<TcpStream, HandshakeError> {
     let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
     let mut rest = VecDeque::from(path.resolve().await.map_err(failed)?);
     if let (Some(only), 1) = (rest.front(), rest.len()) {
-        return connect(path, *only, common).await;
+        return connect(path, *only, (common.as_ref(), segment)).await;
     }
     let mut tries = JoinSet::new();
     let mut last = HandshakeError::Timeout;
     loop {
         if let Some(address) = rest.pop_front() {
             let (path, common) = (path.clone(), common.clone());
-            tries.spawn(async move { connect(&path, address, &common).await });
+            tries.spawn(async move { connect(&path, address, (common.as_ref(), segment)).await });
         }
         loop {
             let outcome = tokio::select! {
@@ -97,11 +101,14 @@ pub(crate) async fn dial(path: &PathConfig, common: &Arc<Common>) -> Result<TcpS
 async fn connect(
     path: &PathConfig,
     server: SocketAddr,
-    common: &Common,
+    (common, segment): (&Common, Option<u32>),
 ) -> Result<TcpStream, HandshakeError> {
     let failed =
         |error: io::Error| HandshakeError::Connect { path: path.to_string(), error: explained(error) };
     let socket = prepared_socket(server, common)?;
+    if let Some(segment) = segment {
+        socket.set_tcp_mss(segment).map_err(failed)?;
+    }
     match &path.local {
         Local::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into()).map_err(failed)?,
         Local::Interface(name) => sockopt::bind_to_device(socket.as_fd(), name).map_err(failed)?,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant as TokioInstant, Sleep};
-use tributary_proto::establish::LINGER;
+use tributary_proto::establish::{LINGER, SMALL_SEGMENT};
 use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, SubflowInfo};
 use tributary_types::{Instant, PathId, SubflowId};
@@ -23,7 +23,7 @@ use tributary_types::{Instant, PathId, SubflowId};
 use crate::connector::{Connector, Outcome};
 use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Credentials, Established, HandshakeError};
-use crate::paths::{PathState, PathStatus};
+use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
 use crate::shared::{Command, Shared, State};
 use crate::sockopt;
 use crate::stats::SubflowReport;
@@ -237,11 +237,12 @@ impl Driver {
         }
     }
 
-    /// An attempt on a path failed. Of a path that has a subflow, silent or not, that is no news.
+    /// An attempt on a path failed. A path that has a subflow, silent or not, stays what it is.
     fn path_failed(&mut self, state: &mut State, now: Instant, path: PathId, error: HandshakeError) {
         tracing::debug!(%path, %error, "connection attempt failed");
         if self.subflows.values().any(|subflow| subflow.path == path && !subflow.awaits_reply()) {
-            return;
+            let changed = state.paths.fresh_failed(path, &error.to_string());
+            return self.tell_path(state, now, changed);
         }
         self.went_down(state, now, path, Some(error.to_string()));
         state.fail(path, error);
@@ -363,9 +364,11 @@ impl Driver {
                 self.went_down(state, now, path, reason);
             }
             Event::PathSilent { path, .. } => {
-                let changed = state.paths.change(now, path, PathState::Silent, None);
+                let cause = Some(UNACKNOWLEDGED.to_owned());
+                let changed = state.paths.change(now, path, PathState::Silent, cause);
                 self.tell_path(state, now, changed);
             }
+            Event::SmallSegments { path, small } => warn_of_segments(state, path, small),
             Event::PathBack { path } => {
                 let changed = state.paths.back(now, path);
                 self.tell_path(state, now, changed);
@@ -477,5 +480,20 @@ impl Drop for Driver {
         if self.in_turn {
             self.shared.driver_gone("its driver panicked");
         }
+    }
+}
+
+/// Says how a path is connected from now on, and why.
+fn warn_of_segments(state: &State, path: PathId, small: bool) {
+    let name = state.paths.name(path).unwrap_or_default();
+    if small {
+        tracing::warn!(
+            "path {name}: connections are established and long packets do not pass (a path MTU black hole?); it is \
+             connected with segments of {SMALL_SEGMENT} bytes"
+        );
+    } else {
+        tracing::info!(
+            "path {name}: small segments do not pass either; it is connected with full-size ones again"
+        );
     }
 }

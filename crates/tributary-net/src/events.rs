@@ -63,6 +63,11 @@ impl SessionEvent {
         object
     }
 
+    /// Whether nothing follows: the end of the session.
+    pub(crate) fn is_last(&self) -> bool {
+        matches!(self.happening, Happening::Session(Event::Closed { .. }))
+    }
+
     /// Whether the event is one a log should have: telemetry and the comings and goings of connections.
     pub(crate) fn is_worth_telling(event: &Event) -> bool {
         event.is_telemetry()

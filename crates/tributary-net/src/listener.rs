@@ -54,6 +54,8 @@ struct Entry {
 /// What all connections of a listener share.
 struct Registry {
     common: Common,
+    /// A session's events are kept for their first subscriber.
+    keep_events: bool,
     limits: Limits,
     tls: Tls<ServerConfig>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
@@ -105,6 +107,11 @@ impl Listener {
     /// # Errors
     /// [`ListenError`] names the address or the setting.
     pub async fn bind(config: ListenConfig) -> Result<Self, ListenError> {
+        Self::bind_keeping_events(config, false).await
+    }
+
+    /// As [`Self::bind`]; with `keep` the first subscriber to a session's events gets them from the beginning.
+    pub(crate) async fn bind_keeping_events(config: ListenConfig, keep: bool) -> Result<Self, ListenError> {
         config.common.session.check()?;
         if config.addresses.is_empty() {
             return Err(ListenError::NoAddress);
@@ -126,6 +133,7 @@ impl Listener {
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
         let registry = Arc::new(Registry {
+            keep_events: keep || config.common.session.telemetry,
             common: config.common,
             limits: config.limits,
             tls,
@@ -300,7 +308,7 @@ impl Registry {
         if entries.len() >= self.limits.sessions {
             return Ok(None);
         }
-        let (shared, commands) = Shared::new(machine, self.common.session.telemetry);
+        let (shared, commands) = Shared::new(machine, self.keep_events);
         entries.insert(tag, Entry { secret, shared: shared.clone() });
         Ok(Some((shared, commands)))
     }

@@ -36,6 +36,9 @@ impl fmt::Display for PathState {
     }
 }
 
+/// Why a path is silent.
+pub(crate) const UNACKNOWLEDGED: &str = "what is sent on it is not acknowledged";
+
 /// One path, as of now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStatus {
@@ -45,7 +48,7 @@ pub struct PathStatus {
     pub name: String,
     /// What it does.
     pub state: PathState,
-    /// Why it is down.
+    /// Why it is down or silent.
     pub cause: Option<String>,
     /// When it came to do that, since the session began.
     pub since: Duration,
@@ -126,7 +129,20 @@ impl Paths {
             return None;
         }
         status.state = PathState::Up;
+        status.cause = None;
         status.since = now.saturating_since(Instant::ZERO);
+        Some(status.clone())
+    }
+
+    /// A fresh connection on a silent path failed: that says more than the silence.
+    pub(crate) fn fresh_failed(&mut self, path: PathId, error: &str) -> Option<PathStatus> {
+        let status = &mut self.0.get_mut(&path)?.status;
+        let error = error.strip_prefix(&format!("{}: ", status.name)).unwrap_or(error);
+        let cause = format!("{UNACKNOWLEDGED}; a fresh connection failed: {error}");
+        if status.state != PathState::Silent || status.cause.as_ref() == Some(&cause) {
+            return None;
+        }
+        status.cause = Some(cause);
         Some(status.clone())
     }
 
@@ -191,6 +207,13 @@ mod tests {
         assert_eq!(paths.change(Instant::ZERO, PATH, PathState::Up, None).unwrap().cause, None);
         assert!(paths.change(Instant::ZERO, PATH, PathState::Up, None).is_none());
         assert!(paths.back(Instant::ZERO, PATH).is_none());
+        assert!(paths.fresh_failed(PATH, "timed out").is_none(), "it is up");
+        let cause = Some(UNACKNOWLEDGED.to_owned());
+        assert!(paths.change(Instant::ZERO, PATH, PathState::Silent, cause).is_some());
+        let cause = paths.fresh_failed(PATH, "wlan0: timed out").unwrap().cause.unwrap();
+        assert_eq!(cause, format!("{UNACKNOWLEDGED}; a fresh connection failed: timed out"));
+        assert!(paths.fresh_failed(PATH, "timed out").is_none(), "told once");
+        assert_eq!(paths.back(Instant::ZERO, PATH).unwrap().cause, None);
         assert!(paths.change(Instant::ZERO, PathId(7), PathState::Up, None).is_none());
     }
 

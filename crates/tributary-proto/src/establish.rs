@@ -25,6 +25,9 @@ const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 const STRANGER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 /// Close code of a session that the server does not know any more.
 pub const CODE_GONE: u32 = 5;
+/// Payload of a small TCP segment: with the heads of IPv6 and TCP it fits in the 1280 bytes that every IPv6 link
+/// carries (RFC 8200 §5). See [`Event::SmallSegments`].
+pub const SMALL_SEGMENT: u32 = 1200;
 /// Server: time a connection has to become a subflow.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time a closed subflow has to flush and to hear the peer's end.

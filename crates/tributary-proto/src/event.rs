@@ -107,6 +107,16 @@ pub enum Event {
         /// Since the last progress.
         silence: Duration,
     },
+    /// Driver: connect this path with small segments from now on, or with those of the system again.
+    ///
+    /// Connections were established on it one after the other and nothing of full size passed: the path drops packets
+    /// that are too long for it and does not say so (RFC 2923 §2.1).
+    SmallSegments {
+        /// The path.
+        path: PathId,
+        /// Small ones; `false` when they helped as little.
+        small: bool,
+    },
     /// A silent path moves again.
     PathBack {
         /// The path.

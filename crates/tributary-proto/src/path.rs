@@ -19,6 +19,8 @@ const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 const MOST_ATTEMPTS: usize = 8;
 /// The peer repeats its wish for a fresh connection; without a repetition it ends.
 const WISH_TIME: Duration = Duration::from_millis(500);
+/// So many connections in a row on which no segment of full size passed make the path be connected with small ones.
+const STUCK: u8 = 2;
 /// How far back a path's reliability looks.
 const MEMORY: Duration = Duration::from_secs(10);
 
@@ -56,6 +58,10 @@ struct Path {
     delay_at: Instant,
     /// This side opens connections on it.
     ours: bool,
+    /// Connections in a row on which no segment of full size passed.
+    stuck: u8,
+    /// Connections are opened with small segments.
+    small: bool,
 }
 
 /// All paths of a session.
@@ -83,6 +89,8 @@ impl Paths {
             delay_since: now,
             delay_at: now,
             ours: false,
+            stuck: 0,
+            small: false,
         })
     }
 
@@ -105,6 +113,25 @@ impl Paths {
         path.wait = BACKOFF.0;
         let others = path.attempts.drain(..).map(|(id, _)| id).filter(|id| *id != subflow);
         (old, others.map(PathAction::Abandon).collect())
+    }
+
+    /// Whether the peer says that nothing it sends on the path arrives.
+    pub fn is_silent_for_peer(&self, id: PathId) -> bool {
+        self.paths.get(&id).is_some_and(|path| matches!(path.probing, Some(Probing::Peer(_))))
+    }
+
+    /// A connection that was established is silent, or has ended. `passed`: segments of full size got through on it.
+    /// Returns whether connections are to be opened with small segments, if that changes.
+    pub fn given_up(&mut self, id: PathId, passed: bool) -> Option<bool> {
+        let path = self.paths.get_mut(&id).filter(|path| path.ours)?;
+        path.stuck = if passed { 0 } else { path.stuck + 1 };
+        if path.stuck < STUCK {
+            return None;
+        }
+        // Small segments that are stuck as well mean that their size is not the reason.
+        path.stuck = 0;
+        path.small = !path.small;
+        Some(path.small)
     }
 
     /// A subflow ended, or an attempt failed.

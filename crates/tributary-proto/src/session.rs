@@ -418,8 +418,26 @@ impl Session {
         self.drive_paths(now);
     }
 
+    /// The connection of a path is silent, for this side or the peer, or (`lost`) nothing was heard on it for too long:
+    /// is the size of its segments the reason? Each connection counts once.
+    fn judge_segments(&mut self, path: PathId, lost: bool) {
+        let silent_for_peer = self.paths.is_silent_for_peer(path);
+        let Some(subflow) = self.subflows.values_mut().find(|subflow| subflow.path == path) else { return };
+        let stuck = lost || silent_for_peer || subflow.has_full_size_under_way();
+        let passed = subflow.has_passed();
+        if (passed || stuck)
+            && !std::mem::replace(&mut subflow.judged, true)
+            && let Some(small) = self.paths.given_up(path, passed)
+        {
+            self.events.push_back(Event::SmallSegments { path, small });
+        }
+    }
+
     fn drop_subflow(&mut self, now: Instant, id: SubflowId) {
         let Some(subflow) = self.subflows.remove(&id) else { return };
+        if subflow.has_passed() {
+            self.paths.given_up(subflow.path, true);
+        }
         if let Some(sent) = subflow.oldest_sent() {
             // What never arrived counts against the path for as long as it was waited for.
             self.paths.delivered(now, subflow.path, now.saturating_since(sent));

@@ -75,6 +75,8 @@ const HEADROOM: u64 = 32 << 10;
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
 /// Attempts to connect live this long, so a younger subflow may meet its siblings.
 const YOUNG: Duration = Duration::from_secs(3);
+/// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
+const FULL_SIZE: u64 = 1400;
 /// A longer gap says nothing more about the usual one.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
@@ -105,6 +107,8 @@ pub(crate) struct Subflow {
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
+    /// Its silence has counted for or against full-size segments.
+    pub judged: bool,
     pub stats: SubflowStats,
     opened_at: Instant,
     outstanding: VecDeque<Outstanding>,
@@ -147,6 +151,7 @@ impl Subflow {
             last_ping: now,
             last_refresh: now,
             silent: false,
+            judged: false,
             opened_at: now,
             stats: SubflowStats { subflow: id, path, ..SubflowStats::default() },
             outstanding: VecDeque::new(),
@@ -240,6 +245,16 @@ impl Subflow {
         }
         let young = now.saturating_since(self.opened_at) < YOUNG;
         !self.silent && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
+    }
+
+    /// Whether segments of full size have passed, in either direction.
+    pub fn has_passed(&self) -> bool {
+        self.delivered().max(self.stats.received) >= FULL_SIZE
+    }
+
+    /// Whether segments of full size are under way.
+    pub fn has_full_size_under_way(&self) -> bool {
+        self.in_flight >= FULL_SIZE
     }
 
     /// Payload bytes that have arrived on it.

@@ -241,6 +241,12 @@ pub(crate) struct SessionArguments {
     /// The program ends at most two seconds later. A second signal ends it at once.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub(crate) drain: u64,
+    /// Write the sessions' events to this file, one JSON object a line; an existing file is replaced
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_events: Option<PathBuf>,
+    /// Write decisions about segments too: thousands of lines a second
+    #[arg(long, requires = "json_events")]
+    pub(crate) json_decisions: bool,
 }
 
 fn weights(text: &str) -> Result<(f64, f64), &'static str> {
@@ -294,15 +300,9 @@ pub(crate) struct ConnectArguments {
     pub(crate) listen: Vec<Entrance>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
-    /// Write the session's events to this file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json_events: Option<PathBuf>,
     /// Give up when no path is up after this many seconds [default: try for ever]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
-    /// Write decisions about segments too: thousands of lines a second
-    #[arg(long, requires = "json_events")]
-    pub(crate) json_decisions: bool,
     /// Print what it listens on as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

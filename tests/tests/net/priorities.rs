@@ -127,6 +127,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
         listen: server,
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
+        json_events: None,
     });
     let server = server.await.unwrap();
     let connect = client(first_things_first(), paths(2, server.addresses()[0]));
@@ -187,6 +188,7 @@ async fn rules_that_could_never_fit_are_refused() {
             },
             targets: vec![target.to_string().parse().unwrap()],
             priorities: rules(&[rule.to_owned()]),
+            json_events: None,
         };
         let error = Server::bind(serve("10=7")).await.unwrap_err().to_string();
         assert!(error.contains("10") && error.contains("only to [9]"), "{error}");

@@ -1,10 +1,12 @@
 //! The proxy: half-close, many connections at once, reconnection, resets.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig, PathState};
@@ -38,6 +40,7 @@ async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
         listen,
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
+        json_events: None,
     })
     .await
     .unwrap();
@@ -155,6 +158,66 @@ async fn events_are_logged_as_lines_of_json() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() {
+    in_time(async {
+        let directory = tempfile::tempdir().unwrap();
+        let log = |role: &str| directory.path().join(role);
+        let events_to = |role: &str| Some(EventLogConfig { path: log(role), decisions: false });
+        let listen = ListenConfig {
+            addresses: vec!["127.0.0.1:0".parse().unwrap()],
+            common: settings(false),
+            limits: Limits::default(),
+        };
+        let server = Server::bind(ServeConfig {
+            listen,
+            targets: vec![reversing_service().await.to_string().parse().unwrap()],
+            priorities: PriorityRules::default(),
+            json_events: events_to("serve"),
+        });
+        let server = server.await.unwrap();
+        let connect = client(settings(false), paths(2, server.addresses()[0]));
+        let stop_server = Arc::new(Notify::new());
+        let stopped = stop_server.clone();
+        let serving = tokio::spawn(async move { server.run_until(stopped.notified(), Duration::ZERO).await });
+        let forwarder = Forwarder::bind(ForwardConfig {
+            connect,
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: PriorityRules::default(),
+            json_events: events_to("connect"),
+            wait: None,
+        });
+        let forwarder = forwarder.await.unwrap();
+        let address = forwarder.addresses()[0];
+        let stop_client = async { assert!(reversed_through(address, vec![1; 100_000]).await) };
+        forwarder.run_until(stop_client, Duration::from_secs(10)).await;
+        stop_server.notify_one();
+        serving.await.unwrap();
+        let guide = include_str!("../../../docs/guide/status.md");
+        let sessions = [("connect", "127.0.0.2="), ("serve", "127.0.0.2")].map(|(role, radio)| {
+            let text = std::fs::read_to_string(log(role)).unwrap();
+            let events: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            for event in &events {
+                let name = event["event"].as_str().unwrap();
+                assert!(guide.contains(&format!("| `{name}` |")), "{name} is not in the guide");
+                assert!(
+                    event["t"].is_f64() && event["session_t"].is_f64() && event["wall"].is_string(),
+                    "{event}"
+                );
+            }
+            let is_up = |event: &&serde_json::Value| event["event"] == "path" && event["state"] == "up";
+            let up = |event: &serde_json::Value| event["radio"].as_str().unwrap().starts_with(radio);
+            assert!(events.iter().filter(is_up).any(up), "{role}: {events:?}");
+            let last = events.last().unwrap();
+            assert_eq!((&last["event"], &last["code"]), (&"closed".into(), &0.into()), "{role}: {last}");
+            last["session"].as_str().unwrap().to_owned()
+        });
+        assert_eq!(sessions[0], sessions[1]);
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_path_that_cannot_work_is_seen_with_its_reason() {
     in_time(async {
@@ -199,6 +262,7 @@ async fn errors_name_the_thing() {
         listen: listen(settings(false)),
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
+        json_events: None,
     };
     let error = Server::bind(serve("127.0.0.1:80")).await.unwrap_err().to_string();
     assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");

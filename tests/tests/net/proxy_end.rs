@@ -46,7 +46,10 @@ async fn proxied(drain: Duration) -> Proxied {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
     let listen = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
     let priorities = PriorityRules::default();
-    let server = Server::bind(ServeConfig { listen, targets, priorities: priorities.clone() }).await.unwrap();
+    let server =
+        Server::bind(ServeConfig { listen, targets, priorities: priorities.clone(), json_events: None })
+            .await
+            .unwrap();
     let config = ForwardConfig {
         connect: client(settings(false), paths(1, server.addresses()[0])),
         listen: vec!["127.0.0.1:0".parse().unwrap()],

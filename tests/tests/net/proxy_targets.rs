@@ -30,6 +30,7 @@ fn config(targets: &[String], rules: &[&str]) -> ServeConfig {
         },
         targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
         priorities: rules.iter().map(|rule| rule.parse::<PriorityRule>().unwrap()).collect(),
+        json_events: None,
     }
 }
 

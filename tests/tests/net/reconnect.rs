@@ -78,7 +78,8 @@ impl Process {
         let priorities = PriorityRules::default();
         let (tell, told) = std::sync::mpsc::channel();
         runtime.spawn(async move {
-            let server = Server::bind(ServeConfig { listen, targets, priorities }).await.unwrap();
+            let server =
+                Server::bind(ServeConfig { listen, targets, priorities, json_events: None }).await.unwrap();
             tell.send(server.addresses()[0]).unwrap();
             server.run().await;
         });

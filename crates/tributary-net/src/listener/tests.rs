@@ -22,7 +22,7 @@ async fn listener(common: Common) -> Listener {
 async fn channel(listener: &Listener, common: &Common) -> Channel {
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into() };
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
-    protect(dial(&path, &Arc::new(common.clone())).await.unwrap(), &tls, common, None).await.unwrap()
+    protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, common, None).await.unwrap()
 }
 
 fn hello(intent: Intent) -> Hello {
@@ -92,7 +92,7 @@ async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     });
     let common = common();
     let tls = Tls::On(tls::client_config(&common.key).unwrap());
-    let refused = protect(dial(&path, &Arc::new(common.clone())).await.unwrap(), &tls, &common, None)
+    let refused = protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, &common, None)
         .await
         .err()
         .unwrap();

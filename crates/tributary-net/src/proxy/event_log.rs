@@ -1,8 +1,8 @@
-//! A file with a line of JSON for every event of the client side's sessions. Format: `docs/guide/status.md`.
+//! A file with a line of JSON for every event of a proxy's sessions. Format: `docs/guide/status.md`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tokio::fs::File;
@@ -10,9 +10,13 @@ use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::sync::Mutex;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 
 use super::ProxyError;
 use crate::events::SessionEvent;
+
+/// Time to write the last events when the proxy ends.
+const LAST: Duration = Duration::from_millis(200);
 
 /// Where events are written, and which.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub struct EventLogConfig {
 #[derive(Clone, Debug)]
 pub(super) struct EventLog {
     file: Arc<Mutex<BufWriter<File>>>,
+    /// One for each session.
+    writers: Arc<StdMutex<JoinSet<()>>>,
     began: Instant,
 }
 
@@ -33,14 +39,31 @@ impl EventLog {
     pub(super) async fn create(config: &EventLogConfig) -> Result<Self, ProxyError> {
         let file = File::create(&config.path).await;
         let file = file.map_err(|error| ProxyError::EventLog { path: config.path.clone(), error })?;
-        Ok(Self { file: Arc::new(Mutex::new(BufWriter::new(file))), began: Instant::now() })
+        let file = Arc::new(Mutex::new(BufWriter::new(file)));
+        Ok(Self { file, writers: Arc::default(), began: Instant::now() })
     }
 
-    /// Writes a session's events until it ends.
-    pub(super) async fn write(self, mut events: Receiver<SessionEvent>) {
-        loop {
+    /// Writes a session's events from now on.
+    pub(super) fn follow(&self, events: Receiver<SessionEvent>) {
+        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        while writers.try_join_next().is_some() {}
+        writers.spawn(self.clone().write(events));
+    }
+
+    /// Waits until the ends of all sessions are written, which have ended by now.
+    pub(super) async fn finish(&self) {
+        let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = tokio::time::timeout(LAST, writers.join_all()).await;
+    }
+
+    async fn write(self, mut events: Receiver<SessionEvent>) {
+        let mut ended = false;
+        while !ended {
             let mut line = match events.recv().await {
-                Ok(event) => event.to_json(),
+                Ok(event) => {
+                    ended = event.is_last();
+                    event.to_json()
+                }
                 Err(RecvError::Lagged(lost)) => json!({"event": "events_lost", "count": lost}),
                 Err(RecvError::Closed) => return,
             };
@@ -48,7 +71,7 @@ impl EventLog {
             let mut file = self.file.lock().await;
             let written = file.write_all(format!("{line}\n").as_bytes()).await;
             // Flushed when there is a pause, so that a reader sees a log that is up to date.
-            let flushed = if events.is_empty() { file.flush().await } else { Ok(()) };
+            let flushed = if ended || events.is_empty() { file.flush().await } else { Ok(()) };
             if let Err(error) = written.and(flushed) {
                 tracing::warn!("event log stopped: {error}");
                 return;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::drain::{self, Drain, Drained, Ticket};
+use super::event_log::{EventLog, EventLogConfig};
 use super::relay::{self, CODE_ENDING, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
 use super::target::{self, HeadError, Target, TargetName};
 use super::watch::Watch;
@@ -32,6 +33,8 @@ pub struct ServeConfig {
     pub targets: Vec<Target>,
     /// What of this end's data goes first, by the target's port or name.
     pub priorities: PriorityRules,
+    /// File that gets a line of JSON for every event of the sessions.
+    pub json_events: Option<EventLogConfig>,
 }
 
 /// The server side, listening.
@@ -40,6 +43,7 @@ pub struct Server {
     listener: Listener,
     targets: Arc<Targets>,
     watch: Watch,
+    log: Option<EventLog>,
 }
 
 /// Where streams go.
@@ -73,12 +77,17 @@ impl Server {
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
-        let targets = Targets::new(config.targets, config.priorities)?;
-        Ok(Self {
-            listener: Listener::bind(config.listen).await?,
-            targets: Arc::new(targets),
-            watch: Watch::new(),
-        })
+        let targets = Arc::new(Targets::new(config.targets, config.priorities)?);
+        let mut listen = config.listen;
+        let log = match &config.json_events {
+            Some(log) => {
+                listen.common.session.telemetry = log.decisions;
+                Some(EventLog::create(log).await?)
+            }
+            None => None,
+        };
+        let listener = Listener::bind_keeping_events(listen, log.is_some()).await?;
+        Ok(Self { listener, targets, watch: Watch::new(), log })
     }
 
     /// The addresses it listens on.
@@ -113,6 +122,9 @@ impl Server {
                     let Some((session, from)) = accepted else { break };
                     tracing::info!(%from, "session {} opened", name(&session));
                     self.watch.add(&session, Some(from));
+                    if let Some(log) = &self.log {
+                        log.follow(session.events());
+                    }
                     sessions.spawn(serve_session(session, from, self.targets.clone(), connections.clone()));
                     while sessions.try_join_next().is_some() {}
                 }
@@ -127,6 +139,9 @@ impl Server {
         let mut drained = Drained { reset, undelivered: 0 };
         while let Some(undelivered) = sessions.join_next().await {
             drained.undelivered += undelivered.unwrap_or_default();
+        }
+        if let Some(log) = &self.log {
+            log.finish().await;
         }
         drained
     }

@@ -71,6 +71,7 @@ pub(super) struct Sessions {
     patience: Duration,
     task: AbortHandle,
     shown: Watch,
+    log: Option<EventLog>,
     /// Connections that were refused here, and that the server reset.
     refusals: Seldom,
     pub resets: Seldom,
@@ -106,7 +107,7 @@ impl Sessions {
         let (waiting, hurry) = watch::channel(0);
         let patience = config.timeout;
         let shown = Watch::new();
-        let keeper = Keeper { config, log, shown: shown.clone(), tell, hurry, was_up: false };
+        let keeper = Keeper { config, log: log.clone(), shown: shown.clone(), tell, hurry, was_up: false };
         Self {
             link,
             waiting,
@@ -114,6 +115,7 @@ impl Sessions {
             patience,
             task: tokio::spawn(keeper.run()).abort_handle(),
             shown,
+            log,
             refusals: Seldom::default(),
             resets: Seldom::default(),
         }
@@ -210,10 +212,14 @@ impl Sessions {
     /// Closes the session by `deadline`; bytes that could not be delivered.
     pub(super) async fn close(&self, deadline: Instant) -> u64 {
         self.task.abort();
-        match self.current() {
+        let undelivered = match self.current() {
             Some(session) => drain::close(&session, deadline).await,
             None => 0,
+        };
+        if let Some(log) = &self.log {
+            log.finish().await;
         }
+        undelivered
     }
 }
 
@@ -286,7 +292,7 @@ impl Keeper {
         };
         let session = session.or_abort(up)?;
         if let Some(log) = &self.log {
-            tokio::spawn(log.clone().write(session.events()));
+            log.follow(session.events());
         }
         Ok(session)
     }

@@ -57,7 +57,7 @@ pub struct PathSnapshot {
     pub radio: String,
     /// What it does.
     pub state: PathState,
-    /// Why it is down.
+    /// Why it is down or silent.
     pub cause: Option<String>,
     /// Seconds since its state changed.
     pub since_s: f64,
@@ -155,7 +155,11 @@ impl Watched {
             let silence = at.saturating_sub(status.since);
             let silent = status.state == PathState::Silent && silence >= SAMPLE;
             match (silent, last.silence_logged) {
-                (true, false) => tracing::warn!("path {} is silent for {silence:.1?}", status.name),
+                (true, false) => tracing::warn!(
+                    "path {} is silent for {silence:.1?}: {}",
+                    status.name,
+                    status.cause.as_deref().unwrap_or_default()
+                ),
                 (false, true) => tracing::info!("path {} is {} again", status.name, status.state),
                 _ => {}
             }

@@ -102,6 +102,7 @@ impl Session {
             Control::Refresh(path) => {
                 if self.side == Side::Client {
                     self.paths.silent(now, path, true);
+                    self.judge_segments(path, false);
                     self.drive_paths(now);
                 }
             }
@@ -406,6 +407,7 @@ impl Session {
         }
         for path in wants_fresh {
             self.paths.silent(now, path, false);
+            self.judge_segments(path, false);
             if self.side == Side::Server {
                 for subflow in self.subflows.values_mut().filter(|s| s.path != path && !s.silent) {
                     subflow.refresh_due = Some(path);
@@ -421,13 +423,14 @@ impl Session {
         for subflow in self.subflows.values_mut() {
             if now >= subflow.last_heard + wait && now >= subflow.last_ping + wait {
                 if subflow.last_ping > subflow.last_heard {
-                    lost.push(subflow.id);
+                    lost.push((subflow.id, subflow.path));
                 }
                 subflow.last_ping = now;
                 subflow.ping_due = true;
             }
         }
-        for id in lost {
+        for (id, path) in lost {
+            self.judge_segments(path, true);
             self.events.push_back(Event::CloseSubflow { subflow: id, abort: true });
             self.drop_subflow(now, id);
             self.paths.ended(now, id);

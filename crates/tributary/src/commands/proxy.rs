@@ -25,9 +25,11 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let common = common(&arguments.session)?;
     let priorities = priorities(&arguments.session)?;
     let listen = ListenConfig { addresses: arguments.listen, common, limits: Limits::default() };
+    let json_events = json_events(&arguments.session);
     let drain = Duration::from_secs(arguments.session.drain);
     until_stopped(async {
-        let server = Server::bind(ServeConfig { listen, targets: arguments.forward, priorities }).await?;
+        let config = ServeConfig { listen, targets: arguments.forward, priorities, json_events };
+        let server = Server::bind(config).await?;
         announce(server.addresses(), arguments.json)?;
         let _shown = status::show("serve", server.addresses(), server.watch());
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
@@ -48,8 +50,7 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let paths = paths.collect::<Result<Vec<_>, tributary_net::PathError>>()?;
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
     let priorities = priorities(&arguments.session)?;
-    let json_events =
-        arguments.json_events.map(|path| EventLogConfig { path, decisions: arguments.json_decisions });
+    let json_events = json_events(&arguments.session);
     let wait = arguments.wait.map(Duration::from_secs);
     let config = ForwardConfig { connect, listen: arguments.listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
@@ -59,6 +60,11 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
         let _shown = status::show("connect", &forwarder.addresses(), forwarder.watch());
         stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
+}
+
+fn json_events(arguments: &SessionArguments) -> Option<EventLogConfig> {
+    let path = arguments.json_events.clone()?;
+    Some(EventLogConfig { path, decisions: arguments.json_decisions })
 }
 
 fn priorities(arguments: &SessionArguments) -> Result<PriorityRules> {

@@ -4,7 +4,7 @@
 //! path's rate, and arrive in order after its delay. At rate zero everything stands still.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use tributary_types::{Bitrate, DataSize, Instant, PathId, Rng, StreamId, SubflowId};
@@ -29,7 +29,23 @@ pub(crate) struct Path {
     pub cwnd: usize,
     /// New connections are refused.
     pub dead: bool,
+    /// What the path drops and does not say so.
+    pub hole: Hole,
 }
+
+/// What a path drops and does not say so. Bytes behind it in the same connection wait for ever.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hole {
+    Nothing,
+    /// Long packets: those of connections with full-size segments.
+    Long,
+    /// Everything but packets without payload.
+    Payload,
+}
+
+/// Longest packet that passes any hole, and one that is long.
+const TINY: usize = 150;
+const LONG: usize = 1300;
 
 /// One direction of a subflow.
 #[derive(Default)]
@@ -47,6 +63,8 @@ struct Connection {
     path: PathId,
     opens_at: Instant,
     open: bool,
+    /// With small segments.
+    small: bool,
     /// Client to server, server to client.
     pipes: [Pipe; 2],
 }
@@ -65,6 +83,8 @@ pub(crate) struct Pair {
     pub reading: bool,
     readable: [Vec<StreamId>; 2],
     only: Option<StreamId>,
+    /// Paths that are connected with small segments.
+    small: BTreeSet<PathId>,
 }
 
 pub(crate) fn content(offset: u64) -> u8 {
@@ -96,12 +116,13 @@ impl Pair {
             reading: true,
             readable: [Vec::new(), Vec::new()],
             only: None,
+            small: BTreeSet::new(),
         };
         for (id, &(mbps, delay)) in paths.iter().enumerate() {
             let rate = Bitrate::from_mbps(mbps);
             let delay = Duration::from_millis(delay);
             let cwnd = (rate.size_in(delay * 2).as_bytes() as usize * 3 / 2).max(64 << 10);
-            pair.paths.insert(PathId(id as u8), Path { rate, delay, cwnd, dead: false });
+            pair.paths.insert(PathId(id as u8), Path { rate, delay, cwnd, dead: false, hole: Hole::Nothing });
             pair.ends[0].add_path(Instant::ZERO, PathId(id as u8));
         }
         pair
@@ -204,6 +225,11 @@ impl Pair {
             }
             while let Some(front) = pipe.queue.front_mut()
                 && pipe.budget > 0
+                && match path.hole {
+                    Hole::Nothing => true,
+                    Hole::Long => connection.small || front.len() < LONG,
+                    Hole::Payload => front.len() < TINY,
+                }
             {
                 let take = front.len().min(pipe.budget as usize);
                 let bytes = front.split_to(take);
@@ -264,7 +290,9 @@ impl Pair {
                 Event::OpenSubflow { path, subflow } => {
                     let opens_at = self.now + self.paths[&path].delay * 4;
                     let pipes = [Pipe::default(), Pipe::default()];
-                    self.connections.insert(subflow, Connection { path, opens_at, open: false, pipes });
+                    let small = self.small.contains(&path);
+                    self.connections
+                        .insert(subflow, Connection { path, opens_at, open: false, small, pipes });
                 }
                 Event::AbandonConnect { subflow }
                     if self.connections.get(&subflow).is_some_and(|c| !c.open) =>
@@ -276,6 +304,8 @@ impl Pair {
                     self.ends[1 - side].handle_subflow_closed(self.now, subflow);
                 }
                 Event::StreamReadable(id) => self.readable[side].push(id),
+                Event::SmallSegments { path, small: true } => drop(self.small.insert(path)),
+                Event::SmallSegments { path, small: false } => drop(self.small.remove(&path)),
                 _ => {}
             }
             self.events[side].push(event);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tributary_types::{Bitrate, Instant, PathId};
 
-use super::pair::{Pair, Sender, goodput, rng, transfer};
+use super::pair::{Hole, Pair, Sender, goodput, rng, transfer};
 use crate::config::Config;
 use crate::event::Event;
 use crate::scheduler::names;
@@ -248,4 +248,58 @@ fn an_idle_session_sets_no_timer_below_a_second() {
         let next = end.poll_timeout().unwrap();
         assert!(next >= pair.now + SECOND, "{:?}", next.saturating_since(pair.now));
     }
+}
+
+/// Which segments the client's connections on a path were to have, in order.
+fn segments(pair: &Pair) -> Vec<(PathId, bool)> {
+    let of = |event: &Event| match *event {
+        Event::SmallSegments { path, small } => Some((path, small)),
+        _ => None,
+    };
+    pair.events[0].iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_path_that_drops_long_packets_is_connected_with_small_segments() {
+    // Uploads and downloads, alone and beside a good path. The server takes a fresh connection when the one before is
+    // three seconds old. A client alone on such a path hears nothing of a download: two connections have to be given up
+    // for silence, 20 s each.
+    for (paths, side, most) in [(1, 0, 12), (2, 0, 12), (2, 1, 12), (1, 1, 60)] {
+        let mut pair = Pair::new("fbdt", &[(50, 5), (5, 8)][..paths]);
+        pair.step = Duration::from_millis(1);
+        pair.paths.get_mut(&PathId(0)).unwrap().hole = Hole::Long;
+        pair.run(Duration::from_millis(300));
+        let mut sender = Sender::new(&mut pair, side, 12 * MIB);
+        transfer(&mut pair, &mut sender, most * SECOND);
+        assert_eq!(segments(&pair), [(PathId(0), true)], "{paths} paths, side {side}");
+        let carried = pair.ends[side].subflow_stats().filter(|stats| stats.path == PathId(0));
+        assert!(carried.map(|stats| stats.sent).sum::<u64>() > MIB, "{paths} paths, side {side}");
+    }
+}
+
+#[test]
+fn small_segments_that_are_stuck_as_well_are_given_up_and_a_blocked_radio_gets_none() {
+    let mut pair = Pair::new("fbdt", &[(50, 5), (5, 8)]);
+    pair.step = Duration::from_millis(1);
+    pair.paths.get_mut(&PathId(0)).unwrap().hole = Hole::Payload;
+    pair.run(Duration::from_millis(300));
+    let mut sender = Sender::new(&mut pair, 0, 9 * MIB);
+    transfer(&mut pair, &mut sender, 30 * SECOND);
+    let segments_of_hole = segments(&pair);
+    assert!(segments_of_hole.len() >= 2, "{segments_of_hole:?}");
+    assert_eq!(segments_of_hole[..2], [(PathId(0), true), (PathId(0), false)]);
+
+    let mut pair = started("fbdt", &[(50, 5), (50, 8)]);
+    let mut sender = Sender::new(&mut pair, 0, 24 * MIB);
+    for _ in 0..4 {
+        sender.feed(&mut pair);
+        pair.run(Duration::from_millis(150));
+        for rate in [Bitrate::ZERO, Bitrate::from_mbps(50)] {
+            pair.paths.get_mut(&PathId(0)).unwrap().rate = rate;
+            sender.feed(&mut pair);
+            pair.run(Duration::from_millis(400));
+        }
+    }
+    transfer(&mut pair, &mut sender, 20 * SECOND);
+    assert_eq!(segments(&pair), []);
 }
