@@ -51,7 +51,7 @@ pub struct Road {
 #[derive(Clone, Debug)]
 pub enum Carriage {
     /// One transport.
-    One(Road),
+    One(Box<Road>),
     /// What the decision engine chooses.
     Engine(Box<Steering>),
 }
@@ -207,7 +207,8 @@ pub async fn play(
     let (authority, _) = fetch::split(&config.url)?;
     let mut log = Vec::new();
     let (steer, transport, name) = match config.carriage {
-        Carriage::One(Road { config, paths }) => {
+        Carriage::One(road) => {
+            let Road { config, paths } = *road;
             (None, Connection::connect(&config, &paths).await?, config.name.to_string())
         }
         Carriage::Engine(steering) => {

@@ -110,10 +110,10 @@ impl Site {
         let second = Duration::from_millis(100);
         ClientConfig {
             url: format!("http://video.example:80/{file}"),
-            carriage: Carriage::One(Road {
+            carriage: Carriage::One(Box::new(Road {
                 config: transport(name),
                 paths: vec![format!("any={}", self.address).parse().unwrap()],
-            }),
+            })),
             rule: rule.to_owned(),
             settings: Settings {
                 start_with: second,

@@ -133,7 +133,7 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
     let mut config = TransportConfig::new(arguments.transport.parse::<TransportName>()?);
     config.congestion.clone_from(&arguments.congestion);
     config.common = common;
-    Ok(Carriage::One(Road { config, paths }))
+    Ok(Carriage::One(Box::new(Road { config, paths })))
 }
 
 /// `HOST:PORT` of the URL; port 80 where it has none.
