@@ -220,7 +220,12 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
     }
     page.section("Over time");
     let kbps = |quality: usize| outcome.ladder_bps.get(quality).map_or(0.0, |rate| *rate as f64 / 1e3);
-    let chosen = qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded.quality))).collect();
+    let mut chosen: Vec<_> =
+        qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded.quality))).collect();
+    // The last bitrate holds until the end of the plot beside it.
+    if let (Some((_, last)), Some(second)) = (chosen.last().copied(), qoe.seconds.last()) {
+        chosen.push((second.at_s, last));
+    }
     page.figure(
         &plot("Bitrate", "kbit/s", chosen, Tone::Hero),
         "Nominal bitrate of each segment, from its request on.",
