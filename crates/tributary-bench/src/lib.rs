@@ -9,10 +9,12 @@
 pub mod churn;
 pub mod emulator;
 pub mod end;
+pub mod flood;
 pub mod idle;
 pub mod memory;
 pub mod objects;
 mod process;
+pub mod proxy;
 pub mod simulator;
 pub mod tunnel;
 pub mod unshaped;

@@ -111,11 +111,11 @@ pub(super) fn prepare_mptcp(network: &tributary_emu::VethNetwork) -> Result<(), 
 /// The same on any network, whose client has these interfaces.
 pub(super) fn prepare_mptcp_on(command: Commands<'_>, interfaces: &[&str]) -> Result<(), BenchError> {
     for side in [Side::Client, Side::Server] {
-        ip(command, side, "mptcp limits set subflows 8 add_addr_accepted 8")?;
+        ip(command(side, "ip"), "mptcp limits set subflows 8 add_addr_accepted 8")?;
     }
     for (path, device) in interfaces.iter().enumerate().skip(1) {
         let address = Side::Client.address(path);
-        ip(command, Side::Client, &format!("mptcp endpoint add {address} dev {device} subflow"))?;
+        ip(command(Side::Client, "ip"), &format!("mptcp endpoint add {address} dev {device} subflow"))?;
     }
     Ok(())
 }
@@ -123,10 +123,11 @@ pub(super) fn prepare_mptcp_on(command: Commands<'_>, interfaces: &[&str]) -> Re
 /// Makes a command of one side.
 type Commands<'a> = &'a dyn Fn(Side, &str) -> Command;
 
-fn ip(command: Commands<'_>, side: Side, line: &str) -> Result<(), BenchError> {
+/// Runs `ip` with the words of a line.
+pub(super) fn ip(mut command: Command, line: &str) -> Result<(), BenchError> {
     let program = || format!("ip {line} (Debian package iproute2)");
     let failed = |reason: String| BenchError::Program { program: program(), reason };
-    let output = command(side, "ip").args(line.split(' ')).output();
+    let output = command.args(line.split(' ')).output();
     let output = output.map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());

@@ -80,10 +80,22 @@ async fn view(transport: &str, config: ViewerConfig, directory: &Path) -> Result
     let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let server = TileServer::bind(transport_config(transport), &[listen], video).await.unwrap();
     let path = format!("127.0.0.1={}", server.addresses()[0]).parse().unwrap();
-    let serving = tokio::spawn(server.run(|_, _| ()));
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let serving = tokio::spawn(server.run(move |_, served| {
+        let _ = tell.send((served.account, served.outcome.as_ref().map_err(ToString::to_string).err()));
+    }));
     let config_play = PlayConfig { transport: transport_config(transport), paths: vec![path] };
     let viewpoint = Viewpoint::new(config)?;
     let viewed = viewpoint.view(&config_play, Some(directory), &mut |_, _| ()).await;
+    if let Ok(viewed) = &viewed {
+        // What the server says of the viewing is what the viewer says of it.
+        let (account, error) = told.recv().await.unwrap();
+        assert_eq!((account, error), (viewed.result.record.account, None), "{transport}");
+        let Account { asked, in_time, late } = account.expect(transport);
+        let load = viewed.result.load;
+        assert_eq!((asked, in_time, late), (load.tiles_planned, load.tiles_in_time, load.tiles_late));
+        assert_eq!(account.unwrap().dropped(), load.tiles_dropped);
+    }
     serving.abort();
     viewed
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::{churn, emulator, end, idle, memory, objects, tunnel, unshaped};
+use tributary_bench::{churn, emulator, end, flood, idle, memory, objects, proxy, tunnel, unshaped};
 use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
@@ -22,6 +22,8 @@ pub(crate) enum Bench {
     Idle(IdleArguments),
     Memory(MemoryArguments),
     Churn(ChurnArguments),
+    Flood(FloodArguments),
+    Proxy(ProxyArguments),
     Emulator(EmulatorArguments),
     Tunnel(TunnelArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
@@ -116,6 +118,40 @@ pub(crate) struct ChurnArguments {
     json: bool,
 }
 
+/// A flood of connections that prove nothing: what it costs honest clients 100 ms away, and a running stream.
+#[derive(Debug, Args)]
+pub(crate) struct FloodArguments {
+    /// Rounds; in each a phase with the flood and one without
+    #[arg(long, default_value_t = flood::Plan::default().rounds)]
+    rounds: u32,
+    /// Measured seconds of each phase
+    #[arg(long, default_value_t = flood::Plan::default().seconds)]
+    seconds: f64,
+    /// Connections of the flood each second
+    #[arg(long, default_value_t = flood::Plan::default().per_second)]
+    per_second: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The proxy: what it takes from an application beyond what its radio carries, and what SIGTERM does to an upload.
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArguments {
+    /// Rounds; in each every case has its turn
+    #[arg(long, default_value_t = proxy::Plan::default().rounds)]
+    rounds: u32,
+    /// Seconds of each upload that goes on
+    #[arg(long, default_value_t = proxy::Plan::default().seconds)]
+    seconds: f64,
+    /// The radio's rate, Mbit/s
+    #[arg(long, default_value_t = proxy::Plan::default().mbps)]
+    mbps: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 /// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
 #[derive(Debug, Args)]
 pub(crate) struct EmulatorArguments {
@@ -201,6 +237,18 @@ pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
             tributary_emu::isolate()?;
             let TunnelArguments { rounds, seconds, rate, flows, rtt, loss, .. } = *a;
             let report = tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss }, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Flood(a) => {
+            tributary_emu::isolate()?;
+            let plan = flood::Plan { rounds: a.rounds, seconds: a.seconds, per_second: a.per_second };
+            let report = flood::run(&plan, progress)?;
+            (report.tables(), to_json(a.json, &report)?)
+        }
+        Bench::Proxy(a) => {
+            tributary_emu::isolate()?;
+            let plan = proxy::Plan { rounds: a.rounds, seconds: a.seconds, mbps: a.mbps };
+            let report = proxy::run(&plan, progress)?;
             (report.tables(), to_json(a.json, &report)?)
         }
         Bench::Emulator(a) => {

@@ -1,0 +1,342 @@
+//! What a flood of connections that prove nothing costs honest clients and a running stream.
+//!
+//! Two emulated radios with a round trip of 100 ms lead to one listener. One carries a stream that never ends, over the
+//! other twenty clients connect, lose their connections and come back, again and again. Phases with a flood and without
+//! take turns. The flood comes from 65 536 addresses on the server's own loopback: what is measured is the server, not a
+//! full link.
+
+mod parties;
+
+use core::time::Duration;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use serde::Serialize;
+use tributary_emu::{Audit, Network, Side};
+use tributary_link::{LinkSpec, PathSpec, Scenario};
+use tributary_report::stats::{self, Interval};
+use tributary_report::{Cell, Column, Table};
+use tributary_types::Bitrate;
+
+use super::{BenchError, Progress, judged, verdict, within};
+
+/// Honest clients side by side, each with an address of its own.
+pub const TOGETHER: u8 = 20;
+/// Base round-trip time of both radios.
+const RTT: Duration = Duration::from_millis(100);
+/// Rates of the stream's radio and of the honest clients', Mbit/s.
+const RATES: [u64; 2] = [100, 20];
+/// Time of a phase that is not measured: what the phase before left behind.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Time for the server to listen and the stream to fill its radio.
+const START: Duration = Duration::from_secs(10);
+/// Share of honest attempts that must succeed, and of the stream's rate that must be left.
+const MARKS: (f64, f64) = (0.99, 0.95);
+/// Resamples of the ratio's interval, and their seed.
+const BOOTSTRAP: (u32, u64) = (2000, 1);
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds; in each a phase with the flood and one without.
+    pub rounds: u32,
+    /// Measured seconds of each phase.
+    pub seconds: f64,
+    /// Connections of the flood each second.
+    pub per_second: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 8, seconds: 6.0, per_second: 3200 }
+    }
+}
+
+/// Honest attempts of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Attempts {
+    /// How many there were.
+    pub made: u64,
+    /// Milliseconds that those which succeeded took, with what the clients' own work adds.
+    pub took_ms: Vec<f64>,
+}
+
+/// One phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Phase {
+    /// Whether the flood went on.
+    pub flooded: bool,
+    /// The stream's goodput, Mbit/s.
+    pub stream_mbps: f64,
+    /// Connections of the flood, each second.
+    pub flood_per_second: f64,
+    /// Opening a session.
+    pub connects: Attempts,
+    /// Coming back after all connections broke.
+    pub rejoins: Attempts,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Every phase, in order.
+    pub phases: Vec<Phase>,
+    /// Share of connects and of rejoins that succeeded within four seconds during the flood, each with its 95 % interval.
+    pub connects: Share,
+    /// As `connects`.
+    pub rejoins: Share,
+    /// Median over the rounds of the stream's goodput with the flood over without.
+    pub ratio: f64,
+    /// Its 95 % interval, bootstrapped over the rounds.
+    pub ratio_interval: Option<Bounds>,
+    /// Whether the emulator kept the network as asked.
+    pub audit: Audit,
+}
+
+/// A share with its interval (Wilson 1927).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// How many of how many.
+    pub good: u64,
+    /// As `good`.
+    pub of: u64,
+    /// The share.
+    pub value: f64,
+    /// Its 95 % interval.
+    pub interval: Bounds,
+}
+
+/// An interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bounds {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl From<Interval> for Bounds {
+    fn from(interval: Interval) -> Self {
+        Self { low: interval.low, high: interval.high }
+    }
+}
+
+impl Share {
+    fn of(attempts: &[&Attempts]) -> Self {
+        let of: u64 = attempts.iter().map(|attempts| attempts.made).sum();
+        let good: u64 = attempts.iter().map(|attempts| attempts.took_ms.len() as u64).sum();
+        let (n, z) = ((of as f64).max(1.0), 1.96_f64);
+        let value = good as f64 / n;
+        let centre = (value + z * z / (2.0 * n)) / (1.0 + z * z / n);
+        let half = z / (1.0 + z * z / n) * (value * (1.0 - value) / n + z * z / (4.0 * n * n)).sqrt();
+        let interval = Bounds { low: (centre - half).max(0.0), high: (centre + half).min(1.0) };
+        Self { good, of, value, interval }
+    }
+}
+
+/// What the parties share.
+#[derive(Debug, Default)]
+struct Scene {
+    over: AtomicBool,
+    flooding: AtomicBool,
+    /// Counts changes of `flooding`: attempts that saw one belong to no phase.
+    change: AtomicU64,
+    /// Bytes of the stream that arrived.
+    received: AtomicU64,
+    /// Connections of the flood.
+    flooded: AtomicU64,
+    /// Attempts of the present phase.
+    connects: Mutex<Attempts>,
+    rejoins: Mutex<Attempts>,
+}
+
+/// Ends the scene when the conductor leaves, however it leaves.
+struct Curtain<'a>(&'a Scene);
+
+impl Drop for Curtain<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Relaxed);
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 2.0..=100.0)?;
+    within("seconds", plan.seconds, 2.0..=60.0)?;
+    within("per-second", f64::from(plan.per_second), 1.0..=20_000.0)?;
+    let phase = Duration::from_secs_f64(plan.seconds) + SETTLE;
+    let radio = |(name, mbps)| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
+    let scenario = Scenario::new("flood")
+        .with_path(radio(("stream", RATES[0])))
+        .with_path(radio(("clients", RATES[1])))
+        .with_rtt(RTT)
+        .with_queue_time(Duration::from_millis(50))
+        .with_duration(phase * 2 * plan.rounds + 6 * START);
+    let network = Network::start(&scenario)?;
+    parties::give_addresses(&network)?;
+    let (scene, network) = (&Scene::default(), &network);
+    let phases = std::thread::scope(|scope| {
+        let curtain = Curtain(scene);
+        let (tell, listening) = channel();
+        scope.spawn(move || network.run(Side::Server, || parties::serve(scene, tell)));
+        let failed =
+            |reason: &str| BenchError::Program { program: "the server".to_owned(), reason: reason.into() };
+        let addresses = listening.recv_timeout(START).map_err(|_| failed("it does not listen"))?;
+        let [stream, clients, local] = addresses[..] else { return Err(failed("an address is missing")) };
+        scope.spawn(move || network.run(Side::Client, || parties::watch(scene, stream)));
+        scope.spawn(move || network.run(Side::Client, || parties::visit(scene, clients)));
+        let per_second = plan.per_second;
+        scope.spawn(move || network.run(Side::Server, || parties::flood(scene, local, per_second)));
+        let began = Instant::now();
+        while scene.received.load(Relaxed) == 0 {
+            if began.elapsed() > START {
+                return Err(failed("no stream came up"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(START / 2);
+        let phases = conduct(plan, scene, progress);
+        drop(curtain);
+        Ok(phases)
+    })?;
+    let of = |which: fn(&Phase) -> &Attempts| {
+        Share::of(&phases.iter().filter(|phase| phase.flooded).map(which).collect::<Vec<_>>())
+    };
+    let ratios: Vec<f64> = phases.chunks(2).filter_map(ratio).collect();
+    let (rounds, seed) = BOOTSTRAP;
+    Ok(Report {
+        connects: of(|phase| &phase.connects),
+        rejoins: of(|phase| &phase.rejoins),
+        ratio: super::median(&ratios),
+        ratio_interval: stats::bootstrap_interval(&ratios, stats::median, rounds, seed).map(Bounds::from),
+        audit: network.audit()?,
+        phases,
+    })
+}
+
+/// The stream's goodput with the flood over that without, of one round.
+fn ratio(round: &[Phase]) -> Option<f64> {
+    let of = |flooded| round.iter().find(|phase| phase.flooded == flooded).map(|phase| phase.stream_mbps);
+    Some(of(true)? / of(false)?)
+}
+
+/// Turns the flood on and off; the order changes from round to round.
+fn conduct(plan: &Plan, scene: &Scene, progress: Progress<'_>) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    for round in 0..plan.rounds {
+        for flooded in [round % 2 == 1, round % 2 == 0] {
+            let what = if flooded { "flood" } else { "no flood" };
+            progress(&format!("round {} of {}: {what}", round + 1, plan.rounds));
+            scene.flooding.store(flooded, Relaxed);
+            scene.change.fetch_add(1, Relaxed);
+            std::thread::sleep(SETTLE);
+            let count = || (scene.received.load(Relaxed), scene.flooded.load(Relaxed));
+            let (began, before) = (Instant::now(), count());
+            std::thread::sleep(Duration::from_secs_f64(plan.seconds));
+            let (seconds, after) = (began.elapsed().as_secs_f64(), count());
+            let taken = |attempts: &Mutex<Attempts>| std::mem::take(&mut *parties::lock(attempts));
+            phases.push(Phase {
+                flooded,
+                stream_mbps: (after.0 - before.0) as f64 * 8e-6 / seconds,
+                flood_per_second: (after.1 - before.1) as f64 / seconds,
+                connects: taken(&scene.connects),
+                rejoins: taken(&scene.rejoins),
+            });
+        }
+    }
+    phases
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let mut phases =
+            Table::new("Medians over the phases; honest clients and stream at 100 ms").columns([
+                Column::left("phase"),
+                Column::right("flood").unit("1/s"),
+                Column::right("stream").unit("Mbit/s"),
+                Column::right("connects"),
+                Column::right("failed"),
+                Column::right("median").unit("ms"),
+                Column::right("rejoins"),
+                Column::right("failed"),
+                Column::right("median").unit("ms"),
+            ]);
+        for (flooded, name) in [(false, "without"), (true, "with flood")] {
+            let of: Vec<&Phase> = self.phases.iter().filter(|phase| phase.flooded == flooded).collect();
+            let middle = |which: fn(&Phase) -> f64| {
+                super::median(&of.iter().map(|phase| which(phase)).collect::<Vec<_>>())
+            };
+            let mut row = vec![
+                Cell::text(name),
+                Cell::number(middle(|phase| phase.flood_per_second), 0),
+                Cell::number(middle(|phase| phase.stream_mbps), 1).strong(),
+            ];
+            let kinds: [fn(&Phase) -> &Attempts; 2] = [|phase| &phase.connects, |phase| &phase.rejoins];
+            for which in kinds {
+                let attempts: Vec<&Attempts> = of.iter().map(|phase| which(phase)).collect();
+                let share = Share::of(&attempts);
+                let took: Vec<f64> = attempts.iter().flat_map(|attempts| attempts.took_ms.clone()).collect();
+                row.push(Cell::number(share.of as f64, 0));
+                row.push(Cell::number((share.of - share.good) as f64, 0));
+                row.push(Cell::optional_number(stats::median(&took), 0));
+            }
+            phases.push(row);
+        }
+        vec![phases, self.marks()]
+    }
+
+    fn marks(&self) -> Table {
+        let mut marks = Table::new("During the flood").columns([
+            Column::left(""),
+            Column::right("value"),
+            Column::right("95 % interval"),
+            Column::right("wanted"),
+            Column::left(""),
+        ]);
+        let valid = self.audit.verdict() == tributary_emu::Verdict::Valid;
+        let mut push = |name: &str, value: f64, interval: Option<Bounds>, mark: f64| {
+            let interval =
+                interval.map_or_else(|| "–".to_owned(), |of| format!("{:.4} to {:.4}", of.low, of.high));
+            marks.push([
+                Cell::text(name),
+                judged(value, 4, value >= mark),
+                Cell::text(&interval),
+                Cell::text(&format!("≥ {mark}")),
+                if valid { verdict(value >= mark) } else { Cell::text("audit invalid").bad() },
+            ]);
+        };
+        push("honest connects that succeed", self.connects.value, Some(self.connects.interval), MARKS.0);
+        push("honest rejoins that succeed", self.rejoins.value, Some(self.rejoins.interval), MARKS.0);
+        push("the stream's goodput over that without a flood", self.ratio, self.ratio_interval, MARKS.1);
+        marks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_an_interval_even_when_all_succeed() {
+        let attempts = Attempts { made: 400, took_ms: vec![300.0; 400] };
+        let share = Share::of(&[&attempts]);
+        assert_eq!((share.good, share.of, share.value, share.interval.high), (400, 400, 1.0, 1.0));
+        assert!((share.interval.low - 0.9905).abs() < 1e-3, "{share:?}");
+        assert_eq!(Share::of(&[]).value, 0.0);
+    }
+
+    #[test]
+    fn a_rounds_ratio_does_not_depend_on_the_order() {
+        let phase = |flooded, stream_mbps| Phase { flooded, stream_mbps, ..Phase::default() };
+        assert_eq!(ratio(&[phase(false, 80.0), phase(true, 76.0)]), Some(0.95));
+        assert_eq!(ratio(&[phase(true, 76.0), phase(false, 80.0)]), Some(0.95));
+        assert_eq!(ratio(&[phase(true, 76.0)]), None);
+    }
+}

@@ -1,0 +1,406 @@
+//! What the proxy takes from an application beyond what its radio carries, and what SIGTERM does to an upload.
+//!
+//! Both ends run as the programs they are, over one emulated radio. Buffers: the default of 200 ms at the measured rate
+//! beside one of 60 s, in turns. Signals: an upload that is all written, and uploads that go on, with the signal to
+//! either end.
+
+mod rig;
+
+use core::time::Duration;
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use serde::Serialize;
+use tributary_emu::{Audit, Network, Side};
+use tributary_link::{LinkSpec, PathSpec, Scenario};
+use tributary_report::{Cell, Column, Table, stats};
+use tributary_types::Bitrate;
+
+use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use rig::{Clock, Curtain, Ending, Rig};
+
+/// The buffers compared, ms at the measured rate: the default, and one that hardly limits.
+const BUFFERS: [u64; 2] = [200, 60_000];
+/// Rate of the steady part is measured from here on, seconds.
+const STEADY: f64 = 2.0;
+/// Of the short buffer's goodput over the long one's.
+const GOODPUT_MARK: f64 = 0.98;
+/// Time that the help text of `--drain` promises beyond the drain.
+const BEYOND: Duration = Duration::from_secs(2);
+/// Time beyond its bound after which a program is killed.
+const STUCK: Duration = Duration::from_secs(20);
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds; in each every case has its turn.
+    pub rounds: u32,
+    /// Seconds of each upload that goes on.
+    pub seconds: f64,
+    /// The radio's rate, Mbit/s.
+    pub mbps: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 3, seconds: 10.0, mbps: 20 }
+    }
+}
+
+/// What one upload showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Upload {
+    /// Goodput at the target, Mbit/s.
+    pub goodput_mbps: f64,
+    /// Bytes taken from the application in the first second and not delivered in it.
+    pub swallowed: u64,
+    /// Longest time between two writes of the application after the first second, ms.
+    pub longest_gap_ms: f64,
+    /// What the proxy's processes held: taken from the application, not delivered, and in no socket's queue. As time at
+    /// the goodput, ms: median.
+    pub held_ms: f64,
+    /// The same, 95th percentile.
+    pub held_p95_ms: f64,
+    /// From an application's write to the target's read, ms: median.
+    pub age_ms: f64,
+}
+
+/// One buffer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Buffered {
+    /// `--buffer`, ms.
+    pub buffer_ms: u64,
+    /// Every round.
+    pub uploads: Vec<Upload>,
+}
+
+/// What became of an upload at SIGTERM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fate {
+    /// The target read every byte, and the end.
+    Delivered,
+    /// The application was told by a reset.
+    Reset,
+    /// Neither: the fault that must not be.
+    Lost,
+}
+
+/// One SIGTERM.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ended {
+    /// Bytes that the application had written.
+    pub written: u64,
+    /// Bytes that the target read.
+    pub delivered: u64,
+    /// What became of it.
+    pub fate: Fate,
+    /// From the signal to the end of the process, seconds.
+    pub exit_s: f64,
+    /// Its exit code; `None` when it had to be killed.
+    pub code: Option<i32>,
+}
+
+/// A kind of upload and who gets the signal.
+#[derive(Clone, Debug, Serialize)]
+pub struct Signalled {
+    /// For people.
+    pub case: &'static str,
+    /// `--drain` and two seconds.
+    pub bound_s: f64,
+    /// Every round.
+    pub ends: Vec<Ended>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The radio's rate, Mbit/s.
+    pub mbps: u32,
+    /// The short buffer and the long one.
+    pub buffers: Vec<Buffered>,
+    /// Median over the rounds of the short buffer's goodput over the long one's.
+    pub goodput_ratio: f64,
+    /// Uploads that were ended by a signal.
+    pub signals: Vec<Signalled>,
+    /// Whether the emulator kept the network as asked.
+    pub audit: Audit,
+}
+
+/// Who gets the signal, and whether the upload goes on.
+const CASES: [(&str, Side, bool); 3] = [
+    ("all written, signal to connect", Side::Client, false),
+    ("goes on, signal to connect", Side::Client, true),
+    ("goes on, signal to serve", Side::Server, true),
+];
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
+    within("seconds", plan.seconds, 4.0..=60.0)?;
+    within("mbps", f64::from(plan.mbps), 1.0..=200.0)?;
+    let directory = tempfile::tempdir();
+    let directory = directory.map_err(|error| BenchError::Program {
+        program: "a directory for a key".to_owned(),
+        reason: error.to_string(),
+    })?;
+    let longest = Duration::from_secs_f64(plan.seconds) + 2 * STUCK;
+    let scenario = Scenario::new("proxy")
+        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(plan.mbps.into()))))
+        .with_rtt(Duration::from_millis(20))
+        .with_queue_time(Duration::from_millis(50))
+        .with_duration(longest * plan.rounds * 6);
+    let network = Network::start(&scenario)?;
+    let mut buffers = BUFFERS.map(|buffer_ms| Buffered { buffer_ms, uploads: Vec::new() });
+    let mut signals = CASES.map(|(case, ..)| Signalled { case, bound_s: 0.0, ends: Vec::new() });
+    for round in 1..=plan.rounds {
+        for buffered in &mut buffers {
+            progress(&format!("--buffer {}ms, round {round} of {}", buffered.buffer_ms, plan.rounds));
+            let rig = Rig::start(&network, directory.path(), (buffered.buffer_ms, 0))?;
+            buffered.uploads.push(upload(&network, &rig, plan.seconds)?);
+        }
+        for (signalled, (case, side, goes_on)) in signals.iter_mut().zip(CASES) {
+            progress(&format!("{case}, round {round} of {}", plan.rounds));
+            let (ended, bound) = signal(plan, &network, directory.path(), (side, goes_on))?;
+            signalled.bound_s = bound.as_secs_f64();
+            signalled.ends.push(ended);
+        }
+    }
+    let goodputs = |at: usize| -> Vec<f64> { buffers[at].uploads.iter().map(|of| of.goodput_mbps).collect() };
+    Ok(Report {
+        mbps: plan.mbps,
+        goodput_ratio: paired_ratio(&goodputs(0), &goodputs(1)),
+        buffers: buffers.into(),
+        signals: signals.into(),
+        audit: network.audit()?,
+    })
+}
+
+/// An application writes without end.
+fn upload(network: &Network, rig: &Rig, seconds: f64) -> Result<Upload, BenchError> {
+    let clock = Clock::new();
+    let entrance = (rig.entrance(), u64::MAX);
+    std::thread::scope(|scope| {
+        let curtain = Curtain(&clock);
+        let target = scope.spawn(|| rig::target(&rig.target, &clock));
+        let application =
+            scope.spawn(|| network.run(Side::Client, || rig::application(entrance, &clock, || ())));
+        let near = scope.spawn(|| network.run(Side::Client, || rig::queues(&clock)));
+        let far = scope.spawn(|| network.run(Side::Server, || rig::queues(&clock)));
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        drop(curtain);
+        let (taken, _) = application.join().expect(NO_PANIC)?;
+        let (delivered, _) = target.join().expect(NO_PANIC);
+        let queues = [near.join().expect(NO_PANIC)?, far.join().expect(NO_PANIC)?];
+        Ok(figures(&taken, &delivered, [&queues[0], &queues[1]]))
+    })
+}
+
+/// SIGTERM to one end in an upload, and the time that the help text allows it.
+fn signal(
+    plan: &Plan,
+    network: &Network,
+    directory: &Path,
+    (side, goes_on): (Side, bool),
+) -> Result<(Ended, Duration), BenchError> {
+    // An upload that is all written takes three seconds; one that goes on is cut after two.
+    let drain_s = if goes_on { 2 } else { 10 };
+    let bytes = if goes_on { u64::MAX } else { u64::from(plan.mbps) * 1_000_000 / 8 * 3 };
+    let bound = Duration::from_secs(drain_s) + BEYOND;
+    let mut rig = Rig::start(network, directory, (BUFFERS[0], drain_s))?;
+    let entrance = (rig.entrance(), bytes);
+    let clock = Clock::new();
+    let Rig { server, client, target } = &mut rig;
+    let (target, clock) = (&*target, &clock);
+    std::thread::scope(|scope| {
+        let curtain = Curtain(clock);
+        let (written, all_written) = channel();
+        let reading = scope.spawn(move || rig::target(target, clock));
+        let writing = scope.spawn(move || {
+            network.run(Side::Client, || rig::application(entrance, clock, || drop(written.send(()))))
+        });
+        if goes_on {
+            std::thread::sleep(Duration::from_secs_f64(STEADY));
+        } else {
+            // The application fails when this takes too long, and its fate shows it.
+            let _ = all_written.recv_timeout(STUCK);
+        }
+        let program = if side == Side::Client { client } else { server };
+        let (exit, code) = program.terminate(bound + STUCK);
+        // A reset needs a moment to arrive; an end that does not come is not waited for.
+        let since = clock.seconds();
+        while !(reading.is_finished() && writing.is_finished())
+            && clock.seconds() < since + BEYOND.as_secs_f64()
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(curtain);
+        let (taken, told) = writing.join().expect(NO_PANIC)?;
+        let (read, end) = reading.join().expect(NO_PANIC);
+        let (written, delivered) = (total(&taken), total(&read));
+        let fate = match (written == delivered && end == Ending::Orderly, told) {
+            (true, Ending::Orderly) => Fate::Delivered,
+            (_, Ending::Reset) => Fate::Reset,
+            _ => Fate::Lost,
+        };
+        Ok((Ended { written, delivered, fate, exit_s: exit.as_secs_f64(), code }, bound))
+    })
+}
+
+const NO_PANIC: &str = "what runs beside a measurement does not panic";
+
+fn total(log: &[(f64, u64)]) -> u64 {
+    log.last().map_or(0, |(_, bytes)| *bytes)
+}
+
+/// What had passed by a moment.
+fn at(log: &[(f64, u64)], seconds: f64) -> u64 {
+    let after = log.partition_point(|(at, _)| *at <= seconds);
+    after.checked_sub(1).map_or(0, |last| log[last].1)
+}
+
+fn figures(taken: &[(f64, u64)], delivered: &[(f64, u64)], [near, far]: [&[(f64, u64)]; 2]) -> Upload {
+    let end = delivered.last().map_or(STEADY, |(at, _)| *at).max(STEADY + 1e-3);
+    let rate = (at(delivered, end) - at(delivered, STEADY)) as f64 / (end - STEADY);
+    let to_ms = |bytes: f64| bytes / rate.max(1.0) * 1e3;
+    let gaps = taken.windows(2).filter(|pair| pair[1].0 > 1.0).map(|pair| (pair[1].0 - pair[0].0) * 1e3);
+    let steady = |log: &[(f64, u64)]| -> Vec<(f64, u64)> {
+        log.iter().copied().filter(|(at, _)| (STEADY..end).contains(at)).collect()
+    };
+    let held: Vec<f64> = steady(near)
+        .into_iter()
+        .map(|(seconds, queue)| {
+            let waiting = at(taken, seconds) as f64 - at(delivered, seconds) as f64;
+            to_ms((waiting - queue as f64 - at(far, seconds) as f64).max(0.0))
+        })
+        .collect();
+    let written_at = |bytes: u64| taken.get(taken.partition_point(|(_, sum)| *sum < bytes));
+    let ages: Vec<f64> = steady(delivered)
+        .into_iter()
+        .filter_map(|(seconds, bytes)| Some((seconds - written_at(bytes)?.0) * 1e3))
+        .collect();
+    Upload {
+        goodput_mbps: rate * 8e-6,
+        swallowed: at(taken, 1.0) - at(delivered, 1.0),
+        longest_gap_ms: gaps.fold(0.0, f64::max),
+        held_ms: median(&held),
+        held_p95_ms: stats::percentile(&held, 95.0).unwrap_or(f64::NAN),
+        age_ms: median(&ages),
+    }
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        vec![self.buffers(), self.signals()]
+    }
+
+    fn buffers(&self) -> Table {
+        let title = format!(
+            "An application writes without end over {} Mbit/s, 20 ms; medians of the rounds",
+            self.mbps
+        );
+        let mut table = Table::new(&title).columns([
+            Column::left("--buffer"),
+            Column::right("goodput").unit("Mbit/s"),
+            Column::right("over the long one's"),
+            Column::right("taken ahead in the first second").unit("kB"),
+            Column::right("longest gap between writes").unit("ms"),
+            Column::right("held by the proxy").unit("ms"),
+            Column::right("p95").unit("ms"),
+            Column::right("write to read").unit("ms"),
+            Column::left("wanted"),
+            Column::left(""),
+        ]);
+        for buffered in &self.buffers {
+            let short = buffered.buffer_ms == BUFFERS[0];
+            let of =
+                |which: fn(&Upload) -> f64| median(&buffered.uploads.iter().map(which).collect::<Vec<_>>());
+            let held = of(|upload| upload.held_p95_ms);
+            let (quick, full) = (held <= buffered.buffer_ms as f64, self.goodput_ratio >= GOODPUT_MARK);
+            let ratio = if short { judged(self.goodput_ratio, 3, full) } else { Cell::number(1.0, 3) };
+            let wanted = format!("≥ {GOODPUT_MARK}, p95 ≤ {} ms", buffered.buffer_ms);
+            table.push([
+                Cell::text(&format!("{} ms", buffered.buffer_ms)),
+                Cell::number(of(|upload| upload.goodput_mbps), 2).strong(),
+                ratio,
+                Cell::number(of(|upload| upload.swallowed as f64 / 1e3), 0),
+                Cell::number(of(|upload| upload.longest_gap_ms), 0),
+                Cell::number(of(|upload| upload.held_ms), 0),
+                if short { judged(held, 0, quick) } else { Cell::number(held, 0) },
+                Cell::number(of(|upload| upload.age_ms), 0),
+                if short { Cell::text(&wanted) } else { Cell::text("–") },
+                if short { self.valid(quick && full) } else { Cell::text("") },
+            ]);
+        }
+        table
+    }
+
+    fn signals(&self) -> Table {
+        let mut table = Table::new("SIGTERM in an upload; every round").columns([
+            Column::left("upload"),
+            Column::left("delivered of written, kB"),
+            Column::left("what became of it"),
+            Column::left("exit codes"),
+            Column::right("longest exit").unit("s"),
+            Column::right("wanted"),
+            Column::left(""),
+        ]);
+        for Signalled { case, bound_s, ends } in &self.signals {
+            let each = |of: &dyn Fn(&Ended) -> String| ends.iter().map(of).collect::<Vec<_>>().join(", ");
+            let exit = stats::maximum(&ends.iter().map(|end| end.exit_s).collect::<Vec<_>>());
+            let good = ends.iter().all(|end| end.fate != Fate::Lost && end.exit_s <= *bound_s);
+            let fate = |end: &Ended| match end.fate {
+                Fate::Delivered => "delivered".to_owned(),
+                Fate::Reset => "reset".to_owned(),
+                Fate::Lost => "LOST".to_owned(),
+            };
+            let code = |end: &Ended| end.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
+            table.push([
+                Cell::text(case),
+                Cell::text(&each(&|end| format!("{} of {}", end.delivered / 1000, end.written / 1000))),
+                Cell::text(&each(&fate)),
+                Cell::text(&each(&code)),
+                Cell::optional_number(exit, 2),
+                Cell::text(&format!("≤ {bound_s:.0}")),
+                self.valid(good),
+            ]);
+        }
+        table
+    }
+
+    fn valid(&self, good: bool) -> Cell {
+        match self.audit.verdict() {
+            tributary_emu::Verdict::Valid => verdict(good),
+            _ => Cell::text("audit invalid").bad(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rig::Log;
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_what_no_socket_has() {
+        // 1 MB/s is delivered; the application is 300 kB ahead from the first second on, 100 kB of it in sockets.
+        let delivered: Log =
+            (0..=100).map(|tenth| (f64::from(tenth) / 10.0, 100_000 * tenth as u64)).collect();
+        let ahead = |(at, bytes): &(f64, u64)| (*at, bytes + 300_000);
+        let taken: Log = delivered.iter().map(ahead).collect();
+        let queue = |bytes| -> Log { delivered.iter().map(|(at, _)| (*at, bytes)).collect() };
+        let upload = figures(&taken, &delivered, [&queue(80_000)[..], &queue(20_000)]);
+        assert!(
+            (upload.goodput_mbps - 8.0).abs() < 1e-9 && (upload.held_ms - 200.0).abs() < 1e-6,
+            "{upload:?}"
+        );
+        assert!((upload.age_ms - 300.0).abs() < 1e-6 && (upload.longest_gap_ms - 100.0).abs() < 1e-6);
+        assert_eq!(upload.swallowed, 300_000);
+        assert_eq!(figures(&[], &[], [&[], &[]]).swallowed, 0);
+    }
+}

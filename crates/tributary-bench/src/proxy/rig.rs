@@ -1,0 +1,297 @@
+//! Both ends of the proxy as programs beside an emulated radio, an application that writes, a target that reads, and
+//! what waits in the kernel between them.
+//!
+//! Everything that waits looks at a flag, and the programs end with their owner: a measurement always ends.
+
+use core::time::Duration;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
+
+use serde::Deserialize;
+use tributary_emu::{Network, Side};
+use tributary_net::Key;
+
+use crate::{BenchError, own_program};
+
+/// Time for a program to say where it listens.
+const START: Duration = Duration::from_secs(15);
+/// How often what waits looks at the flag.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time between two looks at the kernel's queues.
+const SAMPLE: Duration = Duration::from_millis(20);
+/// Bytes of one write of the application.
+const PIECE: usize = 16 << 10;
+
+/// A program of this crate, killed when dropped.
+pub(super) struct Program {
+    child: Child,
+    listening: Vec<SocketAddr>,
+}
+
+#[derive(Deserialize)]
+struct Announcement {
+    listening: Vec<SocketAddr>,
+}
+
+impl Program {
+    fn start(mut command: Command, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
+        let failed = |reason: String| BenchError::Program { program: arguments.join(" "), reason };
+        command.args(arguments).arg("--json").env("RUST_LOG", "error").env("XDG_RUNTIME_DIR", directory);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let lines = tributary_lab::process::lines_of(child.stdout.take().expect("standard output was piped"));
+        let mut program = Self { child, listening: Vec::new() };
+        let line =
+            lines.recv_timeout(START).map_err(|_| failed("it does not say where it listens".to_owned()))?;
+        let said: Announcement = serde_json::from_str(&line).map_err(|error| failed(error.to_string()))?;
+        program.listening = said.listening;
+        Ok(program)
+    }
+
+    /// Sends SIGTERM and waits, at most so long; the time until the program has ended and its exit code.
+    pub(super) fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
+        let told = Instant::now();
+        let pid = rustix::process::Pid::from_child(&self.child);
+        // It may have ended by itself, which shows below.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        while told.elapsed() < most {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return (told.elapsed(), status.code());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        (most, None)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The proxy between a target and an address for applications.
+pub(super) struct Rig {
+    pub server: Program,
+    pub client: Program,
+    pub target: TcpListener,
+}
+
+impl Rig {
+    pub(super) fn start(
+        network: &Network,
+        directory: &Path,
+        (buffer_ms, drain_s): (u64, u64),
+    ) -> Result<Self, BenchError> {
+        let failed = |what: &str, error: io::Error| BenchError::Program {
+            program: what.to_owned(),
+            reason: error.to_string(),
+        };
+        let key = directory.join("key");
+        write_key(&key).map_err(|error| failed("writing a key", error))?;
+        let key = key.to_string_lossy().into_owned();
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let target = network.run(Side::Server, || TcpListener::bind(loopback))?;
+        let target = target.and_then(|target| target.set_nonblocking(true).map(|()| target));
+        let target = target.map_err(|error| failed("the target", error))?;
+        let forward = target.local_addr().map_err(|error| failed("the target", error))?.to_string();
+        let (buffer, drain) = (format!("{buffer_ms}ms"), drain_s.to_string());
+        let common = ["--key", &key, "--buffer", &buffer, "--drain", &drain, "--congestion", "cubic"];
+        let program = own_program()?;
+        let listen = format!("{}:0", Side::Server.address(0));
+        let serve = ["serve", "--listen", &listen, "--forward", &forward];
+        let server = Program::start(
+            network.command(Side::Server, &program),
+            &[&serve[..], &common[..]].concat(),
+            directory,
+        )?;
+        let path = format!("{}={}", Side::Client.address(0), server.listening[0]);
+        let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0"];
+        let client = Program::start(
+            network.command(Side::Client, &program),
+            &[&connect[..], &common[..]].concat(),
+            directory,
+        )?;
+        Ok(Self { server, client, target })
+    }
+
+    /// Where applications connect.
+    pub(super) fn entrance(&self) -> SocketAddr {
+        self.client.listening[0]
+    }
+}
+
+/// A key that only this user may read, as the programs demand it.
+fn write_key(path: &Path) -> io::Result<()> {
+    let key = Key::generate().map_err(io::Error::other)?;
+    let mut options = std::fs::OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(key.to_line().as_bytes())
+}
+
+/// How many bytes had passed by when, counted from the beginning: seconds and bytes.
+pub(super) type Log = Vec<(f64, u64)>;
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The measurement was over first.
+    Open,
+    Orderly,
+    Reset,
+}
+
+/// What all parties of a measurement look at.
+pub(super) struct Clock {
+    pub began: Instant,
+    pub over: AtomicBool,
+}
+
+/// Ends a measurement when its conductor leaves, however it leaves.
+pub(super) struct Curtain<'a>(pub &'a Clock);
+
+impl Drop for Curtain<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Relaxed);
+    }
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { began: Instant::now(), over: AtomicBool::new(false) }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+}
+
+/// An application that writes as many bytes as the proxy takes, up to `bytes`, and then ends its direction and waits for
+/// the other end. `written` is called once they are all written.
+pub(super) fn application(
+    (entrance, bytes): (SocketAddr, u64),
+    clock: &Clock,
+    written: impl FnOnce(),
+) -> (Log, Ending) {
+    let mut log = Log::new();
+    let Ok(mut tcp) = TcpStream::connect(entrance) else { return (log, Ending::Reset) };
+    if tcp.set_write_timeout(Some(LOOK)).and_then(|()| tcp.set_read_timeout(Some(LOOK))).is_err() {
+        return (log, Ending::Reset);
+    }
+    let piece = vec![7; PIECE];
+    let mut sum = 0;
+    while sum < bytes {
+        let length = PIECE.min(usize::try_from(bytes - sum).unwrap_or(PIECE));
+        match tcp.write(&piece[..length]) {
+            Ok(count) => {
+                sum += count as u64;
+                log.push((clock.seconds(), sum));
+            }
+            Err(error) if !is_time_out(&error) => return (log, Ending::Reset),
+            Err(_) => {}
+        }
+        if clock.is_over() {
+            return (log, Ending::Open);
+        }
+    }
+    let ended = tcp.shutdown(Shutdown::Write).is_ok();
+    written();
+    let (_, ending) = read_to_end(&mut tcp, clock);
+    (log, if ended { ending } else { Ending::Reset })
+}
+
+/// A target that reads everything of one connection.
+pub(super) fn target(listener: &TcpListener, clock: &Clock) -> (Log, Ending) {
+    loop {
+        match listener.accept() {
+            Ok((mut tcp, _)) => {
+                let ready = tcp.set_nonblocking(false).and_then(|()| tcp.set_read_timeout(Some(LOOK)));
+                return if ready.is_ok() {
+                    read_to_end(&mut tcp, clock)
+                } else {
+                    (Log::new(), Ending::Reset)
+                };
+            }
+            Err(_) if clock.is_over() => return (Log::new(), Ending::Open),
+            Err(_) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+fn read_to_end(tcp: &mut TcpStream, clock: &Clock) -> (Log, Ending) {
+    let (mut log, mut sum) = (Log::new(), 0);
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match tcp.read(&mut buffer) {
+            Ok(0) => return (log, Ending::Orderly),
+            Ok(count) => {
+                sum += count as u64;
+                log.push((clock.seconds(), sum));
+            }
+            Err(error) if !is_time_out(&error) => return (log, Ending::Reset),
+            Err(_) => {}
+        }
+        if clock.is_over() {
+            return (log, Ending::Open);
+        }
+    }
+}
+
+fn is_time_out(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// What waits in the sockets of this thread's namespace, sample by sample: written and not acknowledged, received and
+/// not read.
+pub(super) fn queues(clock: &Clock) -> Log {
+    let mut log = Log::new();
+    while !clock.is_over() {
+        let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
+        log.push((clock.seconds(), queued(&table)));
+        std::thread::sleep(SAMPLE);
+    }
+    log
+}
+
+/// The sum of both queues in `/proc/net/tcp`; those of listening sockets count connections and are left out.
+fn queued(table: &str) -> u64 {
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let of = |line: &str| {
+        let mut fields = line.split_whitespace().skip(3);
+        let (state, queues) = (fields.next()?, fields.next()?);
+        let (sent, received) = queues.split_once(':')?;
+        (state != "0A").then_some(hex(sent)? + hex(received)?)
+    };
+    table.lines().skip(1).filter_map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_queues_are_read_without_listening_sockets() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n   \
+             0: 0100007F:8F29 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0\n   \
+             1: 0100007F:8F29 0100007F:B0C2 01 00000100:00000010 00:00000000 00000000     0\n   \
+             2: 0100007F:B0C2 0100007F:8F29 08 00001000:00000000 00:00000000 00000000     0\n";
+        assert_eq!(queued(table), 0x1110);
+        assert_eq!(queued(""), 0);
+    }
+}
