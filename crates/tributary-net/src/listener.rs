@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tributary_proto::{OpenError, Session as Machine, Side};
 use tributary_types::SubflowId;
@@ -204,12 +204,9 @@ impl Registry {
 
     /// Starts a handshake; when there are too many, another one ends.
     fn greet(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
-        // Held until the handshake has its place: it cannot give it up before.
-        let mut admission = self.admission();
-        let (standing, source, id) = (Standing::Stranger, Source::of(from), admission.number());
-        let place = Place { registry: self.clone(), standing, source, id };
+        let (give, given) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let mut place = place;
+            let Ok(mut place): Result<Place, _> = given.await else { return };
             let registry = place.registry.clone();
             let within = registry.limits.handshake;
             match tokio::time::timeout(within, registry.shake(stream, from, &mut place)).await {
@@ -220,8 +217,13 @@ impl Registry {
                 Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
             }
         });
+        let mut admission = self.admission();
+        let (standing, source, id) = (Standing::Stranger, Source::of(from), admission.number());
         let loser = admission.enter(standing, source, id, task.abort_handle());
         drop(admission);
+        // A task that ended before it got its place, as in a runtime that shuts down, gives the place up here. It
+        // must not happen under the lock, which giving up takes.
+        let _ = give.send(Place { registry: self.clone(), standing, source, id });
         if let Some(loser) = loser {
             loser.abort();
         }

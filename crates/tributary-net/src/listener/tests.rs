@@ -99,3 +99,38 @@ async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     assert!(matches!(refused, HandshakeError::Hello(HelloError::WrongKey)), "{refused}");
     assert_eq!(forging.await.unwrap(), (true, 0));
 }
+
+/// A runtime that ends drops a new task within the call that starts it.
+#[test]
+fn a_connection_that_comes_while_the_runtime_ends_blocks_nothing() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (client, stream, from) = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, from) = listener.accept().await.unwrap();
+        (client, stream, from)
+    });
+    let limits = Limits::default();
+    let registry = Arc::new(Registry {
+        keep_events: false,
+        common: common(),
+        limits,
+        tls: Tls::Off,
+        entries: Mutex::default(),
+        fresh: mpsc::channel(1).0,
+        admission: Mutex::new(Admission::new(limits.half_open)),
+        tickets: Mutex::new(Tickets::new(SystemTime::now())),
+        refused: Seldom::default(),
+        starved: Seldom::default(),
+    });
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _inside = handle.enter();
+        registry.greet(stream, from);
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(std::time::Duration::from_secs(10)).expect("the listener waits for its own lock");
+    drop(client);
+}
