@@ -220,7 +220,11 @@ fn signal(
         let (written, all_written) = channel();
         let reading = scope.spawn(move || rig::target(target, clock));
         let writing = scope.spawn(move || {
-            network.run(Side::Client, || rig::application(entrance, clock, || drop(written.send(()))))
+            network.run(Side::Client, || {
+                rig::application(entrance, clock, || {
+                    let _ = written.send(());
+                })
+            })
         });
         if goes_on {
             std::thread::sleep(Duration::from_secs_f64(STEADY));
