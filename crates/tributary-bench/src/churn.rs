@@ -2,7 +2,7 @@
 //!
 //! `tributary serve` and `tributary connect` run as processes of their own and are joined by two paths over
 //! loopback. Connections begin at a fixed rate; half of them are aborted, by either side, at a random point of
-//! their life. Not here: what a connection does ([`load`]) and how a process is looked at ([`proxy`]).
+//! their life. Not here: what a connection does (`load`) and how a process is looked at (`proxy`).
 
 mod load;
 mod proxy;
