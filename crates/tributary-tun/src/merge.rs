@@ -35,7 +35,7 @@ impl Segment {
         let be16 = |at: usize| packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])));
         let (v6, transport) = match packet.first()? {
             // No options and no fragment.
-            0x45 if be16(6)? & 0x3fff == 0 && packet[9] == 6 && be16(2)? == packet.len() => (false, 20),
+            0x45 if be16(6)? & 0x3fff == 0 && *packet.get(9)? == 6 && be16(2)? == packet.len() => (false, 20),
             first if first >> 4 == 6 && *packet.get(6)? == 6 && be16(4)? + 40 == packet.len() => (true, 40),
             _ => return None,
         };

@@ -76,6 +76,14 @@ impl UdpSocket {
         Ok(count)
     }
 
+    /// Sends one datagram.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn send(&self, destination: SocketAddr, datagram: &[u8]) -> io::Result<()> {
+        self.send_now(destination, datagram, datagram.len())
+    }
+
     fn send_now(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()> {
         let segment_size = (segment < contents.len()).then_some(segment);
         let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
@@ -184,10 +192,15 @@ impl SendBatch {
 
     fn try_send(&self, socket: &UdpSocket, end: usize) -> Lost {
         let bytes = &self.bytes[..end];
-        if socket.state.max_gso_segments() >= self.count
-            && socket.send_now(self.destination, bytes, self.segment).is_ok()
-        {
-            return Lost::default();
+        if socket.state.max_gso_segments() >= self.count {
+            match socket.send_now(self.destination, bytes, self.segment) {
+                Ok(()) => return Lost::default(),
+                // Waited for already: to wait again for each datagram would hold up every link.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Lost { refused: self.count as u64, ..Lost::default() };
+                }
+                Err(_) => {}
+            }
         }
         // Interfaces without segmentation refuse the whole; one by one, each has its own fate.
         let mut lost = Lost::default();
