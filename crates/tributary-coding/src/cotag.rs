@@ -23,6 +23,7 @@ pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_repo
 use crate::prf::CoefficientKey;
 use crate::rlnc::{Basis, Generation};
 use core::time::Duration;
+use serde::Serialize;
 
 /// Packets of one generation in systematic mode, at most.
 pub const GENERATION: usize = 192;
@@ -92,8 +93,8 @@ impl Config {
     }
 }
 
-/// What a node dropped, and why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a node did with packets, and what it dropped and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Packets taken in.
     pub received: u64,
@@ -154,7 +155,8 @@ impl Strays {
     /// cohort when the gateway is restarted in order.
     const BELIEVED_STALE: u32 = 256;
 
-    /// What to do with a packet whose epoch is `distance` ahead of the node's: `Ahead` stands for a stale one.
+    /// What to do with a packet whose epoch is `distance` ahead of the node's: `Ahead` also for an
+    /// older one, which the caller drops and counts as stale.
     fn judge_epoch(&mut self, distance: i32) -> Verdict {
         if distance >= 0 {
             self.stale = 0;

@@ -241,7 +241,7 @@ settings! {
         listen: SocketAddr,
         /// File of the key shared with the device.
         device_key: PathBuf,
-        /// Number of this access point, another one at each.
+        /// Number of this access point; every access point needs a different one.
         number: u8,
     }
 }

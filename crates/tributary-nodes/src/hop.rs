@@ -1,4 +1,4 @@
-//! One hop between two nodes, sans-IO: who is at the other end, and that every packet is his, whole and new.
+//! One hop between two nodes, sans-IO: who is at the other end, and that every packet comes from it, unchanged and only once.
 //!
 //! The node nearer to the device begins ([`Hop::initiator`]): its `init` and the other's `reply` carry fresh
 //! random salts and are authenticated with the hop's pre-shared key (HMAC-SHA256). Both salts and the key give
@@ -14,8 +14,8 @@
 //! | 8–15 | packet number, big-endian |
 //! | 16– | ciphertext and 16 bytes of tag |
 //!
-//! Not here: sockets and what the plaintext means (`message`). No forward secrecy: who learns the key reads
-//! recorded traffic; inner traffic that needs more has its own encryption.
+//! Not here: sockets and what the plaintext means (`message`). No forward secrecy: anyone who learns the key can
+//! read recorded traffic; inner traffic that needs more has its own encryption.
 
 mod replay;
 
@@ -40,7 +40,7 @@ const VERSION: u8 = 1;
 const RETRY: Duration = Duration::from_millis(250);
 /// Silence after which the initiator begins anew, and after which a link counts as down.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
-/// Packets of one session before the initiator begins a new one. NIST SP 800-38D §8.3 allows 2^32 for random
+/// Packets of one session, in either direction, before the initiator begins a new one. NIST SP 800-38D §8.3 allows 2^32 for random
 /// nonces; numbers are safer still.
 const MOST_PACKETS: u64 = 1 << 32;
 
@@ -149,7 +149,10 @@ impl Hop {
 
     /// An `init` to send, when it is time for one.
     pub(crate) fn poll_handshake(&mut self, now: Instant) -> Option<Vec<u8>> {
-        let is_worn = self.current.as_ref().is_some_and(|session| session.next > MOST_PACKETS);
+        let is_worn = self
+            .current
+            .as_ref()
+            .is_some_and(|session| session.next.max(session.window.end()) > MOST_PACKETS);
         if !self.is_initiator || self.is_up(now) && !is_worn {
             return None;
         }

@@ -31,4 +31,4 @@ pub use config::{
 };
 pub use hop::Refusals;
 pub use node::{NodeError, Running};
-pub use status::{CodingStatus, InnerStatus, LinkStatus, Status};
+pub use status::{InnerStatus, LinkStatus, Status};

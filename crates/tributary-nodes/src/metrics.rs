@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// A client that takes longer to ask or to read is dropped.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,11 +57,13 @@ impl Drop for Metrics {
 }
 
 fn answer(mut stream: TcpStream, asker: &Asker) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let deadline = Instant::now() + PATIENCE;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = [0; 4096];
     let mut length = 0;
     while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") && length < request.len() {
+        // No time left is an error, which drops the client.
+        stream.set_read_timeout(Some(deadline.saturating_duration_since(Instant::now())))?;
         match stream.read(&mut request[length..])? {
             0 => break,
             more => length += more,

@@ -136,8 +136,11 @@ impl Pace {
     /// Feedback has come.
     pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) {
         (self.heard, self.stalled) = (now, false);
+        if self.newest.is_some_and(|newest| feedback.newest < newest) {
+            return; // Overtaken by later feedback.
+        }
         (self.room, self.capacity) = (feedback.room.into(), feedback.capacity.into());
-        if self.newest.is_some_and(|newest| feedback.newest <= newest) {
+        if self.newest == Some(feedback.newest) {
             return;
         }
         self.newest = Some(feedback.newest);
@@ -243,7 +246,8 @@ impl Pace {
     }
 }
 
-fn in_time(rate: u64, time: Duration) -> u64 {
+/// Bytes at this rate (bytes a second) in this time.
+pub(crate) fn in_time(rate: u64, time: Duration) -> u64 {
     (u128::from(rate) * time.as_nanos() / 1_000_000_000) as u64
 }
 

@@ -48,57 +48,6 @@ pub struct LinkStatus {
     pub unsent: u64,
 }
 
-/// What the coding machine did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CodingStatus {
-    /// Packets taken in.
-    pub received: u64,
-    /// Packets handed out.
-    pub sent: u64,
-    /// Of those, redundant ones.
-    pub taken: u64,
-    /// Dropped by the giving rule.
-    pub given: u64,
-    /// Dropped because a buffer was full.
-    pub full: u64,
-    /// Not a COTAG packet.
-    pub malformed: u64,
-    /// Contradicts its cohort.
-    pub mislabelled: u64,
-    /// Of a cohort that is over.
-    pub late: u64,
-    /// Of a cohort too far ahead.
-    pub ahead: u64,
-    /// Of an earlier start of the gateway.
-    pub stale: u64,
-    /// Too large for a cohort.
-    pub oversize: u64,
-    /// Delivered although they did not arrive themselves.
-    pub recovered: u64,
-    /// Never decoded.
-    pub lost: u64,
-}
-
-impl From<Counters> for CodingStatus {
-    fn from(c: Counters) -> Self {
-        let Counters { received, sent, taken, given, full, malformed, mislabelled, late, ahead, .. } = c;
-        let Counters { stale, oversize, recovered, lost, .. } = c;
-        let first = Self {
-            received,
-            sent,
-            taken,
-            given,
-            full,
-            malformed,
-            mislabelled,
-            late,
-            ahead,
-            ..Self::default()
-        };
-        Self { stale, oversize, recovered, lost, ..first }
-    }
-}
-
 /// The node's TUN device, or at an access point what passes uncoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InnerStatus {
@@ -136,7 +85,7 @@ pub struct Status {
     /// Its hops.
     pub links: Vec<LinkStatus>,
     /// The coding machine.
-    pub coding: CodingStatus,
+    pub coding: Counters,
     /// Packets inside the tunnel.
     pub inner: InnerStatus,
 }

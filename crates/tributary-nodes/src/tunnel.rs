@@ -236,7 +236,7 @@ impl Tunnel {
                 let lines: Vec<String> = statuses.iter().map(|status| status.line(status, 1.0)).collect();
                 return Err(TunnelError::NoSession(lines.join("; ")));
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -18,6 +18,11 @@ impl ReplayWindow {
         Self { end: 0, seen: Box::new([0; WORDS]) }
     }
 
+    /// One above the newest number seen.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Whether the number is new; it is seen from here on.
     pub(crate) fn accept(&mut self, number: u64) -> bool {
         // The word that holds the newest numbers also begins the window: one word less may be late.

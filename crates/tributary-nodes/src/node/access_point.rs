@@ -6,7 +6,7 @@ use super::{NodeError, Running, Work, clock, key};
 use crate::config::{AccessPointConfig, Settings};
 use crate::hop::Hop;
 use crate::message::Message;
-use crate::status::{CodingStatus, InnerStatus, Status};
+use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -169,7 +169,7 @@ impl Work for AccessPoint {
             uptime: now.saturating_since(self.began).as_secs_f64(),
             mtu: self.mtu,
             links: vec![self.up[0].status(now), self.down[0].status(now)],
-            coding: CodingStatus::from(self.machine.counters()),
+            coding: self.machine.counters(),
             inner: self.status,
         }
     }

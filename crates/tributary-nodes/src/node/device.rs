@@ -8,7 +8,7 @@ use crate::config::{DeviceConfig, Settings};
 use crate::hop::Hop;
 use crate::inner::flow;
 use crate::message::Message;
-use crate::status::{CodingStatus, Status};
+use crate::status::Status;
 use bytes::Bytes;
 use core::time::Duration;
 use ring::rand::SecureRandom;
@@ -169,7 +169,7 @@ impl Work for Device {
             uptime: now.saturating_since(self.began).as_secs_f64(),
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
-            coding: CodingStatus::from(self.machine.counters()),
+            coding: self.machine.counters(),
             inner: self.inside.status,
         }
     }

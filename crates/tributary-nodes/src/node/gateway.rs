@@ -8,7 +8,8 @@ use crate::config::{GatewayConfig, Mode, Settings};
 use crate::hop::{Hop, ReplayWindow};
 use crate::inner::flow;
 use crate::message::Message;
-use crate::status::{CodingStatus, InnerStatus, Status};
+use crate::pace::in_time;
+use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -109,7 +110,7 @@ impl Gateway {
     /// Packets that may wait.
     fn queue(&self) -> usize {
         let rate: u64 = self.peers.iter().map(|peer| peer.pace.rate()).sum();
-        let packets = u128::from(rate) * QUEUE.as_nanos() / 1_000_000_000 / u128::from(self.link_mtu);
+        let packets = in_time(rate, QUEUE) / self.link_mtu;
         (packets as usize).clamp(LEAST_QUEUE, MOST_QUEUE)
     }
 
@@ -207,7 +208,7 @@ impl Work for Gateway {
             uptime: now.saturating_since(self.began).as_secs_f64(),
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
-            coding: CodingStatus::from(self.machine.counters()),
+            coding: self.machine.counters(),
             inner: self.inside.status,
         }
     }

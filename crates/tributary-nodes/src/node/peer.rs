@@ -115,22 +115,20 @@ impl Peer {
             Received::Message(number, bytes) => (number, bytes),
             Received::Handshake(reply) => {
                 if let Some(reply) = reply {
-                    let mut batch = SendBatch::new(from);
-                    batch.add(&self.socket, |out| out.extend_from_slice(&reply));
-                    batch.flush(&self.socket);
+                    self.status.unsent += u64::from(self.socket.send(from, &reply).is_err());
                 }
                 self.follow_session(now);
                 return None;
             }
             Received::Foreign | Received::Refused => return None,
         };
-        self.follow_session(now);
-        self.heard = Some(now);
         if self.remote != Some(from) {
             // Authenticated: the peer has moved, as it does when a radio gets another address.
             self.remote = Some(from);
             self.batch.redirect(from, &self.socket);
         }
+        self.follow_session(now);
+        self.heard = Some(now);
         self.status.received += 1;
         self.status.received_bytes += length as u64;
         if self.newest.is_none_or(|(newest, _)| number > newest) {
@@ -175,11 +173,7 @@ impl Peer {
         if let Some(init) = self.hop.poll_handshake(now)
             && let Some(remote) = self.remote
         {
-            self.batch.redirect(remote, &self.socket);
-            let mut batch = SendBatch::new(remote);
-            batch.add(&self.socket, |out| out.extend_from_slice(&init));
-            let lost = batch.flush(&self.socket);
-            self.status.unsent += lost.refused;
+            self.status.unsent += u64::from(self.socket.send(remote, &init).is_err());
         }
         let was_stalled = self.pace.is_stalled();
         self.pace.handle_timeout(now);

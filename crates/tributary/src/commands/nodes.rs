@@ -101,7 +101,7 @@ pub(crate) struct AccessPointFlags {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     device_key: Option<PathBuf>,
-    /// Number of this access point, another one at each
+    /// Number of this access point; every access point needs a different one
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u8>,
