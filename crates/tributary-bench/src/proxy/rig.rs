@@ -189,26 +189,17 @@ pub(super) fn application(
     clock: &Clock,
     written: impl FnOnce(),
 ) -> (Log, Ending) {
-    let mut log = Log::new();
-    let Ok(mut tcp) = TcpStream::connect(entrance) else { return (log, Ending::Reset) };
+    let Ok(mut tcp) = TcpStream::connect(entrance) else { return (Log::new(), Ending::Reset) };
     if tcp.set_write_timeout(Some(LOOK)).and_then(|()| tcp.set_read_timeout(Some(LOOK))).is_err() {
-        return (log, Ending::Reset);
+        return (Log::new(), Ending::Reset);
     }
     let piece = vec![7; PIECE];
-    let mut sum = 0;
-    while sum < bytes {
-        let length = PIECE.min(usize::try_from(bytes - sum).unwrap_or(PIECE));
-        match tcp.write(&piece[..length]) {
-            Ok(count) => {
-                sum += count as u64;
-                log.push((clock.seconds(), sum));
-            }
-            Err(error) if !is_time_out(&error) => return (log, Ending::Reset),
-            Err(_) => {}
-        }
-        if clock.is_over() {
-            return (log, Ending::Open);
-        }
+    let (log, ending) = tally(clock, |sum| match usize::try_from(bytes - sum).unwrap_or(PIECE) {
+        0 => Ok(0),
+        left => tcp.write(&piece[..PIECE.min(left)]),
+    });
+    if ending != Ending::Orderly {
+        return (log, ending);
     }
     let ended = tcp.shutdown(Shutdown::Write).is_ok();
     written();
@@ -235,10 +226,15 @@ pub(super) fn target(listener: &TcpListener, clock: &Clock) -> (Log, Ending) {
 }
 
 fn read_to_end(tcp: &mut TcpStream, clock: &Clock) -> (Log, Ending) {
-    let (mut log, mut sum) = (Log::new(), 0);
     let mut buffer = vec![0; 256 << 10];
+    tally(clock, |_| tcp.read(&mut buffer))
+}
+
+/// Repeats `step`, which gets the sum so far, until it moves nothing more.
+fn tally(clock: &Clock, mut step: impl FnMut(u64) -> std::io::Result<usize>) -> (Log, Ending) {
+    let (mut log, mut sum) = (Log::new(), 0);
     loop {
-        match tcp.read(&mut buffer) {
+        match step(sum) {
             Ok(0) => return (log, Ending::Orderly),
             Ok(count) => {
                 sum += count as u64;
