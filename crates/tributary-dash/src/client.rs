@@ -177,6 +177,8 @@ struct Sink {
 
 /// Playback under way.
 struct Playback {
+    /// Length of the title.
+    duration: Duration,
     began: tokio::time::Instant,
     player: Player,
     presentation: Arc<Presentation>,
@@ -223,9 +225,11 @@ pub async fn play(
     let presentation = Presentation::read(&mut line, (&text, &config.url), config.most).await?;
     let title = presentation.title.clone();
     let ladder_bps = (0..title.ladder.len()).map(|quality| title.ladder.bitrate(quality) as u64).collect();
+    let duration = title.segments.iter().sum();
     let (tell, told) = mpsc::channel(WAITING);
     let mut playback = Playback {
         began,
+        duration,
         // The viewer has waited since the manifest was asked for.
         player: Player::new(config.settings, title, rule, Instant::ZERO),
         presentation: Arc::new(presentation),
@@ -308,7 +312,7 @@ impl Playback {
         Glimpse {
             state: self.player.state(now),
             position: self.player.position(now),
-            duration: self.player.title().segments.iter().sum(),
+            duration: self.duration,
             level: self.player.level(now),
             throughput: self.player.throughput(),
         }
@@ -350,7 +354,7 @@ impl Playback {
         }
         let line = self.line.take().unwrap_or_else(|| Line::new(self.transport.clone(), &self.authority));
         let said = self.player.cmcd(request, self.now()).headers();
-        self.player.handle_sent(id);
+        self.player.handle_sent();
         let job = Job { id, segment, quality, from, tag: self.partial.tag.clone(), said };
         self.download =
             Some(tokio::spawn(load::load(line, self.presentation.clone(), job, self.tell.clone())));

@@ -10,7 +10,6 @@ mod mp4;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -153,7 +152,7 @@ pub fn package(
     video: &Path,
     out: &Path,
     settings: &Settings,
-    (progress, stop): (&mut dyn FnMut(f64), &AtomicBool),
+    (progress, stop): (&mut dyn FnMut(f64), &dyn Fn() -> bool),
 ) -> Result<Package, PackageError> {
     check(&settings.ladder)?;
     if out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {

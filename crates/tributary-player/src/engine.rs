@@ -242,6 +242,11 @@ impl Engine {
         decisions
     }
 
+    /// Says whether MPTCP is in use, where the transport that was decided on could not be had.
+    pub fn set_mptcp(&mut self, on: bool) {
+        self.on_mptcp = on;
+    }
+
     /// Paths that the controller has found since.
     fn learn(&mut self, now: Instant, paths: &[PathReport]) {
         for report in paths {

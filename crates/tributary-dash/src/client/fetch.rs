@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tributary_net::transport::{Connection, TransportError};
 use tributary_player::dash::mpd::{ByteRange, Request};
 
@@ -72,20 +72,11 @@ pub enum FetchError {
     },
 }
 
-/// A task that ends with its owner, and with it the stream that it drives.
-#[derive(Debug)]
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 #[derive(Debug)]
 struct Open {
     sender: SendRequest<Sent>,
-    _driver: AbortOnDrop,
+    /// Drives the stream; ends with its owner.
+    _driver: JoinSet<()>,
 }
 
 /// Requests to one server over one transport. Dropping it resets the stream it uses.
@@ -124,7 +115,8 @@ impl Line {
             let failed = |source| FetchError::Http { url: url.to_owned(), source };
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
             // Why it ended is told by the request that fails.
-            let driver = AbortOnDrop(tokio::spawn(async move { drop(connection.await) }));
+            let mut driver = JoinSet::new();
+            driver.spawn(async move { drop(connection.await) });
             sender.ready().await.map_err(failed)?;
             self.open = Some(Open { sender, _driver: driver });
         }

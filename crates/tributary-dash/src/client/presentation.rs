@@ -201,8 +201,6 @@ impl Track {
         if matches!(self.addressing, Addressing::Base { .. }) {
             return Ok(self.entries(line).await?.iter().map(|entry| entry.span.duration).collect());
         }
-        let count = self.addressing.segments().ok_or(PresentationError::Endless(period))?;
-        let spans = (0..count).map_while(|at| self.addressing.segment(at));
-        Ok(spans.map(|(_, span)| span.duration).collect())
+        self.addressing.durations().ok_or(PresentationError::Endless(period))
     }
 }

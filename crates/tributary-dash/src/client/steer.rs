@@ -120,6 +120,7 @@ impl Steer {
                 }
                 Err(error) if matches!(transport, Transport::Mptcp(_)) => {
                     log.push(Happened::notice(format!("no MPTCP ({error}); continuing with TCP")));
+                    engine.set_mptcp(false);
                     break Transport::Tcp;
                 }
                 Err(error) => return Err(error.into()),
@@ -249,7 +250,9 @@ impl Steer {
                 self.ready = Some((path, connection));
             }
             Err(error) => {
-                self.moving = false;
+                if std::mem::take(&mut self.moving) {
+                    self.engine.set_mptcp(true);
+                }
                 self.udp = false;
                 log.push(Happened::notice(format!(
                     "no QUIC ({error}): UDP may be blocked; staying on MPTCP"

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
@@ -31,7 +30,6 @@ struct Probe {
 
 #[derive(Deserialize)]
 struct Stream {
-    codec_type: Option<String>,
     width: Option<u32>,
     height: Option<u32>,
 }
@@ -44,17 +42,24 @@ struct Format {
 /// Looks at the file.
 pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
     let mut command = Command::new("ffprobe");
-    command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-of", "json"]);
-    command
-        .args(["-show_entries", "stream=codec_type,width,height:format=duration", "-i"])
-        .arg(name_of(path));
+    command.args([
+        "-v",
+        "error",
+        "-protocol_whitelist",
+        "file,pipe",
+        "-of",
+        "json",
+        "-select_streams",
+        "V:0",
+    ]);
+    command.args(["-show_entries", "stream=width,height:format=duration", "-i"]).arg(name_of(path));
     let not_video = |reason: String| PackageError::NotVideo { path: path.to_owned(), reason };
     let output = match program::run("ffprobe", &mut command, b"") {
         Err(ProgramError::Failed { reason, .. }) => return Err(not_video(reason)),
         other => other?,
     };
     let probe: Probe = serde_json::from_slice(&output).map_err(|error| not_video(error.to_string()))?;
-    let video = probe.streams.iter().find(|stream| stream.codec_type.as_deref() == Some("video"));
+    let video = probe.streams.first();
     let (width, height) = video
         .and_then(|video| Some((video.width?, video.height?)))
         .filter(|(width, height)| (16..=16_384).contains(width) && (16..=16_384).contains(height))
@@ -93,7 +98,7 @@ fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Pa
     }
     add(&["-i"]);
     all.push(name_of(video));
-    let mut filter = format!("[0:v:0]setpts=PTS-STARTPTS,format=yuv420p,split={}", of.len());
+    let mut filter = format!("[0:V:0]setpts=PTS-STARTPTS,format=yuv420p,split={}", of.len());
     for at in 0..of.len() {
         filter.push_str(&format!("[s{at}]"));
     }
@@ -125,7 +130,7 @@ pub(super) fn encode(
     video: &Path,
     source: &Source,
     settings: &Settings,
-    (into, progress, stop): (&Path, &mut dyn FnMut(f64), &AtomicBool),
+    (into, progress, stop): (&Path, &mut dyn FnMut(f64), &dyn Fn() -> bool),
 ) -> Result<Vec<Representation>, PackageError> {
     let representations = representations(source, &settings.ladder);
     let mut command = Command::new("ffmpeg");
@@ -138,7 +143,7 @@ pub(super) fn encode(
     let asked = settings.seconds.map(f64::from);
     let total = source.duration.map_or(asked, |all| Some(asked.map_or(all, |asked| asked.min(all))));
     for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
-        if stop.load(Ordering::Relaxed) {
+        if stop() {
             return Err(PackageError::Stopped);
         }
         let done = line.strip_prefix("out_time_us=").and_then(|time| time.trim().parse::<f64>().ok());
@@ -147,7 +152,7 @@ pub(super) fn encode(
         }
     }
     let status = child.wait()?;
-    if stop.load(Ordering::Relaxed) {
+    if stop() {
         return Err(PackageError::Stopped);
     }
     let errors = complaints.join().unwrap_or_default();

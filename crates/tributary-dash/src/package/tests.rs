@@ -1,7 +1,7 @@
 //! A small video made by ffmpeg, packaged both ways, and read back by the manifest reader.
 
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tributary_player::dash::mpd::{Addressing, Mpd};
 use tributary_player::dash::sidx;
@@ -24,7 +24,7 @@ fn settings(layout: Layout) -> Settings {
 
 fn make(out: &Path, layout: Layout) -> Package {
     let video = video(out.parent().unwrap());
-    package(&video, out, &settings(layout), (&mut |_| {}, &AtomicBool::new(false))).unwrap()
+    package(&video, out, &settings(layout), (&mut |_| {}, &|| false)).unwrap()
 }
 
 fn manifest(out: &Path) -> Mpd {
@@ -97,7 +97,9 @@ fn what_cannot_be_packaged_says_why_and_leaves_nothing() {
     let at = |name: &str| directory.path().join(name);
     let stop = AtomicBool::new(false);
     let refuse = |video: &Path, out: &Path, settings: &Settings| {
-        package(video, out, settings, (&mut |_| {}, &stop)).unwrap_err().to_string()
+        package(video, out, settings, (&mut |_| {}, &|| stop.load(Ordering::Relaxed)))
+            .unwrap_err()
+            .to_string()
     };
     std::fs::write(at("text"), b"no video").unwrap();
     assert!(refuse(&at("text"), &at("out"), &Settings::default()).contains("is no video"));
@@ -108,7 +110,9 @@ fn what_cannot_be_packaged_says_why_and_leaves_nothing() {
     std::fs::write(at("full/file"), b"").unwrap();
     assert!(refuse(&video, &at("full"), &Settings::default()).contains("not empty"));
     stop.store(true, Ordering::Relaxed);
-    let stopped = package(&video, &at("out"), &Settings::default(), (&mut |_| {}, &stop)).unwrap_err();
+    let stopped =
+        package(&video, &at("out"), &Settings::default(), (&mut |_| {}, &|| stop.load(Ordering::Relaxed)))
+            .unwrap_err();
     assert!(matches!(stopped, PackageError::Stopped));
     let mut left: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

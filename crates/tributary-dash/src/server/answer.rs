@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
+use rustix::io::Errno;
 
 use super::body::Content;
 use super::files::{Opened, Store};
@@ -138,8 +139,14 @@ fn value(text: &str) -> HeaderValue {
 fn status_of(error: &io::Error) -> StatusCode {
     match error.kind() {
         io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        // No descriptors or no memory: not the client's fault.
-        _ if matches!(error.raw_os_error(), Some(12 | 23 | 24)) => StatusCode::SERVICE_UNAVAILABLE,
+        // No descriptors, no memory, or a rename at the same moment: worth another try.
+        _ if matches!(
+            Errno::from_io_error(error),
+            Some(Errno::NOMEM | Errno::NFILE | Errno::MFILE | Errno::AGAIN)
+        ) =>
+        {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::NOT_FOUND,
     }
 }

@@ -194,7 +194,7 @@ impl Player {
     }
 
     /// The request has been sent: what CMCD reports once has been reported.
-    pub fn handle_sent(&mut self, _id: u64) {
+    pub fn handle_sent(&mut self) {
         self.starved = false;
     }
 

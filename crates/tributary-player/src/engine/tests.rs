@@ -124,6 +124,21 @@ fn a_dead_path_leaves_at_once() {
 }
 
 #[test]
+fn paths_are_still_controlled_when_a_move_to_quic_has_failed() {
+    let (mut engine, _, _) = start(Settings::default(), &[path(WIFI, 10.0, 0), path(LTE, 40.0, 0)]);
+    let bad = [path(WIFI, 10.0, 0), path(LTE, 400.0, 0)];
+    let decided = engine.update(at(6), &bad, Duration::from_secs(3), true);
+    assert_eq!(
+        decisions(&decided),
+        [(Decision::Remove(LTE), Reason::Rtt), (Decision::MoveToQuic(WIFI), Reason::BufferCritical)]
+    );
+    engine.set_mptcp(true);
+    let good = [path(WIFI, 10.0, 0), path(LTE, 50.0, 0)];
+    let decided = engine.update(at(12), &good, FULL, true);
+    assert_eq!(decisions(&decided), [(Decision::Add(LTE), Reason::Recovered)]);
+}
+
+#[test]
 fn the_last_path_moves_to_quic_when_the_buffer_is_nearly_empty() {
     let (mut engine, _, _) = start(Settings::default(), &[path(WIFI, 10.0, 0), path(LTE, 40.0, 0)]);
     let bad = [path(WIFI, 10.0, 0), path(LTE, 400.0, 0)];

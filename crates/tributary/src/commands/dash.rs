@@ -9,8 +9,7 @@ use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
 use tributary_dash::server::{Limits, Server, ServerConfig};
@@ -166,27 +165,16 @@ fn package(arguments: PackageArguments) -> Result<ExitCode> {
     let ladder = if arguments.ladder.is_empty() { LADDER.to_vec() } else { arguments.ladder };
     let layout = if arguments.single_file { Layout::SingleFile } else { Layout::Segments };
     let settings = Settings { ladder, seconds: arguments.seconds, preset: arguments.preset, layout };
-    let stop = Arc::new(AtomicBool::new(false));
-    let (video, out) = (arguments.video, arguments.out);
-    let made = proxy::runtime()?.block_on(async {
-        let (stopping, mut progress) = (stop.clone(), Progress::new());
-        let mut work = tokio::task::spawn_blocking(move || {
-            let made =
-                package::package(&video, &out, &settings, (&mut |at| progress.at(at, "encoding"), &stopping));
-            progress.end();
-            made
-        });
-        tokio::select! {
-            made = &mut work => made,
-            signal = stop::asked() => {
-                signal?;
-                stop.store(true, Ordering::Relaxed);
-                work.await
-            }
-        }
-        .map_err(anyhow::Error::from)
-        .and_then(|made| made.map_err(anyhow::Error::from))
-    })?;
+    let stop = stop::flag()?;
+    let mut progress = Progress::new();
+    let made = package::package(
+        &arguments.video,
+        &arguments.out,
+        &settings,
+        (&mut |at| progress.at(at, "encoding"), &|| stop.load(Ordering::Relaxed) != 0),
+    );
+    progress.end();
+    let made = made?;
     if arguments.json {
         output::line(&serde_json::to_string(&made)?)?;
     } else {

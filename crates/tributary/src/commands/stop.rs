@@ -30,12 +30,6 @@ impl Signals {
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
-pub(super) async fn asked() -> Result<()> {
-    Signals::new()?.next().await;
-    Ok(())
-}
-
 /// Runs until it ends or is told to stop. Exit code: 0 when everything was delivered, 1 when connections had
 /// to be reset, 128 and the signal's number after a second signal.
 pub(super) async fn run<F: Future<Output = Drained>>(

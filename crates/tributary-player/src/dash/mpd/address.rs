@@ -121,6 +121,16 @@ impl Addressing {
         }
     }
 
+    /// The durations of all media segments; `None` where [`Self::segments`] is.
+    #[must_use]
+    pub fn durations(&self) -> Option<Vec<Duration>> {
+        match self {
+            Self::Base { .. } => None,
+            Self::List { duration, segments, .. } => Some(vec![*duration; segments.len()]),
+            Self::Template(template) => template.durations(),
+        }
+    }
+
     /// The request for the initialisation segment, if there is one.
     #[must_use]
     pub fn initialization(&self) -> Option<Request> {
@@ -185,12 +195,32 @@ impl Template {
             _ => None,
         });
         let url = resolve(&self.base, &reference).ok()?;
+        Some((Request { url, range: None }, self.span(time, duration)))
+    }
+
+    /// When a segment plays that begins at `time`, in units, and lasts `duration`.
+    fn span(&self, time: u64, duration: u64) -> Span {
         let start = self.units(time.saturating_sub(self.presentation_offset));
         let mut duration = self.units(duration);
         if let Some(period) = self.period {
             duration = duration.min(period.saturating_sub(start));
         }
-        Some((Request { url, range: None }, Span { start, duration }))
+        Span { start, duration }
+    }
+
+    /// One pass over the timeline, which may have as many entries as there are segments.
+    fn durations(&self) -> Option<Vec<Duration>> {
+        let count = self.segments()?;
+        if self.timeline.is_empty() {
+            let one = self.duration?;
+            let time = |at: u64| at.saturating_mul(one).saturating_add(self.presentation_offset);
+            return Some((0..count).map(|at| self.span(time(at), one).duration).collect());
+        }
+        let of = |entry: &TimelineEntry| {
+            let (time, one, count) = (entry.time, entry.duration, entry.count);
+            (0..count).map(move |at| self.span(time.saturating_add(at.saturating_mul(one)), one).duration)
+        };
+        Some(self.timeline.iter().flat_map(of).take(count as usize).collect())
     }
 
     fn units(&self, units: u64) -> Duration {

@@ -58,6 +58,7 @@ fn a_template_with_a_fixed_duration_ends_with_the_period() {
     assert_eq!(request.url, "https://example.com/title/v1/00009-45000.m4s");
     assert_eq!((span.start.as_secs(), span.duration.as_secs()), (8, 2));
     assert_eq!(addressing.segment(3), None);
+    assert_eq!(addressing.durations().expect("a title of known length"), each(addressing));
 }
 
 #[test]
@@ -76,6 +77,12 @@ fn a_timeline_with_repeats_gaps_and_an_open_end() {
     let (request, span) = addressing.segment(2).expect("the first after the gap");
     assert_eq!(request.url, "https://example.com/title/t150.m4s");
     assert_eq!(span.start, Duration::from_secs(5));
+    assert_eq!(addressing.durations().expect("a timeline"), each(addressing));
+}
+
+/// The durations of all segments, asked for one by one.
+fn each(addressing: &Addressing) -> Vec<Duration> {
+    (0..).map_while(|at| addressing.segment(at)).map(|(_, span)| span.duration).collect()
 }
 
 #[test]

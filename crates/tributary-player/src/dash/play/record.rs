@@ -54,7 +54,7 @@ pub struct Qoe {
     pub stalls: usize,
     /// Number of quality switches between segments that follow each other.
     pub switches: usize,
-    /// Mean of the seconds' throughput while something was on its way or not.
+    /// Mean throughput of all seconds, idle ones included.
     pub throughput_bps: f64,
     /// Nominal bitrate of the segments loaded, weighted by segment.
     pub bitrate_bps: f64,

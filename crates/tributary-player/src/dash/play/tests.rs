@@ -67,7 +67,7 @@ impl World {
                 }
                 Command::Request(request) => {
                     assert!(self.transfer.is_none(), "two requests at once");
-                    self.player.handle_sent(request.id);
+                    self.player.handle_sent();
                     self.transfer = Some((request, self.now + self.latency, request.from));
                 }
             }

@@ -89,7 +89,7 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let mut watch = |glimpse: &Glimpse| progress.at(share(glimpse), &words(glimpse));
     let outcome = proxy::runtime()?.block_on(client::play(config, &mut watch))?;
     progress.end();
-    // All bits that the paths could have carried while media was fetched.
+    // All bits that the paths could have carried in the whole session.
     let seconds = outcome.qoe.seconds.len() as f64;
     let efficiency = arguments.available.and_then(|mbps| outcome.qoe.efficiency(mbps * 1e6 * seconds));
     if let Some(path) = &arguments.report {
