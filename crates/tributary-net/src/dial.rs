@@ -3,7 +3,7 @@
 //! Source: RFC 8305 (happy eyeballs), sections 4 and 5. Names are resolved anew for every attempt. Not here:
 //! what is said on the connection, and when a path is tried again.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -52,13 +52,14 @@ impl PathConfig {
 
 /// Families in turn, IPv6 first, each in the resolver's order.
 fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
-    let (mut six, mut four): (VecDeque<_>, VecDeque<_>) = addresses.partition(SocketAddr::is_ipv6);
+    let mut seen = HashSet::new();
+    let (mut six, mut four): (VecDeque<_>, VecDeque<_>) =
+        addresses.filter(|address| seen.insert(*address)).partition(SocketAddr::is_ipv6);
     let mut order = Vec::new();
     while order.len() < MOST_ADDRESSES && !(six.is_empty() && four.is_empty()) {
         order.extend(six.pop_front());
         order.extend(four.pop_front());
     }
-    order.dedup();
     order
 }
 
@@ -141,7 +142,8 @@ mod tests {
     #[test]
     fn families_take_turns_and_ipv6_begins() {
         let parse = |texts: &[&str]| texts.iter().map(|t| t.parse().unwrap()).collect::<Vec<SocketAddr>>();
-        let found = parse(&["1.1.1.1:1", "1.1.1.2:1", "[::1]:1", "1.1.1.3:1", "[::2]:1"]);
+        let found =
+            parse(&["1.1.1.1:1", "1.1.1.2:1", "[::1]:1", "1.1.1.3:1", "[::2]:1", "[::1]:1", "1.1.1.1:1"]);
         let wanted = parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "1.1.1.3:1"]);
         assert_eq!(in_turn(found.into_iter()), wanted);
     }

@@ -265,9 +265,9 @@ impl Driver {
         let (id, path) = (established.subflow, established.path);
         if self.connector.is_none() {
             let peer = established.channel.stream.peer_addr();
-            state
-                .paths
-                .add(now, path, || peer.map_or_else(|_| path.to_string(), |peer| peer.ip().to_string()));
+            state.paths.add(now, path, || {
+                peer.map_or_else(|_| path.to_string(), |peer| peer.ip().to_canonical().to_string())
+            });
         }
         self.mark(&established);
         match Subflow::new(established) {

@@ -126,9 +126,9 @@ impl Listener {
         }
         let mut listeners = Vec::new();
         for &address in &config.addresses {
-            let alone =
+            let only_v6 =
                 config.addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port());
-            listeners.push(listen(address, &config.common, alone)?);
+            listeners.push(listen(address, &config.common, only_v6)?);
         }
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
@@ -163,7 +163,7 @@ impl Listener {
     }
 }
 
-/// `only_v6`: an IPv6 address is not to serve IPv4 too, as `[::]` does where nobody listens for IPv4 on its port.
+/// `only_v6`: accept IPv6 only. Without it `[::]` accepts IPv4 too.
 fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpListener, ListenError> {
     let bind = |error| ListenError::Bind { address, error };
     // The controller is chosen here, before `accept`: a socket that is switched later stays paced.

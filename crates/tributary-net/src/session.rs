@@ -136,8 +136,8 @@ impl Attempt {
         match tokio::time::timeout_at(self.deadline, waiting).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let last = self.shared.lock().failures.pop_first();
-                Err(last.map_or(HandshakeError::Timeout, |(_, error)| error).into())
+                let first = self.shared.lock().failures.pop_first();
+                Err(first.map_or(HandshakeError::Timeout, |(_, error)| error).into())
             }
         }
     }

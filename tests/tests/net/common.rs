@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::net::TcpListener;
 use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathConfig, Session, Stream, connect,
 };
@@ -77,4 +78,19 @@ pub async fn check_pattern(stream: &mut Stream) -> u64 {
 /// Runs a test body and fails it when it hangs.
 pub async fn in_time<T>(body: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, body).await.expect("the test hangs")
+}
+
+/// A TCP service that sends back what it gets; its address.
+pub async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut read, mut write) = tcp.split();
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+        }
+    });
+    address
 }

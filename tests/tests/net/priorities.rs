@@ -12,7 +12,7 @@ use tributary_net::proxy::{
 use tributary_net::{Common, Happening, Limits, ListenConfig, Session, StreamError, connect};
 use tributary_proto::Event;
 
-use crate::common::{check_pattern, client, in_time, listen, pair, paths, send_pattern, settings};
+use crate::common::{check_pattern, client, echo, in_time, listen, pair, paths, send_pattern, settings};
 
 const MESSAGE: usize = 64;
 
@@ -98,21 +98,6 @@ async fn a_stream_of_the_peers_is_bulk_here_whatever_it_claims() {
 fn prioritised(events: &mut tokio::sync::broadcast::Receiver<tributary_net::SessionEvent>) -> usize {
     let events = std::iter::from_fn(|| events.try_recv().ok());
     events.filter(|event| matches!(event.happening, Happening::Session(Event::Prioritised(_)))).count()
-}
-
-/// Answers each connection with as many bytes as it got.
-async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut tcp, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (mut read, mut write) = tcp.split();
-                let _ = tokio::io::copy(&mut read, &mut write).await;
-            });
-        }
-    });
-    address
 }
 
 fn rules(of: &[String]) -> PriorityRules {

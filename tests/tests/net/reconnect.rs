@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, connect};
 
-use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings};
+use crate::common::{check_pattern, client, echo, in_time, listen, paths, send_pattern, settings};
 
 /// Close code of a session that the server does not know any more.
 const GONE: u32 = 5;
@@ -101,20 +101,6 @@ impl Drop for Process {
     }
 }
 
-async fn echo_service() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut tcp, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (mut read, mut write) = tcp.split();
-                let _ = tokio::io::copy(&mut read, &mut write).await;
-            });
-        }
-    });
-    address
-}
-
 async fn forwarder(paths: Vec<PathConfig>) -> Forwarder {
     let config = ForwardConfig {
         connect: client(settings(false), paths),
@@ -141,15 +127,15 @@ async fn free_address() -> SocketAddr {
 #[tokio::test]
 async fn a_server_that_was_started_again_is_used_at_once() {
     in_time(async {
-        let echo = echo_service().await;
-        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo);
+        let target = echo().await;
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), target);
         let forwarder = forwarder(paths(2, server)).await;
         let address = forwarder.addresses()[0];
         let session = forwarder.session().unwrap();
         let _running = tokio::spawn(forwarder.run());
         assert!(request(address).await);
         process.kill();
-        let (_process, _) = Process::start(server, echo);
+        let (_process, _) = Process::start(server, target);
         assert!(request(address).await, "the next request is answered");
         assert_eq!(session.closed().await.code, GONE);
     })
@@ -159,7 +145,7 @@ async fn a_server_that_was_started_again_is_used_at_once() {
 #[tokio::test]
 async fn a_session_ends_when_its_server_hung_up_and_nothing_listens_there() {
     in_time(async {
-        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo_service().await);
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo().await);
         let session = connect(client(settings(false), paths(2, server))).await.unwrap();
         process.kill();
         assert_eq!(session.closed().await.code, GONE);
@@ -176,7 +162,7 @@ async fn a_client_that_is_started_before_its_server_refuses_applications_until_i
         assert!(forwarder.session().is_none());
         let _running = tokio::spawn(forwarder.run());
         assert!(!request(address).await, "no path is up");
-        let (_process, _) = Process::start(server, echo_service().await);
+        let (_process, _) = Process::start(server, echo().await);
         while !request(address).await {
             tokio::task::yield_now().await;
         }

@@ -50,7 +50,7 @@ impl EventLog {
         writers.spawn(self.clone().write(events));
     }
 
-    /// Waits until the ends of all sessions are written, which have ended by now.
+    /// Waits until the last events of the sessions that have ended are written.
     pub(super) async fn finish(&self) {
         let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::time::timeout(LAST, writers.join_all()).await;

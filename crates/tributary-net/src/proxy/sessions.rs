@@ -253,9 +253,14 @@ impl Keeper {
                 Ok(session) => {
                     (self.was_up, wait) = (true, AGAIN.0);
                     self.tell.send_replace(Link::Up(session.clone()));
+                    let began = Instant::now();
                     let closed = session.closed().await;
                     tracing::warn!("{closed}; a new one is opened");
                     self.down(None, String::new(), true);
+                    // A server that ends every session at once is not asked without end.
+                    if began.elapsed() < AGAIN.0 {
+                        self.pause(AGAIN.0).await;
+                    }
                 }
                 Err(error) => {
                     let said = error.to_string();
@@ -297,7 +302,7 @@ impl Keeper {
         Ok(session)
     }
 
-    /// Tells why there is no session, since when unless it is known.
+    /// Publishes why there is no session. `begins`: it was lost just now; otherwise the earlier moment stays.
     fn down(&self, reason: Option<Arc<ConnectError>>, said: String, begins: bool) {
         self.tell.send_modify(|link| {
             let since = match link {
