@@ -174,6 +174,11 @@ def test_a_token_is_asked_for_everywhere() -> None:
             await checked(refused, path)
             assert (await client.get(path, headers={"Authorization": "Bearer wrong"})).status == 401
         assert (await client.get("/v1/paths", headers={"Authorization": "Bearer right"})).status == 200
+        # A client library would encode the header; this byte is not UTF-8.
+        reader, writer = await asyncio.open_connection(client.host, client.port)
+        writer.write(b"GET /v1/paths HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\r\n\r\n")
+        assert b" 401 " in await reader.readline()
+        writer.close()
 
     served(work, token="right")
 

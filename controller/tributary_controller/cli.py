@@ -41,7 +41,12 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--backend", choices=["openflow", "mptcp"], default="openflow", help="default: openflow")
     p.add_argument("--listen", default="127.0.0.1:8181", metavar="ADDRESS:PORT", help="REST; default 127.0.0.1:8181")
-    p.add_argument("--token-file", type=Path, metavar="FILE", help="needed to listen on another than this machine")
+    p.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token; required unless --listen is a loopback address",
+    )
     p.add_argument("--quiet", action="store_true", help="log warnings only")
     group = p.add_argument_group("openflow")
     group.add_argument("--switches", default="127.0.0.1:6653", metavar="ADDRESS:PORT", help="default 127.0.0.1:6653")

@@ -21,6 +21,10 @@ class Problem(Exception):
         }
 
 
+def too_many_paths(limit: int) -> Problem:
+    return Problem(409, "too many paths", f"{limit} paths exist", "enable an old one; see GET /v1/paths?all=true")
+
+
 def unknown_path(path_id: str, known: list[str]) -> Problem:
     listed = ", ".join(known[:20]) or "none"
     return Problem(

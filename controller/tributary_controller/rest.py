@@ -74,7 +74,8 @@ def _authorisation(token: str | None) -> Any:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if token is not None:
             given = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            # Bytes that are not UTF-8 arrive as surrogates.
+            if not hmac.compare_digest(given.encode(errors="surrogateescape"), f"Bearer {token}".encode()):
                 raise Problem(
                     401, "no access", "the token is absent or wrong", "send the header 'Authorization: Bearer TOKEN'"
                 )

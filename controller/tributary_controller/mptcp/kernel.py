@@ -18,7 +18,7 @@ from tributary_controller.measure import PROBE_SECONDS, Counter
 from tributary_controller.mptcp import tools
 from tributary_controller.mptcp.echo import Echo
 from tributary_controller.mptcp.tools import Device, Endpoint, Subflow
-from tributary_controller.problem import Problem, unknown_path
+from tributary_controller.problem import Problem, too_many_paths, unknown_path
 
 log = logging.getLogger("tributary_controller")
 
@@ -114,6 +114,8 @@ class Kernel:
         if device is None:
             here = ", ".join(sorted(str(address) for address in snapshot.devices if not address.is_loopback))
             raise Problem(409, "no such address here", f"{local} is not an address of this host", f"use one of: {here}")
+        if (local, remote) not in self._paths and len(self._paths) >= PATH_LIMIT:
+            raise too_many_paths(PATH_LIMIT)
         if all(endpoint.address != local for endpoint in snapshot.endpoints):
             await self._order(["ip", "mptcp", "endpoint", "add", str(local), "dev", device.name, "subflow"])
         known = self._paths.get((local, remote))
@@ -202,7 +204,7 @@ class Kernel:
 
     def _new_path(self, local: Address, remote: Address, asked: bool) -> Path:
         if len(self._paths) >= PATH_LIMIT:
-            raise Problem(409, "too many paths", f"{PATH_LIMIT} paths exist", "enable an old one; see GET /v1/paths")
+            raise too_many_paths(PATH_LIMIT)
         path = self._paths[local, remote] = Path(self._next, local, remote, asked, self._clock())
         self._next += 1
         self._publish("path-added", f"path {path.id}: {local} to {remote}", path)
@@ -281,7 +283,9 @@ class Kernel:
         )
 
     def _loss(self, path: Path) -> float | None:
-        if path.subflows and path.segments.grown() >= FEWEST_SEGMENTS:
+        # Full: a counter that began anew covers the same readings as the other again.
+        full = path.segments.full() and path.retransmitted.full()
+        if path.subflows and full and path.segments.grown() >= FEWEST_SEGMENTS:
             return min(path.retransmitted.grown() / path.segments.grown(), 1.0)
         both_ways = path.echo.answers.lost() if path.echo is not None else None
         return None if both_ways is None else 1 - (1 - both_ways) ** 0.5

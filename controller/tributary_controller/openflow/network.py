@@ -19,7 +19,7 @@ from tributary_controller.openflow.prober import Prober, Target
 from tributary_controller.openflow.routing import Path, Routing
 from tributary_controller.openflow.switch import Connection
 from tributary_controller.openflow.topology import Place, Topology, route_links
-from tributary_controller.problem import Problem, unknown_path
+from tributary_controller.problem import Problem, too_many_paths, unknown_path
 
 log = logging.getLogger("tributary_controller")
 
@@ -88,7 +88,7 @@ class Network:
         path = known or self._new_path(local, remote)
         if known is not None and not known.enabled:
             known.enabled = True
-            self.events.publish("path-added", f"path {path.id} is in use again", path=self._state(path).document())
+            self.publish_path("path-added", f"path {path.id} is in use again", path)
         self._routing.review()
         return self._state(path), known is None
 
@@ -98,7 +98,7 @@ class Network:
                 if path.enabled:
                     path.enabled = False
                     self._routing.review()
-                    self.events.publish("path-removed", f"path {path.id} is removed", path=self._state(path).document())
+                    self.publish_path("path-removed", f"path {path.id} is removed", path)
                 return self._state(path)
         raise unknown_path(path_id, [path.id for path in self._paths.values()])
 
@@ -214,9 +214,13 @@ class Network:
         del self._switches[dpid]
         self.prober.remove(("echo", dpid))
         self.prober.remove(("loop", dpid))
-        self.topology.handle_switch_gone(dpid)
+        lost = self.topology.handle_switch_gone(dpid)
         message = f"switch {dpid:x} is disconnected: {reason}"
         self.events.publish("switch-disconnected", message, dpid=f"{dpid:016x}", reason=reason)
+        for host in lost:
+            self.events.publish(
+                "host-lost", f"host {host.address} went with switch {dpid:x}", address=str(host.address)
+            )
         self._routing.review(changed=True)
 
     def handle_malformed(self, connection: Connection, reason: str) -> None:
@@ -397,20 +401,21 @@ class Network:
                 self._new_path(*pair)
 
     def _look_for(self, address: IPv4Address) -> None:
+        frame = frames.arp_probe(0, address, None)
         for edge in self.topology.edges():
-            self._frame_out(edge, frames.arp_probe(0, address, None))
+            self._frame_out(edge, frame)
 
     # Paths.
 
     def _new_path(self, local: IPv4Address, remote: IPv4Address) -> Path:
         if len(self._paths) >= PATH_LIMIT:
-            raise Problem(409, "too many paths", f"{PATH_LIMIT} paths exist", "enable an old one; see GET /v1/paths")
+            raise too_many_paths(PATH_LIMIT)
         path = Path(self._next_path, local, remote)
         self._next_path += 1
         self._paths[local, remote] = path
         self._look_for(local)
         self._look_for(remote)
-        self.events.publish("path-added", f"path {path.id}: {local} to {remote}", path=self._state(path).document())
+        self.publish_path("path-added", f"path {path.id}: {local} to {remote}", path)
         return path
 
     def all_paths(self) -> list[Path]:
