@@ -11,6 +11,7 @@ pub mod schema;
 pub mod stats;
 mod svg;
 pub mod table;
+pub mod tables_file;
 
 pub use html::{HtmlReport, Image, KeyFigure, Verdict};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};

@@ -216,6 +216,12 @@ impl Table {
         out
     }
 
+    /// The title as a Markdown heading of the third level, and the table below it.
+    #[must_use]
+    pub fn to_section(&self) -> String {
+        format!("### {}\n\n{}", self.title, self.to_markdown())
+    }
+
     /// An HTML table whose first column heads its rows.
     #[must_use]
     pub fn to_html(&self) -> String {

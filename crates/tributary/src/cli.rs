@@ -38,8 +38,7 @@ pub(crate) enum Command {
     Emu(Emu),
     #[command(subcommand)]
     Cc(crate::commands::cc::Cc),
-    #[command(subcommand)]
-    Bench(crate::commands::bench::Bench),
+    Bench(crate::commands::bench::BenchArguments),
     /// One end of an experiment; started by the experiments themselves.
     #[command(hide = true)]
     Endpoint,
@@ -48,8 +47,8 @@ pub(crate) enum Command {
 /// Measure one transport once: one scenario, one workload, through emulated or simulated links.
 ///
 /// Transports are the scenario's paths (`wifi`, `wigig`: TCP on one radio), `mptcp` and Tributary's
-/// schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …); in the simulator also `quic` and `mpquic`. What is not
-/// given is taken from the scenario's `[run]` table, if it has one. The emulator needs root or user
+/// schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …); in the simulator also `quic` and `mpquic`. Options that are
+/// not given come from the scenario's `[run]` table, if it has one. The emulator needs root or user
 /// namespaces; the simulator needs nothing and gives the same result for the same seed everywhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -65,13 +64,13 @@ pub(crate) struct RunArguments {
     /// The same as SCENARIO
     #[arg(long, conflicts_with = "network", hide = true)]
     pub(crate) scenario: Option<String>,
-    /// Where: kernel stacks in wall time, or models in virtual time
+    /// World to run in: the emulator (kernel stacks, wall time) or the simulator (models, virtual time)
     #[arg(long, value_enum, default_value_t = WorldArgument::Emu)]
     pub(crate) world: WorldArgument,
-    /// What carries the bytes: a path's name, mptcp, a scheduler; sim: quic, mpquic [default: fbdt]
+    /// Transport: a path's name, mptcp or a scheduler; in the simulator also quic, mpquic [default: fbdt]
     #[arg(long)]
     pub(crate) transport: Option<String>,
-    /// Scheduler of session; sim: of mptcp, too
+    /// Scheduler of the transport `session`; in the simulator also of mptcp
     #[arg(long)]
     pub(crate) scheduler: Option<String>,
     /// Congestion control of every subflow of both ends [default: cubic]
@@ -86,19 +85,19 @@ pub(crate) struct RunArguments {
     /// Size of each object in bytes, or with a unit: 64KiB, 1.5MB [default: 100KiB]
     #[arg(long, value_parser = quantity::bytes_in(1..=1 << 40))]
     pub(crate) size: Option<u64>,
-    /// How many objects at most [default: 100]
+    /// Number of objects, at most [default: 100]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
-    /// Rest between two objects in milliseconds [default: 50]
+    /// Pause between two objects in milliseconds [default: 50]
     #[arg(long, value_parser = quantity::millis_in(0..=3_600_000))]
     pub(crate) pause: Option<u64>,
     /// Distance of the live player to the live edge, in milliseconds [default: 1000]
     #[arg(long, value_parser = quantity::millis_in(100..=60_000))]
     pub(crate) start_up: Option<u64>,
-    /// Seed of the scenario's randomness; without it the scenario's own
+    /// Seed of the scenario's random numbers [default: the scenario's]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Base RTT in milliseconds; without it the scenario's own
+    /// Base RTT in milliseconds [default: the scenario's]
     #[arg(long, value_parser = quantity::millis)]
     pub(crate) rtt: Option<u64>,
     #[command(flatten)]
@@ -118,7 +117,7 @@ pub(crate) struct RunArguments {
     /// Write a qlog file with windows, round-trip times and losses into this directory; sim only
     #[arg(long, value_name = "DIR")]
     pub(crate) qlog: Option<PathBuf>,
-    /// Events after which a run is stopped; without it derived from rates and time; sim only
+    /// Stop a run after so many events [default: derived from rates and time]; sim only
     #[arg(long, value_name = "EVENTS")]
     pub(crate) budget: Option<u64>,
     /// Print one JSON object, with every second and every silence
@@ -138,7 +137,7 @@ pub(crate) enum WorldArgument {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct QueueArguments {
-    /// Queue of every link in kB, or with a unit: 256KiB; without it the scenario's own
+    /// Queue of every link in kB, or with a unit: 256KiB [default: the scenario's]
     #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_of(1000, 1000..=1_000_000_000))]
     pub(crate) queue_kb: Option<u64>,
     /// Queue of every link in milliseconds at its present rate
@@ -148,10 +147,10 @@ pub(crate) struct QueueArguments {
 
 /// Stream a tiled 360° video over emulated radios: OWS on an FBDT session beside FIX on kernel MPTCP.
 ///
-/// One viewer's head, the same trace of the radios twice; what was in front of the eyes is decoded, rendered
-/// and measured. About three minutes, and a minute more to cut the video into tiles the first time. Needs
-/// ffmpeg, and root or user namespaces. Without --video it takes the sample video where there is one, else
-/// a scene that the program renders itself.
+/// Both transports get the same head movement and the same trace of the radios. The program decodes what
+/// arrived, renders the viewport and measures its quality. Takes about three minutes, and one more the first
+/// time to cut the video into tiles. Needs ffmpeg, and root or user namespaces. Without --video it takes the
+/// sample video if there is one, else a scene that the program renders itself.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary demo
@@ -163,7 +162,7 @@ pub(crate) struct DemoArguments {
     /// Equirectangular video file; its first eight seconds are played in a loop
     #[arg(long)]
     pub(crate) video: Option<PathBuf>,
-    /// A video that `tributary ingest` has made already
+    /// Directory of tiles that `tributary ingest` has written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["video", "untiled", "imu"])]
     pub(crate) tiles: Option<PathBuf>,
     /// Accept a video whose picture is not twice as wide as high
@@ -172,21 +171,22 @@ pub(crate) struct DemoArguments {
     /// Scenario: a name (see `tributary emu list`) or a .toml file [default: mobility-2k; --untiled: blackout]
     #[arg(long)]
     pub(crate) scenario: Option<String>,
-    /// Seconds of video each transport plays; --untiled: measured, two fifths bulk, the rest live video
+    /// Seconds of video that each transport plays; with --untiled 40 % of them measure bulk transfer
     #[arg(long, default_value_t = 27, value_parser = quantity::seconds_in(6..=3600))]
     pub(crate) seconds: u32,
     /// Congestion control of every socket of both ends
     #[arg(long, default_value = "cubic")]
     pub(crate) congestion: String,
-    /// Seed of the scenario's randomness
+    /// Seed of the scenario's random numbers
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Head movement (1000 messages a second) and sound beside the live video: latency by scheduler
+    /// Measure the latency of head-movement messages (1000 a second) and sound beside live video, by scheduler
     #[arg(long)]
     pub(crate) imu: bool,
     #[command(flatten)]
     pub(crate) viewer: crate::commands::stream::ViewerArguments,
-    /// The whole video in one of eight bitrates instead, over each radio alone, kernel MPTCP, fbdt-paper, fbdt
+    /// Play the whole picture in one of eight bitrates, without tiles, over each radio alone, kernel MPTCP,
+    /// fbdt-paper and fbdt
     #[arg(long)]
     pub(crate) untiled: bool,
     /// Directory for the report (demo.html, demo.json, demo.svg; with --imu imu.html, imu.json)
@@ -197,28 +197,28 @@ pub(crate) struct DemoArguments {
     pub(crate) json: bool,
 }
 
-/// What both ends of the proxy have.
+/// Arguments of both ends of the proxy.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArguments {
     /// Key file, the same at both ends (see `tributary keygen`)
     #[arg(long)]
     pub(crate) key: PathBuf,
-    /// Scheduler of what this end sends [default: fbdt, with --priority avira+fbdt]
+    /// Scheduler for the data that this end sends [default: fbdt; with --priority avira+fbdt]
     #[arg(long)]
     pub(crate) scheduler: Option<String>,
-    /// What counts for the subflow of what goes first: LATENCY,THROUGHPUT [default: 1,-0.25]
+    /// Weights by which avira chooses the subflow of prioritised data: LATENCY,THROUGHPUT [default: 1,-0.25]
     ///
     /// LATENCY from 0.001 to 1000, THROUGHPUT from -1000 to 0.
     #[arg(long, value_name = "L,T", value_parser = weights, allow_hyphen_values = true)]
     pub(crate) weights: Option<(f64, f64)>,
-    /// What of this end's data goes first: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
+    /// Priority of this end's data: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
     ///
     /// `connect`: the port that the application connected to, the target of its `--listen ADDR=TARGET`, or the
     /// DSCP of its packets. `serve`: the port that it forwards to, or the target's name. The first rule that
-    /// fits decides; other connections are bulk.
+    /// matches counts; other connections are bulk.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
-    /// Congestion control of every subflow; without it the system's
+    /// Congestion control of every subflow [default: the system's]
     #[arg(long)]
     pub(crate) congestion: Option<String>,
     /// Mark of a session's sockets (SO_MARK), by which coupled congestion control finds them: auto, off or a number
@@ -227,16 +227,16 @@ pub(crate) struct SessionArguments {
     /// CAP_NET_ADMIN. Example: --mark 0x7001, for a routing rule or for coupling several programs.
     #[arg(long, value_name = "MARK", default_value = "auto")]
     pub(crate) mark: Siblings,
-    /// Neither secret nor protected; for experiments, at both ends or none
+    /// No encryption and no integrity protection; for experiments; set it at both ends
     #[arg(long)]
     pub(crate) plaintext: bool,
-    /// Data of a connection that waits here for a radio, as time at the measured rate of all radios, in ms
+    /// Limit on a connection's data that waits here for a radio, as time at the measured rate of all radios, in ms
     ///
-    /// Example: 200 ms at 100 Mbit/s are 2.5 MB. Longer buffers serve only
-    /// links whose rate falls to nothing and comes back within that time.
+    /// Example: 200 ms at 100 Mbit/s are 2.5 MB. A larger buffer only helps
+    /// links that stop and come back within that time.
     #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) buffer: u64,
-    /// Seconds that open connections have to finish after SIGTERM or SIGINT; the rest is then reset
+    /// Seconds that open connections have to finish after SIGTERM or SIGINT; those still open are then reset
     ///
     /// The program ends at most two seconds later. A second signal ends it at once.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
@@ -272,7 +272,7 @@ pub(crate) struct ServeArguments {
     pub(crate) forward: Vec<Target>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
-    /// Print what it listens on as one JSON object
+    /// Print the listening addresses as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -291,11 +291,11 @@ pub(crate) struct ServeArguments {
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ConnectArguments {
-    /// LOCAL=SERVER:PORT, LOCAL an address, a network interface or `any`; IPv6 servers in brackets; repeatable, one
-    /// for each radio
+    /// LOCAL=SERVER:PORT, one for each radio; LOCAL is an address, a network interface or `any`; IPv6 servers in
+    /// brackets
     #[arg(long = "path", required = true)]
     pub(crate) paths: Vec<String>,
-    /// Address for applications to connect to, and the server's target that it leads to; repeatable
+    /// Address for applications to connect to, and the name of the server's target; repeatable
     #[arg(long, required = true, value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) listen: Vec<Entrance>,
     #[command(flatten)]
@@ -303,7 +303,7 @@ pub(crate) struct ConnectArguments {
     /// Give up when no path is up after this many seconds [default: try for ever]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u64>,
-    /// Print what it listens on as one JSON object
+    /// Print the listening addresses as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -323,7 +323,7 @@ pub(crate) struct StatusArguments {
     pub(crate) json: bool,
 }
 
-/// Make a fresh key: a file that only its owner can read, or a line on standard output.
+/// Generate a key: into a file that only its owner can read, or to standard output.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   tributary keygen --out tributary.key")]
@@ -344,7 +344,7 @@ pub(crate) enum Emu {
     List(EmuListArguments),
 }
 
-/// Run a command on the client of an emulated network; its exit code becomes this one's.
+/// Run a command on the client of an emulated network and exit with its exit code.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary emu run mobility -- bash
@@ -366,8 +366,8 @@ pub(crate) struct EmuRunArguments {
 /// Run a command on the device of a COTAG tunnel: server, gateway, one access point for each path, device.
 ///
 /// All five hosts are network namespaces; the scenario's paths are the radios between access points and device.
-/// The command finds the server's address in TRIBUTARY_SERVER (10.78.0.1) and TRIBUTARY_SERVER6. Ends with it,
-/// and prints what the nodes counted and the emulator's audit on standard error.
+/// The command finds the server's address in TRIBUTARY_SERVER (10.78.0.1) and TRIBUTARY_SERVER6. When it ends,
+/// the nodes' counters and the emulator's audit are printed on standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary emu cotag los --server 'iperf3 -s -1' -- iperf3 -c 10.78.0.1 -R -P 10 -C cubic
@@ -379,10 +379,10 @@ pub(crate) struct EmuCotagArguments {
     /// Shell command for the server, ended when the device's command ends
     #[arg(long)]
     pub(crate) server: Option<String>,
-    /// systematic, paper or off
+    /// Coding: systematic, paper or off
     #[arg(long, default_value = "systematic")]
     pub(crate) mode: String,
-    /// Redundant packets for each packet, at most
+    /// Upper limit of redundant packets for each packet
     #[arg(long, default_value_t = 0.1)]
     pub(crate) redundancy: f64,
     /// Print nodes and audit as one JSON object on standard error

@@ -10,6 +10,7 @@ mod measure;
 pub(crate) mod nodes;
 mod output;
 pub(crate) mod ows;
+mod page;
 mod proxy;
 pub(crate) mod reproduce;
 mod status;
@@ -39,14 +40,14 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Status(arguments) => status::run(&arguments),
         Command::Keygen(arguments) => keygen(&arguments),
         Command::Cc(command) => cc::run(&command),
-        Command::Bench(command) => bench::run(&command),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Gateway(arguments) => nodes::gateway(&arguments),
         Command::Ap(arguments) => nodes::access_point(&arguments),
         Command::Device(arguments) => nodes::device(&arguments),
         Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
-        // The failure has already gone to the experiment that started the endpoint.
+        // The endpoint has already reported the failure to the experiment that started it.
         Command::Endpoint => Ok(match tributary_lab::endpoint::run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::from(1),
@@ -67,7 +68,7 @@ fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
     if arguments.json {
         output::line(&serde_json::json!({ "file": path }).to_string())?;
     } else {
-        eprintln!("key written to {}; copy it to the other machine by a safe way", path.display());
+        eprintln!("key written to {}; copy it to the other machine over a secure channel", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -49,7 +49,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The paper's tables, the claims first.
+    /// The paper's tables, without that of the claims.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let own = self.paper.table.iter().filter(|t| t.world.is_none_or(|w| w == self.outcome.world));
@@ -112,7 +112,7 @@ impl<'a> Page<'a> {
         rows.into_iter().filter(planned).collect()
     }
 
-    /// All tables as Markdown, with a line that says by which command and commit they were made.
+    /// All tables as Markdown, each below its title; first a line that says by which command and commit they were made.
     #[must_use]
     pub fn markdown(&self) -> String {
         let run = &self.outcome.reproduction.run;
@@ -124,9 +124,9 @@ impl<'a> Page<'a> {
         for (name, value) in &run.configuration {
             made.push_str(&format!(" {name}: {value}."));
         }
-        let mut out = format!("{made}\n\n{}", self.outcome.reproduction.table().to_markdown());
+        let mut out = format!("{made}\n\n### Claims\n\n{}", self.outcome.reproduction.table().to_markdown());
         for table in self.tables() {
-            out.push_str(&format!("\n{}", table.to_markdown()));
+            out.push_str(&format!("\n{}", table.to_section()));
         }
         out
     }

@@ -236,7 +236,7 @@ impl<'a> Page<'a> {
             (Some(first), Some(last)) => format!("{} seeds, {first} to {last}", info.seeds.len()),
             _ => "no seeds".to_owned(),
         };
-        let mut out = format!("`{}`, version {}; {seeds}.", info.command, info.version);
+        let mut out = format!("{}\n{seeds}.", info.marker());
         for (name, value) in &info.configuration {
             out.push_str(&format!(" {name}: {value}."));
         }

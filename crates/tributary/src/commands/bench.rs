@@ -2,6 +2,8 @@
 
 mod simulator;
 
+use super::output;
+use super::page::PageArguments;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use core::time::Duration;
@@ -9,12 +11,30 @@ use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_bench::{churn, emulator, end, flood, idle, memory, objects, proxy, tunnel, unshaped};
+use tributary_lab::machine;
 use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
 ///
-/// Figures of merit that are missed are said to be missed; the exit code is 0 all the same. Run them on a
+/// A figure that misses its bound is marked `missed`; the exit code is 0 all the same. Run benchmarks on a
 /// machine that does nothing else. They need root or user namespaces.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary bench unshaped --rounds 5 --json
+  tributary bench memory --page docs/benchmarks.md")]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    bench: Bench,
+    /// Also write the tables into the file of tables beside this page: --page docs/benchmarks.md writes
+    /// docs/benchmarks.tables.md
+    #[arg(long, value_name = "PAGE.md", global = true)]
+    page: Option<PathBuf>,
+    /// Heading of this run in that file, without it the name of the benchmark
+    #[arg(long, value_name = "HEADING", global = true)]
+    part: Option<String>,
+}
+
+/// One benchmark.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     Unshaped(UnshapedArguments),
@@ -40,7 +60,7 @@ pub(crate) enum Bench {
 /// Throughput over two veth paths: sessions beside kernel MPTCP, one TCP and one TLS-over-TCP connection.
 #[derive(Debug, Args)]
 pub(crate) struct UnshapedArguments {
-    /// Rounds; in each every carrier has its turn
+    /// Rounds; each carrier runs once per round
     #[arg(long, default_value_t = unshaped::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer
@@ -54,7 +74,7 @@ pub(crate) struct UnshapedArguments {
 /// 100 KiB and 1 MiB objects on warm connections through emulated radios.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsArguments {
-    /// Rounds; in each every transport has its turn
+    /// Rounds; each transport runs once per round
     #[arg(long, default_value_t = objects::Plan::default().rounds)]
     rounds: u32,
     /// Objects of each transport in each round
@@ -93,24 +113,24 @@ pub(crate) struct MemoryArguments {
     json: bool,
 }
 
-/// A proxy while connections come and go: memory, descriptors and streams of both ends, and whether they grow.
+/// Leaks of a proxy while connections open and close: memory, descriptors and streams of both ends over time.
 ///
-/// Half of the connections are aborted, by either side, at a random point of their life. A slope is flat when its
-/// 95 % interval does not lie above zero; descriptors and streams are flat when all are back at the end.
+/// Half of the connections are aborted, by either side, at a random time. A slope counts as flat when its
+/// 95 % interval includes zero or is below it; descriptors and streams are flat when all are released at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: an hour at one connection a second
   tributary bench churn --seconds 3600 --json > churn.json")]
 pub(crate) struct ChurnArguments {
-    /// Seconds in which connections begin
+    /// Seconds during which connections are opened
     #[arg(long, default_value_t = churn::Plan::default().seconds)]
     seconds: f64,
-    /// Connections that begin in a second
+    /// Connections opened per second
     #[arg(long, default_value_t = churn::Plan::default().rate)]
     rate: f64,
     /// Seconds between two samples
     #[arg(long, default_value_t = churn::Plan::default().every)]
     every: f64,
-    /// Seed of sizes, lives and aborts
+    /// Seed of sizes, lifetimes and aborts
     #[arg(long, default_value_t = churn::Plan::default().seed)]
     seed: u64,
     /// Print one JSON object, with every sample
@@ -118,10 +138,10 @@ pub(crate) struct ChurnArguments {
     json: bool,
 }
 
-/// A flood of connections that prove nothing: what it costs honest clients 100 ms away, and a running stream.
+/// A flood of connections that never authenticate: its effect on honest clients 100 ms away and on a running stream.
 #[derive(Debug, Args)]
 pub(crate) struct FloodArguments {
-    /// Rounds; in each a phase with the flood and one without
+    /// Rounds; each has a phase with the flood and one without
     #[arg(long, default_value_t = flood::Plan::default().rounds)]
     rounds: u32,
     /// Measured seconds of each phase
@@ -135,13 +155,13 @@ pub(crate) struct FloodArguments {
     json: bool,
 }
 
-/// The proxy: what it takes from an application beyond what its radio carries, and what SIGTERM does to an upload.
+/// The proxy's buffering: how many bytes it accepts ahead of its radio, and what SIGTERM does to an upload.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArguments {
-    /// Rounds; in each every case has its turn
+    /// Rounds; each case runs once per round
     #[arg(long, default_value_t = proxy::Plan::default().rounds)]
     rounds: u32,
-    /// Seconds of each upload that goes on
+    /// Seconds of each upload that is not interrupted
     #[arg(long, default_value_t = proxy::Plan::default().seconds)]
     seconds: f64,
     /// The radio's rate, Mbit/s
@@ -155,7 +175,7 @@ pub(crate) struct ProxyArguments {
 /// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
 #[derive(Debug, Args)]
 pub(crate) struct EmulatorArguments {
-    /// Where rattan is, or is installed by cargo (minutes, the first time); without it there is no peer
+    /// Directory of rattan; cargo installs it there if it is missing (minutes); without this option there is no peer
     #[arg(long)]
     rattan: Option<PathBuf>,
     /// Seconds of each measurement
@@ -175,7 +195,7 @@ pub(crate) struct EmulatorArguments {
 /// The COTAG tunnel: speed and added delay, and beside TCP and kernel MPTCP over emulated links.
 #[derive(Debug, Args)]
 pub(crate) struct TunnelArguments {
-    /// Rounds; in each every contestant has its turn
+    /// Rounds; each contestant runs once per round
     #[arg(long, default_value_t = tunnel::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer
@@ -198,58 +218,72 @@ pub(crate) struct TunnelArguments {
     json: bool,
 }
 
-pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
-    let progress = &mut |what: &str| eprintln!("{what}");
-    let (tables, json) = match command {
-        Bench::End { plan } => {
-            return Ok(if end::run(plan) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-        }
+pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
+    let documentation = PageArguments { page: arguments.page.clone(), part: arguments.part.clone() };
+    let beside = documentation.open()?;
+    if let Bench::End { plan } = &arguments.bench {
+        return Ok(if end::run(plan) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let measured = measure(&arguments.bench, &mut |what| eprintln!("{what}"))?;
+    match &measured.json {
+        Some(json) => println!("{json}"),
+        None => measured.tables.iter().for_each(|table| println!("{}", table.to_text())),
+    }
+    if let Some(beside) = beside.filter(|_| !measured.tables.is_empty()) {
+        beside.write(measured.name, &measured.markdown())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
+    Ok(match bench {
+        Bench::End { .. } => Measured::default(), // `run` has answered it
         Bench::Unshaped(a) => {
             tributary_emu::isolate()?;
             let plan = unshaped::Plan { rounds: a.rounds, seconds: a.seconds };
             let report = unshaped::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("unshaped", report.tables(), a.json, &report)?
         }
         Bench::Objects(a) => {
             tributary_emu::isolate()?;
             let plan = objects::Plan { rounds: a.rounds, count: a.count, congestion: a.congestion.clone() };
             let report = objects::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("objects", report.tables(), a.json, &report)?
         }
-        Bench::Simulator(command) => return simulator::run(command, progress),
+        Bench::Simulator(command) => simulator::run(command, progress)?,
         Bench::Idle(a) => {
             tributary_emu::isolate()?;
             let report = idle::run(&idle::Plan { seconds: a.seconds }, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("idle", report.tables(), a.json, &report)?
         }
         Bench::Memory(a) => {
             tributary_emu::isolate()?;
             let plan = memory::Plan { windows: a.windows, seconds: a.seconds };
             let report = memory::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("memory", report.tables(), a.json, &report)?
         }
         Bench::Churn(a) => {
             let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };
             let report = churn::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("churn", report.tables(), a.json, &report)?
         }
         Bench::Tunnel(a) => {
             tributary_emu::isolate()?;
             let TunnelArguments { rounds, seconds, rate, flows, rtt, loss, .. } = *a;
             let report = tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss }, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("tunnel", report.tables(), a.json, &report)?
         }
         Bench::Flood(a) => {
             tributary_emu::isolate()?;
             let plan = flood::Plan { rounds: a.rounds, seconds: a.seconds, per_second: a.per_second };
             let report = flood::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("flood", report.tables(), a.json, &report)?
         }
         Bench::Proxy(a) => {
             tributary_emu::isolate()?;
             let plan = proxy::Plan { rounds: a.rounds, seconds: a.seconds, mbps: a.mbps };
             let report = proxy::run(&plan, progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("proxy", report.tables(), a.json, &report)?
         }
         Bench::Emulator(a) => {
             // The crate registry is out of reach once isolated.
@@ -258,20 +292,35 @@ pub(crate) fn run(command: &Bench) -> Result<ExitCode> {
             let time = Duration::from_secs(a.seconds.clamp(1, 600));
             let plan = emulator::Plan { time, seeds: a.seeds.max(2), rounds: a.rounds.max(1) };
             let report = emulator::run(&plan, rattan.as_deref(), progress)?;
-            (report.tables(), to_json(a.json, &report)?)
+            Measured::new("emulator", report.tables(), a.json, &report)?
         }
-    };
-    print(&tables, json);
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
-fn to_json(wanted: bool, report: &impl serde::Serialize) -> Result<Option<String>> {
-    Ok(wanted.then(|| serde_json::to_string(report)).transpose()?)
+/// What a benchmark prints.
+#[derive(Default)]
+struct Measured {
+    name: &'static str,
+    tables: Vec<Table>,
+    /// The whole report, if JSON is asked for.
+    json: Option<String>,
 }
 
-fn print(tables: &[Table], json: Option<String>) {
-    match json {
-        Some(json) => println!("{json}"),
-        None => tables.iter().for_each(|table| println!("{}", table.to_text())),
+impl Measured {
+    fn new(
+        name: &'static str,
+        tables: Vec<Table>,
+        json: bool,
+        report: &impl serde::Serialize,
+    ) -> Result<Self> {
+        Ok(Self { name, tables, json: json.then(|| serde_json::to_string(report)).transpose()? })
+    }
+
+    /// The tables, below a line that says by which command and commit and on which machine they were made.
+    fn markdown(&self) -> String {
+        let run = machine::run_info(&output::command_line());
+        let made = format!("{}\nLinux {}, {}.\n", run.marker(), run.kernel, run.machine);
+        let tables = self.tables.iter().map(Table::to_section);
+        std::iter::once(made).chain(tables).collect::<Vec<_>>().join("\n")
     }
 }

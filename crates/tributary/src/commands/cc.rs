@@ -33,7 +33,7 @@ pub(crate) struct LoadArguments {
     /// compound, lia, olia, balia, wvegas
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Put before each name; names are the whole machine's and have at most 15 characters
+    /// Prefix of each name; names are global to the machine and have at most 15 characters
     #[arg(long, default_value = "")]
     prefix: String,
     /// Print one JSON object
@@ -57,7 +57,7 @@ pub(crate) struct UnloadArguments {
     json: bool,
 }
 
-/// Show it.
+/// Show the loaded controllers.
 #[derive(Debug, Args)]
 pub(crate) struct FormArguments {
     /// Print one JSON object

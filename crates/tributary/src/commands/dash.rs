@@ -41,7 +41,7 @@ pub(crate) struct ServeArguments {
     /// Address for HTTP over TCP and MPTCP; repeatable
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: Vec<SocketAddr>,
-    /// Sockets without MPTCP
+    /// Plain TCP only, without MPTCP
     #[arg(long)]
     tcp: bool,
     /// Address for HTTP/1.1 over Tributary sessions (the client's --transport fbdt); repeatable
@@ -56,19 +56,19 @@ pub(crate) struct ServeArguments {
     /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Congestion control of TCP and of QUIC; without it the system's
+    /// Congestion control of TCP and of QUIC [default: the system's]
     #[arg(long)]
     congestion: Option<String>,
     /// Connections at once; more are refused
     #[arg(long, default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
-    /// Seconds after which a connection on which no byte moves is closed
+    /// Seconds after which an idle connection is closed
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     idle: u64,
-    /// Seconds that responses under way have to finish after SIGTERM or SIGINT; the rest is then reset
+    /// Seconds that running responses have to finish after SIGTERM or SIGINT; those still open are then reset
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
     drain: u64,
-    /// Print what it listens on as one JSON object
+    /// Print the listening addresses as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -81,7 +81,7 @@ fn connections(text: &str) -> Result<usize, String> {
 /// Make a DASH title of a video: H.264 in twenty bitrates, segments of 4 s, and a manifest.
 ///
 /// Pictures are never larger than the video's; low bitrates have smaller ones. Sound is left out. The directory appears
-/// when all is done; Ctrl-C leaves nothing.
+/// when everything is done; Ctrl-C leaves nothing behind.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash package film.mp4 --out video

@@ -16,7 +16,7 @@ const SAMPLES: &str = "../shared/data/video-overpass";
 const HEADS: (&str, &str) = ("../shared/data/head-nasrabadi19/traces_full", "nasrabadi19");
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
-    // Messages beside the video are a matter of the older road.
+    // `--imu` sends its messages beside the untiled video.
     if arguments.untiled || arguments.imu { untiled(arguments) } else { tiles(arguments) }
 }
 
@@ -29,7 +29,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
             None => (demo::generated_head(&output::cache()).context("the cache")?, "plain".to_owned()),
         });
     }
-    // Names and traces are looked at before anything takes time.
+    // Refuse wrong names and traces before the long work.
     tiled::Viewpoint::new(viewer.clone())?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;

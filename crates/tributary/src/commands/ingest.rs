@@ -20,9 +20,9 @@ use tributary_video::tiles::TileGrid;
 
 /// Cut a 360° video into independently coded tiles × qualities × one-second GoPs, and measure them.
 ///
-/// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes what
-/// it has written: the directory gets fMP4 segments, an MPD with the place of every tile, the source's
-/// pictures without loss, and a table of real bytes and errors. Time and size are estimated before it begins.
+/// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes the
+/// result to measure it. The directory gets fMP4 segments, an MPD with the position of every tile, the source's
+/// pictures without loss, and a table of measured sizes and errors. Time and size are estimated before it begins.
 /// Ctrl-C stops it; the same command then goes on after the last finished second. The picture must divide into
 /// equal tiles of even size.
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ struct Quality {
     qp: u8,
     mbit_s: f64,
     psnr_db: f64,
-    /// How many more bytes than the untiled video, as a share of its bytes; one GoP in ten is compared.
+    /// Bytes more than the untiled video, as a share of its bytes; one GoP in ten is compared.
     overhead: f64,
     /// PSNR of those GoPs, in tiles and in one piece.
     compared_psnr_db: f64,
@@ -197,7 +197,7 @@ impl Watch for Shown {
         };
         let picture = at.done * at.pictures / at.total.max(1);
         let mut text = format!("{stage}: {picture} of {} pictures", at.pictures);
-        // From less than a hundredth of the work nothing can be said of the rest.
+        // Less than 1 % of the work is too little to estimate the rest from.
         if share - start.share > 0.01 {
             let left = start.at.elapsed().mul_f64((1.0 - share) / (share - start.share));
             text.push_str(&format!(", {} left", spoken(left)));

@@ -12,9 +12,9 @@ use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_types::DataSize;
 
-/// Scenario where nobody names one.
+/// Default scenario.
 const SCENARIO: &str = "mobility";
-/// Distance of the live player to the live edge in milliseconds where nobody gives one.
+/// Default distance of the live player to the live edge, in milliseconds.
 const START_UP: u64 = 1000;
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {

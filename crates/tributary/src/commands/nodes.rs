@@ -15,7 +15,7 @@ use tributary_nodes::{
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What every node has beside its own flags. Each flag is a key of the TOML file, with `_` for `-`.
+/// Flags that every node has. Each flag is also a key of the TOML file, with `_` for `-`.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
     /// Key file of the flow set, the same at all nodes (see `tributary keygen`)
@@ -26,7 +26,7 @@ pub(crate) struct CommonFlags {
     #[arg(long, value_name = "ADDRESS:PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
-    /// systematic, paper or off, the same at all nodes [default: systematic]
+    /// Coding: systematic, paper or off, the same at all nodes [default: systematic]
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct CommonFlags {
     #[arg(long, value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     patience_ms: Option<i64>,
-    /// Redundant packets for each packet, at most, the same at all nodes [default: 0.1]
+    /// Upper limit of redundant packets for each packet, the same at all nodes [default: 0.1]
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     redundancy: Option<f64>,

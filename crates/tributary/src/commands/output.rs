@@ -1,5 +1,6 @@
 //! Standard output, files and progress.
 
+use super::page::TablesBeside;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -47,7 +48,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Writes the files, prints the form asked for, and says where the report is.
-    pub(crate) fn publish(&self, into: &Path, form: Form) -> Result<()> {
+    pub(crate) fn publish(&self, into: &Path, form: Form, beside: Option<&TablesBeside>) -> Result<()> {
         file(into, &format!("{}.json", self.name), &self.json)?;
         let mut page = file(into, &format!("{}.md", self.name), &self.markdown)?;
         if let Some(html) = &self.html {
@@ -59,6 +60,9 @@ impl Report {
             _ => &self.text,
         };
         line(printed)?;
+        if let Some(beside) = beside {
+            beside.write(&self.name, &self.markdown)?;
+        }
         eprintln!("report: {}", page.display());
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `tributary reproduce ows`.
 
 use super::output::{self, Form, Progress, Report};
+use super::page::PageArguments;
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,18 +17,19 @@ use tributary_video::head::Format;
 /// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
 /// transport.
 ///
-/// A claim holds or fails when its whole interval lies on one side of what is wanted, else it is undecided; the exit
+/// A claim holds or fails when its whole interval is on one side of the bound, else it is undecided; the exit
 /// code is 0 in each case. The same tables and recordings give the same numbers on every machine. Finished viewings are
-/// kept in the report's directory: what was stopped goes on where it was. Without --tiled the clips are drawn like an encoder's, without
-/// --heads the head movement is generated; every result says so.
+/// kept in the report's directory, and a run that was stopped continues from them. Without --tiled the sizes and errors of
+/// tiles are synthetic, without --heads the head movement is generated; every result says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary reproduce ows --quick
   tributary reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
   tributary reproduce ows --quick --json
+  tributary reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
   tributary reproduce ows --world emu --tiled tiles --heads plain:viewers")]
 pub(crate) struct OwsArguments {
-    /// In the simulator, or live through the emulator: one viewing of each kind in each scene, decoded and measured
+    /// sim: many viewings in virtual time; emu: one live viewing of each kind in each scene, decoded and measured
     #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
     pub(crate) world: WorldArgument,
     /// Few viewings: within ten minutes on two cores
@@ -42,7 +44,7 @@ pub(crate) struct OwsArguments {
     /// Viewings of each clip in each scene [default: 36, quick 6]
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=9999))]
     pub(crate) viewings: Option<u16>,
-    /// So many of these also with the allocators that are only compared [default: 12, quick 2]
+    /// Viewings of each clip in each scene with the other allocators, for comparison [default: 12, quick 2]
     #[arg(long)]
     pub(crate) aside: Option<u16>,
     /// GoPs of a viewing; the first two are not counted
@@ -63,6 +65,8 @@ pub(crate) struct OwsArguments {
     /// Print the tables as Markdown
     #[arg(long)]
     pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) documentation: PageArguments,
 }
 
 fn load(text: &str) -> Result<f64, String> {
@@ -77,6 +81,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         return live(arguments);
     }
     let heads = heads(arguments)?;
+    let beside = arguments.documentation.open()?;
     let (viewings, aside) = if arguments.quick { (6, 2) } else { (36, 12) };
     let settings = Settings {
         tiled: arguments.tiled.clone(),
@@ -114,7 +119,8 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         html: Some(html.render()),
         text: format!("{}\n{}", page.text(), psnr_cap()),
     };
-    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
+    let form = Form { json: arguments.json, markdown: arguments.markdown };
+    report.publish(&arguments.out, form, beside.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,6 +133,7 @@ fn heads(arguments: &OwsArguments) -> Result<Option<(Format, PathBuf)>> {
 
 /// The first clip and the first head, live.
 fn live(arguments: &OwsArguments) -> Result<ExitCode> {
+    let beside = arguments.documentation.open()?;
     let cache = output::cache();
     let head = match heads(arguments)? {
         Some((format, folder)) => {
@@ -150,14 +157,21 @@ fn live(arguments: &OwsArguments) -> Result<ExitCode> {
     let outcome = ows::run_live(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let (table, claims) = (ows::live_table(&outcome), outcome.reproduction.table());
+    let made = outcome.reproduction.run.marker();
     let report = Report {
         name: "ows-emulated".to_owned(),
         json: serde_json::to_string(&outcome)?,
-        markdown: format!("{}\n{}\n{}\n", table.to_markdown(), claims.to_markdown(), psnr_cap()),
+        markdown: format!(
+            "{made}\n\n{}\n### Claims\n\n{}\n{}\n",
+            table.to_section(),
+            claims.to_markdown(),
+            psnr_cap()
+        ),
         html: None,
         text: format!("{}\n{}\n{}", table.to_text(), claims.to_text(), psnr_cap()),
     };
-    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
+    let form = Form { json: arguments.json, markdown: arguments.markdown };
+    report.publish(&arguments.out, form, beside.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 

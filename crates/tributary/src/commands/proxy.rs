@@ -15,9 +15,9 @@ use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
-/// What is logged where `RUST_LOG` says nothing.
+/// Log level when `RUST_LOG` is not set.
 const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
-/// Scheduler where none is named, and where something is to go first.
+/// Default scheduler, without and with priorities.
 const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
 
@@ -36,7 +36,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     })
 }
 
-/// Runs `work`; what still waits in a thread, such as the resolver, does not hold up the end.
+/// Runs `work`, and does not wait at the end for blocked threads such as the resolver's.
 pub(super) fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(work);

@@ -2,6 +2,7 @@
 
 use super::measure;
 use super::output::{self, Form, Progress, Report};
+use super::page::PageArguments;
 use crate::cli::{QueueArguments, WorldArgument};
 use crate::quantity;
 use anyhow::Result;
@@ -16,9 +17,9 @@ use tributary_lab::run::Queue;
 /// Repeat a paper's experiments and judge its claims.
 ///
 /// PAPER is `fbdt`, `avira`, or a .toml file with a matrix of cells and a list of claims. A claim holds or
-/// fails when its whole interval lies on one side of what is wanted, else it is undecided. The exit code is
-/// 0 in each case, and 1 when runs gave no result. Simulated runs that have finished are kept in the
-/// report's directory: what was stopped goes on where it was.
+/// fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
+/// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
+/// directory, and a reproduction that was stopped continues from them.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
@@ -28,12 +29,13 @@ use tributary_lab::run::Queue;
   tributary reproduce avira --world sim --seeds 40 --out avira
   tributary reproduce avira --world emu --scenarios mobility --json
   tributary reproduce my-paper.toml --world sim --markdown
+  tributary reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
   tributary reproduce ows --quick")]
 pub(crate) struct ReproduceArguments {
     /// Name of a paper, or a .toml file
     #[arg(required = true)]
     paper: Option<String>,
-    /// Where: kernel stacks in wall time, or models in virtual time; without it as the paper's file says
+    /// World to run in: emu (kernel stacks, wall time) or sim (models, virtual time) [default: the paper's]
     #[arg(long, value_enum)]
     world: Option<WorldArgument>,
     /// The paper's quick matrices: within ten minutes
@@ -59,10 +61,10 @@ pub(crate) struct ReproduceArguments {
     rtt: Option<u64>,
     #[command(flatten)]
     queue: QueueArguments,
-    /// Take over emulated runs that have finished in the report's directory, too
+    /// Also reuse finished emulated runs from the report's directory
     #[arg(long)]
     resume: bool,
-    /// Simulated runs at once; without it one a core
+    /// Simulated runs at once [default: one a core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Directory for the report (PAPER-WORLD.html, .json and .md)
@@ -74,6 +76,8 @@ pub(crate) struct ReproduceArguments {
     /// Print the outcome as one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    documentation: PageArguments,
     #[command(subcommand)]
     own: Option<Own>,
 }
@@ -93,6 +97,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     if settings.selection.world == World::Emu {
         tributary_emu::isolate()?;
     }
+    let beside = arguments.documentation.open()?;
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();
     if settings.selection.world == World::Emu {
@@ -109,7 +114,8 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
         html: Some(page.html()),
         text: page.text(),
     };
-    report.publish(&arguments.out, Form { json: arguments.json, markdown: arguments.markdown })?;
+    let form = Form { json: arguments.json, markdown: arguments.markdown };
+    report.publish(&arguments.out, form, beside.as_ref())?;
     let failure = outcome.samples.iter().find_map(|sample| Some((sample.title(), sample.failure.as_ref()?)));
     if let Some((cell, failure)) = failure {
         eprintln!("{} runs gave no result; the first, {cell}: {failure}", outcome.report.failed);

@@ -1,4 +1,4 @@
-//! What a running proxy shows: a local socket that answers with JSON, `tributary status` that asks it, and a
+//! State of a running proxy: a local socket that answers with JSON, `tributary status` that reads it, and a
 //! line on the terminal.
 
 use super::output;
@@ -29,7 +29,7 @@ fn directory() -> Result<PathBuf> {
     if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
         return Ok(Path::new(&base).join("tributary"));
     }
-    let user = std::fs::metadata("/proc/self").context("who runs this program")?.uid();
+    let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
     Ok(std::env::temp_dir().join(format!("tributary-{user}")))
 }
 
@@ -51,7 +51,7 @@ impl Drop for Shown {
     }
 }
 
-/// Shows a proxy on its socket and, on a terminal, in a line. A socket that cannot be had is a warning.
+/// Serves the state of a proxy on its socket and, on a terminal, as a line. Failing to open the socket is a warning.
 pub(super) fn show(role: &'static str, listening: &[SocketAddr], watch: Watch) -> Shown {
     let mut shown = Shown { socket: None, tasks: tokio::task::JoinSet::new() };
     match listen(role) {
@@ -86,7 +86,7 @@ fn listen(role: &str) -> Result<(PathBuf, UnixListener)> {
 /// Refuses a directory that somebody else made: whoever owns it could put another socket in its place.
 fn own(directory: &Path) -> Result<()> {
     let made = std::fs::symlink_metadata(directory)?;
-    let user = std::fs::metadata("/proc/self").context("who runs this program?")?.uid();
+    let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
     if !made.is_dir() || made.uid() != user || made.mode() & 0o077 != 0 {
         bail!("{} is not a directory that only this user may enter; remove it", directory.display());
     }
@@ -108,7 +108,7 @@ async fn answer(listener: UnixListener, about: (&'static str, Vec<String>), watc
             continue;
         };
         if let Ok(snapshot) = describe(&about, &watch) {
-            // A reader that does not read holds up nobody: the answer fits the socket's buffer or is cut.
+            // A reader that does not read cannot block others: the answer fits the socket's buffer or is cut.
             let _ = tokio::time::timeout(REFRESH, stream.write_all(snapshot.to_string().as_bytes())).await;
         }
     }
@@ -173,7 +173,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
     }
 }
 
-/// What every running proxy says. Sockets that nobody serves any more are removed.
+/// State of every running proxy. Sockets without a server are removed.
 fn ask_all(directory: &Path) -> Result<Vec<Value>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -221,7 +221,7 @@ fn radio(path: &Value) -> &str {
     word(path, "radio").split('=').next().unwrap_or_default()
 }
 
-/// All sessions in a line.
+/// All sessions in one line.
 fn summary(snapshot: &Value) -> String {
     let sessions = list(snapshot, "sessions");
     if sessions.is_empty() {

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first ends a server, client or long piece of work in order, the second at once.
+//! SIGTERM and SIGINT: the first signal stops a server, client or long piece of work gracefully, the second at once.
 
 use anyhow::{Context, Result};
 use std::future::Future;
@@ -21,7 +21,7 @@ impl Signals {
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// The next signal: its number and name.
+    /// Waits for a signal; its number and name.
     pub(super) async fn next(&mut self) -> (u8, &'static str) {
         tokio::select! {
             _ = self.terminate.recv() => (15, "SIGTERM"),

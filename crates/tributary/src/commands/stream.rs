@@ -24,32 +24,31 @@ pub(crate) enum Stream {
     Play(Box<StreamPlayArguments>),
 }
 
-/// What both ends have.
+/// Arguments of both ends.
 #[derive(Debug, Args)]
 pub(crate) struct CarrierArguments {
-    /// What carries the tiles: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same
-    /// at both ends
+    /// Transport: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same at both ends
     #[arg(long, alias = "carrier", default_value = "session")]
     pub(crate) transport: String,
     /// Key file of a session or of QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long)]
     pub(crate) key: Option<PathBuf>,
-    /// Scheduler of what this end sends
+    /// Scheduler for the data that this end sends
     #[arg(long, default_value = "fbdt")]
     pub(crate) scheduler: String,
-    /// Congestion control of every socket; without it the system's
+    /// Congestion control of every socket [default: the system's]
     #[arg(long)]
     pub(crate) congestion: Option<String>,
-    /// Largest transmission window of a session in KiB, or with a unit (1MB): what is in one has begun, and meets no
-    /// deadline
+    /// Largest transmission window of a session in KiB, or with a unit (1MB); data already in a window is sent
+    /// even if its deadline passes
     #[arg(long, value_name = "SIZE", default_value = "96", value_parser = quantity::bytes_of(1024, 64 << 10..=16 << 20))]
     pub(crate) window: u64,
-    /// A session that is neither secret nor protected; for experiments, at both ends or none
+    /// A session without encryption and integrity protection; for experiments; set it at both ends
     #[arg(long)]
     pub(crate) plaintext: bool,
 }
 
-/// Serve a tiled video to every viewer that comes: what each asks for, in its order, until its deadline.
+/// Serve a tiled video: each viewer gets the tiles that it asks for, in its order, until their deadline.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   tributary ingest my-equirectangular.mp4 --out tiles
@@ -62,16 +61,16 @@ pub(crate) struct StreamServeArguments {
     pub(crate) listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub(crate) carrier: CarrierArguments,
-    /// Print what it listens on, and the account of every viewer, as JSON objects
+    /// Print the listening addresses, and the counters of each viewer, as JSON objects
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Play a tiled video as a viewer with a head trace would see it, and measure the picture in front of the eyes.
+/// Play a tiled video as a viewer with a head trace would see it, and measure the quality of the viewport.
 ///
-/// It plans every GoP from where the head is and from what has arrived, shows what is there when the GoP
-/// begins, conceals the rest, and afterwards decodes everything and compares the viewport, picture by
-/// picture, with the source's.
+/// The player plans every GoP from the head's position and from what has arrived. When a GoP begins it shows the
+/// tiles that are there and conceals the others. At the end it decodes everything and compares the viewport,
+/// picture by picture, with the source's.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
@@ -85,16 +84,16 @@ pub(crate) struct StreamPlayArguments {
     pub(crate) carrier: CarrierArguments,
     #[command(flatten)]
     pub(crate) viewer: ViewerArguments,
-    /// The tiled video with the source's pictures, to measure against; without it only arrivals are told
+    /// The tiled video with the source's pictures, to measure against; without it only arrivals are reported
     #[arg(long, value_name = "DIR")]
     pub(crate) reference: Option<PathBuf>,
-    /// How long, seconds; the video begins again at its end [default: the video once]
+    /// Seconds to play; the video is repeated if it is shorter [default: the video once]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: Option<u32>,
     /// Write an HTML report with pictures of what was seen
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Keep what arrived in this file, print the account as JSON, measure nothing
+    /// Keep what arrived in this file and print counters as JSON, without measuring quality
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
     pub(crate) keep: Option<PathBuf>,
     /// Print one JSON object, with every GoP's plan, arrivals and quality
@@ -105,7 +104,7 @@ pub(crate) struct StreamPlayArguments {
 /// The viewer.
 #[derive(Debug, Args)]
 pub(crate) struct ViewerArguments {
-    /// Which tile in which quality and order: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
+    /// Allocator, which chooses quality and order of tiles: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
     #[arg(long, default_value = "ows")]
     pub(crate) allocator: String,
     /// Choose qualities by exact dynamic programming
@@ -114,25 +113,25 @@ pub(crate) struct ViewerArguments {
     /// Head movement; without it the viewer looks straight ahead
     #[arg(long, value_name = "FILE")]
     pub(crate) head: Option<PathBuf>,
-    /// Its format: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
+    /// Format of the head movement: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
     #[arg(long, default_value = "plain")]
     pub(crate) head_format: String,
     /// Head movement of another viewer of this video, to predict with; repeatable
     #[arg(long, value_name = "FILE", requires = "head")]
     pub(crate) crowd: Vec<PathBuf>,
-    /// What stands where a tile is missing
+    /// What is shown in place of a missing tile
     #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
     pub(crate) concealment: String,
-    /// Mbit/s the paths are taken to carry before anything has arrived, or with a unit: 1.5Gbit/s
+    /// Rate assumed before anything has arrived, in Mbit/s, or with a unit: 1.5Gbit/s
     #[arg(long, value_name = "RATE", default_value = "10", value_parser = quantity::mbps_in(1..=100_000))]
     pub(crate) assumed_rate: u64,
-    /// How often a GoP is planned, while it is sent [default: 8 with ows and ows-every-tile, else 1]
+    /// Plans per GoP while it is sent [default: 8 with ows and ows-every-tile, else 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
     pub(crate) plans: Option<u16>,
-    /// Field of view in degrees, across × upwards
+    /// Field of view in degrees, width × height
     #[arg(long, default_value = "110x90")]
     pub(crate) field: String,
-    /// Width of the viewport that is measured, pixels
+    /// Width of the measured viewport in pixels
     #[arg(long, default_value_t = 720)]
     pub(crate) viewport_width: usize,
 }
@@ -156,7 +155,7 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
     })
 }
 
-/// A viewer that has gone, in a line.
+/// One line about a viewer that has left.
 fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String {
     let (counters, outcome) = (served.counters, &served.outcome);
     let error = outcome.as_ref().err().map(ToString::to_string);
@@ -261,7 +260,7 @@ pub(crate) fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Resul
     let sides = arguments.field.split_once(['x', '×']);
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let field = sides.and_then(|(across, upwards)| Some((number(across)?, number(upwards)?)));
-    let Some(field) = field else { bail!("field of view `{}` is not ACROSSxUPWARDS", arguments.field) };
+    let Some(field) = field else { bail!("field of view `{}` is not WIDTHxHEIGHT", arguments.field) };
     Ok(ViewerConfig {
         allocator: arguments.allocator.clone(),
         exact: arguments.exact,

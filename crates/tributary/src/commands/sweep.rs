@@ -1,7 +1,8 @@
 //! `tributary sweep`: a plan's grid of simulated runs.
 
 use super::output::{self, Progress};
-use anyhow::{Context, Result};
+use super::page::PageArguments;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,8 +13,8 @@ use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
 
 /// Run a grid of simulated runs: scenarios × transports × schedulers × congestion controls × … × seeds.
 ///
-/// Runs on all cores. What has finished is kept in DIR/cells*.jsonl: a sweep that was stopped goes on
-/// where it was, and shards of a plan may run on several machines (copy their files into one directory,
+/// Runs on all cores. Finished runs are kept in DIR/cells*.jsonl: a sweep that was stopped continues from
+/// them, and shards of a plan may run on several machines (copy their files into one directory,
 /// or name their directories with --merge). Writes runs.csv and runs.parquet, one row a run, and
 /// sweep.csv and sweep.parquet, one row a group of seeds and metric with 95 % confidence intervals.
 #[derive(Debug, Args)]
@@ -45,13 +46,13 @@ pub(crate) struct SweepArguments {
     /// The held-back seeds instead of the working ones
     #[arg(long)]
     pub(crate) held_back: bool,
-    /// Directories with more finished runs, which are not run again
+    /// Directories with finished runs to reuse
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub(crate) merge: Vec<PathBuf>,
-    /// Runs at once; without it one a core
+    /// Runs at once [default: one a core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Runs that the plan may have; without it the plan's own limit
+    /// Refuse a plan of more runs than this [default: the plan's own limit]
     #[arg(long)]
     pub(crate) limit: Option<u64>,
     /// Also write a report that compares transports in every condition: shoot-out.html and .md
@@ -60,6 +61,8 @@ pub(crate) struct SweepArguments {
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) documentation: PageArguments,
 }
 
 pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
@@ -67,6 +70,10 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
     plan.limit = arguments.limit.unwrap_or(plan.limit);
     let seeds = if arguments.held_back { Seeds::HeldBack } else { Seeds::Working };
     let cells = plan.cells(seeds)?;
+    let beside = arguments.documentation.open()?;
+    if beside.is_some() && !arguments.shoot_out {
+        bail!("--page takes the tables of --shoot-out; add --shoot-out");
+    }
     output::directory(&arguments.out)?;
     let mut store = Store::open(&arguments.out, arguments.shard)?;
     arguments.merge.iter().try_for_each(|directory| store.add(directory))?;
@@ -83,7 +90,11 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
     }
     if arguments.shoot_out {
         let page = shootout::Page::new(&plan, &tables.rows, &output::command_line());
-        output::file(&arguments.out, "shoot-out.md", &page.markdown())?;
+        let markdown = page.markdown();
+        output::file(&arguments.out, "shoot-out.md", &markdown)?;
+        if let Some(beside) = &beside {
+            beside.write("Shoot-out", &markdown)?;
+        }
         let html = output::file(&arguments.out, "shoot-out.html", &page.html())?;
         eprintln!("report: {}", html.display());
     }

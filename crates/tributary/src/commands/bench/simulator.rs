@@ -1,12 +1,11 @@
 //! `tributary bench simulator`: arguments of the comparisons with Linux and ns-3.
 
 use super::super::output;
-use super::{print, to_json};
+use super::Measured;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use core::time::Duration;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use tributary_bench::simulator::{self, linux, ns3, speed};
 
 /// The simulator beside Linux and ns-3.
@@ -23,15 +22,15 @@ pub(crate) enum Simulator {
     },
 }
 
-/// Goodput through the kernel's own stacks in the emulator, and in the simulator, on the same scenarios.
+/// Goodput of the kernel's stacks in the emulator and of the simulator's models, on the same scenarios.
 ///
 /// Needs no ns-3. About ten minutes; the whole grid takes one and a half hours.
 #[derive(Debug, Args)]
 pub(crate) struct LinuxArguments {
-    /// The telling selection of cells, which is the default
+    /// A small selection of cells (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Every rate with every round trip, queue and loss; every scheduler with every condition
+    /// Every combination of rate, round trip, queue and loss; every scheduler in every condition
     #[arg(long)]
     full: bool,
     /// Groups of cells, separated by commas
@@ -40,10 +39,10 @@ pub(crate) struct LinuxArguments {
     /// Constant rates up to this one, in Mbit/s
     #[arg(long, default_value_t = linux::Plan::default().fastest_mbps)]
     fastest: u64,
-    /// The kernel's runs of each cell with random loss, in the whole grid
+    /// Runs in the kernel of each cell with random loss, with --full
     #[arg(long, default_value_t = linux::Plan::default().seeds, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
-    /// Keep the kernel's results in this file, and take from it what is there already
+    /// Keep the kernel's results in this file, and reuse those that it already has
     #[arg(long)]
     kernel: Option<PathBuf>,
     /// Write report, tables and figures into this directory
@@ -57,7 +56,7 @@ pub(crate) struct LinuxArguments {
 /// Goodput and completion times on the same bottlenecks: rates, round trips, queues, losses.
 #[derive(Debug, Args)]
 pub(crate) struct Ns3Arguments {
-    /// Every rate with every round trip and queue; ns-3 takes hours
+    /// Every combination of rate, round trip and queue; ns-3 takes hours
     #[arg(long)]
     full: bool,
     /// Congestion controls, separated by commas
@@ -66,30 +65,27 @@ pub(crate) struct Ns3Arguments {
     /// Seeds of each cell with random loss
     #[arg(long, default_value_t = ns3::Plan::default().seeds, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Seconds after which ns-3 is given up in a cell
+    /// Stop ns-3 after so many seconds in a cell
     #[arg(long, default_value_t = ns3::Plan::default().patience.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
     /// Folder of the ns-3 driver
     #[arg(long, default_value = simulator::DRIVER)]
     driver: PathBuf,
-    /// Also write the tables to this file, in Markdown
-    #[arg(long)]
-    markdown: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Data packets in a second of one core's time, and memory per flow.
+/// Simulated data packets per second of one core's time, and memory per flow.
 #[derive(Debug, Args)]
 pub(crate) struct SpeedArguments {
-    /// Rounds; in each both have their turn
+    /// Rounds; each simulator runs once per round
     #[arg(long, default_value_t = speed::Plan::default().rounds)]
     rounds: u32,
     /// The core that both run on
     #[arg(long, default_value_t = speed::Plan::default().core)]
     core: usize,
-    /// Seconds after which ns-3 is given up in a cell
+    /// Stop ns-3 after so many seconds in a cell
     #[arg(long, default_value_t = speed::Plan::default().patience.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
     /// Folder of the ns-3 driver
@@ -100,8 +96,8 @@ pub(crate) struct SpeedArguments {
     json: bool,
 }
 
-pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result<ExitCode> {
-    match command {
+pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
+    Ok(match command {
         Simulator::Linux(a) => linux(a, progress)?,
         Simulator::Ns3(a) => {
             let plan = ns3::Plan {
@@ -112,27 +108,23 @@ pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result
                 driver: a.driver.clone(),
             };
             let report = ns3::run(&plan, progress)?;
-            if let Some(file) = &a.markdown {
-                std::fs::write(file, report.to_markdown())
-                    .with_context(|| format!("{}: cannot be written", file.display()))?;
-            }
-            print(&report.tables(), to_json(a.json, &report)?);
+            Measured::new("ns-3", report.tables(), a.json, &report)?
         }
         Simulator::Speed(a) => {
             let patience = Duration::from_secs(a.patience);
             let plan = speed::Plan { rounds: a.rounds, core: a.core, patience, driver: a.driver.clone() };
             let report = speed::run(&plan, progress)?;
-            print(&report.tables(), to_json(a.json, &report)?);
+            Measured::new("Speed", report.tables(), a.json, &report)?
         }
         Simulator::Cell { cell } => {
-            let cell = serde_json::from_str(cell).context("the cell is not one")?;
+            let cell = serde_json::from_str(cell).context("the cell is not valid JSON of a cell")?;
             println!("{}", serde_json::to_string(&simulator::run_here(&cell)?)?);
+            Measured::default()
         }
-    }
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
-fn linux(a: &LinuxArguments, progress: &mut dyn FnMut(&str)) -> Result<()> {
+fn linux(a: &LinuxArguments, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
     tributary_emu::isolate()?;
     if let Some(directory) = &a.out {
         output::directory(directory)?;
@@ -153,6 +145,5 @@ fn linux(a: &LinuxArguments, progress: &mut dyn FnMut(&str)) -> Result<()> {
             output::file(directory, &format!("{name}.svg"), &drawing)?;
         }
     }
-    print(&report.tables(), to_json(a.json, &report)?);
-    Ok(())
+    Measured::new("Linux", report.tables(), a.json, &report)
 }

@@ -17,9 +17,9 @@ use tributary_player::dash::play::Settings;
 use tributary_player::engine;
 use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
 
-/// Play a DASH title without showing it, and record what a viewer would have had.
+/// Play a DASH title without showing it, and record the quality, stalls and switches of the playback.
 ///
-/// The video alone, in real time; quality by a bitrate rule, with abandonment of downloads and CMCD. With `--transport
+/// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With `--transport
 /// engine` the decision engine chooses between QUIC and MPTCP from what a path controller measures, and moves to QUIC in
 /// mid-play; `--quic PORT` and `--key` say where the server's QUIC is.
 #[derive(Debug, Args)]
@@ -58,10 +58,10 @@ pub(crate) struct PlayArguments {
     /// Seconds of the title, from its beginning [default: all]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
-    /// Congestion control of this end's sockets; without it the system's
+    /// Congestion control of this end's sockets [default: the system's]
     #[arg(long)]
     congestion: Option<String>,
-    /// What all paths carry together, Mbit/s: for the network efficiency
+    /// Total rate of all paths in Mbit/s, to compute the network efficiency
     #[arg(long, value_name = "MBPS")]
     available: Option<f64>,
     /// Write the media to this file as it is complete
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let mut watch = |glimpse: &Glimpse| progress.at(share(glimpse), &words(glimpse));
     let outcome = proxy::runtime()?.block_on(client::play(config, &mut watch))?;
     progress.end();
-    // All bits that the paths could have carried in the whole session.
+    // Bits that the paths could have carried in the whole session.
     let seconds = outcome.qoe.seconds.len() as f64;
     let efficiency = arguments.available.and_then(|mbps| outcome.qoe.efficiency(mbps * 1e6 * seconds));
     if let Some(path) = &arguments.report {
