@@ -1,4 +1,4 @@
-//! What a user decides: key, paths, limits. Values are checked where they are used.
+//! Settings of sessions: key, paths, limits. Values are checked where they are used.
 
 mod siblings;
 
@@ -12,16 +12,16 @@ use tributary_proto::establish::HANDSHAKE_TIME;
 use crate::key::Key;
 use crate::sockopt;
 
-/// Settings that both ends of a session have.
+/// Settings that servers and clients share.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// The pre-shared key.
     pub key: Key,
-    /// No TLS: authenticated at the start only, neither secret nor protected. For experiments.
+    /// No TLS: peers are authenticated when they connect, but data is neither encrypted nor protected. For experiments.
     pub plaintext: bool,
     /// Congestion controller of every subflow; `None` leaves the kernel's default.
     pub congestion: Option<String>,
-    /// Which mark the session's sockets carry, so that a coupled controller sees that they belong together.
+    /// Mark of the session's sockets, by which a coupled congestion controller recognises them as one session.
     pub siblings: Siblings,
     /// Cap on the kernel's retransmission timeout, where the kernel has `TCP_RTO_MAX_MS`.
     pub rto_max: Option<Duration>,
@@ -46,16 +46,16 @@ impl Common {
 
 pub use siblings::{MarkError, Siblings};
 
-/// What a server holds at most for peers.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
-    /// Handshakes at once of connections that have shown nothing, and as many of those that have shown a fresh
-    /// ticket. When there are more, the address with most of them loses its oldest. Connections that join a
-    /// session which lives have places of their own.
+    /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
+    /// a fresh ticket. Beyond it the oldest connection of the address with most of them is dropped. Connections that
+    /// join an existing session are counted separately.
     pub half_open: usize,
-    /// Time such a connection has.
+    /// Time limit of a handshake.
     pub handshake: Duration,
 }
 
@@ -72,7 +72,7 @@ pub struct ListenConfig {
     pub addresses: Vec<SocketAddr>,
     /// Settings of its sessions.
     pub common: Common,
-    /// What it holds at most.
+    /// Limits.
     pub limits: Limits,
 }
 
@@ -87,14 +87,14 @@ pub struct ConnectConfig {
     pub timeout: Duration,
 }
 
-/// Which local end a path has.
+/// Local end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Local {
     /// Bound to this address.
     Address(IpAddr),
     /// Bound to this network interface.
     Interface(String),
-    /// Wherever the routing table sends it.
+    /// Chosen by the routing table.
     Any,
 }
 
@@ -107,7 +107,7 @@ pub struct PathConfig {
     pub server: ServerAddress,
 }
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     /// An address.
@@ -131,7 +131,7 @@ impl FromStr for ServerAddress {
         }
         let malformed = || PathError::Server(text.to_owned());
         let (name, port) = text.rsplit_once(':').ok_or_else(malformed)?;
-        // A scoped address is the resolver's: [fe80::1%wlan0]:7000.
+        // The resolver parses scoped addresses: [fe80::1%wlan0]:7000.
         let bracketed = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let scoped = bracketed.filter(|inner| inner.contains('%'));
         let port = port.parse().map_err(|_| malformed())?;
@@ -154,7 +154,7 @@ impl std::fmt::Display for ServerAddress {
     }
 }
 
-/// Why a path is not understood.
+/// Why a path cannot be parsed.
 #[derive(Debug, Error)]
 pub enum PathError {
     /// Not of the form `LOCAL=SERVER:PORT`.
@@ -174,8 +174,8 @@ pub enum PathError {
 }
 
 impl PathConfig {
-    /// The local end as it is written: an address, an interface or `any`. It names the path in a
-    /// transport's name: `tcp:wlan0`.
+    /// The local end as it is written: an address, an interface or `any`. Names of transports use it:
+    /// `tcp:wlan0`.
     #[must_use]
     pub fn local_name(&self) -> String {
         match &self.local {

@@ -21,7 +21,7 @@ use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, j
 use crate::shared::Command;
 use crate::sockopt;
 
-/// A server's address that has not answered for so long is worth a word.
+/// After this time without an answer from the server's address, a message is logged.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// An attempt's connection, or the task that works on it.
@@ -33,11 +33,11 @@ enum Attempt {
     Introduced(Box<Established>),
 }
 
-/// What the driver is to do with its subflows.
+/// What the driver must do with its subflows.
 pub(crate) enum Outcome {
-    /// The session has a subflow more.
+    /// Add this subflow to the session.
     Admit(Box<Established>),
-    /// The session has a subflow less.
+    /// Remove this subflow from the session.
     Drop(SubflowId, bool),
     /// An attempt on this path failed.
     Failed(PathId, HandshakeError),
@@ -52,7 +52,7 @@ pub(crate) struct Connector {
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
-    /// What the attempt that failed last said.
+    /// Error of the last failed attempt.
     error: Option<HandshakeError>,
     commands: mpsc::UnboundedSender<Command>,
 }
@@ -120,7 +120,7 @@ impl Connector {
         }
     }
 
-    /// A hello is out; the reply to one that joins is here too.
+    /// A hello has been sent; if it joins a session, its reply has arrived too.
     pub(crate) fn introduced(&mut self, now: Instant, session: &mut Session, established: Box<Established>) {
         let id = established.subflow;
         let progress = match established.reply {
@@ -168,7 +168,7 @@ impl Connector {
 
     // ---- what to do
 
-    /// Carries out decisions until one is the driver's.
+    /// Carries out decisions until one needs the driver.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
         loop {
             match self.establish.poll_action()? {
@@ -239,7 +239,7 @@ impl Connector {
         self.attempts.insert(id, (path, Attempt::Task(task.abort_handle())));
     }
 
-    /// Drops the connection of an attempt; whether there was one.
+    /// Drops the connection of an attempt; returns whether there was one.
     fn drop_attempt(&mut self, id: SubflowId, abort: bool) -> bool {
         let Some((_, attempt)) = self.attempts.remove(&id) else { return false };
         let channel = match attempt {

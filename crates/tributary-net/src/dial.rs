@@ -1,7 +1,7 @@
 //! Connects the TCP connection of a path: resolves the server's name, tries its addresses of both families.
 //!
 //! Source: RFC 8305 (happy eyeballs), sections 4 and 5. Names are resolved anew for every attempt. Not here:
-//! what is said on the connection, and when a path is tried again.
+//! the handshake on the connection, and when a path is tried again.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -17,13 +17,13 @@ use crate::config::{Common, Local, PathConfig, ServerAddress};
 use crate::handshake::{HandshakeError, prepared_socket};
 use crate::sockopt;
 
-/// Wait before the next address is tried beside it (RFC 8305 §8, Connection Attempt Delay).
+/// Wait before the next address is tried in parallel (RFC 8305 §8, Connection Attempt Delay).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 /// Most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 
 impl PathConfig {
-    /// The server's addresses that this path's local end can reach, families in turn, IPv6 first.
+    /// The server's addresses that this path's local end can reach, IPv6 and IPv4 alternating, IPv6 first.
     ///
     /// # Errors
     /// The resolver's, and `AddrNotAvailable` when the name has no address of the local end's family.
@@ -50,7 +50,7 @@ impl PathConfig {
     }
 }
 
-/// Families in turn, IPv6 first, each in the resolver's order.
+/// IPv6 and IPv4 alternating, IPv6 first, each family in the resolver's order.
 fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut seen = HashSet::new();
     let (mut six, mut four): (VecDeque<_>, VecDeque<_>) =
@@ -122,7 +122,7 @@ async fn connect(
     Ok(stream)
 }
 
-/// The system's reason, with the way out where the reason alone does not tell it.
+/// The system's error message, with a hint where the message alone does not help.
 fn explained(error: io::Error) -> io::Error {
     let advice = match error.raw_os_error() {
         Some(libc::EADDRNOTAVAIL) => "this machine does not have the local address; see ip address",

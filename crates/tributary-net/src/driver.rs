@@ -2,7 +2,7 @@
 //!
 //! One turn: take commands, read what arrived, tell the session what each subflow can take, drain it
 //! (transmit, then events, then the timer), write. Turns repeat while they move anything. The driver
-//! decides nothing: when to connect, close or reset comes from the session and from `Establish`.
+//! makes no decisions: the session and `Establish` decide when to connect, close or reset.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -31,16 +31,16 @@ use crate::subflow::{Input, Subflow};
 
 /// Reads of one subflow in one turn.
 const READS_PER_TURN: usize = 4;
-/// Turns before other tasks get the thread.
+/// Turns before the driver yields to other tasks.
 const TURNS: usize = 8;
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What a turn learned before it locks the session.
+/// What a turn has read from the sockets before it locks the session.
 #[derive(Default)]
 struct Gathered {
     commands: Vec<Command>,
-    /// Bytes, and whether another receive block begins with them.
+    /// Bytes, and whether they are the first of a receive block.
     inputs: Vec<(SubflowId, Bytes, bool)>,
     /// Subflows that broke or ended, and how.
     ended: Vec<(SubflowId, String)>,
@@ -58,12 +58,12 @@ pub(crate) struct Driver {
     connector: Option<Connector>,
     timer: Pin<Box<Sleep>>,
     gathered: Gathered,
-    /// Why subflows ended of which the session has not yet said so.
+    /// Reasons of subflows that ended, until the session reports their end.
     reasons: BTreeMap<SubflowId, String>,
     actions: Vec<Event>,
-    /// A turn is under way; a driver that is dropped in the middle of one has panicked.
+    /// A turn is running. A driver that is dropped during a turn has panicked.
     in_turn: bool,
-    /// What the session's sockets are marked with; none once the kernel has refused it.
+    /// Mark of the session's sockets; `None` once the kernel has refused it.
     mark: Option<u32>,
     /// Runs when the session is over: a server forgets it.
     _registration: Option<Box<dyn Send>>,
@@ -92,7 +92,7 @@ impl Driver {
         });
     }
 
-    /// One turn; whether it moved anything.
+    /// One turn; returns whether it moved any bytes.
     fn turn(&mut self, cx: &mut Context<'_>) -> bool {
         self.gather(cx);
         let now = self.shared.now();
@@ -237,7 +237,7 @@ impl Driver {
         }
     }
 
-    /// An attempt on a path failed. A path that has a subflow, silent or not, stays what it is.
+    /// An attempt on a path failed. A path that has a subflow, silent or not, keeps its state.
     fn path_failed(&mut self, state: &mut State, now: Instant, path: PathId, error: HandshakeError) {
         tracing::debug!(%path, %error, "connection attempt failed");
         if self.subflows.values().any(|subflow| subflow.path == path && !subflow.awaits_reply()) {
@@ -293,7 +293,7 @@ impl Driver {
         self.tell_path(state, now, changed);
     }
 
-    /// A path has no connection any more, unless it has another one.
+    /// A connection of a path ended; the path is down unless it has another one.
     fn went_down(&self, state: &mut State, now: Instant, path: PathId, cause: Option<String>) {
         if state.session.is_closed() || state.session.subflow_stats().any(|stats| stats.path == path) {
             return;
@@ -411,7 +411,7 @@ impl Driver {
     fn arm(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         let now = self.shared.now();
-        // A deadline that is past and was handled waits a tick rather than spin.
+        // A deadline in the past that has been handled waits one tick, to avoid spinning.
         let at = deadline.max(now + TICK);
         let at = TokioInstant::from_std(self.shared.origin() + at.saturating_since(Instant::ZERO));
         if self.timer.deadline() != at {
@@ -483,7 +483,7 @@ impl Drop for Driver {
     }
 }
 
-/// Says how a path is connected from now on, and why.
+/// Reports how a path is connected and why.
 fn warn_of_segments(state: &State, path: PathId, small: bool) {
     let name = state.paths.name(path).unwrap_or_default();
     if small {

@@ -13,9 +13,9 @@ use crate::hello::HelloError;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the session ended {} with code {code}: {reason}", if *by_peer { "by the peer" } else { "here" })]
 pub struct SessionClosed {
-    /// Zero is an orderly end.
+    /// Zero: the session was closed normally.
     pub code: u32,
-    /// For people.
+    /// Reason, as text for people.
     pub reason: String,
     /// The peer ended it.
     pub by_peer: bool,
@@ -36,7 +36,7 @@ pub enum ConnectError {
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// No path came up; what the last attempt on it said.
+    /// No path came up; the error of the last attempt.
     #[error("no path came up: {0}")]
     Handshake(#[from] HandshakeError),
     /// The session ended while it was connecting.
@@ -45,8 +45,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Trying again does not help unless somebody changes the configuration. What somebody in between may have
-    /// said, such as a network that wants a login, is not among these.
+    /// Whether trying again is useless until somebody changes the configuration. Errors that a device in between can
+    /// cause, such as a network that wants a login, are not permanent.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
@@ -62,7 +62,7 @@ impl ConnectError {
     }
 }
 
-/// Why a server does not listen.
+/// Why a server cannot listen.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// A setting is wrong.
@@ -82,7 +82,7 @@ pub enum ListenError {
         /// The system's reason.
         error: io::Error,
     },
-    /// The congestion controller is not to be had.
+    /// The congestion controller is not available.
     #[error(transparent)]
     Socket(#[from] HandshakeError),
 }

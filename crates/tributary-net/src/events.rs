@@ -16,7 +16,7 @@ pub struct SessionEvent {
     pub at: Duration,
     /// The session's name in logs, the same at both ends; `None` before the server has answered.
     pub session: Option<String>,
-    /// Name of the path that it concerns, where there is one.
+    /// Name of the path that it concerns, if any.
     pub radio: Option<String>,
     /// What happened.
     pub happening: Happening,
@@ -63,12 +63,12 @@ impl SessionEvent {
         object
     }
 
-    /// Whether nothing follows: the end of the session.
+    /// Whether this is the last event: the end of the session.
     pub(crate) fn is_last(&self) -> bool {
         matches!(self.happening, Happening::Session(Event::Closed { .. }))
     }
 
-    /// Whether the event is one a log should have: telemetry and the comings and goings of connections.
+    /// Whether the event belongs into a log: telemetry, and connections that come up or end.
     pub(crate) fn is_worth_telling(event: &Event) -> bool {
         event.is_telemetry()
             || matches!(

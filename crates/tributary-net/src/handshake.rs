@@ -29,10 +29,10 @@ use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
 use crate::tls::{self, TlsError};
 
-/// Bytes of a challenge: magic, version, three zeros, 32 random bytes; and of what a ticket begins with.
+/// Bytes of a challenge: magic, version, three zeros, 32 random bytes. A ticket message begins with as many.
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
 const START_LENGTH: usize = 8;
-/// How long, and for how many bytes, a refused client is read from: more than it may have sent unheard.
+/// How long, and how many bytes, are read from a refused client: more than it can have sent by then.
 const LET_GO: std::time::Duration = std::time::Duration::from_secs(1);
 const LET_GO_BYTES: usize = 2 << 20;
 
@@ -58,21 +58,21 @@ pub enum HandshakeError {
     /// TLS failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A record was wrong.
+    /// An invalid TLS record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A message was wrong.
+    /// An invalid handshake message.
     #[error(transparent)]
     Hello(#[from] HelloError),
-    /// The server knows the key and refuses.
+    /// The server knows the key and refuses the connection.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The server knows the key and not the session that the connection asked to join.
+    /// The server knows the key but not the session that the connection asked to join.
     #[error(
         "the server does not know the session: it has ended, or the server was started again; open a new one"
     )]
     UnknownSession,
-    /// The congestion controller is not to be had.
+    /// The congestion controller is not available.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
     /// It took too long.
@@ -84,13 +84,13 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The session that the connection was to join is no more; only a new one helps.
+    /// The session to be joined does not exist any more; a new session is needed.
     #[must_use]
     pub fn is_session_gone(&self) -> bool {
         matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
     }
 
-    /// Trying again does not help unless somebody changes the configuration.
+    /// Whether trying again is useless until somebody changes the configuration.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(
@@ -102,7 +102,7 @@ impl HandshakeError {
         )
     }
 
-    /// What it means for the path and the session.
+    /// What the error means for the path and the session.
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Connect { error, .. } if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -125,7 +125,7 @@ pub(crate) enum Tls<C> {
     Off,
 }
 
-/// A connection that is shaken or about to be: its socket, its protection and its binding.
+/// A connection before or after its handshake: its socket, its protection and its binding.
 pub(crate) struct Channel {
     pub stream: TcpStream,
     pub security: Option<(Sealer, Opener)>,
@@ -137,7 +137,7 @@ pub(crate) struct Established {
     pub path: PathId,
     pub subflow: SubflowId,
     pub channel: Channel,
-    /// Client: the reply to the hello is still to come, and is the first that comes.
+    /// Client: the reply to the hello has not arrived; it will be the first thing to arrive.
     pub reply: Option<AwaitedReply>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct AwaitedReply {
 }
 
 impl AwaitedReply {
-    /// What the reply makes known.
+    /// What the client learns from the reply.
     pub(crate) fn check(&self, reply: &[u8; REPLY_LENGTH]) -> Result<Credentials, HandshakeError> {
         let auth = Auth::opening(&self.key, &self.binding);
         match auth.open_reply(&self.bytes, reply)? {
@@ -177,7 +177,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], HandshakeError> {
     Ok(bytes)
 }
 
-/// A TCP socket with every option that must be set before it is connected or listens.
+/// A TCP socket with the options that must be set before `connect` or `listen`.
 pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<Socket, HandshakeError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -204,7 +204,7 @@ fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
 }
 
 /// Client: shows a ticket on a fresh connection, for the session it will join if there is one, and protects it.
-/// The server has proved that it knows the key when this is done.
+/// When this returns, the server has proved that it knows the key.
 pub(crate) async fn protect(
     mut stream: TcpStream,
     tls: &Tls<ClientConfig>,
@@ -294,8 +294,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends a refused connection so that the refusal arrives: what the client sent behind its hello is thrown
-    /// away unlooked at, for unread input would turn the end into a reset. Not for long, and not for ever.
+    /// Ends a refused connection so that the refusal arrives. What the client sent after its hello is read and
+    /// discarded, because unread input would turn the close into a reset. Time and bytes are limited.
     pub(crate) async fn let_go(mut self) {
         let _ = tokio::time::timeout(LET_GO, async {
             self.stream.shutdown().await?;
@@ -312,7 +312,7 @@ impl Channel {
         .await;
     }
 
-    /// Reads one handshake message of `N` bytes, and nothing of what follows it.
+    /// Reads one handshake message of exactly `N` bytes.
     pub(crate) async fn receive<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
         let mut message = [0; N];
         match &mut self.security {

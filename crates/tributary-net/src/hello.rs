@@ -3,8 +3,8 @@
 //! Source: `docs/wire-format.md`, section Handshake. Both messages carry a MAC over the connection's
 //! *binding* (TLS exporter, RFC 8446 §7.5, or the server's random challenge), so that neither can be
 //! replayed on another connection or relayed by somebody in the middle. The secret of every MAC depends on
-//! the mode, TLS or plaintext: a challenge of plaintext mode can be chosen by whoever sends it, and a MAC
-//! over it must be worth nothing on a TLS connection. Not here: sockets, and which sessions exist.
+//! the mode, TLS or plaintext: an attacker can choose the challenge of plaintext mode, and a MAC over it must
+//! not be valid on a TLS connection. Not here: sockets, and which sessions exist.
 
 use ring::{hkdf, hmac};
 use thiserror::Error;
@@ -39,7 +39,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What the derivation of every secret takes in.
+    /// Input to the derivation of every secret.
     pub(crate) fn label(self) -> &'static [u8] {
         match self {
             Self::Tls => b" tls",
@@ -55,7 +55,7 @@ pub(crate) struct Binding {
     pub bytes: [u8; BINDING_LENGTH],
 }
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// Open a session.
@@ -82,14 +82,14 @@ pub(crate) enum Answer {
     UnknownSession,
 }
 
-/// Why a server that knows the key refuses. Told only to clients that know it too.
+/// Why a server that knows the key refuses. Sent only to clients that know it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The server has as many sessions as it may.
-    #[error("the server has as many sessions as it may; try later")]
+    /// The server has reached its limit of sessions.
+    #[error("the server has reached its limit of sessions; try later")]
     TooManySessions,
-    /// The session has as many subflows as it may.
-    #[error("the session has as many subflows as it may")]
+    /// The session has reached its limit of subflows.
+    #[error("the session has reached its limit of subflows")]
     TooManySubflows,
     /// The subflow identifier was used before.
     #[error("the subflow identifier was used before in this session")]
@@ -97,10 +97,10 @@ pub enum Refusal {
     /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
-    /// The path has a subflow that moves; this attempt was started before that was known.
-    #[error("the path has a subflow that moves")]
+    /// The path already has a subflow that carries data; this attempt was started before that was known.
+    #[error("the path already has a subflow that carries data")]
     Superfluous,
-    /// A reason this version does not know.
+    /// A reason that this version does not know.
     #[error("refused with code {0}, which this version does not know")]
     Other(u8),
 }
@@ -118,7 +118,7 @@ impl Refusal {
     }
 }
 
-/// Why a handshake message is not accepted.
+/// Why a handshake message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HelloError {
     /// The bytes are not a handshake message.
@@ -127,8 +127,8 @@ pub enum HelloError {
     /// The peer speaks another version.
     #[error("the peer speaks protocol version {0}, this program version {VERSION}")]
     Version(u8),
-    /// Somebody shows a ticket that was shown before.
-    #[error("a ticket was shown twice: somebody repeats what they overheard")]
+    /// A ticket that was used before.
+    #[error("a ticket was used twice: somebody replays an overheard connection")]
     Replayed,
     /// The MAC does not verify.
     #[error("wrong key: the peer does not know the key")]
@@ -142,7 +142,7 @@ pub(crate) struct Auth<'a> {
     binding: &'a Binding,
 }
 
-/// Secret of a session, which its later subflows must prove to know.
+/// Secret of the session; every further subflow must prove that it knows it.
 #[derive(Clone)]
 pub(crate) struct SessionSecret(hmac::Key);
 
@@ -197,7 +197,7 @@ impl<'a> Auth<'a> {
         Self { secret: hmac::Key::new(hmac::HMAC_SHA256, &secret), session: None, binding }
     }
 
-    /// The same, and the secret of the session is known.
+    /// For a connection to a session whose secret is known.
     pub(crate) fn of_session(self, session: &'a SessionSecret) -> Self {
         Self { session: Some(session), ..self }
     }
@@ -235,7 +235,7 @@ impl<'a> Auth<'a> {
             .map_err(|_| HelloError::WrongKey)
     }
 
-    /// What a reply is signed with: the session's secret where both ends know it.
+    /// Key of a reply's MAC: the session's secret if both ends know it.
     fn reply_secret(&self, code: u8) -> &hmac::Key {
         match self.session {
             Some(session) if code != CODE_UNKNOWN_SESSION => &session.0,
@@ -315,7 +315,7 @@ impl Hello {
         out
     }
 
-    /// Reads a hello. Its MAC is still to be checked.
+    /// Parses a hello without checking its MAC.
     pub(crate) fn decode(bytes: &[u8; HELLO_LENGTH]) -> Result<Self, HelloError> {
         check_start(bytes)?;
         let array = |at: usize| -> [u8; 16] { std::array::from_fn(|i| bytes[at + i]) };

@@ -16,7 +16,7 @@ pub const KEY_PREFIX: &str = "tributary-key-1:";
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
-/// Why a key cannot be had.
+/// Why a key cannot be read or made.
 #[derive(Debug, Error)]
 pub enum KeyError {
     /// The file cannot be read.
@@ -27,7 +27,7 @@ pub enum KeyError {
         /// The system's reason.
         error: std::io::Error,
     },
-    /// Others than the owner may read the file.
+    /// Users other than the owner may read the file.
     #[error("key file {} may be read by others (mode {mode:03o}); run: chmod 600 {}", path.display(), path.display())]
     TooOpen {
         /// The file.
@@ -107,7 +107,7 @@ impl Key {
         let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         let mode = metadata.permissions().mode() & 0o777;
-        // A pipe (`--key <(…)`) has no owner-only mode worth the name.
+        // The permissions of a pipe (`--key <(…)`) say nothing.
         if metadata.is_file() && mode & 0o077 != 0 {
             return Err(KeyError::TooOpen { path: path.to_owned(), mode });
         }

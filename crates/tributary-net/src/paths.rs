@@ -1,6 +1,6 @@
-//! What is known of each path of a session, for people: its state, why it is so, and its traffic.
+//! Status of each path of a session, for people: its state, the reason, and its traffic.
 //!
-//! The session's own view (silence, rates) is `tributary-proto`'s; this names the path and keeps the reason
+//! `tributary-proto` has the session's own view (silence, rates); this module adds the path's name and the reason
 //! of its last failure. Each change is logged once.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use tributary_proto::SubflowStats;
 use tributary_types::{Instant, PathId, SubflowId};
 
-/// What a path does.
+/// State of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
@@ -19,9 +19,9 @@ pub enum PathState {
     Connecting,
     /// It carries data.
     Up,
-    /// It is connected, and nothing sent on it arrives.
+    /// It is connected, but nothing sent on it arrives.
     Silent,
-    /// It has no connection; another is tried from time to time.
+    /// It has no connection; a new one is tried from time to time.
     Down,
 }
 
@@ -46,11 +46,11 @@ pub struct PathStatus {
     pub path: PathId,
     /// Client: `LOCAL=SERVER:PORT` as it was given. Server: the client's address.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: PathState,
     /// Why it is down or silent.
     pub cause: Option<String>,
-    /// When it came to do that, since the session began.
+    /// When it entered this state, since the session began.
     pub since: Duration,
     /// Payload bytes sent on it, copies included.
     pub sent: u64,
@@ -89,7 +89,7 @@ impl Paths {
         });
     }
 
-    /// A path does something; the new status if that is a change.
+    /// Sets the state of a path; returns the new status if it changed.
     pub(crate) fn change(
         &mut self,
         now: Instant,
@@ -116,13 +116,13 @@ impl Paths {
             }
             (PathState::Down, None) => tracing::warn!("path {} is down", status.name),
             (PathState::Up, _) => tracing::info!("path {} is up", status.name),
-            // Short silences are a radio's life; `proxy::watch` logs those that last.
+            // Short silences are normal for a radio; `proxy::watch` logs long ones.
             (PathState::Silent | PathState::Connecting, _) => {}
         }
         Some(status.clone())
     }
 
-    /// A silent path moves again.
+    /// A silent path carries data again.
     pub(crate) fn back(&mut self, now: Instant, path: PathId) -> Option<PathStatus> {
         let status = &mut self.0.get_mut(&path)?.status;
         if status.state != PathState::Silent {
@@ -134,7 +134,7 @@ impl Paths {
         Some(status.clone())
     }
 
-    /// A fresh connection on a silent path failed: that says more than the silence.
+    /// A new connection on a silent path failed: its error is a better reason than "silent".
     pub(crate) fn fresh_failed(&mut self, path: PathId, error: &str) -> Option<PathStatus> {
         let status = &mut self.0.get_mut(&path)?.status;
         let error = error.strip_prefix(&format!("{}: ", status.name)).unwrap_or(error);
@@ -166,7 +166,7 @@ impl Paths {
         }
     }
 
-    /// Whether nothing is known of it yet.
+    /// Whether nothing has been measured on it yet.
     pub(crate) fn is_connecting(&self, path: PathId) -> bool {
         self.0.get(&path).is_some_and(|path| path.status.state == PathState::Connecting)
     }

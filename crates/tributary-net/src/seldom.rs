@@ -10,8 +10,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
-    /// Calls `log`, unless it was called a short while ago, with what to add to the message: nothing, or how
-    /// many were left out.
+    /// Calls `log` unless it was called within the last ten seconds. The argument is a suffix for the message:
+    /// empty, or how many messages were left out.
     pub(crate) fn tell(&self, log: impl FnOnce(&str)) {
         self.tell_at(Instant::now(), |left_out| match left_out {
             0 => log(""),

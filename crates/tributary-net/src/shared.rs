@@ -1,4 +1,4 @@
-//! A session between its driver and the application's handles: one mutex, and the wakers of both sides.
+//! State shared by a session's driver and the application's handles: one mutex, and the wakers of both sides.
 //!
 //! The pattern is quinn's: handles change the session and wake the driver; the driver drains the session
 //! and wakes the handles. No lock is held across a system call or an await.
@@ -21,27 +21,27 @@ use crate::hello::SessionTag;
 use crate::paths::Paths;
 use crate::stats::SubflowReport;
 
-/// Telemetry events a slow subscriber may lag behind before it loses some.
+/// Telemetry events that are kept for a slow subscriber; beyond that it loses the oldest.
 const EVENTS_KEPT: usize = 4096;
 
-/// Close code of a session whose driver broke.
+/// Close code of a session whose driver panicked.
 const CODE_BROKEN: u32 = 4;
 
-/// What reaches the driver from elsewhere.
+/// Messages to the driver from other tasks.
 pub(crate) enum Command {
     /// Client: an attempt has waited for the server's address to answer for a while.
     Quiet(SubflowId),
     /// Client: the TCP connection of an attempt is up.
     Connected(SubflowId),
-    /// Client: somebody waits for the session, or nobody does any more.
+    /// Client: whether somebody waits for the session.
     Hurry(bool),
-    /// Client: the connection of an attempt is protected.
+    /// Client: the TLS handshake of an attempt is done.
     Ready(SubflowId, Box<Channel>),
-    /// Client: the hello of an attempt is out.
+    /// Client: the hello of an attempt has been sent.
     Introduced(Box<Established>),
     /// Client: an attempt failed.
     Failed(SubflowId, HandshakeError),
-    /// Server: a subflow has shaken hands. The session has already been told.
+    /// Server: a subflow has finished its handshake. The session already knows it.
     Opened(Box<Established>),
     /// A server's subflow was announced to the session and broke before it was handed over.
     Broken(SubflowId),
@@ -70,11 +70,11 @@ pub(crate) struct State {
     pub paths: Paths,
     /// The session's tag, once the server has answered.
     pub tag: Option<SessionTag>,
-    /// Client: the hello that opens the session is out.
+    /// Client: the hello that opens the session has been sent.
     pub introduced: bool,
     /// Subflows that ever came up.
     pub opened: u64,
-    /// What the last attempt on each path said, until the path is up.
+    /// Error of the last attempt on each path, until the path is up.
     pub failures: BTreeMap<PathId, HandshakeError>,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Shared {
     origin: StdInstant,
     pub commands: mpsc::UnboundedSender<Command>,
     pub events: broadcast::Sender<SessionEvent>,
-    /// Client, and with telemetry on: what the first subscriber gets, so that it misses nothing.
+    /// Client with telemetry: events kept for the first subscriber, so that it misses nothing.
     pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
-    /// Handles of the application; the last one that goes closes the session.
+    /// Number of the application's handles; dropping the last one closes the session.
     handles: AtomicUsize,
 }
 
@@ -128,19 +128,19 @@ impl Shared {
         self.origin
     }
 
-    /// The state. A panic under the lock would be a bug; what it left is still consistent enough to end.
+    /// Locks the state. A panic under the lock would be a bug; the state is still good enough to end the session.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody drives the session any more although it has not ended: it ends here, so that nobody waits for ever.
+    /// The driver is gone although the session has not ended: ends the session, so that nobody waits for ever.
     pub(crate) fn driver_gone(&self, why: &str) {
         let mut state = self.lock();
         if state.closed.is_some() {
             return;
         }
         tracing::error!("the session ends: {why}; this is a fault of the program, please report it");
-        // What a panic left may not even end in order.
+        // After a panic even closing may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| state.session.abort(CODE_BROKEN, why)));
         state.closed = Some(SessionClosed { code: CODE_BROKEN, reason: why.to_owned(), by_peer: false });
         state.wake_all();
@@ -161,7 +161,7 @@ impl Shared {
 }
 
 impl State {
-    /// Passes an event of the session on to whom it concerns. Actions of the driver are not handled here.
+    /// Passes an event of the session on to the handles that wait for it. The driver handles its own actions.
     pub(crate) fn dispatch(&mut self, event: Event) {
         match event {
             Event::StreamOpened(id) => {
@@ -199,7 +199,7 @@ impl State {
         self.wake_waiting();
     }
 
-    /// What logs call the session, the same at both ends: the first digits of its tag.
+    /// Name of the session in logs, the same at both ends: the first digits of its tag.
     pub(crate) fn name(&self) -> Option<String> {
         self.tag.map(|tag| tag[..4].iter().map(|byte| format!("{byte:02x}")).collect())
     }
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// A share of the application in the session.
+/// A handle of the application to the session, counted.
 pub(crate) struct Handle(pub Arc<Shared>);
 
 impl Handle {

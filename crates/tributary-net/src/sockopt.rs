@@ -1,7 +1,8 @@
 //! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
 //!
 //! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`,
-//! `ioctl` and `poll`, the process's limit of descriptors by two calls of its own; the rest is safe. Options a kernel lacks are reported, never fatal.
+//! `ioctl` and `poll`, the process's limit of descriptors through two more; the rest is safe. Options that the kernel
+//! lacks are reported, never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
 mod descriptors;
@@ -69,7 +70,7 @@ fn get<T: Copy>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<(T,
     get_into(fd, (level, name), MaybeUninit::<T>::zeroed())
 }
 
-/// As [`get`], for options that read their question from `value`.
+/// As [`get`], for options that read input from `value`.
 fn get_into<T: Copy>(
     fd: BorrowedFd<'_>,
     (level, name): (c_int, c_int),
@@ -159,14 +160,14 @@ pub fn set_timers(fd: BorrowedFd<'_>, rto_max: Duration, delack_max: Duration) -
     }
 }
 
-/// Makes the socket end with RST when it is dropped (`SO_LINGER` zero).
+/// Makes the socket send RST when it is dropped (`SO_LINGER` zero).
 pub fn set_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut bytes = [0_u8; 8]; // struct linger: l_onoff, l_linger
     bytes[..4].copy_from_slice(&1_i32.to_ne_bytes());
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
 }
 
-/// Undoes [`set_abort_on_drop`]: the socket ends in order when it is dropped.
+/// Undoes [`set_abort_on_drop`]: the socket sends FIN when it is dropped.
 pub fn clear_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8])
 }

@@ -18,7 +18,7 @@ use crate::shared::{Handle, Shared};
 /// Code of a stream that its application dropped without finishing it.
 const CODE_DROPPED: u32 = 0;
 
-/// Why a stream cannot go on.
+/// Why an operation on a stream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
     /// The peer abandoned it, or reads no more, with this code.
@@ -30,11 +30,11 @@ pub enum StreamError {
     /// This side has finished it.
     #[error("the stream was finished on this side")]
     Finished,
-    /// A message was to arrive in no time at all.
+    /// The deadline of a message is zero or has passed.
     #[error("the deadline has passed already; give one later than now")]
     DeadlinePassed,
-    /// A message is longer than may wait.
-    #[error("a message of {bytes} bytes; {most} is the most a message may have")]
+    /// A message is longer than the send buffer allows.
+    #[error("the message has {bytes} bytes; at most {most} are allowed")]
     MessageTooLong {
         /// Its length.
         bytes: usize,
@@ -57,14 +57,14 @@ impl From<StreamError> for io::Error {
 }
 
 /// An ordered stream of bytes in both directions. `shutdown` finishes this side's direction; dropping a
-/// stream that was not finished abandons it, and what was not read is thrown away.
+/// stream that was not finished resets it and discards unread data.
 pub struct Stream {
     handle: Handle,
     id: StreamId,
     rest: Bytes,
     read_done: bool,
     write_done: bool,
-    /// Directions this handle has, reading and writing: the wakers of the others are not its own.
+    /// Directions of this handle, reading and writing; the other half registers the other wakers.
     has: (bool, bool),
 }
 
@@ -74,14 +74,14 @@ impl Stream {
         Self { handle, id, rest: Bytes::new(), read_done, write_done, has: (true, true) }
     }
 
-    /// The reading and the writing direction, each with its own owner. Each half, dropped unfinished,
-    /// abandons its own direction only.
+    /// Splits the stream into a reading and a writing half. A half that is dropped unfinished abandons only its
+    /// own direction.
     #[must_use]
     pub fn into_split(mut self) -> (Self, Self) {
         let (handle, id, has) = (self.handle.clone(), self.id, self.has);
         let (read_done, write_done) = (self.read_done, self.write_done);
         let rest = std::mem::take(&mut self.rest);
-        // What is left of `self` has nothing to abandon.
+        // Dropping the rest of `self` must not reset anything.
         (self.read_done, self.write_done, self.has) = (true, true, (false, false));
         let read =
             Self { handle: handle.clone(), id, rest, read_done, write_done: true, has: (has.0, false) };
@@ -95,7 +95,7 @@ impl Stream {
         self.id
     }
 
-    /// Tells the peer of the stream before anything is written on it, for protocols in which the peer speaks
+    /// Announces the stream to the peer before anything is written on it, for protocols in which the peer sends
     /// first.
     pub fn announce(&self) {
         self.handle.0.change(|state, _| state.session.announce(self.id));
@@ -124,7 +124,7 @@ impl Stream {
         if let Err(ReadError::Blocked) = result {
             state.readers.insert(id, cx.waker().clone());
         }
-        // What reading freed is worth telling the peer only now and then; the session knows when.
+        // The session decides when enough has been read to send the peer more credit.
         let driver = if state.session.is_urgent() { state.driver.take() } else { None };
         drop(state);
         if let Some(driver) = driver {
@@ -146,7 +146,7 @@ impl Stream {
         })
     }
 
-    /// Writes all of `chunk` without copying it; waits for room as often as it takes.
+    /// Writes all of `chunk` without copying it; waits for room as often as needed.
     ///
     /// # Errors
     /// [`StreamError`].
@@ -157,11 +157,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes all of `message`, once there is room for it. With a deadline `within` so long from now, a
-    /// message of which nothing has been sent by then is dropped as a whole, and the peer reads the one
-    /// behind it next to the one before: a message says its own length. What has begun is sent to its end.
+    /// Writes all of `message`, once there is room for it. With a deadline `within`, a message of which nothing
+    /// has been sent by then is dropped as a whole. The peer then reads the next message directly after the
+    /// previous one, so the application must frame its messages. A message that has begun is sent completely.
     ///
-    /// The deadline counts from the call, waiting for room included.
+    /// The deadline counts from the call and includes the wait for room.
     ///
     /// # Errors
     /// [`StreamError`]; [`StreamError::DeadlinePassed`] when `within` is zero or has passed before there
@@ -187,13 +187,13 @@ impl Stream {
         .map(|_| ())
     }
 
-    /// Changes the priority of what is written from now on. Higher goes first; zero is bulk, and what
-    /// streams that the peer opened have at first: a priority is each side's own and not on the wire.
+    /// Sets the priority of everything written after this call. Higher goes first; zero, the default, is bulk.
+    /// The priority orders what this side sends and is not transmitted to the peer.
     pub fn set_priority(&self, priority: u8) {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
     }
 
-    /// The end of the session, for whoever waits for it beside this stream.
+    /// A watch for the end of the session.
     pub(crate) fn session_ended(&self) -> SessionEnded {
         SessionEnded(self.handle.0.clone())
     }
@@ -226,7 +226,7 @@ impl Stream {
         })
     }
 
-    /// Finishes this side's direction: the peer reads its end after everything that was written.
+    /// Finishes this side's direction: the peer reads the end of the stream after everything that was written.
     ///
     /// # Errors
     /// [`StreamError`].
@@ -259,7 +259,7 @@ impl Stream {
     }
 }
 
-/// Watches for the end of a session without being a handle to it.
+/// Watches for the end of a session without keeping the session open.
 pub(crate) struct SessionEnded(Arc<Shared>);
 
 impl SessionEnded {
@@ -268,7 +268,7 @@ impl SessionEnded {
         self.0.lock().closed.is_some()
     }
 
-    /// Waits for the end. Costs nothing while the session lives: no wake-up before the end.
+    /// Waits for the end, without any wake-up before it.
     pub(crate) async fn wait(&self) {
         let ended = self.0.lock().ended.clone();
         let mut notified = std::pin::pin!(ended.notified());
@@ -316,7 +316,7 @@ impl AsyncWrite for Stream {
         self.poll_write_with(cx, |session, id| session.write_slice(id, data)).map_err(Into::into)
     }
 
-    /// What is written is on its way; there is nothing to flush.
+    /// Does nothing: written data is sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

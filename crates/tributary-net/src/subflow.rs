@@ -1,7 +1,7 @@
 //! One subflow on a socket: gathered writes, big reads into reused blocks, and how much it can take soon.
 //!
 //! Not here: what is sent (the session decides) and the handshake. All calls are non-blocking; those
-//! that take a context leave a wake-up behind when they say "not now".
+//! that take a context register a wake-up when they return `Pending` or zero.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -24,25 +24,25 @@ use crate::tls::record::{self, Opener, Sealer};
 
 /// Size of a receive block: one read call fills at most this much.
 const BLOCK: usize = 256 * 1024;
-/// Less free space than this is not worth a read call.
+/// Least free space for which a read call is made.
 const LEAST_READ: usize = 64 * 1024;
 /// Blocks kept for reuse once the application is done with their bytes.
 const BLOCKS_KEPT: usize = 16;
 /// Slices per write call.
 const SLICES: usize = 128;
 
-/// What a read gave.
+/// Result of a read.
 pub(crate) enum Input {
-    /// Bytes, and whether they are the first out of another receive block.
+    /// Bytes, and whether they are the first of a receive block.
     Data(Bytes, bool),
     End,
     /// The reply to the hello: the server has accepted it.
     Accepted(Credentials),
-    /// There is none, or it refuses.
+    /// No reply arrived, or it refuses.
     Refused(HandshakeError),
 }
 
-/// A reply under way: what checks it, what of it is here, and what came behind it.
+/// A reply that is arriving: how to check it, the bytes received so far, and those that came after it.
 struct Reply {
     awaited: AwaitedReply,
     bytes: Vec<u8>,
@@ -55,10 +55,10 @@ pub(crate) struct Subflow {
     stream: TcpStream,
     security: Option<(Sealer, Opener)>,
     reply: Option<Reply>,
-    /// What came in one read with the reply.
+    /// Bytes that came after the reply in the same read.
     behind: Option<(Bytes, bool)>,
     block: BytesMut,
-    /// Nothing of the block has been handed on.
+    /// No bytes of the block have been handed on.
     fresh: bool,
     used: VecDeque<BytesMut>,
     queue: VecDeque<Transmit>,
@@ -66,7 +66,7 @@ pub(crate) struct Subflow {
     /// Bytes of the queue's front already written.
     front: usize,
     rule: Room,
-    /// Room found last; it can only have grown since, unless something was written.
+    /// Room at the last look; without a write since then it can only have grown.
     room: Option<usize>,
     /// The kernel was asked to report input only when a record is complete.
     patient: bool,
@@ -164,14 +164,14 @@ impl Subflow {
         self.block.advance(opened.consumed - opened.plaintext);
         self.wait_for_record(plain.is_empty() && !opened.closed)?;
         if !plain.is_empty() {
-            // An end in the same read is seen again as the end of the TCP stream.
+            // An end of stream in the same read is reported again by the next read.
             return Ok(Some(Input::Data(plain, std::mem::take(&mut self.fresh))));
         }
         Ok(opened.closed.then_some(Input::End))
     }
 
-    /// On a slow path a record comes in many packets, and waking up for each is work for nothing: after a
-    /// wake-up that completed no record the kernel is told how much is missing.
+    /// On a slow path a record arrives in many packets, and waking up for each would waste time. After a
+    /// wake-up that completed no record, the kernel is told how many bytes are missing (`SO_RCVLOWAT`).
     fn wait_for_record(&mut self, fruitless: bool) -> io::Result<()> {
         if !fruitless && !self.patient {
             return Ok(());
@@ -181,7 +181,7 @@ impl Subflow {
         sockopt::set_receive_lowat(self.stream.as_fd(), missing.max(1))
     }
 
-    /// Makes the block worth reading into: a fresh one, or one whose bytes nobody holds any more.
+    /// Makes room in the block: takes a new one, or one whose bytes are no longer in use.
     fn make_space(&mut self) {
         if self.block.capacity() - self.block.len() >= LEAST_READ {
             return;
@@ -283,7 +283,7 @@ impl Subflow {
     }
 
     /// How many bytes the path can take soon: what it delivers in a few milliseconds, less what is unsent.
-    /// Zero leaves a wake-up behind for the moment when half of that is free.
+    /// When the result is zero, a wake-up is registered for the moment when half of that is free.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
         if self.held() > 0 {
             return Ok(0); // `poll_flush` waits for the socket
@@ -292,7 +292,7 @@ impl Subflow {
             return Ok(room);
         }
         let room = self.ask_room(cx)?;
-        // Zero left a wake-up behind, and is asked for again.
+        // Room was zero and a wake-up is registered; ask again.
         self.room = (room > 0).then_some(room);
         Ok(room)
     }
@@ -326,7 +326,7 @@ impl Subflow {
 
     // ---- what the kernel knows
 
-    /// The kernel's view, when it is old enough to be worth a look.
+    /// Reads the kernel's view again if the last one is old enough.
     pub(crate) fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {
         if !self.rule.poll_ask(now) {
             return None;
@@ -364,8 +364,8 @@ impl Subflow {
         let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
     }
 
-    /// Ends the connection in order: what is queued, then the end, then waits for the peer's end, so that
-    /// unread input does not turn the end into a reset.
+    /// Closes the connection: writes what is queued, sends the end, and waits for the peer's end, so that
+    /// unread input does not turn the close into a reset.
     pub(crate) async fn finish(mut self, within: Duration) {
         let _ = tokio::time::timeout(within, async {
             if let Some((sealer, _)) = &mut self.security {

@@ -1,11 +1,10 @@
-//! What a connection shows before the server keeps any state for it, and how the server answers for itself.
+//! Tickets, which clients send before the server keeps any state for them, and the server's proofs.
 //!
-//! A *ticket* is the first thing a client sends: in the ClientHello under TLS, alone in plaintext mode. One
-//! MAC tells a server that whoever connects knows the key, before it does anything that costs more. It is not
-//! what admits to a session: the hello does, which is bound to the connection. A ticket that was overheard is
-//! worth one place among connections that have proved nothing. The *proofs* of the server are what a client
-//! checks before it sends anything but its ticket. Pure: bytes in, bytes out. Source: `docs/wire-format.md`,
-//! section Handshake.
+//! A *ticket* is the first thing that a client sends: in the ClientHello under TLS, alone in plaintext mode. Its
+//! MAC tells the server that the client knows the key, before the server does more expensive work. A ticket
+//! does not admit to a session; the hello does, which is bound to the connection. Replaying an overheard ticket
+//! counts as a connection without one. A client checks the server's *proof* before it sends anything but its
+//! ticket. Pure: bytes in, bytes out. Source: `docs/wire-format.md`, section Handshake.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,10 +20,10 @@ pub(crate) const TICKET_LENGTH: usize = 8 + 16 + 16 + 32;
 pub(crate) const PROOF_LENGTH: usize = 32;
 const SIGNED: usize = TICKET_LENGTH - PROOF_LENGTH;
 
-/// How far two clocks may be apart.
+/// Largest accepted difference between the two clocks.
 const CLOCKS_APART: Duration = Duration::from_secs(120);
-/// Nonces remembered, twice: 2 MiB in all. A ticket is forgotten when its time is over, or when so many newer
-/// ones were seen.
+/// Nonces remembered in each of two generations: 2 MiB in all. A ticket is forgotten when it has expired, or when
+/// this many newer ones were seen.
 const NONCES: usize = 1 << 15;
 
 /// A ticket whose MAC is right.
@@ -33,7 +32,7 @@ pub(crate) struct Ticket {
     /// Milliseconds since 1970 at the client.
     at: u64,
     pub nonce: [u8; 16],
-    /// The session that the connection will join; `None` when it is to open one.
+    /// The session that the connection will join; `None`: it will open one.
     pub session: Option<SessionTag>,
 }
 
@@ -83,8 +82,8 @@ impl Ticket {
     }
 }
 
-/// Server: proves that it knows the key to whoever checks a certificate, whose owner the TLS handshake proves
-/// the server to be.
+/// Server: proof over the TLS certificate that the server knows the key. TLS proves that the server owns the
+/// certificate.
 pub(crate) fn certificate_proof(key: &Key, certificate: &[u8]) -> [u8; PROOF_LENGTH] {
     let secret = secret(key, Mode::Tls, b"tributary certificate");
     std::array::from_fn(|i| hmac::sign(&secret, certificate).as_ref()[i])
@@ -122,12 +121,12 @@ pub(crate) fn verify_challenge(
     hmac::verify(&secret, &challenge_text(ticket, challenge), proof).map_err(|_| HelloError::WrongKey)
 }
 
-/// What a ticket is worth.
+/// Result of checking a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worth {
-    /// Made just now and seen for the first time.
+    /// Recent and seen for the first time.
     Fresh,
-    /// The clocks are too far apart to tell.
+    /// Its time is too far from the server's clock.
     Undated,
     /// Seen before.
     Seen,
@@ -136,7 +135,7 @@ pub(crate) enum Worth {
 /// Tickets seen lately.
 #[derive(Debug)]
 pub(crate) struct Tickets {
-    /// The present ones and those of the time before.
+    /// The present generation and the one before.
     seen: [HashSet<[u8; 16]>; 2],
     since: u64,
 }
@@ -146,7 +145,7 @@ impl Tickets {
         Self { seen: Default::default(), since: millis(now) }
     }
 
-    /// Looks at a ticket and remembers it.
+    /// Checks a ticket and remembers it.
     pub(crate) fn look(&mut self, now: SystemTime, ticket: &Ticket) -> Worth {
         let apart = CLOCKS_APART.as_millis() as u64;
         let now = millis(now);

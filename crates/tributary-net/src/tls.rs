@@ -1,9 +1,9 @@
 //! TLS 1.3 of a subflow: rustls shakes hands, [`record`] protects what follows.
 //!
-//! The server's certificate is self-signed and made afresh by every process. Beside it stands a MAC of it under
-//! the pre-shared key, and the client accepts no other: it knows who the server is before it sends anything
-//! but a ticket. Both ends then prove the key again in messages bound to this very TLS connection by its
-//! exporter (RFC 8446 §7.5, RFC 9266), so that nobody in the middle can relay them. The ticket travels as the
+//! Every process makes a new self-signed certificate. The server sends a MAC of it under the pre-shared key along
+//! with it, and the client accepts no other certificate; so the client has authenticated the server before it sends
+//! anything but a ticket. Both ends then prove the key again in messages bound to this TLS connection by its
+//! exporter (RFC 8446 §7.5, RFC 9266), so that nobody in the middle can relay them. The ticket is sent as the
 //! name of an application protocol (RFC 7301) in the ClientHello. Source: RFC 8446.
 
 pub(crate) mod record;
@@ -31,7 +31,7 @@ const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
 const EXPORTER_EPOCHS: &[u8] = b"EXPORTER-tributary-epochs";
 /// Most bytes of a TLS record besides its head (RFC 8446 §5.2).
 const MAX_RECORD: usize = 16384 + 256;
-/// Most bytes of a ClientHello, which is read for everybody.
+/// Most bytes of a ClientHello, because it is read from unauthenticated clients.
 const MAX_CLIENT_HELLO: usize = 2048;
 
 /// Why a TLS handshake failed.

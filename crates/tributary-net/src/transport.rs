@@ -1,4 +1,4 @@
-//! One seam over every transport: connect, accept, streams and statistics by the transport's name.
+//! One interface for every transport: connect, accept, streams and statistics by the transport's name.
 //!
 //! | name | what it is | protection |
 //! |---|---|---|
@@ -8,10 +8,9 @@
 //! | `quic` | QUIC on one path (quinn) | pre-shared key, or certificates |
 //! | `mpquic` | multipath QUIC over all paths (noq) | pre-shared key, or certificates |
 //!
-//! Every stream is bidirectional and opened by the client, which speaks first. A [`Connection`] shares
-//! nothing with another one: an application replaces its transport by connecting a second one under
-//! another name, moving to it, and closing the first. Not here: what the names are
-//! ([`tributary_proto::transport`]) and what runs over the streams.
+//! Every stream is bidirectional and opened by the client, which sends first. Connections are independent: to
+//! change the transport, an application connects a second one under another name, moves to it, and closes the
+//! first. Not here: the names ([`tributary_proto::transport`]) and the protocols over the streams.
 
 mod kernel;
 #[cfg(feature = "quic")]
@@ -42,26 +41,26 @@ pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
 pub struct TransportConfig {
     /// Which transport.
     pub name: TransportName,
-    /// The pre-shared key and a session's settings. A session needs them. QUIC takes the key from them;
-    /// tcp and mptcp use nothing of them.
+    /// The pre-shared key and a session's settings. Sessions need them, QUIC takes only the key from them,
+    /// tcp and mptcp ignore them.
     pub common: Option<Common>,
     /// TLS settings of QUIC with certificates instead of a key, as HTTP/3 uses it.
     pub certificates: Option<Certificates>,
     /// Congestion control of every socket of this end; `None` leaves the default.
     pub congestion: Option<String>,
-    /// Client: a session's first writes leave behind its hello, a round trip sooner. They may be carried
-    /// out twice: only for what is idempotent.
+    /// Client: send a session's first writes right after its hello, a round trip earlier. The server may
+    /// process them twice, so use it only for idempotent requests.
     pub early: bool,
     /// Client: time for the first path to come up.
     pub timeout: Duration,
-    /// What a server holds at most.
+    /// Limits of a server.
     pub limits: Limits,
 }
 
 /// Ordinary TLS settings, with the application's protocol (ALPN) in them.
 #[derive(Clone, Debug, Default)]
 pub struct Certificates {
-    /// Client: whom it trusts.
+    /// Client: trusted certificates.
     pub client: Option<Arc<rustls::ClientConfig>>,
     /// Client: the name the server's certificate must have.
     pub server_name: String,
@@ -70,7 +69,7 @@ pub struct Certificates {
 }
 
 impl TransportConfig {
-    /// The defaults of the transport called this.
+    /// The defaults for the transport of this name.
     #[must_use]
     pub fn new(name: TransportName) -> Self {
         Self {
@@ -91,7 +90,7 @@ impl TransportConfig {
         self
     }
 
-    /// What a session of this end is made of.
+    /// Settings of a session of this end.
     fn session(&self, scheduler: &str) -> Result<Common, TransportError> {
         let mut common = self.common.clone().ok_or(TransportError::NoKey("session"))?;
         scheduler.clone_into(&mut common.session.scheduler);
@@ -102,7 +101,7 @@ impl TransportConfig {
     }
 }
 
-/// Why a transport cannot be had.
+/// Why a transport cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TransportError {
@@ -139,13 +138,13 @@ pub enum TransportError {
         "the kernel schedules MPTCP itself: `{0}` cannot be chosen on real sockets; take mptcp or session"
     )]
     KernelScheduler(String),
-    /// A congestion control that cannot be had.
+    /// The congestion control is not available.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
     /// The session did not come up.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The session cannot be listened for.
+    /// Cannot listen for sessions.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The session ended.
@@ -190,7 +189,7 @@ enum Kind {
     Mpquic(quic::multi::Connection),
 }
 
-/// The paths the transport uses of those given: a name's path is its local end as written.
+/// The paths that the transport uses. A path in the transport's name is matched with the local ends as written.
 fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>, TransportError> {
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
@@ -233,8 +232,8 @@ impl Connection {
         Ok(Self(kind))
     }
 
-    /// Client: opens a stream. Higher `priority` goes first; zero is bulk, and kernel sockets know nothing
-    /// else: there every stream is a connection of its own.
+    /// Client: opens a stream. Higher `priority` goes first; zero is bulk. Kernel sockets ignore the priority:
+    /// each of their streams is a separate connection.
     ///
     /// # Errors
     /// [`TransportError`].
@@ -261,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// What is known of it and of its paths.
+    /// Statistics of the connection and of its paths.
     #[must_use]
     pub fn stats(&self) -> TransportStats {
         match &self.0 {
@@ -274,11 +273,11 @@ impl Connection {
         }
     }
 
-    /// Ends it: a session and kernel sockets deliver first what was written and finished. QUIC ends at
-    /// once: wait for the answers before.
+    /// Closes the connection. A session and kernel sockets first deliver what was written and finished. QUIC closes
+    /// at once: wait for the answers before calling this.
     pub async fn close(&self) {
         match &self.0 {
-            // Whoever closes does not care how the peer sees it.
+            // The closing side needs no result.
             Kind::Session(session) => drop(session.close().await),
             Kind::Kernel(kernel) => kernel.close(),
             #[cfg(feature = "quic")]
@@ -288,7 +287,7 @@ impl Connection {
         }
     }
 
-    /// The session, when it is one: for what only sessions have.
+    /// The session, if this is one, for features that only sessions have.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         match &self.0 {
@@ -297,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// Why it has ended, if it has. Kernel sockets say so on their streams instead.
+    /// Why the connection has ended, if it has. Kernel sockets report errors on their streams instead.
     #[must_use]
     pub fn end(&self) -> Option<String> {
         match &self.0 {
@@ -366,7 +365,7 @@ impl Acceptor {
         &self.addresses
     }
 
-    /// The next client. Over kernel sockets every stream of a client is one.
+    /// The next client. With kernel sockets every stream counts as a client.
     pub async fn accept(&mut self) -> Option<(Connection, SocketAddr)> {
         match &mut self.accepting {
             Accepting::Session(listener) => {

@@ -1,4 +1,4 @@
-//! Adaptive bitrate: which quality of the next media segment to request, and when to give a download up.
+//! Adaptive bitrate: which quality of the next media segment to request, and when to abandon a download.
 //!
 //! One rule per file, built by name. A rule reads a [`View`] of the player and answers; it sends nothing and
 //! reads no clock. The rules follow the definitions of dash.js and of Spiteri, Sitaraman and Sparacio, "From
@@ -111,14 +111,14 @@ impl Ladder {
     }
 }
 
-/// What a rule sees of the player.
+/// The player's state, as a rule sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The title.
     pub ladder: &'a Ladder,
     /// Media in the play buffer.
     pub level: Duration,
-    /// What the play buffer holds at most.
+    /// Capacity of the play buffer.
     pub capacity: Duration,
     /// Index of the media segment asked about, from zero.
     pub next: usize,
@@ -133,7 +133,7 @@ pub struct View<'a> {
 pub struct Decision {
     /// Quality of the next segment.
     pub quality: usize,
-    /// Wait before the request: more buffer would be of no use to the quality chosen.
+    /// Wait before the request, because the chosen quality needs no more buffer.
     pub delay: Duration,
 }
 
@@ -143,7 +143,7 @@ impl Decision {
     }
 }
 
-/// A download under way.
+/// A running download.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Its quality.
@@ -180,7 +180,7 @@ pub trait Rule: Send {
     /// A download ended; `view.level` counts its segment when it was not given up.
     fn finished(&mut self, _view: &View<'_>, _download: &Finished) {}
 
-    /// The quality to request instead of going on with a download; `None` to go on. `view.level` is the buffer
+    /// The quality to request in place of a running download; `None` to continue it. `view.level` is the buffer
     /// at this moment.
     fn abandon(&mut self, _view: &View<'_>, _progress: &Progress) -> Option<usize> {
         None

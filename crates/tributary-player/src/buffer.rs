@@ -1,8 +1,8 @@
 //! The play buffer: the playhead, the media buffered ahead of it, and the stalls.
 //!
-//! Media is counted as time from its beginning and is buffered without gaps; which bytes it is made of, and in which
-//! quality, is the caller's. Two kinds of playback, chosen by [`Underflow`]: a DASH player waits when the buffer runs
-//! dry; a live player with concealment goes on and shows what it has.
+//! Media is counted as time from its beginning and is buffered without gaps; the caller keeps its bytes and
+//! qualities. [`Underflow`] selects the kind of playback: a DASH player waits when the buffer runs
+//! dry; a live player with concealment continues and shows what it has.
 
 use core::time::Duration;
 
@@ -21,11 +21,11 @@ pub enum Underflow {
         /// Media buffered before playback goes on after a stall.
         resume_with: Duration,
     },
-    /// It goes on: missing pictures are concealed. Playback begins with [`PlayBuffer::start_at`].
+    /// It continues: missing pictures are concealed. Playback begins with [`PlayBuffer::start_at`].
     Conceal,
 }
 
-/// What the playhead is doing.
+/// State of the playhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlayState {
     /// Before the first picture.
@@ -56,7 +56,7 @@ pub struct PlayBuffer {
     state: PlayState,
     /// The playhead at `since`.
     position: Duration,
-    /// When the present state began; while playing it may lie ahead (a start that is arranged).
+    /// When the present state began; while playing it may be in the future (a scheduled start).
     since: Instant,
     /// Media up to here is buffered.
     buffered: Duration,
@@ -85,8 +85,8 @@ impl PlayBuffer {
         }
     }
 
-    /// Arranges the first picture for `at`, which may lie ahead. For [`Underflow::Conceal`]; a buffer that waits
-    /// starts by itself.
+    /// Schedules the first picture for `at`, which may be in the future. For [`Underflow::Conceal`]; with
+    /// [`Underflow::Wait`] playback starts by itself.
     pub fn start_at(&mut self, at: Instant) {
         if self.state == PlayState::Starting {
             self.play(at);
@@ -130,7 +130,7 @@ impl PlayBuffer {
         (self.state == PlayState::Playing && waits).then(|| self.since + (self.buffered - self.position))
     }
 
-    /// What the playhead is doing at `now`.
+    /// State of the playhead at `now`.
     #[must_use]
     pub fn state(&self, now: Instant) -> PlayState {
         match self.poll_timeout() {
@@ -156,7 +156,7 @@ impl PlayBuffer {
         }
     }
 
-    /// The playhead in seconds; negative before a start that is arranged.
+    /// The playhead in seconds; negative before a scheduled start.
     #[must_use]
     pub fn position_s(&self, now: Instant) -> f64 {
         let ahead =
@@ -176,8 +176,8 @@ impl PlayBuffer {
         self.buffered
     }
 
-    /// When the picture at `media` is shown if nothing stalls until then; a moment already past for what has been
-    /// shown. `None` while the playhead stands.
+    /// When the picture at `media` is shown if nothing stalls until then; in the past for pictures that have been
+    /// shown. `None` while the playhead does not move.
     #[must_use]
     pub fn shown_at(&self, media: Duration) -> Option<Instant> {
         let ahead = media.saturating_sub(self.position);
@@ -194,7 +194,7 @@ impl PlayBuffer {
         self.first_picture.map(|at| at.saturating_since(self.began))
     }
 
-    /// The stalls so far, one that still lasts included. The wait before the first picture is none.
+    /// The stalls so far, including one that still lasts. The wait before the first picture does not count.
     pub fn stalls(&self, now: Instant) -> impl Iterator<Item = Stall> + '_ {
         self.stalls.iter().copied().chain(self.present_stall(now))
     }
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((buffer.state(at(1000)), buffer.start_up()), (PlayState::Playing, Some(SECOND)));
         assert_eq!(buffer.poll_timeout(), Some(at(3000)));
         assert_eq!(buffer.level(at(1400)), millis(1600));
-        // Nobody looked in between: the stall is known all the same.
+        // The stall is known although the state was not queried in between.
         assert_eq!((buffer.state(at(3300)), buffer.stalled(at(3300))), (PlayState::Stalled, millis(300)));
         buffer.append(at(3500), SECOND);
         assert_eq!(buffer.state(at(3500)), PlayState::Playing);

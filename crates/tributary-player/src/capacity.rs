@@ -1,4 +1,4 @@
-//! What the client knows of the paths' capacity, from what arrived.
+//! The client's estimate of the paths' capacity, from arriving bytes.
 //!
 //! [`CapacityMeter`] samples the bytes that arrived in each time window while something was outstanding, for planners
 //! that need a distribution. [`TransferRates`] keeps the rates of the last whole transfers, for rules that need one
@@ -29,10 +29,10 @@ const LEAST_BUSY: f64 = 0.25;
 
 /// Measures capacity at the receiving end.
 ///
-/// Time is cut into bins of 20 ms, each with its bytes and the time something was outstanding in it. A sample is the
-/// bytes of a window divided by its busy share: while the server has nothing to send, silence says nothing about the
-/// paths. Of the last windows' samples, the half that followed a rate most like the present one is returned: a path
-/// that is blocked now will probably stay blocked for a while.
+/// Time is divided into bins of 20 ms, each with its bytes and the time in which data was outstanding. A sample is the
+/// bytes of a window divided by its busy share, because silence says nothing about the paths while the server has
+/// nothing to send. Of the last samples, the half that followed a rate most similar to the present one is returned: a
+/// path that is blocked now will probably stay blocked for a while.
 #[derive(Debug, Clone)]
 pub struct CapacityMeter {
     bins_per_window: usize,
@@ -40,7 +40,7 @@ pub struct CapacityMeter {
     bins: VecDeque<(u64, Duration)>,
     /// End of the last bin.
     until: Instant,
-    /// Since when something is outstanding. A moment ahead: from then on.
+    /// Since when data is outstanding; may be in the future.
     busy_from: Option<Instant>,
 }
 
@@ -76,7 +76,7 @@ impl CapacityMeter {
         }
     }
 
-    /// Samples of the bytes that arrive `within` such a time, all equally likely; none before anything arrived.
+    /// Samples of the bytes that arrive `within` a time of this length, all equally likely; empty before any arrival.
     #[must_use]
     pub fn samples(&mut self, now: Instant, within: Duration) -> Vec<f64> {
         self.advance(now);
@@ -92,7 +92,7 @@ impl CapacityMeter {
             let before = from.checked_sub(LOOK).and_then(|before| rate(&whole[before..from]));
             Some((before, bytes))
         };
-        // From the latest backwards, so that the newest sample is always a whole one.
+        // From the latest backwards, so that the newest sample is always complete.
         let count = whole.len().checked_sub(length).map_or(0, |room| room / STEP + 1);
         let samples = (0..count).filter_map(|at| sample(whole.len() - length - at * STEP)).collect();
         like(samples, now_rate)

@@ -1,7 +1,7 @@
-//! MPEG-DASH without input and output: the manifest ([`mpd`]), segment indexes ([`sidx`]) and what a client tells
-//! the server ([`cmcd`]). Source: ISO/IEC 23009-1:2022, ISO/IEC 14496-12 and CTA-5004.
+//! MPEG-DASH without I/O: the manifest ([`mpd`]), segment indexes ([`sidx`]) and Common Media Client Data
+//! ([`cmcd`]). Source: ISO/IEC 23009-1:2022, ISO/IEC 14496-12 and CTA-5004.
 //!
-//! What is parsed comes from a server: limits bound what a file can make a client hold, and nothing panics.
+//! Input comes from a server: limits bound the memory that a file can use, and nothing panics.
 
 pub mod cmcd;
 pub mod mpd;

@@ -1,7 +1,7 @@
 //! The decision engine: which transport a player begins with and which paths it uses, from what the network's
 //! controller measures on each path.
 //!
-//! It opens and moves nothing: a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
+//! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
 //! "Omnidirectional Adaptive Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1.
 //! [`Settings::paper`] is that algorithm; [`Settings::default`] adds hysteresis and a minimum dwell time.
 
@@ -22,7 +22,7 @@ pub struct Settings {
     /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
     /// leaves above 9 and rejoins below 7.2.
     pub hysteresis: f64,
-    /// Time after a change of a path before the same path changes again.
+    /// Least time between two changes of the same path.
     pub dwell: Duration,
     /// Play buffer below which a session on its last path moves to QUIC.
     pub critical: Duration,
@@ -61,7 +61,7 @@ pub struct PathReport {
 }
 
 impl PathReport {
-    /// An RTT in milliseconds as a controller states it; `None` for one that cannot be true: not a number, not
+    /// An RTT in milliseconds as a controller reports it; `None` for an impossible value: not a number, not
     /// above zero, or above one minute.
     #[must_use]
     pub fn rtt_from_millis(millis: f64) -> Option<Duration> {
@@ -70,7 +70,7 @@ impl PathReport {
     }
 }
 
-/// What carries the media.
+/// Transport of the media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP on the default route.
@@ -81,7 +81,7 @@ pub enum Transport {
     Mptcp(Vec<PathId>),
 }
 
-/// Why something was decided.
+/// Reason of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is no controller, or it knows no usable path.
@@ -104,14 +104,14 @@ pub enum Reason {
     BufferCritical,
 }
 
-/// What a driver has to do.
+/// Instruction to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Begin with this transport.
     Start(Transport),
-    /// Use a path no longer; it stays monitored.
+    /// Stop using a path; it stays monitored.
     Remove(PathId),
-    /// Use a path in another one's place.
+    /// Replace a path by another one.
     Replace {
         /// The path that leaves.
         out: PathId,
@@ -124,7 +124,7 @@ pub enum Decision {
     MoveToQuic(PathId),
 }
 
-/// A decision with what it was made from.
+/// A decision with its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// When.
@@ -242,7 +242,7 @@ impl Engine {
         decisions
     }
 
-    /// Says whether MPTCP is in use, where the transport that was decided on could not be had.
+    /// Reports whether MPTCP is in use, when the chosen transport was not available.
     pub fn set_mptcp(&mut self, on: bool) {
         self.on_mptcp = on;
     }
@@ -260,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Paths in use that have to leave, with the reason.
+    /// Paths in use that must be removed, with the reason.
     fn unusable(&self, now: Instant, paths: &[PathReport]) -> Vec<(PathId, Reason)> {
         let Some(lowest) = self.lowest(paths) else { return Vec::new() };
         let report = |path| paths.iter().find(|report: &&PathReport| report.path == path);

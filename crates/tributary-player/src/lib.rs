@@ -1,7 +1,7 @@
-//! A video player as sans-IO machines: what arrived and when goes in; requests, plans and deadlines come out.
+//! A video player as sans-IO state machines: arrivals with their times go in; requests, plans and deadlines come out.
 //!
-//! [`PlayBuffer`] is the playhead and what is buffered ahead of it; [`CapacityMeter`] and [`TransferRates`] estimate
-//! what the paths carry from what arrived. They know neither tiles nor DASH. [`tiled`] is the player and the pusher of
+//! [`PlayBuffer`] is the playhead and the media buffered ahead of it; [`CapacityMeter`] and [`TransferRates`] estimate
+//! the paths' capacity from arrivals. They know neither tiles nor DASH. [`tiled`] is the player and the pusher of
 //! live tiled video; [`abr`] chooses the quality of DASH segments. Nothing here opens a socket, reads a clock or
 //! decodes a picture: `tributary-stream` drives it on sockets and `tributary-sim` in virtual time.
 

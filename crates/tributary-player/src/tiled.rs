@@ -1,5 +1,5 @@
-//! Tiled 360° video, live: the player plans every GoP, the pusher sends what was asked for, in that order, and drops
-//! what can no longer begin in time.
+//! Live tiled 360° video: the player plans every GoP, the pusher sends the requested tiles in that order and drops
+//! tiles that can no longer begin in time.
 //!
 //! [`Player`] and [`Pusher`] own neither socket nor clock: a driver moves their bytes and calls them at their
 //! timeouts. Drivers are `tributary-stream` (sockets) and `tributary-sim` (virtual time). The messages between the two

@@ -1,4 +1,4 @@
-//! When bytes arrived: counts in bins of 10 ms, and silences while data was outstanding.
+//! Record of arriving bytes: counts in bins of 10 ms, and silences while data was outstanding.
 //!
 //! Silences are timed at every read, not at bin edges. Deliberately cheap: a few nanoseconds a read.
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(crate) const BIN: Duration = Duration::from_millis(10);
 /// Shorter silences are not listed.
 const LISTED: Duration = Duration::from_millis(20);
-/// At most this many silences are listed; the longest is known in any case.
+/// At most this many silences are listed; the longest is always kept.
 const MOST_LISTED: usize = 10_000;
 
 /// A time without a byte while data was outstanding.
@@ -22,7 +22,7 @@ pub struct Silence {
     pub length_ms: f64,
 }
 
-/// What arrived when.
+/// Bytes over time, and silences.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// Width of a bin in milliseconds.
@@ -53,10 +53,10 @@ impl Arrivals {
     }
 }
 
-/// Makes [`Arrivals`] as bytes arrive.
+/// Records [`Arrivals`] as bytes arrive.
 pub(crate) struct Recorder {
     began: Instant,
-    /// Since when nothing has arrived although something should; `None` when nothing is outstanding.
+    /// Time of the last arrival while data is outstanding; `None` when nothing is outstanding.
     silent_since: Option<Instant>,
     longest: Duration,
     arrivals: Arrivals,
@@ -68,7 +68,7 @@ impl Recorder {
         Self { began, silent_since: None, longest: Duration::ZERO, arrivals }
     }
 
-    /// Data is outstanding from `at`, which may lie ahead.
+    /// Data is outstanding from `at` on, which may be in the future.
     pub(crate) fn expect(&mut self, at: Instant) {
         self.silent_since = Some(at);
     }
@@ -100,7 +100,7 @@ impl Recorder {
         }
     }
 
-    /// The record up to `end`: bins reach it even when the last ones are empty.
+    /// The record up to `end`, including empty bins at the end.
     pub(crate) fn finish(mut self, end: Instant) -> Arrivals {
         self.end_silence(end);
         let bins = end.saturating_duration_since(self.began).as_nanos().div_ceil(BIN.as_nanos()) as usize;

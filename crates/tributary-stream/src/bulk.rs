@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// After the measured time a client waits this long for an orderly end.
+/// Time after the measurement in which the client waits for the end of the stream.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What to measure.
@@ -32,16 +32,16 @@ pub struct BulkRecord {
     pub goodput_mbps: f64,
     /// From the request to the first byte of content, in milliseconds; `None` when none came.
     pub first_byte_ms: Option<f64>,
-    /// What arrived when, silences counted from the first byte.
+    /// Bytes over time; silences count from the first byte.
     pub arrivals: Arrivals,
-    /// Whether all that was checked was as sent; `None` when nothing was checked.
+    /// Whether all checked content was correct; `None` when nothing was checked.
     pub intact: Option<bool>,
     /// How it ended: complete means that the server's end of stream arrived, or that more was still arriving two
     /// seconds after the measurement.
     pub end: End,
 }
 
-/// Measures a bulk transfer over `stream`, which serves nothing else afterwards.
+/// Measures a bulk transfer over `stream`, which cannot be used afterwards.
 ///
 /// # Errors
 /// When the server does not speak the protocol or refuses; a failing transport is in the record.
@@ -60,8 +60,8 @@ where
         answer(&mut stream, "a bulk transfer of this length", close).await?;
         let mut buffer = vec![0; READ];
         if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
-            // Beyond the measured time only the content and the orderly end matter. What still waits in the
-            // buffers of a slow link is no part of the measurement: it counts that it keeps coming.
+            // After the measured time only content and the end of the stream matter. Data in the buffers of a
+            // slow link is not part of the measurement; it is enough that it keeps arriving.
             let mut moves = false;
             loop {
                 match timeout_at(close + GRACE, stream.read(&mut buffer)).await {
@@ -96,7 +96,7 @@ async fn measure<S: AsyncRead + Unpin>(
     close: Instant,
     (recorder, checker, record): (&mut Recorder, &mut Checker, &mut BulkRecord),
 ) -> Result<bool, Stop> {
-    // One timer for all reads: re-arming one a read would cost more than the read.
+    // One timer for all reads: re-arming a timer for each read would cost more than the read.
     let closing = sleep_until(close);
     tokio::pin!(closing);
     let began = close - Duration::from_secs_f64(record.seconds);

@@ -2,8 +2,8 @@
 //!
 //! ffmpeg and libx264 encode, once: the result is kept in a cache directory under the hash of the content
 //! and the settings. A short clip serves a long run by repeating its GoPs. Constant bitrate with filler
-//! data, so that a GoP of a simple scene is as large as its nominal bitrate says; how much is filler is
-//! stated ([`Representation::filler`]).
+//! data, so that a GoP of a simple scene is as large as its nominal bitrate says; the share of filler is
+//! reported ([`Representation::filler`]).
 
 mod cache;
 mod ffmpeg;
@@ -19,7 +19,7 @@ use tributary_types::{Bitrate, Rng};
 /// Pictures a second in every ladder, and so in every GoP.
 pub const FRAME_RATE: u32 = 30;
 
-/// What is encoded.
+/// Source of the video.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The scene that this crate renders.
@@ -28,7 +28,7 @@ pub enum Source {
     File(PathBuf),
 }
 
-/// How it is encoded.
+/// Settings of the encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LadderSettings {
     /// Nominal bitrates, ascending.
@@ -54,13 +54,13 @@ pub struct Representation {
     pub filler: f64,
 }
 
-/// Why there is no ladder.
+/// Why a ladder cannot be made.
 #[derive(Debug, Error)]
 pub enum LadderError {
     /// A program is not installed, or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The file is not there or may not be read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read the video {path}: {source}")]
     Unreadable {
         /// Which file.
@@ -76,7 +76,7 @@ pub enum LadderError {
         /// What ffmpeg says.
         reason: String,
     },
-    /// There is sound and no picture.
+    /// The file has sound but no video track.
     #[error("{path} has no video track, only sound or data")]
     NoPicture {
         /// Which file.
@@ -132,9 +132,9 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// Encodes `source`, or takes it from the cache; `progress` hears shares of the work, 0 to 1.
+    /// Encodes `source`, or takes it from the cache; `progress` is called with the share of work done, 0 to 1.
     ///
-    /// Blocks for the time of the encoding, with all cores.
+    /// Blocks during the encoding, which uses all cores.
     ///
     /// # Errors
     /// Names the file, the setting or the missing program.
@@ -165,7 +165,7 @@ impl Ladder {
         Ok(ladder)
     }
 
-    /// A ladder of pseudo-random GoPs of exactly the nominal sizes: for tests and benchmarks, not for eyes.
+    /// A ladder of pseudo-random GoPs of exactly the nominal sizes, for tests and benchmarks; not decodable.
     #[must_use]
     pub fn synthetic(rates: &[Bitrate], distinct: usize, gop_duration: Duration) -> Self {
         let mut rng = Rng::new(360);
@@ -183,7 +183,7 @@ impl Ladder {
         Self { rates: rates.to_vec(), gops, representations, gop_duration }
     }
 
-    /// Cuts one byte stream a rate into GoPs and checks every one.
+    /// Cuts one byte stream per rate into GoPs and checks each of them.
     fn from_streams(rates: &[Bitrate], streams: Vec<Vec<u8>>) -> Result<Self, LadderError> {
         let (mut gops, mut representations) = (Vec::new(), Vec::new());
         for (rate, stream) in rates.iter().zip(streams) {
@@ -243,8 +243,7 @@ impl Ladder {
         self.gops.first().map_or(0, Vec::len)
     }
 
-    /// GoP `index`, counted on over the end of the content, which repeats; `None` for an unknown
-    /// representation.
+    /// GoP `index`; after the last GoP the content repeats. `None` for an unknown representation.
     #[must_use]
     pub fn gop(&self, representation: usize, index: u64) -> Option<Bytes> {
         let gops = self.gops.get(representation)?;

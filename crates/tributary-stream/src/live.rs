@@ -1,8 +1,8 @@
 //! The live workload: one GoP a second at the live edge, played at a constant distance behind it.
 //!
-//! The player keeps its distance (the start-up delay) throughout: a GoP that is late freezes the picture
-//! until it arrives or its time is over, then play goes on at the edge. So lateness does not buy a larger
-//! buffer, and every transport is held to the same deadlines. Model: docs/models/live-streaming.md.
+//! The player keeps its distance to the live edge (the start-up delay) throughout: a GoP that is late freezes the
+//! picture until it arrives or its time is over, then playback continues at the same distance. So a late GoP does not
+//! lead to a larger buffer, and every transport has the same deadlines. Model: docs/models/live-streaming.md.
 
 use crate::arrivals::{Arrivals, Recorder, millis};
 use crate::rate_choice::RateChoice;
@@ -23,7 +23,7 @@ pub struct LiveParams {
     pub start_up: Duration,
 }
 
-/// What became of one GoP. Times are in milliseconds since the live start was asked for.
+/// Result of one GoP. Times are in milliseconds since the live start was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GopRecord {
     /// Counted from zero.
@@ -69,12 +69,12 @@ pub struct LiveRecord {
     pub end: End,
 }
 
-/// Where time stands in a live stream.
+/// Clock of a live stream.
 struct Schedule {
     began: Instant,
     play: Instant,
     gop: Duration,
-    /// When GoP 0 was produced, as seen from here: earliest sight of the server's clock.
+    /// When GoP 0 was produced, by the client's clock: the earliest estimate of all answers.
     edge: Instant,
 }
 
@@ -117,7 +117,7 @@ where
         Ok(started) => started,
         Err(Stop::Fatal(error)) => return Err(error),
         Err(Stop::End(end)) => {
-            // Not even the start came through: every GoP is missed, whatever its length would have been.
+            // The start request failed: every GoP is missed.
             record.end = end;
             (Vec::new(), Duration::from_secs(1))
         }
@@ -178,7 +178,7 @@ async fn start<S: AsyncRead + AsyncWrite + Unpin>(
     Ok((rates, Duration::from_micros(gop)))
 }
 
-/// Fetches one GoP into `body`; the time it took from being available to us until its last byte.
+/// Fetches one GoP into `body`; returns the time from when it was available to its last byte.
 async fn one<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     gop: &mut GopRecord,
@@ -223,7 +223,7 @@ fn summarise(record: &mut LiveRecord) {
     record.frozen_ms = record.gops.iter().map(|g| g.frozen_ms).sum();
     let mut frozen_through = false;
     for gop in &record.gops {
-        // A slot frozen to its end runs on into the next: one stall, not two.
+        // A freeze that lasts to the end of its slot continues in the next one: one stall, not two.
         record.stalls += u32::from(gop.frozen_ms > 0.0 && !frozen_through);
         frozen_through = gop.frozen_ms >= record.gop_ms;
     }

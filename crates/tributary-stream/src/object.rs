@@ -1,4 +1,4 @@
-//! The object workload: one object after the other, how long each takes.
+//! The object workload: fetches one object after the other and measures the time of each.
 
 use crate::arrivals::millis;
 use crate::pattern::{Checker, Verify};
@@ -16,9 +16,9 @@ pub struct ObjectParams {
     pub size: u64,
     /// How many, one after the other.
     pub count: u32,
-    /// Rest between the end of one and the request of the next.
+    /// Pause between the end of one object and the request of the next.
     pub pause: Duration,
-    /// The run ends after this, whatever is still missing.
+    /// Time limit of the run.
     pub limit: Duration,
 }
 
@@ -31,9 +31,9 @@ pub struct ObjectRecord {
     pub completion_ms: Vec<f64>,
     /// From request to first byte of each finished object, in milliseconds, in order.
     pub first_byte_ms: Vec<f64>,
-    /// How many were asked for and not finished, or never asked for.
+    /// Objects that were not finished or never requested.
     pub unfinished: u32,
-    /// How long the object under way had taken when the run ended, in milliseconds: a lower bound.
+    /// Time that the unfinished object had taken when the run ended, in milliseconds: a lower bound.
     pub pending_ms: Option<f64>,
     /// Whether all content was as sent; `None` when nothing was checked.
     pub intact: Option<bool>,

@@ -1,4 +1,4 @@
-//! Bytes that show where they belong: blocks of 64 KiB, each opening with its number.
+//! Test content that shows its position: blocks of 64 KiB, each of which begins with its number.
 //!
 //! The rest of a block is the same in all blocks, so that checking everything is one `memcmp` a block and
 //! checking the numbers alone costs nothing at tens of Gbit/s. Not a checksum against an adversary.

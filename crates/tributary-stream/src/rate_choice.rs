@@ -1,8 +1,8 @@
-//! Which representation to ask for next: the highest that should arrive in time.
+//! Chooses the next representation: the highest that should arrive in time.
 //!
 //! Throughput is the harmonic mean of the last transfers, a climb is two steps at most, and the time
 //! left until the play-out deadline is the buffer. Sans-IO: times and sizes come in, an index goes out.
-//! Deliberately simple, the same for every transport; it is not what is being compared.
+//! Deliberately simple and the same for every transport, because the transports are compared, not this rule.
 
 use core::time::Duration;
 use tributary_player::TransferRates;
@@ -10,7 +10,7 @@ use tributary_types::{Bitrate, DataSize};
 
 /// Transfers that the mean runs over.
 const MEMORY: usize = 4;
-/// Share of the estimated throughput that is planned with.
+/// Share of the estimated throughput that the choice uses.
 const SAFETY: f64 = 0.8;
 /// Steps up at once at most.
 const STEPS_UP: usize = 2;

@@ -1,4 +1,4 @@
-//! A rendered 360° scene: what is streamed when nobody has a video at hand.
+//! A rendered 360° scene, streamed when no video is given.
 //!
 //! A turning camera in a town square: sky with clouds, paved ground, houses, a striped globe that spins,
 //! balls that bounce round the square, a counter of seconds. Equirectangular, planar YUV 4:2:0, BT.709

@@ -1,7 +1,7 @@
 //! The server's side of all workloads, over any byte stream.
 //!
 //! It answers one request after the other until the client ends its direction. A peer that stops
-//! reading or asks for nothing is let go; nothing it sends can panic or make us hold memory.
+//! reading or sends no requests is disconnected; nothing that it sends can cause a panic or use unbounded memory.
 
 use crate::ladder::Ladder;
 use crate::pattern::Producer;
@@ -14,27 +14,27 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// A client may send no whole request, or leave what it asked for unread, for this long.
+/// Time limit for a client to send a whole request, or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A GoP may be asked for at most this long before it is produced.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// Why a stream was given up.
+/// Why a stream was closed.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The client sent something else.
-    #[error("the client's request makes no sense: {0}")]
+    /// The client's request is invalid.
+    #[error("invalid request: {0}")]
     Wire(#[from] WireError),
     /// The stream broke.
     #[error("the stream to the client broke: {0}")]
     Stream(#[from] io::Error),
-    /// The client stood still.
-    #[error("the client neither asked nor read for {} seconds", PATIENCE.as_secs())]
+    /// The client was inactive for too long.
+    #[error("the client sent no request and read nothing for {} seconds", PATIENCE.as_secs())]
     Idle(#[from] tokio::time::error::Elapsed),
 }
 
-/// Answers the requests that come over `stream` until the client closes; `ladder` is what live streams
-/// are made of, without it they are denied.
+/// Answers the requests on `stream` until the client closes it. Live streams are served from `ladder`; without
+/// one they are refused.
 ///
 /// # Errors
 /// When the client breaks the protocol, stands still, or the stream breaks.
@@ -70,7 +70,7 @@ where
     Ok(())
 }
 
-/// The next request; `None` at an orderly end.
+/// The next request; `None` when the client has closed the stream.
 async fn next_request<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Option<Request>, ServeError> {
     let mut header = [0; HEADER];
     let whole = async {
@@ -84,7 +84,7 @@ async fn next_request<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Option<Req
         }
         Ok(true)
     };
-    // Bytes of an unfinished request do not count: a client that sends one now and then asks for nothing.
+    // Bytes of an unfinished request do not reset the timer, so a client cannot stay by sending a byte now and then.
     let whole = timeout(PATIENCE, whole).await??;
     Ok(if whole { Some(Request::decode(&header)?) } else { None })
 }

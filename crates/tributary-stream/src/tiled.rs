@@ -1,7 +1,7 @@
-//! Tiled 360° video live over one stream of bytes in each direction: `tributary-player`'s machines on sockets.
+//! Live tiled 360° video over one stream of bytes in each direction: `tributary-player`'s state machines on sockets.
 //!
-//! [`serve_tiles`] drives a pusher, [`play_tiles`] a player. What carries the bytes is an [`Outlet`] at the server and any
-//! reader at the client. Nothing here decodes or measures pictures.
+//! [`serve_tiles`] drives a pusher, [`play_tiles`] a player. The server writes to an [`Outlet`], the client reads
+//! from any reader. Nothing here decodes or measures pictures.
 
 mod client;
 mod outlet;

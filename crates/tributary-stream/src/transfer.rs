@@ -1,4 +1,4 @@
-//! What the three workloads of a client share: asking, reading an answer, and how a run can end.
+//! Shared by the client's three workloads: sending requests, reading answers, and how a run can end.
 
 use crate::wire::{Answer, HEADER, Request, Status, WireError};
 use std::io;
@@ -13,8 +13,8 @@ pub(crate) const READ: usize = 512 * 1024;
 /// Why there is no measurement at all.
 #[derive(Debug, Error)]
 pub enum FetchError {
-    /// What came back is not the workload protocol.
-    #[error("the server's answer makes no sense: {0}")]
+    /// The answer is not of the workload protocol.
+    #[error("invalid answer from the server: {0}")]
     Wire(#[from] WireError),
     /// The server does not do this.
     #[error("the server refused {0}")]
@@ -110,7 +110,7 @@ pub(crate) async fn some<'a, S: AsyncRead + Unpin>(
     Ok(&buffer[..count])
 }
 
-/// Ends our direction, so that the server ends too; a transport that cannot is let go.
+/// Ends our direction, so that the server ends too; failures are ignored.
 pub(crate) async fn leave<S: AsyncWrite + Unpin>(stream: &mut S) {
     let _ = tokio::time::timeout(core::time::Duration::from_secs(1), stream.shutdown()).await;
 }

@@ -14,10 +14,10 @@ pub use serve::{DiskSource, TileServer};
 pub use spool::{Spool, SpoolError, Spooled};
 use tributary_net::transport::TransportName;
 
-/// Time for the orderly end of a transport.
+/// Time limit for closing a transport.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// What a transport is called in tables.
+/// Name of a transport in tables.
 #[must_use]
 pub fn label(name: &TransportName) -> String {
     match name {

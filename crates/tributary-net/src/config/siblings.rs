@@ -1,4 +1,4 @@
-//! Which of a machine's sockets belong to one session, told to the kernel by `SO_MARK`.
+//! `SO_MARK` of a session's sockets, which tells the kernel which sockets belong to one session.
 //!
 //! The eBPF controllers LIA, OLIA, BALIA and wVegas couple sockets with the same mark, user and network namespace
 //! (docs/guide/congestion-control.md). Not here: the controllers, and setting the option.
@@ -16,7 +16,7 @@ const COUPLED: [&str; 4] = ["balia", "lia", "olia", "wvegas"];
 
 /// How the sockets of a session are marked (`SO_MARK`, socket(7)).
 ///
-/// Setting a mark needs CAP_NET_ADMIN or CAP_NET_RAW; without it the session works and says once that its subflows
+/// Setting a mark needs CAP_NET_ADMIN or CAP_NET_RAW; without it the session works, and warns once that its subflows
 /// are not coupled. Routing rules and firewalls can match marks.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub enum Siblings {
     Mark(u32),
 }
 
-/// The text is no way to mark sockets.
+/// The text is not a valid mark.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("`{0}` is not a mark: expected auto, off, or a number from 1 to 0xffffffff")]
 pub struct MarkError(String);
@@ -69,7 +69,7 @@ fn is_coupled(name: &str) -> bool {
     COUPLED.iter().any(|known| name.strip_suffix(known).is_some_and(|p| !p.ends_with(char::is_alphanumeric)))
 }
 
-/// Another value for each session of the process, from a start that differs between processes.
+/// A different value for each session of the process; the first one differs between processes.
 fn next() -> u32 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(0x9e37_79b1) >> 8;

@@ -1,7 +1,7 @@
 //! How many file descriptors this process may open: `RLIMIT_NOFILE`, getrlimit(2).
 //!
 //! A server needs one for each subflow and each proxied connection. Many systems start programs with a soft limit
-//! of 1024, for the sake of `select`, and a much higher hard one (systemd: 524288). Not here: descriptors themselves.
+//! of 1024, because of `select`, and a much higher hard limit (systemd: 524288).
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The code point of the packet that opened a connection. Sources: tcp(7), RFC 2474 §3.
+//! DSCP of the packet that opened a connection. Sources: tcp(7), RFC 2474 §3.
 
 use std::io;
 use std::os::fd::BorrowedFd;

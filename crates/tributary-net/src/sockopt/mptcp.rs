@@ -1,4 +1,4 @@
-//! Kernel MPTCP sockets and what the kernel says of them and of their subflows. Not used by sessions.
+//! Kernel MPTCP sockets and the kernel's counters of them and of their subflows. Not used by sessions.
 //! Source: `include/uapi/linux/mptcp.h`.
 
 use std::io;
@@ -45,7 +45,7 @@ struct Raw {
     token: u32,
 }
 
-/// What the kernel says of an MPTCP connection.
+/// The kernel's state of an MPTCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MptcpState {
     /// Subflows beyond the first.

@@ -1,7 +1,7 @@
-//! Kernel TCP and MPTCP: every stream is a connection of its own; neither secret nor protected.
+//! Kernel TCP and MPTCP: every stream is a separate connection, without encryption.
 //!
-//! A socket is kept from holding more than a little that it has not sent, so that a sender can still
-//! change its mind. To tokio an MPTCP socket is a TCP socket.
+//! `TCP_NOTSENT_LOWAT` keeps the unsent data of a socket small, so that a sender can still change the order or
+//! drop messages. For tokio an MPTCP socket is a TCP socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 pub const SOCKET_UNSENT: u32 = 64 << 10;
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
-/// Rest after a failed `accept`: without descriptors the next one fails as well.
+/// Pause after a failed `accept`: when descriptors are exhausted, the next one would fail as well.
 const ACCEPT_REST: Duration = Duration::from_millis(20);
 
 /// A connected socket, with its place among those the server may hold.
@@ -125,7 +125,7 @@ impl Connection {
         stats
     }
 
-    /// The kernel delivers what was written; nothing new begins.
+    /// Opens no new streams; the kernel still delivers what was written.
     pub(super) fn close(&self) {
         lock(&self.0.waiting).take();
     }
@@ -139,7 +139,7 @@ impl Socket {
 
     /// The connection ends with a reset when both halves are gone.
     fn abandon(&self) {
-        // A connection that is gone already needs no reset.
+        // A connection that has already ended needs no reset.
         let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
     }
 
@@ -209,14 +209,14 @@ impl AsyncWrite for Writer {
         }
     }
 
-    /// What is written is on its way.
+    /// Does nothing: the kernel sends written data without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match SockRef::from(&self.0.stream).shutdown(Shutdown::Write) {
-            // The peer was faster.
+            // The peer has already closed.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             result => Poll::Ready(result),
         }
@@ -329,7 +329,7 @@ impl Drop for AbortOnDrop {
 type Fresh = mpsc::Sender<(super::Connection, SocketAddr)>;
 
 async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<Semaphore>, Fresh)) {
-    // Connections that have said nothing yet, oldest first. The oldest makes room.
+    // Connections that have sent nothing yet, oldest first. The oldest is dropped to make room.
     let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
     let starved = Seldom::default();
     loop {
@@ -358,12 +358,12 @@ async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<
         }
         let tell = tell.clone();
         silent.push_back(AbortOnDrop(tokio::spawn(async move {
-            // The client speaks first, and within the time a session has for its handshake.
+            // The client must send something within the time that a session has for its handshake.
             match tokio::time::timeout(limits.handshake, stream.readable()).await {
                 Ok(Ok(())) => {
                     let socket = Socket { stream, _slot: Some(slot) };
                     let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
-                    // Nobody accepts any more: the connection ends.
+                    // The listener has been dropped: the connection ends.
                     let _ = tell.send((connection, from)).await;
                 }
                 _ => tracing::info!(%from, "connection refused: silent for {:?}", limits.handshake),

@@ -1,4 +1,4 @@
-//! QUIC on one path (quinn) and on several (noq): who the peer is, and what both share.
+//! QUIC on one path (quinn) and on several (noq): authentication, and settings that both share.
 //!
 //! With a pre-shared key the certificate is self-signed and comes with a proof of the key, as in sessions,
 //! and both ends prove on the connection's first stream that they know the key, with MACs over the connection's TLS
@@ -27,7 +27,7 @@ use crate::tls;
 
 /// Label of the exporter that proofs are bound to.
 const EXPORTER: &[u8] = b"EXPORTER-tributary-quic-proof";
-/// What a client's proof begins with: protocol and version.
+/// First bytes of a client's proof: protocol and version.
 const MAGIC: [u8; 5] = *b"TRIQ\x01";
 /// Bytes of the client's proof.
 const CLIENT_PROOF: usize = MAGIC.len() + 32;
@@ -39,9 +39,9 @@ const CODE_WRONG_KEY: u32 = 1;
 const PROTOCOL: &[u8] = b"tributary-1";
 /// Bytes of the kernel's buffers of a UDP socket: 20 ms at 3 Gbit/s.
 const SOCKET_BUFFER: usize = 7 << 20;
-/// Silence after which a connection is over, as a session's.
+/// Idle timeout of a connection, as for sessions.
 const IDLE: Duration = Duration::from_secs(30);
-/// An idle connection says something this often.
+/// Interval of keep-alives on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes the peer may send ahead of reading: on a stream, and over all.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -85,7 +85,7 @@ impl Proof {
     }
 }
 
-/// Whom a connection trusts: the key when there is one, else certificates.
+/// How a connection authenticates the peer: with the key if there is one, else with certificates.
 fn key(config: &TransportConfig) -> Option<Key> {
     config.certificates.is_none().then(|| config.common.as_ref().map(|common| common.key.clone())).flatten()
 }
@@ -171,8 +171,8 @@ async fn routes(paths: &[PathConfig]) -> Result<Vec<Route>, TransportError> {
     Ok(routes)
 }
 
-/// The client's socket of a path. Bound to the very address that its packets will have, so that a server
-/// sees the paths apart and the routing table cannot move one.
+/// The client's socket of a path. Bound to the source address of its packets, so that the server can
+/// distinguish the paths and the routing table cannot move one.
 fn path_socket(Route { path, server }: &Route) -> Result<UdpSocket, TransportError> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

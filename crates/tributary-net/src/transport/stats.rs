@@ -1,4 +1,4 @@
-//! Statistics that every transport has, path by path. Not what only one kind knows.
+//! Statistics that every transport has, per path.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct PathStats {
     pub rtt: Duration,
     /// Bytes that this end sent and that arrived.
     pub delivered: u64,
-    /// Bytes that this end sent again. QUIC: what it declared lost, and sends again.
+    /// Bytes that this end retransmitted. QUIC: bytes that it declared lost.
     pub retransmitted: u64,
     /// Bytes sent and not yet acknowledged or lost; `None` where the implementation does not say (QUIC).
     pub in_flight: Option<u64>,

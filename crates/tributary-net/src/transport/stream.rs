@@ -51,12 +51,12 @@ pub(super) enum Send {
     Mpquic(noq::SendStream),
 }
 
-/// What became of a message.
+/// Fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It is on its way, or will be dropped as a whole.
+    /// It was queued; a session may still drop it as a whole at its deadline.
     Taken,
-    /// Its deadline came before there was room.
+    /// Its deadline passed before there was room.
     Expired,
 }
 
@@ -80,13 +80,13 @@ impl TransportStream {
         Self { recv: RecvHalf(Recv::Session(recv)), send: SendHalf::new(Send::Session(send)) }
     }
 
-    /// The two directions, each with its own owner.
+    /// Splits the stream into its two directions.
     #[must_use]
     pub fn into_split(self) -> (RecvHalf, SendHalf) {
         (self.recv, self.send)
     }
 
-    /// Abandons both directions with an application code. TCP has no room for the code.
+    /// Resets both directions with an application code. TCP cannot transmit the code.
     pub fn reset(mut self, code: u32) {
         self.send.reset(code);
         self.recv.stop(code);
@@ -94,8 +94,8 @@ impl TransportStream {
 }
 
 impl RecvHalf {
-    /// Tells the peer that no more is read, with an application code. TCP has no such message: there the
-    /// peer's connection is reset when the other half has gone, too.
+    /// Asks the peer to stop sending, with an application code. TCP has no such message: there the
+    /// connection is reset when the other half is dropped as well.
     pub fn stop(&mut self, code: u32) {
         match &mut self.0 {
             Recv::Session(stream) => stream.reset(code),
@@ -118,8 +118,8 @@ impl SendHalf {
         Self { kind, finished: false }
     }
 
-    /// Sends a message once there is room for it. A session drops it as a whole when nothing of it has
-    /// been sent `within` that time; other transports give it up only while none of it was taken.
+    /// Sends a message once there is room for it. If nothing of it has been sent after `within`, a session drops
+    /// it as a whole; other transports drop it only if the socket has taken none of it.
     ///
     /// # Errors
     /// The transport's.
@@ -143,8 +143,8 @@ impl SendHalf {
         Ok(Sent::Taken)
     }
 
-    /// Changes the priority of what is written from now on. Higher goes first; zero is bulk. Kernel
-    /// sockets have none.
+    /// Sets the priority of everything written after this call. Higher goes first; zero is bulk. Kernel
+    /// sockets ignore it.
     pub fn set_priority(&self, priority: u8) {
         match &self.kind {
             Send::Session(stream) => stream.set_priority(priority),
@@ -180,7 +180,7 @@ impl SendHalf {
 }
 
 impl Drop for SendHalf {
-    /// QUIC and TCP finish a dropped stream by themselves, which would make a cut stream look whole.
+    /// QUIC and TCP finish a dropped stream normally, which would make an incomplete stream look complete.
     fn drop(&mut self) {
         if !self.finished {
             self.reset(0);

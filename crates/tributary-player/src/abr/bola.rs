@@ -6,7 +6,7 @@ use super::{Decision, Progress, Rule, View};
 
 /// γp: how strongly rebuffering weighs against quality.
 const GAMMA_P: f64 = 5.0;
-/// Segments that the buffer counts as at the beginning and at the end of a title.
+/// Buffer size, in segments, that is assumed at the beginning and at the end of a title.
 const LEAST_SEGMENTS: f64 = 3.0;
 
 /// Scores of BOLA's objective for one ladder.
@@ -43,7 +43,7 @@ impl Objective {
         for quality in 0..progress.quality {
             let size = progress.size * view.ladder.bitrate(quality) / view.ladder.bitrate(progress.quality);
             let score = self.score(quality, level, size);
-            // A smaller score is no reason to fetch more bits than are missing.
+            // Never abandon for a segment with more bits than are missing of this one.
             if size < left && score > best {
                 best = score;
                 found = Some(quality);

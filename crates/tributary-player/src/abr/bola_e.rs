@@ -1,5 +1,5 @@
-//! BOLA-E: BOLA for any buffer size. A placeholder stands for buffer that the player could have filled, so that
-//! the start-up and seeks use the throughput and a short buffer does not hold the quality down. Source: Spiteri,
+//! BOLA-E: BOLA for any buffer size. A placeholder counts as buffer that the player could have filled, so that
+//! start-up and seeks follow the throughput and a short buffer does not keep the quality low. Source: Spiteri,
 //! Sitaraman and Sparacio (MMSys 2018) §3; dash.js' `BolaRule`.
 
 use super::bola::Objective;
@@ -16,7 +16,7 @@ const PER_QUALITY: f64 = 2.0;
 pub struct BolaE {
     objective: Option<Objective>,
     insufficient: Option<InsufficientBuffer>,
-    /// Seconds of buffer pretended.
+    /// Placeholder buffer, seconds.
     placeholder: f64,
     last: usize,
 }
@@ -27,7 +27,7 @@ impl BolaE {
             let utilities = view.ladder.utilities(1.0);
             let buffer = (MINIMUM + PER_QUALITY * view.ladder.len() as f64).max(view.capacity.as_secs_f64());
             let top = utilities.last().copied().unwrap_or(1.0);
-            // A ladder of one quality has nothing to decide; any positive value will do.
+            // With one quality there is nothing to decide; any positive value works.
             let gamma_p = ((top - 1.0) / (buffer / MINIMUM - 1.0)).max(f64::MIN_POSITIVE);
             Objective { utilities, gamma_p, v_p: MINIMUM / gamma_p }
         });
@@ -95,7 +95,7 @@ impl Rule for BolaE {
         let objective = self.objective(view);
         let level = view.level.as_secs_f64();
         if let Some(to) = download.abandoned_to {
-            // Something is wrong with the path: pretend no more than the lower quality needs.
+            // The path has problems: limit the placeholder to what the lower quality needs.
             let wanted = if to > 0 { Self::least_level(&objective, view, to) } else { MINIMUM };
             self.placeholder = self.placeholder.min((wanted - level).max(0.0));
             return;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Bola, Decision, Finished, Progress, Rule, Throughput, View};
 
-/// Buffer above which BOLA takes over and below which it gives way.
+/// Buffer above which BOLA decides and below which the throughput rule does.
 const SWITCH: Duration = Duration::from_secs(10);
 
 /// The dynamic rule.

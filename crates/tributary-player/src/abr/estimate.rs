@@ -1,12 +1,12 @@
 //! Throughput and latency estimated from finished downloads: two exponentially weighted averages of different
-//! half-life, of which the more careful one counts. Source: dash.js' `ThroughputHistory`, MMSys 2018 §4.
+//! half-life, of which the more pessimistic one is used. Source: dash.js' `ThroughputHistory`, MMSys 2018 §4.
 
 use core::time::Duration;
 
 /// Half-lives of the averages, in seconds of download time.
 const HALF_LIVES: [f64; 2] = [3.0, 8.0];
 
-/// What downloads are expected to do next.
+/// Expected throughput and latency of the next download.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Bit/s while bytes arrive.

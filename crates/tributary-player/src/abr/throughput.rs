@@ -6,11 +6,11 @@ use core::time::Duration;
 
 use super::{Decision, Estimate, Progress, Rule, View};
 
-/// Share of the throughput that is planned with.
+/// Share of the throughput that the rule uses.
 const SAFETY: f64 = 0.9;
-/// A download is given up when it would take this many segment durations.
+/// A download is abandoned when it would take this many segment durations.
 const ABANDON_AFTER: f64 = 1.8;
-/// No download is given up before.
+/// Shortest time after which a download is abandoned.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Lowers a quality whose segment does not arrive before the buffer runs dry. Source: dash.js'

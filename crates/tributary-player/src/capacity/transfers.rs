@@ -19,8 +19,8 @@ impl TransferRates {
         Self { remembered: remembered.max(1), rates: VecDeque::new() }
     }
 
-    /// A transfer of `size` took `time`, from when it could begin to its last byte. One that took no time or carried
-    /// nothing is ignored.
+    /// A transfer of `size` took `time`, from when it could begin to its last byte. Transfers of zero time or zero
+    /// bytes are ignored.
     pub fn push(&mut self, size: DataSize, time: Duration) {
         let Some(rate) = Bitrate::of(size, time).filter(|rate| *rate > Bitrate::ZERO) else { return };
         if self.rates.len() == self.remembered {

@@ -22,7 +22,7 @@ pub enum ObjectType {
     Other,
 }
 
-/// What the player tells; what is `None` or false is not sent.
+/// Data sent with a request; fields that are `None` or false are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cmcd {
     /// `br`: encoded bitrate of the object, kbit/s.

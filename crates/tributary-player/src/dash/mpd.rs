@@ -38,14 +38,14 @@ pub enum MpdError {
     /// A document type is declared: entities could expand without bound.
     #[error("byte {0}: the MPD declares a document type (DOCTYPE), which is not accepted; remove it")]
     DocumentType(u64),
-    /// Nested or long beyond every real manifest.
+    /// Nested deeper, or longer, than any real manifest.
     #[error("byte {at}: more than {limit} {what}")]
     Excess {
         /// Offset in the file.
         at: u64,
         /// The limit.
         limit: usize,
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
     },
     /// The root element is another one.

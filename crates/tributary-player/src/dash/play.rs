@@ -1,9 +1,9 @@
-//! A player of one DASH title: which segment is requested when and in which quality, what is given up, and what the
-//! viewer gets of it.
+//! A player of one DASH title: when each segment is requested and in which quality, which downloads are abandoned,
+//! and a record of the playback.
 //!
-//! One segment is on its way at a time. The driver carries [`Command`]s out, reports what comes of them with the
-//! `handle_*` calls, and calls [`Player::handle_timeout`] at [`Player::poll_timeout`]. Bytes themselves stay with the
-//! driver: those of a download that is resumed belong behind those it has ([`Request::from`]). Not here: addresses of
+//! One segment is downloaded at a time. The driver carries [`Command`]s out, reports their results with the
+//! `handle_*` calls, and calls [`Player::handle_timeout`] at [`Player::poll_timeout`]. The driver keeps the bytes
+//! and appends those of a resumed download to those it has ([`Request::from`]). Not here: addresses of
 //! segments ([`super::mpd`]), the choice of a quality ([`crate::abr`]).
 
 mod model;
@@ -21,12 +21,12 @@ pub use model::{Command, Event, GivenUp, Request, Settings, Title};
 use record::Recorder;
 pub use record::{Loaded, Qoe, Second};
 
-/// A rule is asked whether to give a download up at most this often.
+/// Least time between two checks of whether to abandon a download.
 const LOOK: Duration = Duration::from_millis(50);
-/// Every so long it is asked although nothing arrived.
+/// Longest time between two checks while nothing arrives.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// What the player waits for.
+/// State: what the player waits for.
 #[derive(Debug)]
 enum State {
     /// Room in the buffer, since this long.
@@ -35,13 +35,13 @@ enum State {
     Until { at: Instant, request: (usize, u64) },
     /// A download.
     Loading(Download),
-    /// The end of playback; all is loaded.
+    /// The end of playback; all segments are loaded.
     Loaded,
-    /// Nothing more.
+    /// Playback has ended.
     GivenUp(GivenUp),
 }
 
-/// A download under way.
+/// A running download.
 #[derive(Debug)]
 struct Download {
     request: Request,
@@ -65,7 +65,7 @@ pub struct Player {
     state: State,
     next: usize,
     last_quality: Option<usize>,
-    /// The quality that the segment is to have after it was given up in another.
+    /// The quality to request after the segment was abandoned in another.
     instead: Option<usize>,
     failures: u32,
     ids: u64,
@@ -82,7 +82,7 @@ impl Player {
     pub fn new(settings: Settings, title: Title, rule: Box<dyn Rule>, now: Instant) -> Self {
         let longest = title.segments.iter().copied().max().unwrap_or_default();
         let capacity = settings.capacity.max(2 * longest);
-        // More than this never fits.
+        // The buffer cannot hold more than this.
         let most = capacity - longest;
         let (start_with, resume_with) = (settings.start_with.min(most), settings.resume_with.min(most));
         let settings = Settings { capacity, start_with, resume_with, ..settings };
@@ -166,7 +166,7 @@ impl Player {
         self.next
     }
 
-    /// What the viewer got up to `now`.
+    /// Record of the playback up to `now`.
     #[must_use]
     pub fn qoe(&self, now: Instant) -> Qoe {
         self.record.qoe(&self.buffer, &self.title.ladder, now)
@@ -227,7 +227,7 @@ impl Player {
         let Some(download) = self.download(id) else { return };
         match download.size {
             Some(size) if download.arrived > size => {
-                // What arrived cannot be told apart: all of it is fetched again.
+                // It is unknown which of the bytes are good, so the whole segment is fetched again.
                 download.arrived = 0;
                 self.fail(now, format!("more than the {size} bytes announced"));
             }
@@ -249,7 +249,7 @@ impl Player {
         self.fail(now, why.to_owned());
     }
 
-    /// The transport is replaced: what is on its way is aborted and requested again behind the bytes that arrived.
+    /// The transport is replaced: the running download is aborted and continued after the bytes that arrived.
     pub fn handle_moved(&mut self, now: Instant) {
         self.settle(now);
         let State::Loading(download) = &self.state else { return };
@@ -269,7 +269,7 @@ impl Player {
         self.look(now);
     }
 
-    /// Does what is due.
+    /// Handles the timeout.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.settle(now);
         if let State::Loading(download) = &self.state {
@@ -343,11 +343,11 @@ impl Player {
         if shown.is_zero() {
             return Some(since);
         }
-        // It plays: a buffer that is nearly full has started.
+        // A nearly full buffer always plays.
         self.buffer.shown_at(shown).map(|at| at.max(since))
     }
 
-    /// Goes on as far as nothing has to be waited for.
+    /// Proceeds until the player has to wait for something.
     fn advance(&mut self, now: Instant) {
         if let State::Room { since } = self.state {
             if self.next >= self.title.segments.len() {
@@ -423,7 +423,7 @@ impl Player {
         let State::Loading(download) = &mut self.state else { return };
         download.looked = now;
         let (Some(first_byte), Some(size)) = (download.first_byte, download.size) else { return };
-        // The first segment is in the lowest quality; a resumed one is nearly there.
+        // The first segment already has the lowest quality; a resumed one is not abandoned.
         if self.next == 0 || download.request.from > 0 || download.arrived >= size {
             return;
         }
@@ -474,7 +474,7 @@ impl Player {
         self.advance(now);
     }
 
-    /// The download on its way failed; it is continued after a rest, or playback is given up.
+    /// The running download failed: continues it after a pause, or gives playback up.
     fn fail(&mut self, now: Instant, why: String) {
         let State::Loading(download) = &self.state else { return };
         let Request { segment, quality, .. } = download.request;

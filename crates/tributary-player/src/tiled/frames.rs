@@ -1,10 +1,10 @@
-//! Cuts a stream of bytes into messages. Holds at most one message that has not come whole.
+//! Cuts a stream of bytes into messages. Holds at most one incomplete message.
 
 use bytes::{Buf, BytesMut};
 
 use super::wire::{self, HEAD, Message, Reader, WireError};
 
-/// Bytes of a stream that are no whole message yet.
+/// Bytes of an incomplete message.
 #[derive(Debug)]
 pub(super) struct Frames {
     reader: Reader,
@@ -16,15 +16,15 @@ impl Frames {
         Self { reader, buffer: BytesMut::new() }
     }
 
-    /// Adds what arrived. Messages are to be taken with [`Self::next`] before more is added.
+    /// Adds bytes that arrived. Take all messages with [`Self::next`] before adding more.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message that is there as a whole.
+    /// The next complete message.
     pub(super) fn next(&mut self) -> Result<Option<Message>, WireError> {
         let Some((head, _)) = self.buffer.split_first_chunk::<HEAD>() else { return Ok(None) };
-        // The length is judged before anything is kept for it.
+        // Check the length before reserving memory for it.
         let (kind, length) = wire::head(head, self.reader)?;
         if self.buffer.len() < HEAD + length {
             self.buffer.reserve(HEAD + length - self.buffer.len());
@@ -34,7 +34,7 @@ impl Frames {
         wire::body(kind, self.buffer.split_to(length).freeze()).map(Some)
     }
 
-    /// Whether the stream may end here.
+    /// Whether the stream can end here: no message is incomplete.
     pub(super) fn is_between_messages(&self) -> bool {
         self.buffer.is_empty()
     }

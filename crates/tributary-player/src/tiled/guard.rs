@@ -1,7 +1,7 @@
 //! The guard interval: how long before the deadline the last tile must begin to be sent, learnt from how late tiles were.
 //!
-//! A tile that begins just before the deadline arrives after it, is of no use and delays the next GoP. How late it is
-//! depends on sizes, rates and buffers that the client does not know; it measures the lateness instead.
+//! A tile that begins just before the deadline arrives after it, is useless and delays the next GoP. How late it is
+//! depends on sizes, rates and buffers that the client does not know, so the client measures the lateness.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
-//! What the player asks for: the allocator's decision on one GoP, from where the head is and what has arrived.
+//! Plans one GoP: runs the allocator on the head's position, the predicted view and the tiles that have arrived.
 //!
-//! A plan knows the head's trace up to the moment of planning and nothing later. Allocation and prediction are
-//! `tributary-video`'s.
+//! A plan uses the head's trace only up to the moment of planning. Allocation and prediction are in
+//! `tributary-video`.
 
 use std::collections::BTreeMap;
 
@@ -18,36 +18,36 @@ use tributary_video::viewport::{FieldOfView, Viewer};
 use super::screen::Screen;
 use super::wire::Video;
 
-/// Moments of a GoP at which the predicted viewport is looked at.
+/// Moments of a GoP at which the viewport is predicted.
 const MOMENTS: usize = 6;
-/// Rays of the other viewers' viewports: there are many, and predictions are not more exact than this.
+/// Rays per viewport of other viewers. A coarse number suffices because there are many viewers.
 const RAYS: (usize, usize) = (16, 12);
 /// Weight spread evenly over the sphere, for head turns that nothing predicted: without it, a tile that was never sent
 /// is black when the head turns to it.
 const SURPRISE: f64 = 0.06;
-/// Weight of the view expected in the next GoP: what is sent now is what is frozen then.
+/// Weight of the view expected in the next GoP, in which a tile sent now may be shown frozen.
 const LATER: f64 = 0.1;
-/// With one plan a GoP: decibels given up so that messages which are probably late are not sent.
+/// With one plan a GoP: loss of quality, in dB, that is accepted to avoid sending messages that are probably late.
 const UNLIKELY_DB: f64 = 0.05;
-/// Plans a GoP by default: often enough for a turning head, seldom enough that what was planned gets sent.
+/// Default plans per GoP: often enough to follow the head, seldom enough that most of a plan is sent before the next.
 const PLANS: u16 = 8;
-/// What a viewer's plans are made with.
+/// Settings of a viewer's plans.
 pub struct Planner {
     /// Chooses qualities and order; see [`allocator`].
     pub allocator: Box<dyn Allocator>,
-    /// What is seen at once.
+    /// Field of view.
     pub field: FieldOfView,
-    /// Where the head is, by playing time; only samples before the moment of planning are read.
+    /// Head movement by playing time; only samples before the moment of planning are read.
     pub trace: HeadTrace,
-    /// How others watched this video, without this viewer; may be empty. Each must be as long as the video, or as what
-    /// is played of it.
+    /// Head movement of other viewers of this video; may be empty. Each must cover the whole video, or the part
+    /// that is played.
     pub crowd: Vec<HeadTrace>,
     /// What the player shows where a tile is missing.
     pub concealment: Concealment,
 }
 
-/// Plans a GoP that suit the allocator called `name`: `ows` and `ows-every-tile` look again and again; the others are
-/// rules that plan a GoP once.
+/// Plans per GoP that suit the allocator called `name`: several for `ows` and `ows-every-tile`, one for the
+/// others.
 #[must_use]
 pub fn default_plans(name: &str) -> u16 {
     if matches!(name, "ows" | "ows-every-tile") { PLANS } else { 1 }
@@ -62,7 +62,7 @@ pub fn allocator(name: &str, plans: u16, exact: bool) -> Result<Box<dyn Allocato
     allocation::create(name, Settings { exact, unlikely_db, ..Settings::default() })
 }
 
-/// What a plan is made from.
+/// Input of a plan.
 #[derive(Clone, Copy)]
 pub(super) struct Moment<'a> {
     /// The playing time, seconds; negative before the first picture.
@@ -71,9 +71,9 @@ pub(super) struct Moment<'a> {
     pub(super) slot: u32,
     /// The GoP's menu: a table of one GoP.
     pub(super) menu: &'a RdTable,
-    /// What is shown at the end of the GoP before.
+    /// Picture shown at the end of the previous GoP.
     pub(super) screen: &'a Screen,
-    /// The finest quality of each tile of the GoP that is here or on its way.
+    /// The finest quality of each tile of the GoP that has arrived or is being sent.
     pub(super) have: &'a BTreeMap<u16, u8>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Moment<'a> {
 pub struct Planning {
     planner: Planner,
     live: Live,
-    /// Everybody else, and how many GoPs they were watched for.
+    /// The other viewers, and how many GoPs their traces cover.
     crowd: Option<(Population, u32)>,
     /// Each tile's share of the sphere.
     sphere: Vec<f64>,
@@ -91,10 +91,10 @@ pub struct Planning {
 }
 
 impl Planner {
-    /// Begins with a video of which `slots` GoPs are played.
+    /// A planner for a video of which `slots` GoPs are played.
     ///
     /// # Errors
-    /// A viewer of the crowd stopped before the video's end.
+    /// The trace of another viewer ends before the video does.
     pub fn begin(self, video: &Video, slots: u32) -> Result<Planning, TraceError> {
         let grid = video.layout.grid;
         let gop_duration_s = video.layout.gop_duration_s;
@@ -115,7 +115,7 @@ impl Planner {
                 let viewer = Viewer::with_rays(self.field, grid, RAYS);
                 let clock = GopClock { gops: watched as usize, ..clock };
                 let viewings = self.crowd.iter().map(|trace| Viewing::of(trace, &viewer, clock));
-                // Viewings of one clock and grid always belong together.
+                // Viewings with the same clock and grid can be combined.
                 Population::new(viewings.collect::<Result<Vec<_>, _>>()?).ok().map(|crowd| (crowd, watched))
             }
             None => None,
@@ -126,11 +126,11 @@ impl Planner {
 }
 
 impl Planning {
-    /// What is expected of each tile in `slot`, at a playing time; nothing later than that is read.
+    /// Expected view of each tile in `slot`, from the trace up to the given playing time.
     #[must_use]
     pub fn outlook(&self, playback_s: f64, slot: u32) -> Vec<TileOutlook> {
         let crowd = self.crowd.as_ref().map_or_else(Vec::new, |(crowd, watched)| {
-            // Where a looped video outlasts the others' traces, their first round stands for the later ones.
+            // If a looped video is longer than the others' traces, their first round is used for the later ones.
             let gop = if slot < *watched { slot } else { slot % self.gops };
             let now_s = playback_s - f64::from(slot - gop) * self.clock.gop_duration_s;
             let own = self.planner.trace.at(playback_s);
@@ -142,7 +142,7 @@ impl Planning {
     /// The decision at one moment, from samples of capacity in bytes.
     ///
     /// # Errors
-    /// Numbers that make no problem; a checked menu and samples of arrivals always do.
+    /// The numbers are not a valid problem; a checked menu and samples of arrivals always are.
     pub(super) fn plan(&self, moment: Moment<'_>, samples: &[f64]) -> Result<Allocation, ProblemError> {
         let Moment { playback_s, slot, menu, screen, have } = moment;
         let outlook = self.outlook(playback_s, slot);
@@ -159,7 +159,7 @@ impl Planning {
             let weight = of.weight + SURPRISE * self.sphere[tile] + LATER * later[tile].share;
             of.weight = weight / (1.0 + SURPRISE + LATER);
         }
-        // Over one ordered stream what is first in the plan is first to arrive, whatever carries it.
+        // On one ordered stream tiles arrive in the order of the plan, over any transport.
         let capacity = Capacity::from_paths(std::slice::from_ref(&samples.to_vec()))?;
         let problem = GopProblem::new(tiles, capacity, Arrival::InOrder)?;
         Ok(self.planner.allocator.allocate(&problem))

@@ -1,8 +1,8 @@
-//! The viewer's end as a machine: it asks for the start, plans every slot at its moment, and records what arrives when.
+//! The viewer's end as a state machine: requests the start, plans every slot at its time, and records arrivals.
 //!
 //! Slot *i* is first planned at *T* + *i·D* and again later in its GoP; it plays from *T* + (*i* + 1)·*D* + RTT. *T* is
 //! when the start was answered, *D* the GoP duration: the first picture is shown one GoP and two round trips after the
-//! start was asked for. It decodes nothing; complete tiles come out of [`Player::poll_tile`].
+//! start was requested. It decodes nothing; complete tiles come out of [`Player::poll_tile`].
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,29 +27,28 @@ use crate::capacity::CapacityMeter;
 
 /// Time for the server to describe the video.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// GoPs whose menus are asked for ahead of the one that is planned.
+/// GoPs ahead of the planned one whose menus are requested.
 const MENUS_AHEAD: u32 = 2;
-/// Menus that are kept: those ahead and what may have to stand in for a late one.
+/// Menus that are kept: those ahead, and older ones that can replace a late one.
 const MENUS_KEPT: usize = 8;
 /// GoPs that are played at most.
 const MOST_SLOTS: u32 = 100_000;
-/// Tenths of a second that bytes are counted in.
+/// Number of bins of 0.1 s in which bytes are counted.
 const TENTH: Duration = Duration::from_millis(100);
 
-/// How long to play, and what to begin with.
+/// Length of the playback and initial rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlayerSettings {
-    /// How long is played, seconds, rounded up to whole GoPs; the video begins again at its end. `None`: the
-    /// video once.
+    /// Seconds to play, rounded up to whole GoPs; a shorter video is repeated. `None`: the video once.
     pub seconds: Option<u32>,
     /// The rate of the paths that is assumed until it has been measured.
     pub assumed: Bitrate,
-    /// Plans a slot, evenly over its time; 1 is one plan, at its beginning. Later plans know where the head is by then
-    /// and what has arrived, and replace what has not begun to be sent.
+    /// Plans per slot, evenly spaced; 1 is one plan at its beginning. Later plans use the head's new position
+    /// and what has arrived, and replace tiles that have not begun to be sent.
     pub plans: u16,
 }
 
-/// A tile that arrived whole.
+/// A tile that arrived completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileArrived {
     /// The slot it was asked for.
@@ -60,9 +59,9 @@ pub struct TileArrived {
     pub tile: u16,
     /// Index of the quality.
     pub quality: u8,
-    /// Whether it came before its slot began.
+    /// Whether it arrived before its slot began.
     pub in_time: bool,
-    /// The initialisation segment, where it came along.
+    /// The initialisation segment, if it was sent with the tile.
     pub init: Option<Bytes>,
     /// The media segment.
     pub segment: Bytes,
@@ -71,10 +70,10 @@ pub struct TileArrived {
 /// Why a viewing cannot go on.
 #[derive(Debug, Error)]
 pub enum PlayError {
-    /// Bytes that are no message.
-    #[error("the server's answer makes no sense: {0}")]
+    /// Bytes that are not a valid message.
+    #[error("invalid message from the server: {0}")]
     Wire(#[from] WireError),
-    /// It cannot go on.
+    /// The server refused to continue.
     #[error("the server refused: {0}")]
     Refused(String),
     /// Tiles or menus before the video, or a second video.
@@ -102,7 +101,7 @@ pub enum PlayError {
         /// Bytes of the media segment that it sends.
         sends: u64,
     },
-    /// An account that cannot be.
+    /// The server's counts contradict what arrived.
     #[error("the server says that {asked} tiles were asked for and {sent} sent; {arrived} arrived")]
     Account {
         /// Asked for, says the server.
@@ -112,10 +111,10 @@ pub enum PlayError {
         /// Arrived whole.
         arrived: u64,
     },
-    /// A viewer of the crowd did not watch all of the video.
+    /// The trace of another viewer does not cover the video.
     #[error("another viewer of the video: {0}")]
     Crowd(#[source] TraceError),
-    /// Numbers that make no problem.
+    /// Numbers that are not a valid allocation problem.
     #[error(transparent)]
     Problem(#[from] ProblemError),
 }
@@ -128,7 +127,7 @@ struct Partial {
 /// The viewer's end.
 pub struct Player {
     settings: PlayerSettings,
-    /// How many GoPs are played; before the video is known, as many as seconds.
+    /// GoPs to play; before the video is known, one per second.
     slots: u32,
     planner: Option<Planner>,
     planning: Option<Planning>,
@@ -145,17 +144,17 @@ pub struct Player {
     screen: Option<Screen>,
     /// The last plan of the present slot: 0 is the first.
     revision: u16,
-    /// Of the present slot, what has not arrived.
+    /// Tiles of the present slot that have not arrived.
     outstanding: BTreeSet<(u16, u8)>,
-    /// What was asked for and has not arrived, of every slot.
+    /// Tiles of all slots that were requested and have not arrived.
     asked: BTreeSet<(u32, u16, u8)>,
-    /// Initialisation segments that are here.
+    /// Initialisation segments that have arrived.
     inits: BTreeSet<(u16, u8)>,
     partial: Option<Partial>,
     out: VecDeque<Bytes>,
     tiles: VecDeque<TileArrived>,
     record: TiledRecord,
-    /// Nothing more is wanted.
+    /// The player has ended the viewing.
     finished: bool,
 }
 
@@ -212,7 +211,7 @@ impl Player {
         }
     }
 
-    /// When the viewing is over, as far as that is known.
+    /// When the viewing is over; `None` if that is not known yet.
     #[must_use]
     pub fn ends_at(&self) -> Instant {
         if self.origin.is_none() {
@@ -240,7 +239,7 @@ impl Player {
         self.frames.push(bytes);
         while let Some(message) = self.frames.next()? {
             match message {
-                // Answers to what was asked before the end.
+                // Answers to requests sent before the end.
                 Message::Video(_) | Message::Menu { .. } if self.finished => {}
                 Message::Video(video) if self.video.is_none() => self.begin(video)?,
                 Message::Menu { gop, cells } => self.menu(now, gop, cells)?,
@@ -266,20 +265,20 @@ impl Player {
         Ok(())
     }
 
-    /// Tells the server that nothing more is wanted. Its bytes come out of [`Self::poll_transmit`]. Until
-    /// [`Self::is_settled`], tiles that were on their way and the server's account may still arrive.
+    /// Ends the viewing; the message for the server comes out of [`Self::poll_transmit`]. Until
+    /// [`Self::is_settled`], tiles already sent and the server's counts may still arrive.
     pub fn finish(&mut self) {
         self.finished = true;
         self.out.push_back(Message::End.encode());
     }
 
-    /// Whether the server's account has come, and with it the last tile.
+    /// Whether the server's counts have arrived, which come after the last tile.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.record.account.is_some()
     }
 
-    /// The server's account: what arrived is told in return.
+    /// The server's counts have arrived: sends the player's counts in return.
     fn settle(&mut self, asked: u64, sent: u64) -> Result<(), PlayError> {
         let arrived = |in_time: bool| {
             let tiles = self.record.slots.iter().flat_map(|slot| &slot.arrived);
@@ -314,7 +313,7 @@ impl Player {
         Duration::from_secs_f64(self.video.as_ref().map_or(1.0, |video| video.layout.gop_duration_s))
     }
 
-    /// When everything of a slot must be here: its first picture.
+    /// Deadline of a slot's tiles: its first picture.
     fn deadline(&self, slot: u32) -> Instant {
         self.playback.shown_at(self.gop() * slot).unwrap_or(self.began)
     }
@@ -357,8 +356,8 @@ impl Player {
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
-        // Seen from the slot before the present one, the last whose tiles and screen are still of use: those ahead of it
-        // are needed first.
+        // Distance from the slot before the present one, the last whose menu can still be needed: the menu that is
+        // needed last, the furthest ahead, is dropped.
         let present = self.record.slots.len().saturating_sub(2);
         let from = self.record.slots.get(present).map_or(0, |slot| slot.gop);
         while self.menus.len() > MENUS_KEPT {
@@ -384,7 +383,7 @@ impl Player {
             return Err(PlayError::Unasked { slot, tile, quality });
         }
         let sends = u64::from(part.total - part.init);
-        // Without the menu of this GoP the protocol's own limit holds.
+        // Without the menu of this GoP only the protocol's limit applies.
         let announced = self.menus.get(&part.gop).map_or(sends, |menu| plans::size(menu, (tile, quality)));
         if sends != announced {
             return Err(PlayError::Size { tile, quality, announced, sends });
@@ -394,7 +393,7 @@ impl Player {
                 == (part.slot, part.gop, part.tile, part.quality, part.init, part.total)
         };
         if part.offset == 0 {
-            // The rest of the tile before may have been dropped at its deadline.
+            // The rest of the previous tile may have been dropped at its deadline.
             let head = TilePart { payload: Bytes::new(), ..part.clone() };
             self.partial = Some(Partial { head, bytes: BytesMut::new() });
         }

@@ -1,9 +1,9 @@
-//! The server's end as a machine: plans come in; messages go out one at a time, as room appears and as long as they may
-//! begin.
+//! The server's end as a state machine: plans come in; messages go out one at a time, when there is room and before
+//! their deadline.
 //!
-//! It reads no files and writes to no socket; its driver does. A newer revision of a slot's plan replaces what of the
-//! slot has not begun; what has begun is not sent twice. A tile goes in parts, so that a tile that has begun keeps a
-//! more urgent one waiting for a part's time only.
+//! It reads no files and writes to no socket; its driver does. A newer revision of a slot's plan replaces the slot's
+//! tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so that a more urgent
+//! tile has to wait for one part at most.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,27 +18,26 @@ use super::frames::Frames;
 use super::record::Account;
 use super::wire::{MOST_INIT, MOST_SEGMENT, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
 
-/// Plans that may wait at once: a client plans one slot after the other.
+/// Most plans that may wait at once.
 const MOST_PLANS: usize = 8;
-/// Menus that may wait to be sent.
+/// Most menus that may wait to be sent.
 const MOST_WAITING: usize = 64;
 /// Bytes of a tile in one message.
 const PART: usize = 16 << 10;
-/// Setting for a session that carries tiles: bytes that no subflow has taken, as time at the paths' total rate. A newer
-/// plan cannot take them back; with less a path would wait for the server's turn.
+/// Setting for a session that carries tiles: limit on bytes queued but not yet given to a subflow, as time at the
+/// paths' total rate. A newer plan cannot take these bytes back; with a lower limit a path could run out of data.
 pub const SESSION_UNSENT: Duration = Duration::from_millis(10);
-/// Setting for a kernel socket that carries tiles (`TCP_NOTSENT_LOWAT`): it takes more while fewer bytes than this are
-/// unsent.
+/// Setting for a kernel socket that carries tiles (`TCP_NOTSENT_LOWAT`): limit on unsent bytes.
 pub const SOCKET_UNSENT: u32 = 64 << 10;
 
-/// What to do next.
+/// Next action of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transmit {
     /// Send these bytes: one message. If it cannot begin before the deadline, call [`Pusher::handle_expired`] instead.
     Message {
         /// The message.
         bytes: Bytes,
-        /// For parts of tiles.
+        /// Deadline, for parts of tiles.
         deadline: Option<Instant>,
     },
     /// Read this tile and give it to [`Pusher::handle_tile`].
@@ -51,10 +50,10 @@ pub fn longest_message(table: &RdTable) -> usize {
     Message::menu_of(table, 0).encode().len().max(PART + 64)
 }
 
-/// Something to say before any tile.
+/// A message that goes before any tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// What the video is.
+    /// The description of the video.
     Video,
     /// The menu of this GoP.
     Menu(u32),
@@ -73,27 +72,27 @@ pub struct TileOrder {
     pub deadline: Instant,
 }
 
-/// What became of everything that was asked for.
+/// Counts of the requested tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushCounters {
     /// Tiles in all plans.
     pub planned: u64,
     /// Tiles handed out to be sent.
     pub pushed: u64,
-    /// Tiles whose deadline, or the end of the viewing, came first.
+    /// Tiles dropped at their deadline or at the end of the viewing.
     pub expired: u64,
-    /// Tiles a newer plan took the place of.
+    /// Tiles replaced by a newer plan.
     pub replaced: u64,
 }
 
-/// What a client did wrong.
+/// Error of a client.
 #[derive(Debug, Error)]
 pub enum PushError {
-    /// Bytes that are no message.
+    /// Bytes that are not a valid message.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// Something before the start, or a second one.
-    #[error("the client began with something else than a start, or started twice")]
+    #[error("the client did not begin with a start message, or sent two")]
     Order,
     /// More than may wait.
     #[error("the client has more than {0} requests waiting")]
@@ -131,7 +130,7 @@ pub enum PushError {
     /// The stream ended within a message.
     #[error("the client's stream ended within a message")]
     Cut,
-    /// A tile that is too long or empty: the video is at fault, not the client.
+    /// A tile that is too long or empty; an error of the video, not of the client.
     #[error(
         "GoP {gop}, tile {tile}, quality {quality} has {bytes} bytes of {what}; at most {most} can be sent"
     )]
@@ -171,11 +170,11 @@ pub struct Pusher {
     video: Video,
     frames: Frames,
     started: bool,
-    /// The client wants nothing more.
+    /// The client has ended the viewing.
     ended: bool,
     /// The account has been sent.
     served: bool,
-    /// The client has said what arrived, or its stream has ended.
+    /// The client has sent its counts, or its stream has ended.
     over: bool,
     account: Option<Account>,
     answers: VecDeque<Answer>,
@@ -213,38 +212,38 @@ impl Pusher {
         }
     }
 
-    /// What the video is.
+    /// The description of the video.
     #[must_use]
     pub fn video(&self) -> &Video {
         &self.video
     }
 
-    /// What became of everything so far.
+    /// Counts so far.
     #[must_use]
     pub fn counters(&self) -> PushCounters {
         self.counters
     }
 
-    /// Whether the client wants nothing more. Its account may still come.
+    /// Whether the client has ended the viewing. Its counts may still arrive.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether there is nothing more to send and nothing more to hear.
+    /// Whether nothing is left to send or to receive.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// What both ends say became of the tiles; `None` when the client did not say what arrived.
+    /// Counts of both ends; `None` when the client did not send its counts.
     #[must_use]
     pub fn account(&self) -> Option<Account> {
         self.account
     }
 
-    /// When the client's last whole message arrived. Bytes of an unfinished one do not count: a client that sends one
-    /// now and then asks for nothing.
+    /// When the client's last complete message arrived. Bytes of an incomplete one do not count, so that a client cannot
+    /// stay connected by sending a byte now and then.
     #[must_use]
     pub fn heard(&self) -> Option<Instant> {
         self.heard
@@ -253,7 +252,7 @@ impl Pusher {
     /// Bytes came from the client.
     ///
     /// # Errors
-    /// [`PushError`]; the client is to be let go.
+    /// [`PushError`]; disconnect the client.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) -> Result<(), PushError> {
         self.frames.push(bytes);
         while let Some(message) = self.frames.next()? {
@@ -339,7 +338,7 @@ impl Pusher {
         Ok(())
     }
 
-    /// The part of a tile that was to be sent last met its deadline before it could begin: the tile's rest is dropped.
+    /// The part of a tile that was handed out last passed its deadline before it could begin: drops the rest of the tile.
     pub fn handle_expired(&mut self) {
         if self.sending.take().is_some() {
             self.counters.pushed = self.counters.pushed.saturating_sub(1);
@@ -347,13 +346,13 @@ impl Pusher {
         }
     }
 
-    /// The message that tells the client why it is let go.
+    /// The message that tells the client why it is disconnected.
     #[must_use]
     pub fn refusal(reason: &str) -> Bytes {
         Message::Refused { reason: reason.to_owned() }.encode()
     }
 
-    /// What the client has not got is dropped, and the account sent, once.
+    /// Drops everything not yet sent and sends the counts, once.
     fn farewell(&mut self) -> Option<Transmit> {
         if std::mem::replace(&mut self.served, true) || self.over {
             return None;
@@ -369,7 +368,7 @@ impl Pusher {
         Some(Transmit::Message { bytes: served.encode(), deadline: None })
     }
 
-    /// Tiles in plans that no newer plan took the place of.
+    /// Tiles in plans that were not replaced by a newer plan.
     fn asked(&self) -> u64 {
         self.counters.planned - self.counters.replaced
     }
@@ -403,7 +402,7 @@ impl Pusher {
         Some(Transmit::Message { bytes: Message::Tile(part).encode(), deadline: Some(deadline) })
     }
 
-    /// The next tile to send; what can no longer begin is dropped on the way.
+    /// The next tile to send; drops tiles that can no longer begin in time.
     fn next_tile(&mut self, now: Instant) -> Option<TileOrder> {
         while let Some(plan) = self.plans.front_mut() {
             let (slot, gop, deadline) = (plan.slot, plan.gop, plan.deadline);
@@ -451,7 +450,7 @@ impl Pusher {
             known("quality", u64::from(entry.quality), self.video.layout.qps.len() as u64)?;
         }
         self.last = Some((slot, revision));
-        // Of slots before this one no later plan can come.
+        // No later plan can name slots before this one.
         self.pushed.retain(|pushed| pushed.0 == slot);
         // A client cannot know what has begun when it plans again.
         entries.retain(|entry| !self.pushed.contains(&(slot, entry.tile, entry.quality)));

@@ -1,4 +1,4 @@
-//! The record of one viewing: what was planned and what of it arrived, slot by slot.
+//! The record of one viewing: planned and arrived tiles, slot by slot.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ pub enum End {
     /// As planned.
     #[default]
     Complete,
-    /// The time was over before everything had arrived.
+    /// Time ran out before everything had arrived.
     TimedOut,
     /// The stream broke; what arrived before counts.
     Failed(String),
 }
 
-/// A tile that arrived whole.
+/// A tile that arrived completely.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Arrived {
     /// The tile.
@@ -39,11 +39,11 @@ pub struct SlotRecord {
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
-    /// What was asked for and not withdrawn, first to last: tile and quality.
+    /// Requested tiles that were not withdrawn, first to last: tile and quality.
     pub planned: Vec<(u16, u8)>,
     /// Bytes of that.
     pub planned_bytes: u64,
-    /// Tiles the allocator left to concealment.
+    /// Tiles that the allocator left out, to be concealed.
     pub left_out: u32,
     /// How often it was planned.
     pub plans: u32,
@@ -51,19 +51,19 @@ pub struct SlotRecord {
     pub planned_ms: f64,
     /// When the tiles had to be there: the slot's first picture.
     pub deadline_ms: f64,
-    /// Mean of the samples of capacity planned with, bytes until the last tile had to begin.
+    /// Mean of the capacity samples used, in bytes until the last tile had to begin.
     pub capacity_mean: f64,
     /// The smallest of them.
     pub capacity_least: f64,
-    /// How many there were; 0 where the assumed rate stood in.
+    /// Number of samples; 0 if the assumed rate was used.
     pub capacity_samples: u32,
     /// How long before the deadline the last tile had to begin, milliseconds.
     pub guard_ms: f64,
-    /// `E[D]` the allocator expected in the viewport.
+    /// The `E[D]` that the allocator expected in the viewport.
     pub expected_mse: f64,
-    /// Whether the menu of another GoP had to serve.
+    /// Whether the menu of another GoP was used.
     pub old_menu: bool,
-    /// What arrived, also late.
+    /// Tiles that arrived, late ones included.
     pub arrived: Vec<Arrived>,
 }
 
@@ -105,24 +105,24 @@ pub struct TiledRecord {
     pub bytes_per_tenth: Vec<u64>,
     /// How it ended.
     pub end: End,
-    /// The account that both ends agree on; `None` when the server gave none.
+    /// Counts that both ends agree on; `None` when the server sent none.
     #[serde(default)]
     pub account: Option<Account>,
 }
 
-/// What became of the tiles of a viewing, as both ends say it when it is over.
+/// Counts of a viewing's tiles, exchanged by both ends when it is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Asked for and not withdrawn, or withdrawn too late: the server counts.
+    /// Requested and not withdrawn in time; counted by the server.
     pub asked: u64,
-    /// Of these, whole before their slot began: the player counts.
+    /// Of these, complete before their slot began; counted by the player.
     pub in_time: u64,
-    /// Of these, whole after that: the player counts.
+    /// Of these, complete after that; counted by the player.
     pub late: u64,
 }
 
 impl Account {
-    /// Dropped at their deadlines, or never whole.
+    /// Dropped at their deadlines, or never complete.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.asked.saturating_sub(self.in_time.saturating_add(self.late))

@@ -1,12 +1,12 @@
-//! What the viewer's screen shows: per tile the finest copy that was in time, else what concealment leaves.
+//! Model of the viewer's screen: per tile the finest copy that was in time, else the concealment.
 //!
-//! Errors are those of the rate–distortion table. A frozen tile has the error of the picture it holds plus that of
-//! freezing, added GoP by GoP as for uncorrelated changes, up to twice the error of freezing in the present GoP: two
-//! pictures with nothing in common differ no further. Example: held 20, freezing costs 300 a GoP: 320, 620, 620, …
+//! Errors are those of the rate–distortion table. A frozen tile has the error of the picture it shows plus that of
+//! freezing. The latter is added for each GoP, as for uncorrelated changes, up to twice the error of freezing in the
+//! present GoP, the difference of unrelated pictures. Example: picture 20, freezing 300 a GoP: 320, 620, 620, …
 
 use tributary_video::rd::{Concealment, TileCells};
 
-/// No two pictures differ by more.
+/// Largest possible error of a picture.
 const MOST_MSE: f64 = 255.0 * 255.0;
 /// Limit of the error that freezing adds, in units of freezing for one GoP.
 const MOST_FREEZES: f64 = 2.0;
@@ -16,7 +16,7 @@ const MOST_FREEZES: f64 = 2.0;
 struct Held {
     /// The error of the picture when it was new.
     coded: f64,
-    /// What freezing has added since.
+    /// Error that freezing has added since then.
     frozen: f64,
 }
 
@@ -61,7 +61,7 @@ impl Screen {
     }
 }
 
-/// What freezing has added at the end of one more GoP.
+/// Error that freezing has added at the end of one more GoP.
 fn frozen(held: &Held, cell: &TileCells) -> f64 {
     (held.frozen + cell.freeze_mse).min(MOST_FREEZES * cell.freeze_mse)
 }

@@ -1,7 +1,7 @@
-//! The messages between player and pusher as bytes: a head of eight bytes, then as many as the head announces.
+//! Encoding of the messages between player and pusher: a head of eight bytes, then the body of the announced length.
 //!
-//! Everything is big-endian. Specified byte by byte in `docs/tiled-wire-format.md`; `frames` cuts a stream of
-//! bytes into messages.
+//! Everything is big-endian. Specification: `docs/tiled-wire-format.md`. `frames` cuts a stream of bytes into
+//! messages.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -27,7 +27,7 @@ pub(super) const MOST_MENUS: u16 = 16;
 const VERSION: u8 = 1;
 const MAGIC: &[u8; 4] = b"TRBT";
 
-/// What both ends say.
+/// A message of either end.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Message {
     /// Client: begin.
@@ -36,9 +36,9 @@ pub(super) enum Message {
     Menus { first: u32, count: u16 },
     /// Client: push these.
     Plan(Plan),
-    /// Client: nothing more is wanted.
+    /// Client: ends the viewing.
     End,
-    /// Client, after [`Self::Served`]: how many tiles arrived whole.
+    /// Client, after [`Self::Served`]: how many tiles arrived completely.
     Report { in_time: u64, late: u64 },
     /// Server: what the video is.
     Video(Video),
@@ -46,22 +46,22 @@ pub(super) enum Message {
     Menu { gop: u32, cells: Bytes },
     /// Server: a part of a tile.
     Tile(TilePart),
-    /// Server, after [`Self::End`]: how many tiles were asked for and not withdrawn, and how many were sent whole.
+    /// Server, after [`Self::End`]: how many tiles were requested and not withdrawn, and how many were sent completely.
     Served { asked: u64, sent: u64 },
-    /// Server: it cannot go on, and why.
+    /// Server: refuses to continue, with the reason.
     Refused { reason: String },
 }
 
-/// What is to be pushed for one slot of the playing time.
+/// Tiles to push for one slot of the playing time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Counted from 0 at the start; rises from plan to plan.
     pub slot: u32,
     /// The GoP of the video that is shown in this slot.
     pub gop: u32,
-    /// A higher one replaces what of the same slot has not begun.
+    /// A higher revision replaces the tiles of the slot that have not begun.
     pub revision: u16,
-    /// Microseconds from the plan's arrival after which nothing of it may begin.
+    /// Microseconds from the plan's arrival after which none of its tiles may begin.
     pub within_us: u32,
     /// First to last.
     pub entries: Vec<PlanEntry>,
@@ -94,7 +94,7 @@ pub(super) struct TilePart {
     pub payload: Bytes,
 }
 
-/// What the server says of its video.
+/// The server's description of its video.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Video {
     /// Grid, size, GoP duration and QPs.
@@ -103,7 +103,7 @@ pub struct Video {
     pub gops: u32,
 }
 
-/// What is wrong with a message.
+/// Why a message is invalid.
 #[derive(Debug, Error)]
 pub enum WireError {
     /// Another protocol.
@@ -131,10 +131,10 @@ pub enum WireError {
         /// Its value.
         value: u64,
     },
-    /// A grid that cannot be.
+    /// An impossible grid.
     #[error(transparent)]
     Grid(#[from] GridError),
-    /// A layout or a menu that makes no sense.
+    /// An invalid layout or menu.
     #[error(transparent)]
     Table(#[from] TableError),
 }

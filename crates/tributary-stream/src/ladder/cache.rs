@@ -1,4 +1,4 @@
-//! Where finished ladders are kept: one directory a content and settings, complete or absent.
+//! Cache of finished ladders: one directory for each content and settings, complete or absent.
 //!
 //! Work happens in a sibling directory that is renamed when it is done, so that an interrupted or
 //! concurrent run never leaves half a ladder behind under its final name.
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Changes whenever the encoder's arguments or the rendered scene do.
 const RECIPE: &str = "annex-b cbr superfast 30 scene-1";
 
-/// How the names of directories begin in which somebody works.
+/// Prefix of the names of working directories.
 const WORK: &str = ".work-";
 /// No encoding takes this long.
 const ABANDONED: Duration = Duration::from_secs(6 * 3600);
@@ -37,7 +37,7 @@ pub(super) fn place(source: &Source, settings: &LadderSettings) -> Result<PathBu
 }
 
 fn hash_file(path: &Path, digest: &mut Context) -> io::Result<()> {
-    // Opening a FIFO would wait for its writer for ever.
+    // Opening a FIFO would block until it has a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -80,20 +80,20 @@ impl Work {
         self.directory.path()
     }
 
-    /// Moves the work to `place`, over a broken or equal ladder that is there.
+    /// Moves the work to `place`, replacing a broken or equal ladder there.
     pub(super) fn keep(self, place: &Path) -> Result<(), LadderError> {
         let fail = |source| LadderError::Cache { path: place.to_owned(), source };
         if place.exists() {
             fs::remove_dir_all(place).map_err(fail)?;
         }
         fs::rename(self.path(), place).map_err(fail)?;
-        // Its old name is gone: there is nothing left to remove.
+        // The directory has been renamed, so there is nothing to remove.
         let _ = self.directory.keep();
         Ok(())
     }
 }
 
-/// Removes what runs left behind that were killed while they worked.
+/// Removes working directories of runs that were killed.
 fn remove_abandoned(cache: &Path) {
     let Ok(entries) = fs::read_dir(cache) else { return };
     for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(WORK)) {

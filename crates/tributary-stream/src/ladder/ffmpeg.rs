@@ -1,4 +1,4 @@
-//! What ffmpeg and ffprobe are asked to do for a ladder.
+//! Calls of ffmpeg and ffprobe for a ladder.
 
 use super::cache::file_name;
 use super::{FRAME_RATE, LadderError, LadderSettings, Source};
@@ -50,7 +50,7 @@ struct ProbeFormat {
     duration: Option<String>,
 }
 
-/// Looks at a file: its size, whether it is a 360° video, how long it lasts.
+/// Probes a file: picture size, whether it is a 360° video, duration.
 pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, LadderError> {
     let mut command = Command::new("ffprobe");
     command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-of", "json"]);
@@ -147,7 +147,7 @@ pub(super) fn encode(
             let mut frame = scene.frame();
             for number in 0..FRAME_RATE * settings.seconds {
                 scene.render(number, &mut frame);
-                // ffmpeg that has given up says why on its standard error.
+                // When ffmpeg fails, the reason is on its standard error.
                 if input.write_all(&frame).is_err() {
                     return;
                 }

@@ -1,4 +1,4 @@
-//! What moves: spheres seen from the camera by ray casting, and the paths they take.
+//! Moving objects: spheres drawn by ray casting, and their paths.
 
 use super::{Canvas, yuv};
 use core::f32::consts::{PI, TAU};

@@ -1,4 +1,4 @@
-//! What stands still: sky, clouds, ground and houses, painted once for every direction.
+//! The still background: sky, clouds, ground and houses, painted once for every direction.
 
 use super::yuv;
 use core::f32::consts::{PI, TAU};

@@ -1,6 +1,6 @@
 //! Drives a [`Player`] on real streams until the last slot has begun, whatever the transport does.
 //!
-//! Complete tiles go to a sink as they come; decoding is for later, so that it cannot disturb the clock.
+//! Complete tiles go to a sink as they arrive; they are decoded later, so that decoding cannot disturb the timing.
 
 use core::time::Duration;
 use std::io;
@@ -19,7 +19,7 @@ use crate::transfer::READ;
 /// Time for the end of the stream to go out.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Why there is no viewing at all. A transport that fails is a result: it is in the record.
+/// Why there is no viewing at all. A failing transport is not an error; the record reports it.
 #[derive(Debug, Error)]
 pub enum PlayTilesError {
     /// The server breaks the protocol, or refuses.
@@ -79,7 +79,7 @@ where
     player.finish();
     let until = Clock::now() + FAREWELL;
     let mut open = end == End::Complete;
-    // The viewing is over however this goes: what fails here is no failure of it.
+    // The viewing is over; failures from here on do not matter.
     while timeout_at(until, say(&mut plans, &mut player)).await.is_ok_and(|said| said.is_ok()) && open {
         let count = match timeout_at(until, tiles.read(&mut buffer)).await {
             Ok(Ok(count)) => count,
@@ -94,7 +94,7 @@ where
     Ok((player.video().cloned(), player.record(end)))
 }
 
-/// Sends what the player has to say.
+/// Sends the player's pending messages.
 async fn say<W: AsyncWrite + Unpin>(plans: &mut W, player: &mut Player) -> io::Result<()> {
     while let Some(bytes) = player.poll_transmit() {
         plans.write_all(&bytes).await?;
@@ -102,7 +102,7 @@ async fn say<W: AsyncWrite + Unpin>(plans: &mut W, player: &mut Player) -> io::R
     plans.flush().await
 }
 
-/// Sends what the player has to say; a transport that takes nothing until the end has failed.
+/// Sends the player's pending messages; a transport that accepts nothing until the end has failed.
 async fn send<W: AsyncWrite + Unpin>(
     plans: &mut W,
     player: &mut Player,

@@ -1,8 +1,8 @@
-//! Where the server's messages go: one ordered stream of bytes, or something that knows deadlines itself.
+//! Output of the server: one ordered stream of bytes, or a transport with deadlines.
 //!
-//! A transport with priorities and deadlines implements [`Outlet`] over its own messages; everything else is
-//! an [`OrderedOutlet`], whose socket should keep little unsent (TCP_NOTSENT_LOWAT), because what is in its
-//! buffer has begun.
+//! A transport with priorities and deadlines implements [`Outlet`] over its own messages. For any other transport
+//! use [`OrderedOutlet`], whose socket should keep little unsent data (TCP_NOTSENT_LOWAT), because a message in
+//! the socket's buffer can no longer be dropped.
 
 use core::time::Duration;
 use std::future::Future;
@@ -11,16 +11,16 @@ use std::io;
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// What became of a message.
+/// Fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is on its way, or will be dropped as a whole.
+    /// It was queued; the transport may still drop it as a whole at its deadline.
     Taken,
-    /// Its deadline came before there was room.
+    /// Its deadline passed before there was room.
     Expired,
 }
 
-/// Takes messages in the order they are to be sent.
+/// Accepts messages in sending order.
 pub trait Outlet: Send {
     /// Sends a message, waiting for room; `within` is the time it may begin in.
     ///
@@ -36,7 +36,7 @@ pub trait Outlet: Send {
     fn finish(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// One ordered stream. Deadlines are the pusher's: what is given to it has begun.
+/// One ordered stream. It ignores deadlines; the pusher checks them before it hands a message over.
 #[derive(Debug)]
 pub struct OrderedOutlet<W>(pub W);
 

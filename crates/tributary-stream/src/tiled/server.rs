@@ -1,7 +1,7 @@
 //! Drives a [`Pusher`] on real streams: reads plans, reads the tiles' bytes, pushes them.
 //!
-//! While a tile waits for room, plans keep coming in, so a newer plan finds everything but that one tile
-//! not begun. Clients that stand still are let go.
+//! While a tile waits for room, plans are still read, so a newer plan can replace everything except that tile.
+//! Inactive clients are disconnected.
 
 use core::time::Duration;
 use std::io;
@@ -17,9 +17,9 @@ use tributary_video::rd::RdTable;
 
 use super::outlet::{Outlet, Pushed};
 
-/// A client may send no whole message, or leave a message of the server's unread, for this long.
+/// Time limit for a client to send a whole message, or to read one of the server's.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A client that wants nothing more has this long to take what has begun and to say what arrived.
+/// Time limit, after the client's end message, for the last tiles to be read and for the client's report.
 pub(super) const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
@@ -42,7 +42,7 @@ pub trait TileSource: Send + Sync + 'static {
     fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes>;
 }
 
-/// Why a client was given up.
+/// Why a client was disconnected.
 #[derive(Debug, Error)]
 pub enum ServeTilesError {
     /// The client broke the protocol.
@@ -63,24 +63,24 @@ pub enum ServeTilesError {
         /// What is wrong.
         source: io::Error,
     },
-    /// The client stood still.
-    #[error("the client neither asked nor read for {} seconds", PATIENCE.as_secs())]
+    /// The client was inactive for too long.
+    #[error("the client sent no request and read nothing for {} seconds", PATIENCE.as_secs())]
     Idle,
 }
 
 /// How serving one client went.
 #[derive(Debug)]
 pub struct ServedTiles {
-    /// What became of everything it asked for.
+    /// Counts of the tiles that it asked for.
     pub counters: PushCounters,
-    /// What both ends say of the tiles; `None` when the client left without a word.
+    /// Counts of both ends; `None` when the client left without a report.
     pub account: Option<Account>,
     /// Whether it ended in order.
     pub outcome: Result<(), ServeTilesError>,
 }
 
-/// Serves one client until it has said what arrived, or ends its stream. One that breaks the protocol, or asks for
-/// what cannot be read, is told why and let go.
+/// Serves one client until it has reported what arrived, or ends its stream. A client that breaks the protocol, or
+/// asks for a tile that cannot be read, gets an error message and is disconnected.
 pub async fn serve_tiles<R, O, S>(mut plans: R, mut outlet: O, source: Arc<S>) -> ServedTiles
 where
     R: AsyncRead + Unpin,
@@ -99,7 +99,7 @@ where
     let mut outcome = serving.run(&mut plans, &mut outlet, &source).await;
     let has_ended = serving.pusher.has_ended();
     if has_ended && matches!(outcome, Err(ServeTilesError::Stream(_) | ServeTilesError::Idle)) {
-        // The client said that it wants nothing more; how it leaves is its own business.
+        // The client has sent its end message; errors after it do not matter.
         outcome = Ok(());
     }
     if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
@@ -116,7 +116,7 @@ struct Serving {
     origin: Clock,
     /// When the transport last took a whole message.
     pushed: Option<Instant>,
-    /// When the client said that it wants nothing more.
+    /// When the client sent its end message.
     ended: Option<Instant>,
     buffer: Vec<u8>,
 }
@@ -160,7 +160,7 @@ impl Serving {
         Ok(())
     }
 
-    /// When a client that has not moved since `last` is given up.
+    /// When a client that has been inactive since `last` is disconnected.
     fn until(&self, last: Instant) -> Clock {
         let at = self.ended.map_or(last + PATIENCE, |ended| ended + FAREWELL);
         self.origin + at.saturating_since(Instant::ZERO)

@@ -47,7 +47,7 @@ pub struct Viewing {
     pub paths_up: usize,
 }
 
-/// A viewing as one process tells it to another: the bytes are in a file.
+/// A viewing as one process passes it to another: the bytes are in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The account.
@@ -78,7 +78,7 @@ pub async fn play(
     mut spool: Spool,
 ) -> Result<Played, PlayFailure> {
     let keep = |tile: TileArrived| spool.push(&tile);
-    // The start is asked for behind a session's hello; asking twice does no harm.
+    // The start request follows a session's hello directly; it is idempotent.
     let mut transport = config.transport.clone();
     transport.early = true;
     let connection = Connection::connect(&transport, &config.paths).await?;

@@ -48,7 +48,7 @@ impl Outlet for StreamOutlet {
     }
 
     async fn finish(&mut self) {
-        // The client that ended the stream does not wait for its end.
+        // A client that has ended the stream does not wait for the server's end.
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.0).await;
     }
 }
@@ -85,7 +85,7 @@ impl TileServer {
         self.acceptor.addresses()
     }
 
-    /// Serves until the task is dropped; `told` hears of every client that has gone.
+    /// Serves until the task is dropped; `told` is called for every client that has left.
     pub async fn run<F>(mut self, told: F)
     where
         F: Fn(SocketAddr, &ServedTiles) + Send + Sync + 'static,
@@ -106,7 +106,7 @@ impl TileServer {
 async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
     let (plans, tiles) = connection.accept_stream().await?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
-    // QUIC's end cuts off what is not yet delivered: the client, which has it all, ends the connection.
+    // Closing QUIC discards undelivered data; so the client, which has received everything, closes the connection.
     let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;
     let _ = tokio::time::timeout(LEAVE, connection.close()).await;
     Some(served)

@@ -1,4 +1,4 @@
-//! What arrived, kept on disk until it is decoded: a viewing may be longer than memory.
+//! Tiles that arrived, kept on disk until they are decoded: a viewing may not fit into memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::tiled::TileArrived;
 
-/// The most bytes that are kept: half an hour at a gigabit.
+/// Limit on bytes kept: half an hour at 1 Gbit/s.
 const MOST_BYTES: u64 = 1 << 38;
 
 /// A tile in the spool.
@@ -96,7 +96,7 @@ impl Spool {
     /// Keeps a tile.
     ///
     /// # Errors
-    /// The disk is full, or the viewing longer than anybody's.
+    /// The disk is full, or the viewing exceeds the limit.
     pub fn push(&mut self, tile: &TileArrived) -> io::Result<()> {
         let init = tile.init.as_ref().map_or(0, |init| init.len());
         if self.end + (init + tile.segment.len()) as u64 > MOST_BYTES {

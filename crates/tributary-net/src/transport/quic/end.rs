@@ -193,7 +193,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address();
         while shaking.try_join_next().is_some() {}
-        // Under load a client proves its address before this end keeps anything of it (RFC 9000 §8.1).
+        // Under load a client must prove its address before this end keeps any state for it (RFC 9000 §8.1).
         if shaking.len() >= server.limits.half_open && !incoming.remote_address_validated() {
             // A connection that came with a used token cannot be asked again; it is dropped.
             let _ = incoming.retry();
@@ -210,7 +210,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
             match tokio::time::timeout(within, shake(incoming, server.key.as_ref())).await {
                 Ok(Ok(connection)) => {
                     let connection = Connection { connection, endpoint: None, _slot: Some(Arc::new(slot)) };
-                    // Nobody accepts any more: the connection ends.
+                    // The listener has been dropped: the connection ends.
                     let _ = server.tell.send((super::seam(connection), from)).await;
                 }
                 Ok(Err(error)) => tracing::info!(%from, %error, "connection refused"),

@@ -20,11 +20,11 @@ use sockets::Sockets;
 
 /// Paths at once: eight, and room for those that replace them.
 const PATHS: u32 = 16;
-/// Silence after which a path is given up and its data goes to the others.
+/// Idle timeout of a path; its data then goes to the other paths.
 const PATH_IDLE: Duration = Duration::from_secs(5);
-/// Every path says something this often.
+/// Interval of keep-alives on every path.
 const PATH_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Rest before a path that failed is tried again.
+/// Pause before a failed path is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
@@ -89,7 +89,7 @@ async fn open(connection: library::Connection, route: &Route) -> Result<(), Stri
     opening.await.map(drop).map_err(|error| error.to_string())
 }
 
-/// `first` is the local address of the first path, which is not told before a packet has come.
+/// `first` is the local address of the first path, which noq does not report before a packet has arrived.
 fn path_stats(connection: &library::Connection, first: Option<IpAddr>) -> Vec<PathStats> {
     let open = (0..2 * PATHS).filter_map(|id| connection.path(library::PathId::from(id)));
     open.map(|path| {

@@ -1,4 +1,4 @@
-//! What a player is told and what it asks for: settings, the title, requests and events. Not what it does with them.
+//! Input and output of a player: settings, the title, requests and events.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Settings {
     pub silence: Duration,
     /// Failures of one segment in a row after which playback is given up.
     pub tries: u32,
-    /// Rest after a failure; twice as long after the next one.
+    /// Pause after a failure; doubled after each further one.
     pub rest: Duration,
 }
 
@@ -59,16 +59,16 @@ pub struct Request {
     pub from: u64,
 }
 
-/// What the driver has to do.
+/// Instruction to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Begin a download.
     Request(Request),
-    /// End one; nothing that still arrives of it counts.
+    /// Abort one; ignore what still arrives of it.
     Abort(u64),
 }
 
-/// Something a log should say.
+/// An event for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -97,7 +97,7 @@ pub enum Event {
         from: usize,
         /// Quality requested instead.
         to: usize,
-        /// Bytes that had arrived, of no use.
+        /// Bytes that had arrived and are discarded.
         wasted: u64,
     },
     /// A download failed and is tried again.
@@ -109,7 +109,7 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// The transport was replaced; the download goes on behind these bytes.
+    /// The transport was replaced; the download continues after these bytes.
     Moved {
         /// Segment on its way.
         segment: usize,
@@ -120,7 +120,7 @@ pub enum Event {
 
 /// Playback was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("segment {segment} could not be had after {times} tries: {why}")]
+#[error("segment {segment} could not be downloaded after {times} tries: {why}")]
 pub struct GivenUp {
     /// Segment.
     pub segment: usize,

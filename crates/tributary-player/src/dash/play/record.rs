@@ -1,5 +1,5 @@
-//! What a viewer got: the six metrics of Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
-//! MPTCP/QUIC over an SDN Architecture", and what they are made of.
+//! Record of a playback: the six metrics of Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery
+//! using MPTCP/QUIC over an SDN Architecture", and the data they are computed from.
 
 use core::time::Duration;
 
@@ -43,12 +43,12 @@ pub struct Loaded {
     pub complete_s: f64,
 }
 
-/// What the viewer got.
+/// Record of a playback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Qoe {
     /// From asking for the title to the first picture; `None` when there was none.
     pub start_up_s: Option<f64>,
-    /// Time of all stalls; the wait before the first picture is none.
+    /// Time of all stalls, without the wait before the first picture.
     pub stalled_s: f64,
     /// Number of stalls.
     pub stalls: usize,
@@ -60,7 +60,7 @@ pub struct Qoe {
     pub bitrate_bps: f64,
     /// Bytes of segments that were loaded.
     pub bytes: u64,
-    /// Bytes of downloads that were given up.
+    /// Bytes of abandoned downloads.
     pub wasted_bytes: u64,
     /// Downloads given up for a lower quality.
     pub abandoned: usize,
@@ -75,7 +75,7 @@ pub struct Qoe {
 }
 
 impl Qoe {
-    /// Network efficiency: share of `available` bits (the capacity of all paths over the session) that brought media.
+    /// Network efficiency: share of `available` bits (the capacity of all paths over the session) that carried media.
     /// `None` where nothing was available.
     #[must_use]
     pub fn efficiency(&self, available: f64) -> Option<f64> {

@@ -1,8 +1,8 @@
-//! When the player plans and what it asks for: each slot at its beginning, and again while it is sent, with the head as
-//! it is by then and what has arrived.
+//! Times and contents of the player's plans: each slot at its beginning, and again while it is sent, with the head's
+//! new position and what has arrived.
 //!
-//! What was asked for and has probably begun to be sent is not asked for in another quality; the pusher drops from a
-//! later plan what it has sent.
+//! A tile that has probably begun to be sent is not requested in another quality; the pusher drops tiles that it has
+//! already sent from a later plan.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,12 @@ use crate::tiled::planner::Moment;
 use crate::tiled::record::SlotRecord;
 use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
 
-/// With fewer samples of capacity than this, the assumed rate counts beside them: one good second does not promise
-/// another.
+/// With fewer samples of capacity than this, the assumed rate is used in addition.
 const TRUSTED: usize = 30;
-/// Shares of the assumed rate, each as likely as one sample until then.
+/// Shares of the assumed rate, each of which counts as one sample.
 const ASSUMED: [f64; 3] = [1.0, 0.5, 0.25];
-/// When a slot is planned again, what arrives in this time counts as begun: it lies in the session's buffer, in sockets
-/// and in the paths' queues.
+/// When a slot is planned again, tiles that would arrive within this time count as begun: they are in the session's
+/// buffer, in sockets and in the paths' queues.
 const ON_THE_WAY: Duration = Duration::from_millis(150);
 
 /// A plan that is due.
@@ -33,21 +32,21 @@ pub(super) struct Due {
     revision: u16,
 }
 
-/// What is asked for of a slot already.
+/// Tiles of a slot that were already requested.
 #[derive(Default)]
 struct Begun {
-    /// The finest quality of each tile that is here or on its way.
+    /// The finest quality of each tile that has arrived or is being sent.
     have: BTreeMap<u16, u8>,
-    /// What of it has not arrived, first to last.
+    /// Requested tiles that have not arrived, first to last.
     coming: Vec<(u16, u8)>,
     /// Their bytes.
     coming_bytes: f64,
-    /// What of it has.
+    /// Requested tiles that have arrived.
     arrived: Vec<(u16, u8)>,
 }
 
 impl Player {
-    /// The next plan: of the present slot again, or the first of the next.
+    /// The next plan: another one of the present slot, or the first of the next.
     pub(super) fn next_plan(&self) -> Option<Due> {
         let origin = self.origin?;
         let next = self.record.slots.len() as u32;
@@ -55,7 +54,7 @@ impl Player {
             let revision = self.revision.checked_add(1).filter(|r| *r < self.settings.plans)?;
             let begins = origin + self.gop() * slot;
             let at = begins + self.gop() * u32::from(revision) / u32::from(self.settings.plans);
-            // It has to be at the server before everything has to have begun.
+            // The plan must reach the server before the last tile has to begin.
             let useful = at + self.rtt + self.guard.time() < begins + self.gop();
             useful.then_some(Due { at, slot, revision })
         });
@@ -70,7 +69,7 @@ impl Player {
             self.learn(slot);
         }
         let gop = slot % self.video.as_ref().map_or(1, |video| video.gops);
-        // Only the time in which something may still begin counts.
+        // Only the time in which tiles may still begin counts.
         let within = self.begin_within(now, slot);
         let (samples, measured) = self.capacity(now, within);
         let begun = if revision == 0 { Begun::default() } else { self.begun(slot, &samples, within) };
@@ -82,7 +81,7 @@ impl Player {
         let old_menu = !self.menus.contains_key(&gop);
         let (playback_s, have) = (self.playback.position_s(now), &begun.have);
         let moment = Moment { playback_s, slot, menu, screen, have };
-        // What is on its way arrives first and takes capacity.
+        // Tiles already being sent arrive first and use capacity.
         let left: Vec<f64> = samples.iter().map(|bytes| (bytes - begun.coming_bytes).max(0.0)).collect();
         let allocation = planning.plan(moment, &left)?;
         let entries = self.entries(&allocation.order, &begun);
@@ -127,7 +126,7 @@ impl Player {
         }
     }
 
-    /// How long from a plan's arrival something of the slot may begin.
+    /// Time after a plan's arrival in which tiles of the slot may begin.
     fn begin_within(&self, now: Instant, slot: u32) -> Duration {
         (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now)
     }
@@ -145,7 +144,7 @@ impl Player {
         (samples, measured as u32)
     }
 
-    /// What of the present slot is here, and what is probably on its way.
+    /// Tiles of the present slot that have arrived, and those that are probably being sent.
     fn begun(&self, slot: u32, samples: &[f64], within: Duration) -> Begun {
         let mut begun = Begun::default();
         let Some(record) = self.record.slots.get(slot as usize) else { return begun };
@@ -171,8 +170,8 @@ impl Player {
         begun
     }
 
-    /// The plan's entries: what has begun, then what was decided, without copies that are no finer than what is here and
-    /// within the protocol's limits.
+    /// The plan's entries: tiles that have begun, then the new choice, without tiles that have already arrived in at least
+    /// that quality, and within the protocol's limits.
     fn entries(&self, order: &[TileChoice], begun: &Begun) -> Vec<PlanEntry> {
         let chosen = order.iter().map(|message| (message.tile as u16, message.choice as u8));
         let finer = chosen.filter(|(tile, quality)| begun.have.get(tile).is_none_or(|have| quality < have));
@@ -188,7 +187,7 @@ impl Player {
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
         let ahead = (gop + MENUS_AHEAD) % gops;
         if revision == 0 && !self.menus.contains_key(&ahead) {
-            // Asked for first: after a GoP of tiles it would be late.
+            // Requested first: after a GoP of tiles it would be late.
             self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
         }
         self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
@@ -208,7 +207,7 @@ impl Player {
     }
 }
 
-/// The menu of a GoP, or another that stands in for one that has not come.
+/// The menu of a GoP, or another one in its place if it has not arrived.
 fn menu_for(menus: &BTreeMap<u32, RdTable>, gop: u32) -> Option<&RdTable> {
     menus.get(&gop).or_else(|| menus.values().next_back())
 }

@@ -17,7 +17,7 @@ use crate::config::Local;
 #[derive(Debug)]
 pub(super) struct Sockets {
     sockets: Vec<(IpAddr, Box<dyn AsyncUdpSocket>)>,
-    /// Where the next look for packets begins: a busy path must not keep the others from being read.
+    /// Socket to read first next time, so that a busy path cannot keep the others from being read.
     next: usize,
 }
 
@@ -67,7 +67,7 @@ impl AsyncUdpSocket for Sockets {
                     meta[..count].iter_mut().for_each(|meta| meta.dst_ip = Some(local));
                     return Poll::Ready(Ok(count));
                 }
-                // Not the others' trouble. It is read again when another socket has a packet or a timer ends.
+                // An error of one socket does not affect the others. It is read again at the next packet or timer.
                 Poll::Ready(Err(error)) => tracing::debug!(%local, %error, "a path's socket cannot be read"),
             }
         }
