@@ -1,4 +1,4 @@
-//! What a session is told at its start. Values are checked once, here.
+//! Settings of a session. Values are checked once, here.
 
 use core::time::Duration;
 
@@ -11,29 +11,29 @@ use crate::scheduler::{self, Weights, WeightsError};
 pub struct Config {
     /// Name of the scheduler of the data this side sends; see [`scheduler::names`].
     pub scheduler: String,
-    /// What counts in the choice of the subflow for prioritised segments, for schedulers that forecast.
+    /// Weights in the choice of the subflow for prioritised segments, for schedulers that forecast.
     pub weights: Weights,
     /// Transmission window, bytes (FBDT §3.2 fixes 1 MiB). 64 KiB to 16 MiB.
     pub window: usize,
     /// Bytes of received payload this side holds at most before the application reads them.
-    /// What waits pins at most 96 receive blocks of the driver's (24 MiB with the runtime's); the rest is copied.
+    /// Waiting payload pins at most 96 of the driver's receive blocks (24 MiB with the runtime's); more is copied.
     pub receive_credit: u64,
     /// Bytes the application may have written that the peer has not acknowledged.
     pub send_buffer: usize,
-    /// Limit on a stream's bytes that no subflow has taken yet, as time at the rate of all subflows together.
+    /// Limit on a stream's bytes queued but not yet given to a subflow, as time at the rate of all subflows together.
     /// Example: 200 ms at 100 Mbit/s = 2.5 MB. A subflow with nothing to send may exceed it. `None`: only
     /// `send_buffer` limits them.
     pub unsent: Option<Duration>,
-    /// Keeps the queue of the fastest subflow as short as the others' (about 15 ms): for applications that change
-    /// their minds about what to send. Costs goodput on links whose rate varies.
+    /// Keeps the queue of the fastest subflow as short as the others' (about 15 ms), for applications that replace
+    /// queued data by more urgent data. Costs goodput on links whose rate varies.
     pub short_queues: bool,
     /// Streams the peer may have open at once.
     pub max_streams: u32,
     /// Subflows open at once, over all paths.
     pub max_subflows: usize,
-    /// A session that hears nothing for this long ends.
+    /// Idle timeout of the session: without any input for this long it ends.
     pub idle_timeout: Duration,
-    /// A subflow that is idle for this long is asked for a sign of life.
+    /// A ping is sent on a subflow that is idle for this long.
     pub keep_alive: Duration,
     /// Emit the events that describe decisions ([`crate::Event::is_telemetry`]).
     pub telemetry: bool,

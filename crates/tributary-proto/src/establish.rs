@@ -1,9 +1,9 @@
-//! Client: how connections become subflows of a session. Alike in every world.
+//! Client: how connections become subflows of a session. The same on sockets and in the simulator.
 //!
 //! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from
-//! the first packet to the accepted subflow: exactly one attempt opens the session, the others wait with
-//! their hello and join it then; each step has a deadline; a path that fails is that path's trouble and is
-//! tried again with back-off; a session that the server has lost ends at once. Not here: the attempts on a
+//! the first packet to the accepted subflow. Exactly one attempt opens the session; the others wait with
+//! their hello and join it then. Each step has a deadline. A path that fails does not affect the others and is
+//! tried again with back-off. A session that the server no longer knows ends at once. Not here: the attempts on a
 //! silent path (`path.rs` of the session) and the messages themselves (the driver moves those).
 //!
 //! The driver reports what happened with [`Establish::handle`], then carries out what
@@ -21,30 +21,30 @@ use crate::session::Session;
 const STEP: Duration = Duration::from_secs(3);
 /// First and last wait after an attempt that the network refused at once.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// The same when what answered is not a server that knows the key.
+/// The same after an answer that did not prove knowledge of the key.
 const STRANGER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// Close code of a session that the server does not know any more.
+/// Close code of a session that the server no longer knows.
 pub const CODE_GONE: u32 = 5;
-/// Payload of a small TCP segment: with the heads of IPv6 and TCP it fits in the 1280 bytes that every IPv6 link
+/// Payload of a small TCP segment: with IPv6 and TCP headers it fits in the 1280 bytes that every IPv6 link
 /// carries (RFC 8200 §5). See [`Event::SmallSegments`].
 pub const SMALL_SEGMENT: u32 = 1200;
 /// Server: time a connection has to become a subflow.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
-/// Time a closed subflow has to flush and to hear the peer's end.
+/// Time a closed subflow has to flush and to receive the peer's end.
 pub const LINGER: Duration = Duration::from_secs(3);
 
-/// What happened to an attempt.
+/// Progress of an attempt, reported by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The transport is connected.
     Connected,
-    /// It is protected too: the hello can go out.
+    /// The TLS handshake is done: the hello can be sent.
     Ready,
-    /// The hello is out.
+    /// The hello has been sent.
     Introduced,
     /// The server accepts it.
     Accepted,
-    /// It ended. Also for a subflow that was accepted before.
+    /// The connection ended, before or after it was accepted.
     Failed(Failure),
 }
 
@@ -55,19 +55,19 @@ pub enum Failure {
     TimedOut,
     /// Nothing listens at the server's address.
     NobodyListens,
-    /// The network or this machine says that the path cannot work at present.
+    /// The network or this machine reports that the path is unusable at present.
     Unreachable,
     /// The connection broke.
     Broken,
-    /// What answered is not a server that knows the key: a wrong key, or somebody in between.
+    /// The peer did not prove that it knows the key: a wrong key, or somebody in between.
     Stranger,
-    /// The server knows the key and does not want the connection.
+    /// The server knows the key and refuses the connection.
     TurnedDown,
-    /// The server knows the key and does not know the session: it was restarted.
+    /// The server knows the key but not the session: it was restarted.
     UnknownSession,
 }
 
-/// What the driver is to do.
+/// Instruction to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Connect this path and protect the connection.
@@ -88,7 +88,7 @@ pub enum Action {
     Admit {
         /// The subflow.
         subflow: SubflowId,
-        /// The server's answer is still to come.
+        /// The server's answer has not arrived yet.
         unanswered: bool,
     },
     /// An attempt failed; for reports. [`Action::Drop`] follows.
@@ -102,7 +102,7 @@ pub enum Action {
     Drop {
         /// The attempt or subflow.
         subflow: SubflowId,
-        /// With a reset instead of an orderly end.
+        /// With a reset instead of a normal close.
         abort: bool,
     },
 }
@@ -123,9 +123,9 @@ enum Step {
     Dialling,
     /// Another attempt opens the session; this one joins it then.
     Waiting,
-    /// The hello goes out, or is out.
+    /// The hello is being sent, or has been sent.
     Introducing,
-    /// A subflow already; the answer to its hello is still to come.
+    /// Already a subflow; the answer to its hello has not arrived yet.
     Early,
 }
 
@@ -142,9 +142,9 @@ pub struct Establish {
     attempts: BTreeMap<SubflowId, Attempt>,
     opening: Opening,
     early: bool,
-    /// Attempts of a path that failed since the last one that the server accepted.
+    /// Failed attempts of each path since the last accepted one.
     failures: BTreeMap<PathId, u32>,
-    /// Somebody waits for the session: paths are tried without growing waits.
+    /// Somebody waits for the session: paths are tried without back-off.
     hurry: bool,
     /// The subflow that ended last was ended by the peer.
     hung_up: bool,
@@ -153,7 +153,7 @@ pub struct Establish {
 
 impl Establish {
     /// No attempts yet. With `early` the connection whose hello opens the session is a subflow as soon as
-    /// the hello is out, so that frames follow it at once.
+    /// the hello has been sent, so that frames follow it at once.
     #[must_use]
     pub fn new(early: bool) -> Self {
         Self {
@@ -167,8 +167,8 @@ impl Establish {
         }
     }
 
-    /// What the session asks for: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
-    /// Other events are none of its business.
+    /// Handles a request of the session: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
+    /// Other events are ignored.
     pub fn handle_event(&mut self, now: Instant, event: &Event) {
         match *event {
             Event::OpenSubflow { path, subflow } => {
@@ -187,7 +187,7 @@ impl Establish {
         }
     }
 
-    /// An attempt came further, or ended.
+    /// An attempt made progress, or ended.
     pub fn handle(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, progress: Progress) {
         let Some(attempt) = self.attempts.get(&subflow).copied() else {
             if let Progress::Failed(_) = progress {
@@ -223,7 +223,7 @@ impl Establish {
         }
     }
 
-    /// Whether somebody waits for the session now. The first who does has every path tried at once.
+    /// Sets whether somebody waits for the session. When this becomes true, every path is tried at once.
     pub fn set_hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
         if hurry && !std::mem::replace(&mut self.hurry, hurry) {
             session.retry_paths(now);
@@ -231,25 +231,25 @@ impl Establish {
         self.hurry = hurry;
     }
 
-    /// Time has passed: attempts that are late end.
+    /// Time has passed: ends attempts that exceeded their deadline.
     pub fn handle_timeout(&mut self, now: Instant, session: &mut Session) {
         while let Some(subflow) = self.late(now) {
             self.fail(now, session, subflow, Failure::TimedOut);
         }
     }
 
-    /// When [`Self::handle_timeout`] will have something to do.
+    /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.attempts.values().map(|attempt| attempt.until).min()
     }
 
-    /// What the driver is to do next.
+    /// The next instruction to the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether it is under way and no subflow yet.
+    /// Whether the attempt is running and not yet a subflow.
     fn is_attempt(&self, subflow: SubflowId) -> bool {
         self.attempts.get(&subflow).is_some_and(|attempt| attempt.step != Step::Early)
     }
@@ -310,7 +310,7 @@ impl Establish {
         }
     }
 
-    /// How long the path is left alone. What timed out has waited already.
+    /// Wait before the next attempt on the path. After a time-out there is no further wait.
     fn back_off(&mut self, path: PathId, failure: Failure) -> Option<Duration> {
         let failures = self.failures.entry(path).or_default();
         *failures = failures.saturating_add(1);
@@ -323,8 +323,8 @@ impl Establish {
         Some((first * (1 << (*failures - 1).min(8))).min(last))
     }
 
-    /// Whether the server has lost the session. It says so, or its process is gone: it hung up on the last
-    /// subflow, and nothing listens at its address.
+    /// Whether the server has lost the session: it says so, or its process has ended, so that it closed the last
+    /// subflow and nothing listens at its address.
     fn is_gone(&self, session: &Session, failure: Failure) -> bool {
         let process_gone = || self.hung_up && session.subflow_stats().next().is_none();
         self.opening == Opening::Done
@@ -335,7 +335,7 @@ impl Establish {
             }
     }
 
-    /// An attempt is over; when it was to open the session, another does.
+    /// An attempt is over; if it was the one that opens the session, another one takes over.
     fn forget(&mut self, subflow: SubflowId) {
         self.attempts.remove(&subflow);
         if self.opening == Opening::By(subflow) {
@@ -344,7 +344,7 @@ impl Establish {
         }
     }
 
-    /// Attempts that wait may go on.
+    /// Lets waiting attempts continue.
     fn release(&mut self) {
         let waiting: Vec<_> = self
             .attempts

@@ -1,4 +1,4 @@
-//! What a session tells its driver and its application.
+//! Events of a session for its driver and its application, and bytes to transmit.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::wire::Head;
 /// Bytes to write on a subflow: `head`, then `payload`. Either may be empty, not both.
 #[derive(Clone, Debug)]
 pub struct Transmit {
-    /// Where to.
+    /// The subflow to write to.
     pub subflow: SubflowId,
     /// Frame head, inline.
     pub head: Head,
@@ -26,7 +26,7 @@ impl Transmit {
         self.head.as_slice().len() + self.payload.len()
     }
 
-    /// Whether there is nothing to write; never so for what a session hands out.
+    /// Whether there is nothing to write; never true for a transmit that a session returns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -37,7 +37,7 @@ impl Transmit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Driver: connect this path now and shake hands under this identifier.
+    /// Driver: connect this path now and use this identifier in the handshake.
     OpenSubflow {
         /// The path.
         path: PathId,
@@ -53,14 +53,14 @@ pub enum Event {
     CloseSubflow {
         /// The subflow.
         subflow: SubflowId,
-        /// Reset instead of an orderly end.
+        /// Reset instead of a normal close.
         abort: bool,
     },
     /// The peer opened a stream.
     StreamOpened(StreamId),
-    /// A read may succeed.
+    /// There is data to read.
     StreamReadable(StreamId),
-    /// A write may succeed.
+    /// There is room to write.
     StreamWritable(StreamId),
     /// The peer has received everything up to the end of the stream.
     StreamFinished(StreamId),
@@ -77,9 +77,9 @@ pub enum Event {
     },
     /// The session is over.
     Closed {
-        /// Zero is an orderly end.
+        /// Zero: closed normally.
         code: u32,
-        /// For people.
+        /// Reason, as text for people.
         reason: String,
         /// The peer ended it.
         by_peer: bool,
@@ -91,7 +91,7 @@ pub enum Event {
         /// Its path.
         path: PathId,
     },
-    /// A subflow is gone; its unacknowledged segments go elsewhere.
+    /// A subflow has ended; its unacknowledged segments are sent on others.
     SubflowDown {
         /// The subflow.
         subflow: SubflowId,
@@ -107,17 +107,17 @@ pub enum Event {
         /// Since the last progress.
         silence: Duration,
     },
-    /// Driver: connect this path with small segments from now on, or with those of the system again.
+    /// Driver: use small segments for new connections on this path, or the system's size again.
     ///
-    /// Connections were established on it one after the other and nothing of full size passed: the path drops packets
-    /// that are too long for it and does not say so (RFC 2923 §2.1).
+    /// Several connections in a row were established on the path, but no full-size segment got through: the path drops
+    /// long packets without an ICMP error (RFC 2923 §2.1).
     SmallSegments {
         /// The path.
         path: PathId,
-        /// Small ones; `false` when they helped as little.
+        /// Use small segments; `false` when small ones did not help either.
         small: bool,
     },
-    /// A silent path moves again.
+    /// A silent path delivers data again.
     PathBack {
         /// The path.
         path: PathId,
@@ -138,12 +138,12 @@ pub enum Event {
         /// The subflow that carries the copy.
         onto: SubflowId,
     },
-    /// Telemetry: where a prioritised segment goes, and why there.
+    /// Telemetry: the subflow chosen for a prioritised segment, and why.
     Prioritised(PriorityDecision),
 }
 
 impl Event {
-    /// Whether the event describes a decision about segments; told only with [`crate::Config::telemetry`].
+    /// Whether the event describes a decision about segments; emitted only with [`crate::Config::telemetry`].
     #[must_use]
     pub fn is_telemetry(&self) -> bool {
         matches!(self, Self::WindowLoaded { .. } | Self::Reinjected { .. } | Self::Prioritised(_))

@@ -6,9 +6,9 @@
 //! comes in as an argument and randomness as a seed, so the same code runs on sockets and in
 //! virtual time.
 //!
-//! The seams: [`scheduler::Scheduler`] decides which segment goes on which subflow; the session owns
+//! The parts: [`scheduler::Scheduler`] decides which segment goes on which subflow; the session does
 //! numbering, reassembly and acknowledgement; [`establish::Establish`] turns a client's connections into
-//! subflows; [`room::Room`] says how much a subflow may take. The driver owns the connections and moves bytes.
+//! subflows; [`room::Room`] limits how much a subflow may take. The driver owns the connections and moves bytes.
 
 mod config;
 pub mod establish;

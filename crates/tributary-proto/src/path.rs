@@ -1,10 +1,9 @@
-//! The path manager: which paths there are, how reliable they have been, and when to connect them.
-//! What becomes of an attempt is [`crate::establish`]'s.
+//! The path manager: the paths, their reliability, and when to connect them. [`crate::establish`] carries the
+//! attempts out.
 //!
-//! The client connects. A path whose subflow ended is connected again with back-off; a path that is
-//! silent is probed with fresh connections, because a sender that lost a whole window may sit out
-//! seconds of back-off on a radio that has long come back. The first sign of life of the old
-//! subflow ends the probing.
+//! The client connects. A path whose subflow ended is connected again with back-off. A silent path is probed
+//! with new connections, because a sender that lost a whole window may wait for seconds of retransmission
+//! back-off although the radio has recovered. Probing ends when the old subflow delivers data again.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,42 +12,42 @@ use tributary_types::{Instant, PathId, SubflowId};
 
 /// First and last wait between attempts to connect a path that is down.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(800));
-/// Probes of a silent path: the wait between two grows by a quarter from the first to the last.
+/// Least and most wait between two probes of a silent path; it grows by a quarter each time.
 const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
-/// Attempts outstanding on one path.
+/// Most attempts running on one path.
 const MOST_ATTEMPTS: usize = 8;
-/// The peer repeats its wish for a fresh connection; without a repetition it ends.
+/// A peer's request for a new connection expires after this time unless it is repeated.
 const WISH_TIME: Duration = Duration::from_millis(500);
-/// So many connections in a row on which no segment of full size passed make the path be connected with small ones.
+/// After this many connections in a row without a full-size segment getting through, small segments are used.
 const STUCK: u8 = 2;
-/// How far back a path's reliability looks.
+/// Time over which a path's reliability is averaged.
 const MEMORY: Duration = Duration::from_secs(10);
 
-/// What the session is to do about paths.
+/// Actions of the session on paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathAction {
     Open(PathId, SubflowId),
     Abandon(SubflowId),
 }
 
-/// Why a path with a subflow is being connected afresh.
+/// Why a path with a subflow gets a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probing {
     /// Nothing this side sent has arrived.
     Own,
-    /// The peer says so; until then.
+    /// The peer reports silence; valid until this time.
     Peer(Instant),
-    /// The path's connection moves but is stuck far below what the path can do; until then.
+    /// The connection delivers, but far more slowly than the path can; valid until this time.
     Replacing(Instant),
 }
 
 #[derive(Debug)]
 struct Path {
     subflow: Option<SubflowId>,
-    /// Attempts under way, and whether their transport is connected.
+    /// Running attempts, and whether their transport is connected.
     attempts: Vec<(SubflowId, bool)>,
     next_attempt: Instant,
-    /// An attempt failed in a way that makes an earlier one pointless.
+    /// No attempt before this time: the last failure would only be repeated.
     not_before: Instant,
     wait: Duration,
     probing: Option<Probing>,
@@ -94,13 +93,13 @@ impl Paths {
         })
     }
 
-    /// The path is no longer wanted; what is open or under way on it comes back to be ended.
+    /// The path is removed; returns its subflow and attempts, which must be closed.
     pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
         let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };
         (path.subflow, path.attempts.into_iter().map(|(id, _)| PathAction::Abandon(id)).collect())
     }
 
-    /// A subflow opened. Returns the one it replaces and the attempts that are now pointless.
+    /// A subflow opened. Returns the one it replaces and the attempts to abandon.
     pub fn opened(
         &mut self,
         now: Instant,
@@ -120,15 +119,15 @@ impl Paths {
         self.paths.get(&id).is_some_and(|path| matches!(path.probing, Some(Probing::Peer(_))))
     }
 
-    /// A connection that was established is silent, or has ended. `passed`: segments of full size got through on it.
-    /// Returns whether connections are to be opened with small segments, if that changes.
+    /// An established connection is silent, or has ended. `passed`: full-size segments got through on it.
+    /// Returns whether to use small segments from then on, if that changes.
     pub fn given_up(&mut self, id: PathId, passed: bool) -> Option<bool> {
         let path = self.paths.get_mut(&id).filter(|path| path.ours)?;
         path.stuck = if passed { 0 } else { path.stuck + 1 };
         if path.stuck < STUCK {
             return None;
         }
-        // Small segments that are stuck as well mean that their size is not the reason.
+        // If small segments do not get through either, the size is not the reason.
         path.stuck = 0;
         path.small = !path.small;
         Some(path.small)
@@ -154,7 +153,7 @@ impl Paths {
         }
     }
 
-    /// A path without a subflow is tried next at `at`, and not earlier.
+    /// A path without a subflow is tried next at `at`.
     pub fn retry(&mut self, at: Instant, id: PathId) {
         if let Some(path) = self.paths.get_mut(&id) {
             path.not_before = at;
@@ -178,7 +177,7 @@ impl Paths {
         };
     }
 
-    /// The path's subflow moves, but a fresh connection is to take its place.
+    /// The path's subflow delivers, but a new connection shall replace it.
     pub fn replace(&mut self, now: Instant, id: PathId) {
         if let Some(path) = self.paths.get_mut(&id) {
             path.next_attempt = now;
@@ -187,7 +186,7 @@ impl Paths {
         }
     }
 
-    /// The path's subflow moves: data arrived on it, or (`own`) what this side sent was acknowledged.
+    /// The path's subflow delivers: data arrived on it, or (`own`) this side's data was acknowledged.
     pub fn moving(&mut self, id: PathId, own: bool) -> Vec<PathAction> {
         let Some(path) = self.paths.get_mut(&id) else { return Vec::new() };
         match path.probing {
@@ -211,8 +210,8 @@ impl Paths {
                 continue;
             }
             if path.attempts.len() >= MOST_ATTEMPTS {
-                // The oldest makes way for a fresh one: its next SYN is the furthest away. Not one that the
-                // server has answered: on a path with a long round trip it only needs time.
+                // The oldest attempt is replaced by a new one, because its next SYN retransmission is furthest away.
+                // An attempt that the server has answered stays: on a path with a long round trip it only needs time.
                 if let Some(at) = path.attempts.iter().position(|(_, connected)| !connected) {
                     return Some(PathAction::Abandon(path.attempts.remove(at).0));
                 }
@@ -233,7 +232,7 @@ impl Paths {
         None
     }
 
-    /// When [`Self::poll`] will have something.
+    /// When [`Self::poll`] must be called.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.paths.values().filter(|path| path.wants_attempts()).map(|path| path.next_attempt).min()
     }
@@ -245,7 +244,7 @@ impl Paths {
         }
     }
 
-    /// Mean delivery delay of a path over the last ten seconds or so: the less, the more reliable.
+    /// Mean delivery delay of a path over about ten seconds: the lower, the more reliable.
     pub fn delay(&self, id: PathId) -> Option<Duration> {
         self.paths.get(&id)?.delay
     }
@@ -266,7 +265,7 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
-        // A segment that took long speaks for all that time.
+        // A segment's delay is weighted by the time that it covers.
         let passed = now.saturating_since(self.delay_at).max(sample).as_secs_f64();
         let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
         let weight = passed / (passed + memory).max(1e-9);

@@ -1,7 +1,7 @@
-//! The receiving half: which segments have arrived, and the streams put together from them.
+//! The receiving half: which segments have arrived, and reassembly of the streams.
 //!
-//! Memory is bounded by the credit given out. Payload is kept as slices of the driver's blocks, of a
-//! bounded number of them; crumbs, and what would pin more blocks, are copied.
+//! Memory is bounded by the credit given to the peer. Payload is kept as slices of a limited number of the driver's
+//! receive blocks; small pieces, and pieces that would pin more blocks, are copied.
 
 mod pins;
 mod ranges;

@@ -1,7 +1,7 @@
-//! How much a subflow may take, and how often its transport is asked what it knows. Alike in every world.
+//! How much a subflow may take, and how often its transport's state is read. The same on sockets and in the simulator.
 //!
-//! A subflow is given at most what its path delivers in a few milliseconds, so that data is bound to a
-//! path late (FBDT product mode) and losing the path costs little. Not here: how the transport is asked,
+//! A subflow is given at most what its path delivers in a few milliseconds, so that data is assigned to a
+//! path late (FBDT product mode) and losing the path costs little. Not here: how the transport's state is read,
 //! and what is sent (the session decides).
 
 use core::time::Duration;
@@ -12,16 +12,16 @@ use crate::subflow::SubflowInfo;
 
 /// Bounds of the bytes left unsent in the transport.
 const TARGET: (u64, u64) = (16 * 1024, 1024 * 1024);
-/// The transport may hold as much unsent as the path delivers in this time.
+/// Unsent bytes in the transport, as time at the path's rate.
 const AHEAD: Duration = Duration::from_millis(4);
-/// The transport is asked what it knows this often at most.
+/// Least time between two reads of the transport's state.
 const INFO_EVERY: Duration = Duration::from_millis(2);
-/// Most plaintext sealed at once: what fits the processor's cache beside its ciphertext.
+/// Most plaintext encrypted at once: with its ciphertext it fits the processor's cache.
 const SEAL_AT_ONCE: u64 = 256 * 1024;
-/// Room for the closing frame of a session, whatever the transport says.
+/// Room that is always granted for the closing frame of a session.
 pub const CLOSING_ROOM: usize = 4096;
 
-/// What a transport knows of a subflow.
+/// The transport's state of a subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportInfo {
     /// Smoothed round-trip time.
@@ -34,7 +34,7 @@ pub struct TransportInfo {
     pub cwnd: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// Bytes the transport and the driver hold that were never sent.
+    /// Unsent bytes in the transport and the driver.
     pub unsent: u64,
     /// The newest delivery rate; zero before the first sample.
     pub delivery_rate: Bitrate,
@@ -53,13 +53,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// The room of a fresh subflow; `sealed` when what is sent is encrypted first.
+    /// The room of a new subflow; `sealed`: data is encrypted before it is sent.
     #[must_use]
     pub fn new(sealed: bool) -> Self {
         Self { target: TARGET.0 * 4, most: if sealed { SEAL_AT_ONCE } else { u64::MAX }, asked_at: None }
     }
 
-    /// Bytes the transport may hold unsent: the low-water mark below half of which it is writable.
+    /// Target of unsent bytes in the transport. It becomes writable below half of this.
     #[must_use]
     pub fn target(&self) -> u64 {
         self.target
@@ -75,7 +75,7 @@ impl Room {
         usize::try_from(self.most.min(self.target - unsent)).unwrap_or(usize::MAX)
     }
 
-    /// Whether the transport is to be asked what it knows. Says so once each time.
+    /// Whether the transport's state must be read now. True once per interval.
     pub fn poll_ask(&mut self, now: Instant) -> bool {
         let due = self.asked_at.is_none_or(|at| now >= at + INFO_EVERY);
         if due {
@@ -84,7 +84,7 @@ impl Room {
         due
     }
 
-    /// The transport's answer: adapts the target and returns what the session is to know.
+    /// The transport's state: adapts the target and returns the view for the session.
     pub fn handle_info(&mut self, info: &TransportInfo) -> SubflowInfo {
         self.retarget(info);
         let measured = !info.app_limited && info.delivery_rate > Bitrate::ZERO;
@@ -109,7 +109,7 @@ impl Room {
             info.delivery_rate
         };
         let wanted = rate.size_in(AHEAD).as_bytes().clamp(TARGET.0, TARGET.1);
-        // A change of a quarter or less is not worth a system call.
+        // Skip changes of a quarter or less, to save system calls.
         if wanted.abs_diff(self.target) * 4 > self.target {
             self.target = wanted;
         }

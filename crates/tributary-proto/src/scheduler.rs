@@ -1,8 +1,8 @@
-//! The scheduler seam: which segment goes on which subflow.
+//! The scheduler interface: which segment goes on which subflow.
 //!
-//! A scheduler reads views and returns a decision; it touches nothing. The session applies the
-//! decision, numbers data when asked to, and tells the scheduler what happened. Urgent segments
-//! (control, and what a lost subflow leaves behind) are placed by the session before any scheduler.
+//! A scheduler reads views and returns a decision; it changes nothing itself. The session applies the
+//! decision, numbers data when asked to, and tells the scheduler what happened. The session sends urgent segments
+//! (control, and those of a lost subflow) itself, before it asks the scheduler.
 
 mod classifier;
 mod fbdt;
@@ -27,7 +27,7 @@ pub use numbered_stream::NumberedStream;
 pub use prioritised::{PriorityChoice, PriorityDecision};
 pub use registry::{create, create_weighted, is_known, names};
 
-/// What a scheduler knows of a subflow.
+/// State of a subflow, as schedulers see it.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowView {
     /// The subflow.
@@ -48,13 +48,13 @@ pub struct SubflowView {
     pub in_flight: u64,
     /// Payload bytes that have arrived on it.
     pub delivered: u64,
-    /// Delivery rate, once known: of the last moments while it is busy.
+    /// Recent delivery rate while busy; `None` until known.
     pub rate: Option<Bitrate>,
     /// The same over a second.
     pub long_rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,
-    /// Nothing has arrived on it for far longer than it should take.
+    /// Silent: nothing has been acknowledged for much longer than usual.
     pub silent: bool,
     /// Order of reliability: 0 is the most reliable.
     pub rank: u8,
@@ -73,12 +73,12 @@ impl SubflowView {
     pub fn arrival(&self, bytes: u64) -> Duration {
         let time =
             |bytes| self.rate.and_then(|r| r.time_for(DataSize::from_bytes(bytes))).unwrap_or_default();
-        // What is in flight drains while the propagation passes; an idle pipe still has the latter.
+        // Bytes in flight drain during the propagation delay; an idle pipe still has that delay.
         (self.min_rtt / 2 + time(bytes)).max(time(self.in_flight + bytes))
     }
 }
 
-/// What a scheduler sees of the data.
+/// State of the data, as schedulers see it.
 #[derive(Clone, Copy)]
 pub struct WindowView<'a> {
     send: &'a SendBuffer,
@@ -86,12 +86,12 @@ pub struct WindowView<'a> {
     more: bool,
 }
 
-/// What a scheduler sees of a segment.
+/// State of a segment, as schedulers see it.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentView {
     /// Payload bytes.
     pub bytes: u32,
-    /// Its stream's: zero is bulk.
+    /// Priority of its stream; zero is bulk.
     pub priority: u8,
     /// The peer has it.
     pub acknowledged: bool,
@@ -106,12 +106,12 @@ impl<'a> WindowView<'a> {
         Self { send, window, more: false }
     }
 
-    /// The same with whether the application has more than it was let write.
+    /// The same, with whether the application waits for room to write more.
     pub(crate) fn expecting(self, more: bool) -> Self {
         Self { more, ..self }
     }
 
-    /// Whether the application waits to write: what there is, is not the end.
+    /// Whether the application waits for room: the data at hand is then not the end.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         self.more
@@ -123,7 +123,7 @@ impl<'a> WindowView<'a> {
         self.send.first()
     }
 
-    /// One past the highest number given out.
+    /// One past the highest number assigned.
     #[must_use]
     pub fn end(&self) -> DataSeq {
         self.send.end()
@@ -147,7 +147,7 @@ impl<'a> WindowView<'a> {
         self.send.segment(seq).is_some_and(|s| s.copies().any(|copy| copy.carrier == subflow))
     }
 
-    /// Whether the segment still has to be acknowledged.
+    /// Whether the segment is not acknowledged yet.
     #[must_use]
     pub fn is_open(&self, seq: DataSeq) -> bool {
         self.send.segment(seq).is_some_and(|s| !s.acknowledged)
@@ -159,19 +159,19 @@ impl<'a> WindowView<'a> {
         self.send.available()
     }
 
-    /// The part of them that goes first: of streams with a priority, as far as bulk does not starve.
+    /// The part of them that goes first: streams with a priority, limited so that bulk does not starve.
     #[must_use]
     pub fn available_prioritised(&self) -> u64 {
         self.send.available_prioritised()
     }
 
-    /// Bytes written and not numbered, whatever the credit.
+    /// Bytes written and not numbered, regardless of credit.
     #[must_use]
     pub fn unsent(&self) -> u64 {
         self.send.held().saturating_sub(self.send.unacknowledged()) as u64
     }
 
-    /// Payload bytes the peer's credit still lets be numbered.
+    /// Payload bytes that may still be numbered within the peer's credit.
     #[must_use]
     pub fn credit(&self) -> u64 {
         self.send.credit()
@@ -190,7 +190,7 @@ impl<'a> WindowView<'a> {
     }
 }
 
-/// Why a segment is sent.
+/// Reason of sending a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssignmentKind {
     /// For the first time.
@@ -212,7 +212,7 @@ pub struct Assignment {
     pub kind: AssignmentKind,
 }
 
-/// A wish: number this much more data as one window.
+/// Request to number this much more data as one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Payload bytes at most.
@@ -221,7 +221,7 @@ pub struct Load {
     pub segment: usize,
 }
 
-/// What the session tells a scheduler.
+/// Notification of the session to a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub enum SchedulerEvent {
     /// Segments `first..end` were numbered as one window, because [`Scheduler::load`] asked.
@@ -238,7 +238,7 @@ pub enum SchedulerEvent {
     },
     /// A subflow opened.
     SubflowUp(SubflowId),
-    /// A subflow is gone. Its segments come back through the session, not the scheduler.
+    /// A subflow has ended. The session, not the scheduler, sends its segments again.
     SubflowDown(SubflowId),
 }
 
@@ -250,7 +250,7 @@ pub trait Scheduler: Debug + Send {
     /// How much more data to number now; asked when [`Self::assign`] had nothing.
     fn load(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load>;
 
-    /// The next assignment, or `None` when nothing useful can be sent now. Only subflows with room.
+    /// The next assignment, or `None` when nothing useful can be sent now. Assigns only to subflows with room.
     fn assign(
         &mut self,
         now: Instant,
@@ -258,7 +258,7 @@ pub trait Scheduler: Debug + Send {
         subflows: &[SubflowView],
     ) -> Option<Assignment>;
 
-    /// Hears what happened.
+    /// Handles a notification.
     fn on_event(&mut self, now: Instant, event: SchedulerEvent);
 
     /// When to ask again although nothing happened.
@@ -266,13 +266,13 @@ pub trait Scheduler: Debug + Send {
         None
     }
 
-    /// The next subflow whose congestion window is to be halved for holding up the others. For owners of
-    /// congestion windows, after each `assign`; where nobody asks, a scheduler keeps a cap of its own.
+    /// The next subflow whose congestion window shall be halved because it holds up the others. For owners of
+    /// congestion windows, after each `assign`; if nobody calls this, the scheduler keeps a cap of its own.
     fn take_penalty(&mut self) -> Option<SubflowId> {
         None
     }
 
-    /// What the last assignment was based on, when its segment was prioritised. For telemetry.
+    /// Reasons of the last assignment, if its segment was prioritised. For telemetry.
     fn take_decision(&mut self) -> Option<PriorityDecision> {
         None
     }

@@ -1,7 +1,7 @@
-//! The sending half: what the application has written, and the segments made from it.
+//! The sending half: bytes written by the application, and the segments made from them.
 //!
-//! Bytes are numbered late, when a transmission window is loaded, so that what is urgent overtakes
-//! what merely waits. A numbered segment keeps its bounds for ever. Memory is bounded by the send
+//! Bytes are numbered late, when a transmission window is loaded, so that urgent data can overtake
+//! waiting data. A numbered segment never changes its bounds. Memory is bounded by the send
 //! buffer: a segment is held until the peer has acknowledged it.
 
 mod segment;
@@ -20,13 +20,13 @@ pub(crate) use stream::SendStream;
 /// Bytes of one stream that may wait unnumbered while other windows are in flight.
 const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 
-/// Bytes of higher priority that may be numbered ahead of lower ones that wait, and how many of them one
-/// byte of the lowest is worth: no stream starves, the lowest priority has at least a quarter.
+/// Bytes of higher priority that may be numbered ahead of waiting lower ones, and how many of them one
+/// byte of the lowest priority allows: no stream starves, the lowest priority gets at least a quarter.
 const AHEAD: u64 = 256 << 10;
 const SHARE: u64 = 3;
 
-/// Bytes of the peer's credit and of the send buffer that bulk leaves to streams with a priority, or a
-/// sixteenth where that is less: bulk that waits for one lost segment uses up everything else.
+/// Bytes of the peer's credit and of the send buffer that are reserved for streams with a priority, or a
+/// sixteenth if that is less. Otherwise bulk that waits for one lost segment would use up all of it.
 const RESERVED: u64 = 256 << 10;
 
 /// Everything this side sends.
@@ -40,20 +40,20 @@ pub(crate) struct SendBuffer {
     base: u64,
     /// Control segments and orphans, oldest first: sent before anything else.
     urgent: VecDeque<DataSeq>,
-    /// Payload numbered so far, and what the peer allows.
+    /// Payload numbered so far, and the peer's limit.
     numbered: u64,
     max_data: u64,
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
     limit: usize,
-    /// What a stream may hold that no subflow has taken.
+    /// Limit on a stream's bytes that no subflow has taken.
     unsent_limit: usize,
     /// Bytes of higher priority numbered lately while lower ones waited.
     ahead: u64,
     /// No message expires before this.
     expires: Option<Instant>,
-    /// A stream has had a priority: something is reserved for such.
+    /// Some stream has had a priority, so credit and buffer are reserved for such streams.
     has_priorities: bool,
 }
 
@@ -82,7 +82,7 @@ impl SendBuffer {
         self.limit = limit;
     }
 
-    /// What a stream may hold at most that no subflow has taken.
+    /// Limit on a stream's bytes that no subflow has taken.
     pub fn set_unsent_limit(&mut self, limit: usize) {
         self.unsent_limit = limit;
     }
@@ -102,7 +102,7 @@ impl SendBuffer {
 
     // ---- what the application writes
 
-    /// Adds a stream on which nothing was written.
+    /// Adds a new stream.
     pub fn open(&mut self, id: StreamId, stream: SendStream) {
         self.has_priorities |= stream.priority > 0;
         self.streams.insert(id, stream);
@@ -112,7 +112,7 @@ impl SendBuffer {
         if self.has_priorities { RESERVED.min(of / 16) } else { 0 }
     }
 
-    /// How many bytes a write to a stream may add now.
+    /// Bytes that a write to a stream may add now.
     pub fn write_room(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(&id) else { return 0 };
         let reserved = if stream.priority == 0 { self.reserved(self.limit as u64) as usize } else { 0 };
@@ -126,7 +126,7 @@ impl SendBuffer {
         self.unsent_limit.saturating_sub(unsent)
     }
 
-    /// Whether so much of what a stream may hold untaken is free that its writer is worth waking.
+    /// Whether enough of a stream's limit is free to wake its writer.
     pub fn wants_writer(&self, id: StreamId) -> bool {
         self.unsent_room(id) >= self.unsent_limit / 2
     }
@@ -161,7 +161,7 @@ impl SendBuffer {
         self.enqueue(id);
     }
 
-    /// Drops messages whose deadline has come; `each` hears of the stream, how many and their bytes.
+    /// Drops messages whose deadline has passed; `each` gets the stream, the number of messages and their bytes.
     pub fn expire(&mut self, now: Instant, mut each: impl FnMut(StreamId, u32, usize)) {
         if self.expires.is_none_or(|at| at > now) {
             return;
@@ -179,11 +179,11 @@ impl SendBuffer {
         }
         self.expires = self.streams.values().filter_map(SendStream::expires).min();
         for id in emptied {
-            self.enqueue(id); // Its end may be all that is left.
+            self.enqueue(id); // Only the end of the stream may be left to send.
         }
     }
 
-    /// Changes a stream's priority; what is numbered keeps the one it had.
+    /// Changes a stream's priority; numbered segments keep theirs.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.priority = priority;
@@ -194,7 +194,7 @@ impl SendBuffer {
         }
     }
 
-    /// Ends a stream behind what was written.
+    /// Ends a stream after the bytes written so far.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.fin_wanted = true;
@@ -202,7 +202,7 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets what a stream has not numbered, and tells the peer why.
+    /// Discards a stream's unnumbered bytes and sends the peer a reset.
     pub fn reset(&mut self, id: StreamId, code: u32) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.fin_numbered {
@@ -245,7 +245,7 @@ impl SendBuffer {
         (first + bulk.min(self.bulk_credit())).min(self.credit())
     }
 
-    /// The part of [`Self::available`] that is of streams with a priority and whose turn it is.
+    /// The part of [`Self::available`] that belongs to streams with a priority and may go first now.
     pub fn available_prioritised(&self) -> u64 {
         if self.numbers_exhausted() {
             return 0;
@@ -261,7 +261,7 @@ impl SendBuffer {
         bytes.min(self.credit())
     }
 
-    /// Payload the peer's session credit still lets be numbered.
+    /// Payload that may still be numbered within the peer's session credit.
     pub fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.numbered)
     }
@@ -271,7 +271,7 @@ impl SendBuffer {
         self.credit().saturating_sub(self.reserved(self.max_data))
     }
 
-    /// Whether a load would number anything, an empty end of a stream included.
+    /// Whether a load would number anything, including an empty end of a stream.
     pub fn has_loadable(&self) -> bool {
         if self.numbers_exhausted() {
             return false;
@@ -291,7 +291,7 @@ impl SendBuffer {
         let mut left = bytes.min(self.credit());
         let loaded_before = self.numbered;
         let segment = segment.clamp(1, MAX_SEGMENT);
-        // Each turn numbers one segment of the stream in front and puts it behind the others.
+        // Each turn numbers one segment of the first stream and moves the stream to the end of the queue.
         let mut idle_turns = 0;
         while idle_turns < self.ready.len() && !self.numbers_exhausted() {
             let id = self.next_turn().expect("the queue is not empty in the loop");
@@ -328,7 +328,7 @@ impl SendBuffer {
         (first, self.end(), self.numbered - loaded_before)
     }
 
-    /// The stream in front, or of those with the lowest priority when others had more than their share.
+    /// The first stream, or the first one of the lowest priority when others had more than their share.
     fn next_turn(&mut self) -> Option<StreamId> {
         let lowest = stream_priority(&self.streams, *self.ready.back()?);
         if self.ahead < AHEAD {
@@ -379,7 +379,7 @@ impl SendBuffer {
         DataSeq(self.base + self.segments.len() as u64)
     }
 
-    /// The segment, unless it was acknowledged long ago or never numbered.
+    /// The segment; `None` if it was acknowledged and removed, or never numbered.
     pub fn segment(&self, seq: DataSeq) -> Option<&Segment> {
         self.segments.get(usize::try_from(seq.0.checked_sub(self.base)?).ok()?)
     }
@@ -388,8 +388,8 @@ impl SendBuffer {
         self.segments.get_mut(usize::try_from(seq.0.checked_sub(self.base)?).ok()?)
     }
 
-    /// Marks `start..end` acknowledged; `on_stream` hears of the stream of each newly acknowledged
-    /// segment. False when the peer acknowledges what was never sent.
+    /// Marks `start..end` acknowledged and calls `on_stream` with the stream of each newly acknowledged
+    /// segment. Returns false when the peer acknowledges a segment that was never sent.
     #[must_use]
     pub fn acknowledge(&mut self, start: DataSeq, end: DataSeq, mut on_stream: impl FnMut(StreamId)) -> bool {
         if end > self.end() {
@@ -422,7 +422,7 @@ impl SendBuffer {
 
     // ---- urgent segments
 
-    /// Puts a segment that lost its carrier back in front of everything else.
+    /// Queues a segment whose subflow was lost in front of everything else.
     pub fn orphan(&mut self, seq: DataSeq) {
         self.urgent.push_back(seq);
     }

@@ -1,7 +1,7 @@
 //! The session: wires numbering, reassembly, paths and a scheduler together.
 //!
-//! Mutate, then drain: every `handle_*` and application call changes state only; what follows from
-//! it comes out of `poll_transmit`, `poll_event` and `poll_timeout`. The sub-machines own their
+//! Mutate, then drain: every `handle_*` and application call only changes state; its results
+//! come out of `poll_transmit`, `poll_event` and `poll_timeout`. The sub-machines own their
 //! state; nothing here decides which segment goes where ([`crate::scheduler`]) or when to connect
 //! ([`crate::path`]).
 
@@ -25,10 +25,10 @@ use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{DecodeError, MAX_ACK_SUBFLOWS, Settings};
 pub use application::{OpenStreamError, ReadError, WriteError};
 
-/// Credit either side may use before it has heard the other's settings.
+/// Credit that either side may use before it has received the other's settings.
 pub(crate) const INITIAL: Settings =
     Settings { max_data: 1 << 20, stream_credit: 256 << 10, max_streams: 64 };
-/// Close code of a session that heard nothing for too long.
+/// Close code of a session that timed out.
 pub const CODE_IDLE: u32 = 1;
 /// Close code of a session whose peer broke the protocol.
 pub const CODE_PROTOCOL: u32 = 2;
@@ -57,18 +57,18 @@ pub enum OpenError {
     /// The identifier was used before in this session.
     #[error("{0} was used before: identifiers are never used again")]
     Reused(SubflowId),
-    /// The session has as many subflows as it may.
+    /// The session has reached its limit of subflows.
     #[error("the session has its {0} subflows; close one first")]
     TooMany(usize),
-    /// The path has a subflow that moves: this one was started before that was known.
-    #[error("the path has {0}, which moves")]
+    /// The path already has a subflow that delivers: this one was started before that was known.
+    #[error("the path already has {0}, which delivers")]
     Superfluous(SubflowId),
     /// The session is over.
     #[error("the session is closed")]
     Closed,
 }
 
-/// What a peer did that a session cannot accept. The subflow it came on must be aborted.
+/// A peer's violation of the protocol. The subflow on which it arrived must be aborted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
     /// Bytes that are not a frame.
@@ -106,7 +106,7 @@ pub struct SessionStats {
     pub sent_again: u64,
     /// Payload bytes received, copies not counted.
     pub received: u64,
-    /// Payload bytes received that were there already.
+    /// Payload bytes received again.
     pub duplicates: u64,
     /// Payload bytes held for sending now.
     pub send_held: u64,
@@ -114,7 +114,7 @@ pub struct SessionStats {
     pub receive_held: u64,
     /// Most `receive_held` ever.
     pub receive_held_most: u64,
-    /// Times a path fell silent.
+    /// Number of times that a path fell silent.
     pub silences: u64,
 }
 
@@ -125,27 +125,27 @@ pub struct StreamCounts {
     pub own: u32,
     /// Opened by the peer.
     pub peers: u32,
-    /// Of both: those whose two directions the application has ended or abandoned. They wait for the peer's
-    /// acknowledgement and its end, and are gone a round trip later; every other one is held by somebody.
+    /// Of both: streams whose two directions the application has ended or reset. They wait for the peer's
+    /// acknowledgement and end, and disappear a round trip later; the application still holds all others.
     pub ending: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Open,
-    /// The application closed; written data is still on its way.
+    /// The application has closed the session; written data is still being delivered.
     Closing(u32),
     Closed,
 }
 
-/// What this side has granted the peer and how much of it was used.
+/// Credit granted to the peer, and how much of it was used.
 #[derive(Debug)]
 struct Granted {
     settings: Settings,
     max_data: u64,
     /// Payload of distinct segments that arrived.
     used: u64,
-    /// Payload read by the application or thrown away.
+    /// Payload read by the application or discarded.
     consumed: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct Session {
     close_reason: String,
     paths: Paths,
     subflows: BTreeMap<SubflowId, Subflow>,
-    /// Identifiers below this were used.
+    /// Stream identifiers below this were used.
     used_subflows: BTreeMap<SubflowId, ()>,
     scheduler: Box<dyn Scheduler>,
     views: Vec<SubflowView>,
@@ -167,7 +167,7 @@ pub struct Session {
     peer: Settings,
     arrivals: Arrivals,
     receive: BTreeMap<StreamId, RecvStream>,
-    /// Blocks of the driver's that are held, over all streams.
+    /// The driver's receive blocks that are pinned, over all streams.
     pins: Pins,
     /// Pieces held ahead of order, over all streams.
     ahead: usize,
@@ -179,9 +179,9 @@ pub struct Session {
     control: BytesMut,
     events: VecDeque<Event>,
     blocked_writers: Vec<StreamId>,
-    /// Until then a writer that was woken is expected to write.
+    /// Until this time a woken writer is expected to write.
     expecting_until: Option<Instant>,
-    /// A subflow has room, and nothing written is left for it.
+    /// A subflow has room, and there is nothing to send on it.
     starved: bool,
     last_heard: Instant,
     ack_at: Option<Instant>,
@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    /// Streams that count against a limit, and how many of them the application has let go of.
+    /// Number of streams, and how many of them the application has finished with.
     #[must_use]
     pub fn streams(&self) -> StreamCounts {
         let let_go = |(id, send): &(&StreamId, &SendStream)| {
@@ -292,7 +292,7 @@ impl Session {
         self.drive_paths(now);
     }
 
-    /// Drops a path: its subflow is closed, its segments go elsewhere.
+    /// Removes a path: its subflow is closed, its segments are sent on others.
     pub fn remove_path(&mut self, now: Instant, path: PathId) {
         let (subflow, actions) = self.paths.remove(path);
         actions.into_iter().for_each(|action| self.act(action));
@@ -302,7 +302,7 @@ impl Session {
         }
     }
 
-    /// A subflow has shaken hands. On a path that has one, it replaces the old one.
+    /// A subflow has finished its handshake. It replaces the path's old one, if there is one.
     ///
     /// # Errors
     /// [`OpenError`]; the driver closes the connection.
@@ -341,12 +341,12 @@ impl Session {
         self.views_stale = true;
         self.scheduler.on_event(now, SchedulerEvent::SubflowUp(id));
         self.events.push_back(Event::SubflowUp { subflow: id, path });
-        // What this side has seen must reach the peer on the new subflow too.
+        // Send the acknowledgements on the new subflow too.
         self.ack_at = Some(now);
         Ok(())
     }
 
-    /// Identifiers count upwards, so only the newest thousand can come back by accident.
+    /// Identifiers count upwards, so it is enough to remember the newest thousand.
     fn forget_old_identifiers(&mut self) {
         while self.used_subflows.len() > 1024 {
             self.used_subflows.pop_first();
@@ -391,7 +391,7 @@ impl Session {
         }
     }
 
-    /// How many bytes a subflow can take now and send soon.
+    /// Bytes that a subflow can take now and send soon.
     pub fn handle_room(&mut self, id: SubflowId, room: usize) {
         if let Some(subflow) = self.subflows.get_mut(&id)
             && subflow.room != room
@@ -418,8 +418,8 @@ impl Session {
         self.drive_paths(now);
     }
 
-    /// The connection of a path is silent, for this side or the peer, or (`lost`) nothing was heard on it for too long:
-    /// is the size of its segments the reason? Each connection counts once.
+    /// The connection of a path is silent, for this side or the peer, or (`lost`) has timed out: checks whether the size
+    /// of its segments may be the reason. Each connection counts once.
     fn judge_segments(&mut self, path: PathId, lost: bool) {
         let silent_for_peer = self.paths.is_silent_for_peer(path);
         let Some(subflow) = self.subflows.values_mut().find(|subflow| subflow.path == path) else { return };
@@ -439,7 +439,7 @@ impl Session {
             self.paths.given_up(subflow.path, true);
         }
         if let Some(sent) = subflow.oldest_sent() {
-            // What never arrived counts against the path for as long as it was waited for.
+            // Data that never arrived counts as a delay as long as the wait for it.
             self.paths.delivered(now, subflow.path, now.saturating_since(sent));
         }
         let mut orphans: Vec<_> = subflow.outstanding().collect();

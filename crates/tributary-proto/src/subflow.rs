@@ -1,4 +1,4 @@
-//! One subflow as the session knows it: what is outstanding on it, how it progresses, what it may take.
+//! The session's state of one subflow: outstanding segments, progress, and how much it may take.
 
 mod delay;
 mod queue;
@@ -28,9 +28,9 @@ pub struct SubflowInfo {
     pub min_rtt: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Bytes sent that the transport has no acknowledgement for.
+    /// Bytes in flight: sent and not acknowledged.
     pub in_flight: u64,
-    /// Bytes accepted that the transport has not sent.
+    /// Bytes that the transport has accepted and not sent.
     pub unsent: u64,
     /// Delivery rate, when the last sample was not limited by the application.
     pub delivery_rate: Option<Bitrate>,
@@ -64,20 +64,20 @@ struct Outstanding {
     sent_at: Instant,
 }
 
-/// Least silence that counts: below it, acknowledgement clocks and schedulers jitter.
+/// Least silence that counts; shorter pauses are jitter of acknowledgements and schedulers.
 const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
-/// Queue that a path standing in for a faster one may have: what is sent again on it waits behind that.
+/// Largest queue, as time, of a path that is not the fastest; retransmissions on it wait behind this queue.
 const SHORT_QUEUE: Duration = Duration::from_millis(15);
-/// Bytes beyond, so that whole segments fit.
+/// Additional bytes, so that whole segments fit.
 const HEADROOM: u64 = 32 << 10;
 /// While segments keep arriving, a pause of this length is silence however slow the path.
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
-/// Attempts to connect live this long, so a younger subflow may meet its siblings.
+/// Lifetime of connection attempts: a subflow younger than this may have parallel attempts.
 const YOUNG: Duration = Duration::from_secs(3);
 /// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
 const FULL_SIZE: u64 = 1400;
-/// A longer gap says nothing more about the usual one.
+/// Longest gap that counts for the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
 /// State of one open subflow.
@@ -86,28 +86,28 @@ pub(crate) struct Subflow {
     pub id: SubflowId,
     pub path: PathId,
     pub decoder: Decoder,
-    /// Bytes it can take soon, as the driver last said, less what was sent since.
+    /// Bytes it can take soon: the driver's last value, less what was sent since.
     pub room: usize,
     pub info: SubflowInfo,
     /// Segments that arrived on it.
     pub arrived: u64,
-    /// Something arrived that the peer should hear about on this subflow.
+    /// Something arrived that must be acknowledged on this subflow.
     pub ack_due: bool,
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
     pub replace_due: Option<PathId>,
-    /// Until then a fresh connection may take its place although it moves.
+    /// Until this time a new connection may replace it although it delivers.
     pub replaceable_until: Option<Instant>,
     pub pong_due: Option<u64>,
     pub ping_due: bool,
     pub close_sent: bool,
     pub last_heard: Instant,
-    /// The receive block that its input comes out of.
+    /// The receive block that its input comes from.
     pub block: Option<u64>,
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
-    /// Its silence has counted for or against full-size segments.
+    /// The connection has been counted for or against full-size segments.
     pub judged: bool,
     pub stats: SubflowStats,
     opened_at: Instant,
@@ -124,7 +124,7 @@ pub(crate) struct Subflow {
     speed: Speed,
     before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
-    /// For an application that changes its mind.
+    /// Keep the queue short for an application that replaces queued data.
     short: Option<ShortQueue>,
     rate: Option<Bitrate>,
 }
@@ -185,14 +185,14 @@ impl Subflow {
         self.stats.sent
     }
 
-    /// Nothing has moved for too long. What it did before is remembered for the time it moves again.
+    /// The subflow is silent. Its earlier state is kept for when it delivers again.
     pub fn fall_silent(&mut self, now: Instant) {
         self.silent = true;
         let delivered = self.delivered();
         self.before_silence = self.recent.rate(now, delivered, self.info.min_rtt, RecentRate::LONG);
     }
 
-    /// It moves; whether it was silent.
+    /// The subflow delivers; returns whether it was silent.
     pub fn wake(&mut self, now: Instant) -> bool {
         let woke = std::mem::take(&mut self.silent);
         if woke {
@@ -226,7 +226,7 @@ impl Subflow {
         Some(sample)
     }
 
-    /// Whether it is stuck far below what it has done; called when something was acknowledged.
+    /// Whether it is far slower than it has been; called when something was acknowledged.
     pub fn watch_speed(&mut self, now: Instant) -> bool {
         let rate = self.recent.rate(now, self.delivered(), self.info.min_rtt, RecentRate::SPAN);
         let best = self.short.as_ref().and_then(|_| self.best_rate(now));
@@ -237,8 +237,8 @@ impl Subflow {
         rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
     }
 
-    /// Whether a fresh connection on its path would be one too many: it is young, so that attempts
-    /// started with it may still come in, or it was heard a moment ago.
+    /// Whether a new connection on its path is unnecessary: it is young, so that attempts
+    /// started with it may still succeed, or something arrived on it a moment ago.
     pub fn moves(&self, now: Instant) -> bool {
         if self.replaceable_until.is_some_and(|until| now < until) {
             return false;
@@ -247,12 +247,12 @@ impl Subflow {
         !self.silent && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
     }
 
-    /// Whether segments of full size have passed, in either direction.
+    /// Whether full-size segments have got through, in either direction.
     pub fn has_passed(&self) -> bool {
         self.delivered().max(self.stats.received) >= FULL_SIZE
     }
 
-    /// Whether segments of full size are under way.
+    /// Whether full-size segments are in flight.
     pub fn has_full_size_under_way(&self) -> bool {
         self.in_flight >= FULL_SIZE
     }
@@ -272,7 +272,7 @@ impl Subflow {
         self.outstanding.front().map(|o| o.sent_at)
     }
 
-    /// Since when nothing outstanding has moved; `None` while nothing is outstanding.
+    /// Time of the last progress; `None` while nothing is outstanding.
     pub fn waiting_since(&self) -> Option<Instant> {
         self.oldest_sent().map(|sent| sent.max(self.last_progress))
     }
@@ -281,8 +281,8 @@ impl Subflow {
         self.delay.mean.unwrap_or(self.info.srtt)
     }
 
-    /// How long without progress is silence. While segments keep arriving, their usual gap tells,
-    /// however long the queue they wait in; before the first of a burst, the round trip does.
+    /// Time without progress that counts as silence. While segments keep arriving it follows their usual gap,
+    /// regardless of the queue; before the first of a burst it follows the round trip.
     pub fn silence_threshold(&self) -> Duration {
         let round_trip = self.info.min_rtt * 2;
         if self.busy_progress.is_some() {
@@ -292,20 +292,20 @@ impl Subflow {
         }
     }
 
-    /// The most it has delivered lately, as far as is known.
+    /// Its highest recent delivery rate; `None` if unknown.
     pub fn best_rate(&self, now: Instant) -> Option<Bitrate> {
         self.speed.best(now).max(self.rate)
     }
 
-    /// From now on its queue is kept as short as its path allows: its application changes its mind.
+    /// Keeps its queue as short as its path allows, for an application that replaces queued data.
     pub fn keep_short(&mut self, now: Instant) {
         self.short = Some(ShortQueue::new(now));
     }
 
-    /// Bytes it may take so that what it has under way is what its path carries in a round trip and
-    /// [`SHORT_QUEUE`]. No limit while that is unknown, or while others fill the path's queue anyway. For an
-    /// application that changes its mind it is shorter, and given up only while keeping to it has been seen to
-    /// shorten nothing.
+    /// Bytes it may take so that the bytes in flight are what its path carries in a round trip plus
+    /// [`SHORT_QUEUE`]. No limit while that is unknown, or while other traffic fills the path's queue anyway. For an
+    /// application that replaces queued data the limit is lower, and is dropped only while it has been seen not to
+    /// shorten the queue.
     pub fn headroom(&self, now: Instant) -> usize {
         let round_trip = self.info.min_rtt + SHORT_QUEUE;
         let Some(rate) = self.best_rate(now) else { return usize::MAX };

@@ -16,7 +16,8 @@ use thiserror::Error;
 
 use crate::scheduler;
 
-/// What carries the bytes. Not `non_exhaustive`: every world must say what it does with each. Its [`Display`](fmt::Display) form is read back by [`FromStr`].
+/// A transport. Not `non_exhaustive`, so that the runtime and the simulator must handle each of them. [`FromStr`]
+/// parses its [`Display`](fmt::Display) form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportName {
     /// TCP on one path: its name, or the first.
@@ -49,7 +50,7 @@ pub struct UnknownName {
     pub known: Vec<String>,
 }
 
-/// Names that are made of others are not listed.
+/// Hint about names composed of others, which are not listed.
 fn hint(what: &str) -> &'static str {
     if matches!(what, "transport" | "scheduler") { "; priorities first: avira+SCHEDULER" } else { "" }
 }
@@ -61,9 +62,9 @@ impl UnknownName {
     }
 }
 
-/// Scheduler of MPTCP where none is named: the kernel's.
+/// Default scheduler of MPTCP: the kernel's.
 pub const MPTCP_DEFAULT: &str = "linux-default";
-/// Scheduler of a session where none is named.
+/// Default scheduler of a session.
 pub const SESSION_DEFAULT: &str = "fbdt";
 /// Separates `tcp` and `quic` from the path they run on.
 const ON: char = ':';
@@ -174,7 +175,7 @@ impl TransportName {
         !matches!(self, Self::Tcp(_) | Self::Mptcp { .. })
     }
 
-    /// Which of these paths it uses, as indices. A path that is not among them leaves none.
+    /// Which of these paths it uses, as indices; empty if its path is not among them.
     #[must_use]
     pub fn paths(&self, paths: &[&str]) -> Vec<usize> {
         match self {
@@ -186,7 +187,7 @@ impl TransportName {
         }
     }
 
-    /// Refuses a path or a scheduler that does not exist, for names built in code.
+    /// Checks that the path and the scheduler exist, for names built in code.
     ///
     /// # Errors
     /// [`UnknownName`] lists the names there are.
@@ -212,7 +213,7 @@ impl fmt::Display for TransportName {
 impl FromStr for TransportName {
     type Err = UnknownName;
 
-    /// As [`TransportName::find`], where the paths are not known yet: any path's name is taken.
+    /// As [`TransportName::find`] before the paths are known: accepts any name of a path.
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         match text.split_once(ON) {
             Some(("tcp", path)) if !path.is_empty() => Ok(Self::Tcp(Some(path.to_owned()))),

@@ -20,10 +20,10 @@ pub const VERSION: u8 = 2;
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.
 pub const MAX_FRAME_HEAD: usize = 2048;
-/// A receiver refuses a segment numbered this far past the first that has not arrived.
+/// A receiver refuses segments numbered this far beyond the first missing one.
 pub const MAX_AHEAD: u64 = 1 << 15;
-/// A sender numbers no payload this far past the first unacknowledged segment: half, so that
-/// control segments always fit.
+/// A sender numbers payload less than this far beyond the first unacknowledged segment. It is half of the above, so
+/// that control segments always fit.
 pub const MAX_OUTSTANDING: u64 = MAX_AHEAD / 2;
 /// Most received ranges one acknowledgement lists above the cumulative number.
 pub const MAX_ACK_RANGES: usize = 64;
@@ -32,7 +32,7 @@ pub const MAX_ACK_SUBFLOWS: usize = 32;
 /// Most bytes of a close reason.
 pub const MAX_REASON: usize = 256;
 
-/// What a segment means, and where its payload belongs.
+/// Head of a segment: its meaning, and the position of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHead {
     /// Its number in this direction of the session.
@@ -46,20 +46,20 @@ pub struct SegmentHead {
 /// The kinds of segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// `length` bytes of the stream from `offset`; with `fin` the stream ends behind them.
+    /// `length` bytes of the stream from `offset`; with `fin` the stream ends after them.
     Data {
         /// Byte offset in the stream.
         offset: u64,
         /// Payload bytes, at most [`MAX_SEGMENT`].
         length: u32,
-        /// Nothing follows in this direction of the stream.
+        /// The stream ends here in this direction.
         fin: bool,
     },
-    /// The sender abandons the stream.
+    /// The sender resets the stream.
     Reset {
         /// Application code.
         code: u32,
-        /// Bytes of the stream that were numbered: so many count against credit, whether they arrive or not.
+        /// Bytes of the stream that were numbered; all of them count against credit, whether they arrive or not.
         end: u64,
     },
     /// The receiver no longer reads the stream.
@@ -67,7 +67,7 @@ pub enum SegmentKind {
         /// Application code.
         code: u32,
     },
-    /// The stream may be sent up to this byte offset.
+    /// Credit: the stream may be sent up to this byte offset.
     Credit {
         /// First offset that may not be sent.
         limit: u64,
@@ -77,24 +77,24 @@ pub enum SegmentKind {
 /// A frame that is not a segment: state, repeated rather than retransmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// What has arrived, from both ends of the window and on each subflow (FBDT §3.2).
+    /// Acknowledgement, from both ends of the window and for each subflow (FBDT §3.2).
     Ack(Ack),
-    /// What this side will hold; the first frame on every subflow.
+    /// Limits of this side; the first frame on every subflow.
     Settings(Settings),
     /// Asks for a [`Control::Pong`] with the same number.
     Ping(u64),
     /// Answers a ping.
     Pong(u64),
-    /// The sender of data sees this path silent and asks the client for a fresh connection on it.
+    /// For the sender of data this path is silent: asks the client for a new connection on it.
     Refresh(PathId),
-    /// The sender of data finds this path's connection far slower than its radio: the client replaces it,
-    /// although it moves.
+    /// For the sender of data this path's connection is far slower than its radio: asks the client to replace it,
+    /// although it delivers.
     Replace(PathId),
     /// The session is over: everything before it was acknowledged, unless `code` is not zero.
     Close {
-        /// Zero is an orderly end.
+        /// Zero: closed normally.
         code: u32,
-        /// For people; UTF-8 is not guaranteed by a peer.
+        /// Reason, as text for people; a peer may send invalid UTF-8.
         reason: Bytes,
     },
 }

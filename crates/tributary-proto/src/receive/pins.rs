@@ -1,15 +1,15 @@
-//! How many of the driver's receive blocks are pinned by payload that waits for its reader.
+//! Counts the driver's receive blocks that are pinned by payload waiting for its reader.
 //!
-//! The session does not see blocks, the driver says when one begins. Nothing here depends on addresses.
+//! The session does not see blocks; the driver says when one begins.
 
 use std::collections::VecDeque;
 
 /// Blocks that may be pinned; payload that would pin another is copied. 24 MiB with blocks of 256 KiB.
 pub(crate) const MOST_BLOCKS: usize = 96;
-/// Blocks between the oldest of which payload is held and the present one: bounds the memory of the counts.
+/// Most blocks between the oldest pinned one and the present one; bounds the memory of the counts.
 const SPAN: usize = 4096;
 
-/// A piece holds the block of this number.
+/// The number of a block that a piece pins.
 #[derive(Debug)]
 #[must_use = "dropped, the block counts as pinned for ever"]
 pub(crate) struct Pin(u64);
@@ -17,7 +17,7 @@ pub(crate) struct Pin(u64);
 /// Pieces held, by block.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// Number of the block that is being taken in.
+    /// Number of the block that input comes from now.
     block: u64,
     /// Number of the block that began last.
     last: u64,
@@ -30,24 +30,24 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// Another block is taken in; returns its number.
+    /// A new block begins; returns its number.
     pub fn begin(&mut self) -> u64 {
         self.last += 1;
         self.block = self.last;
         self.block
     }
 
-    /// More of a block that began before.
+    /// Input continues with a block that began before.
     pub fn go_on(&mut self, block: u64) {
         self.block = block;
     }
 
-    /// Holds a piece of the block that is being taken in; `None` if it has to be copied.
+    /// Pins the present block for a piece; `None` if the piece must be copied.
     pub fn hold(&mut self) -> Option<Pin> {
         if self.pieces.is_empty() {
             self.first = self.block;
         }
-        // An older block than any that is held.
+        // Older than every pinned block.
         let at = usize::try_from(self.block.checked_sub(self.first)?).ok()?;
         if at >= SPAN {
             return None;
@@ -64,7 +64,7 @@ impl Pins {
         Some(Pin(self.block))
     }
 
-    /// A piece is not held any more.
+    /// A piece is released.
     pub fn release(&mut self, pin: Pin) {
         let at = (pin.0 - self.first) as usize;
         self.pieces[at] -= 1;

@@ -8,7 +8,7 @@ use crate::wire::MAX_AHEAD;
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     next: u64,
-    /// Half-open, ascending, apart, all above `next`.
+    /// Half-open, ascending, not adjacent, all above `next`.
     ranges: Vec<(u64, u64)>,
 }
 
@@ -23,7 +23,7 @@ impl Arrivals {
         self.ranges.iter().map(|&(start, end)| (DataSeq(start), DataSeq(end)))
     }
 
-    /// Whether `seq` may arrive at all; bounds the ranges held.
+    /// Whether `seq` is near enough to be accepted; bounds the ranges held.
     pub fn allows(&self, seq: DataSeq) -> bool {
         seq.0 < self.next.saturating_add(MAX_AHEAD)
     }

@@ -1,4 +1,4 @@
-//! One stream's reassembly: in-order chunks ready to read, and what arrived ahead of them.
+//! One stream's reassembly: in-order chunks ready to read, and pieces that arrived out of order.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use bytes::{Bytes, BytesMut};
 
 use super::pins::{Pin, Pins};
 
-/// A slice below this is copied before it is kept: it is little to copy, and costs as much to keep.
+/// Slices shorter than this are copied: the copy is cheap, and bookkeeping for a slice would cost as much.
 const COPY_BELOW: usize = 4 * 1024;
-/// Copies of in-order pieces are gathered in chunks of about this size.
+/// Copied in-order pieces are gathered in chunks of about this size.
 const GATHERED: usize = 64 * 1024;
 
-/// A piece of payload that waits, and the block it pins if it is no copy.
+/// A waiting piece of payload, and the block that it pins unless it is a copy.
 #[derive(Debug)]
 struct Held {
     bytes: Bytes,
     pin: Option<Pin>,
 }
 
-/// What a piece of payload did.
+/// Effect of a piece of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Incoming {
     /// Bytes that were new.
@@ -33,7 +33,7 @@ pub(crate) struct RecvStream {
     ready: VecDeque<Held>,
     /// In-order bytes behind `ready`, copied together.
     gathered: BytesMut,
-    /// Pieces ahead of `next`: ascending, apart.
+    /// Pieces ahead of `next`: ascending, without overlap.
     ahead: VecDeque<(u64, Held)>,
     /// First byte offset not yet in order.
     next: u64,
@@ -41,17 +41,17 @@ pub(crate) struct RecvStream {
     pub consumed: u64,
     /// First offset the peer may not send.
     pub limit: u64,
-    /// First offset that no segment has named yet: the peer has numbered everything below.
+    /// One past the highest offset seen in a segment: the peer has numbered everything below.
     top: u64,
     /// Bytes that have been counted against the session's credit.
     counted: u64,
     pub end: Option<u64>,
     pub reset: Option<u32>,
-    /// The application reads no more: what arrives is counted and thrown away.
+    /// The application has stopped reading: arriving bytes are counted and discarded.
     pub stopped: bool,
     /// The application has seen the end.
     pub done: bool,
-    /// The application was told that it can read and has not been refused since.
+    /// The application was told that it can read, and has not found the stream empty since.
     pub notified: bool,
 }
 
@@ -60,8 +60,8 @@ impl RecvStream {
         Self { limit, ..Self::default() }
     }
 
-    /// Takes payload that belongs at `offset`. The caller has checked it against the credit; what is kept
-    /// without a copy is counted in `pins`.
+    /// Takes payload at `offset`. The caller has checked it against the credit; pieces kept without a copy are
+    /// counted in `pins`.
     pub fn insert(&mut self, offset: u64, piece: Bytes, pins: &mut Pins) -> Incoming {
         let before = self.next;
         let mut new = 0;
@@ -113,8 +113,8 @@ impl RecvStream {
         Incoming { new, readable: self.next > before }
     }
 
-    /// Puts the piece at `next`. A crumb behind others is copied, so that what is not read costs neither a
-    /// block nor an entry for each.
+    /// Appends the piece at `next`. A small piece after others is copied, so that unread small pieces cost neither a
+    /// block nor an entry each.
     fn put_in_order(&mut self, piece: Bytes, pins: &mut Pins) {
         self.next += piece.len() as u64;
         let behind = !self.ready.is_empty() || !self.gathered.is_empty();
@@ -127,7 +127,7 @@ impl RecvStream {
         }
     }
 
-    /// Copies in-order bytes behind one another.
+    /// Copies in-order bytes into the gathered chunk.
     fn gather(&mut self, bytes: &[u8]) {
         self.gathered.extend_from_slice(bytes);
         if self.gathered.len() >= GATHERED {
@@ -135,7 +135,7 @@ impl RecvStream {
         }
     }
 
-    /// Moves what was gathered to `ready`.
+    /// Moves the gathered chunk to `ready`.
     fn close_gathered(&mut self) {
         if !self.gathered.is_empty() {
             let bytes = core::mem::take(&mut self.gathered).freeze();
@@ -156,8 +156,8 @@ impl RecvStream {
         Some(bytes)
     }
 
-    /// A segment up to the offset `end` was seen, perhaps only its head; with `fin` the stream ends there. False
-    /// when that contradicts what was seen before.
+    /// A segment up to the offset `end` was seen, perhaps only its head; with `fin` the stream ends there. Returns
+    /// false when that contradicts earlier segments.
     pub fn sees(&mut self, end: u64, fin: bool) -> bool {
         let moved = self.end.is_some_and(|known| end > known || (fin && end != known));
         if moved || (fin && end < self.top) {
@@ -170,8 +170,8 @@ impl RecvStream {
         true
     }
 
-    /// Counts, once, everything that the peer has numbered of a stream whose bytes are thrown away: those that
-    /// arrived in part, or will arrive again, are among them. Returns how many bytes were not counted before.
+    /// Counts all bytes that the peer has numbered of a stream whose bytes are discarded, including those that
+    /// arrived in part or will arrive again. Returns how many bytes were not counted before.
     pub fn settle(&mut self) -> u64 {
         let counted = std::mem::replace(&mut self.counted, self.top);
         self.top.saturating_sub(counted)
@@ -182,13 +182,13 @@ impl RecvStream {
         self.end == Some(self.next) && self.ready.is_empty() && self.gathered.is_empty()
     }
 
-    /// Nothing more is waited for: the peer has abandoned the stream, or all bytes are here, read or not, or the
-    /// end is known and nobody reads.
+    /// Whether nothing more has to arrive: the peer has reset the stream, all bytes have arrived, or the
+    /// end is known and the application has stopped reading.
     pub fn complete(&self) -> bool {
         self.reset.is_some() || self.end.is_some_and(|end| self.stopped || end == self.next)
     }
 
-    /// Throws away what is held and returns how many bytes that was.
+    /// Discards all held bytes and returns their number.
     pub fn discard(&mut self, pins: &mut Pins) -> u64 {
         let mut bytes = self.gathered.len();
         self.gathered = BytesMut::new();

@@ -1,7 +1,7 @@
-//! The classifier: a weighted sum of every subflow's forecast, the least of which is the best.
+//! The classifier: a weighted sum of every subflow's forecast; the least sum is the best.
 //!
 //! Source: AVIRA §III-F and algorithm 1, lines 19 to 27. The paper then applies a sigmoid and sorts. It is
-//! monotone, so the order of the sums is its order, also where it saturates.
+//! monotone, so it does not change the order of the sums and is left out.
 //!
 //! Deviates: the paper adds milliseconds and bits per second as they are. Here each feature is divided by
 //! the largest of all subflows first, so that weights mean the same on every network.
@@ -12,14 +12,14 @@ use tributary_types::{Instant, SubflowId};
 use super::SubflowView;
 use super::forecast::{Forecast, Tracker};
 
-/// What latency and throughput count for when the best subflow is looked for.
+/// Weights of latency and throughput in the choice of the best subflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
-    /// Of the forecast latency over the largest: the larger, the more a subflow's latency counts against
-    /// it. From 0.001 to 1000.
+    /// Weight of the forecast latency relative to the largest one: the larger, the more latency counts against a
+    /// subflow. From 0.001 to 1000.
     pub latency: f64,
-    /// Of the forecast throughput over the largest: the lower, the more it counts for the subflow.
-    /// From -1000 to 0.
+    /// Weight of the forecast throughput relative to the largest one: the lower, the more throughput counts for a
+    /// subflow. From -1000 to 0.
     pub throughput: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct WeightsError {
 }
 
 impl Weights {
-    /// Checks both.
+    /// Checks both weights.
     ///
     /// # Errors
     /// [`WeightsError`] names the first that is out of range, or not a number, and the range.
@@ -58,7 +58,7 @@ impl Weights {
         Ok(())
     }
 
-    /// What the features count for once each is divided by the largest.
+    /// Weights of the features after each is divided by its largest value.
     fn scaled(&self, largest: Forecast) -> Self {
         let over = |weight: f64, most: f64| if most > 0.0 { weight / most } else { 0.0 };
         Self {
@@ -72,21 +72,20 @@ impl Weights {
     }
 }
 
-/// A subflow with what was forecast for it.
+/// A subflow with its forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
     pub subflow: SubflowId,
     pub score: f64,
     pub forecast: Forecast,
-    /// It can take something now.
+    /// It has room now.
     pub has_room: bool,
 }
 
-/// Subflows whose forecasts are kept from the search for the largest to the sums; further ones are asked
-/// twice. No session has more.
+/// Subflows whose forecasts are computed once and kept; beyond that they are computed twice. No session has more.
 const MOST: usize = 32;
 
-/// The best of the subflows that `allowed` lets through; silent ones only when all of them are.
+/// The best of the `allowed` subflows; silent ones only when all of them are silent.
 pub(super) fn best(
     (now, tracker, weights): (Instant, &Tracker, &Weights),
     subflows: &[SubflowView],

@@ -1,9 +1,9 @@
 //! `fbdt`, the default: forward and backward transmission, pipelined and late-binding.
 //!
-//! Source: FBDT §3. Beyond the paper: several windows are in flight, a subflow that finds nothing
-//! left in one starts on the next; late segments below the forward cursor are reinjected
-//! ahead of new data; a silent subflow gets nothing until it moves; towards the end of what there
-//! is to send a subflow declines a segment that another would bring home sooner.
+//! Source: FBDT §3. Beyond the paper: several windows are in flight, and a subflow that finds one used up
+//! starts on the next; late segments below the forward cursor are reinjected ahead of new data; a silent subflow
+//! gets nothing until it delivers again; near the end of the data a subflow declines a segment that
+//! another would deliver sooner.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -17,20 +17,20 @@ use super::{
 
 /// A segment is late this long after its carrier's delivery delay, or a quarter of that delay.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
-/// The same when all is under way, and how many bytes at most that may be.
+/// The same near the end of the data, and the most bytes in flight for which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
-/// Segments behind the first open one that are looked at for late ones.
+/// Segments after the first open one that are searched for late ones.
 const LOOK: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// Above this the others' rates are taken over a second.
+/// Above this, the other subflows' rates are averaged over a second.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 /// Windows with free segments at once.
 const MOST_WINDOWS: usize = 40;
 /// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
-/// Or, below the lower one, this much time of it.
+/// Below the lower bound, a segment is this much time of that rate.
 const SLOW: Duration = Duration::from_millis(2);
 /// A small object is cut into about this many segments, of at least 4 KiB.
 const SMALL_PARTS: u64 = 24;
@@ -39,19 +39,19 @@ const SMALL_SEGMENT: u64 = 4 << 10;
 /// State of the scheduler.
 #[derive(Debug, Default)]
 pub(super) struct Fbdt {
-    /// Windows with segments nobody has taken, oldest first.
+    /// Windows with segments that no subflow has taken, oldest first.
     windows: VecDeque<TransmissionWindow>,
-    /// A subflow is too slow for every window there is: what it takes now is needed earlier.
+    /// A subflow is too slow for every loaded window: what it would take now is needed earlier.
     wants_later_window: bool,
     wake: Option<Instant>,
 }
 
-/// How patient reinjection is.
+/// How long reinjection waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     /// There is more to send: a copy costs goodput.
     Bulk,
-    /// Everything is under way and it is not much: idle room is spent on bringing the end home.
+    /// Everything has been sent and little is in flight: idle room is used for copies of the end.
     Tail,
 }
 
@@ -61,7 +61,7 @@ fn lateness(subflow: &SubflowView, patience: Patience) -> Duration {
     subflow.srtt + (subflow.srtt / 4).max(margin)
 }
 
-/// Whether anything on it may be late, so that looking for it pays.
+/// Whether anything on the subflow may be late, so that a search is useful.
 fn may_be_late(now: Instant, subflow: &SubflowView, patience: Patience) -> bool {
     if subflow.silent || patience == Patience::Tail {
         return true;
@@ -70,7 +70,7 @@ fn may_be_late(now: Instant, subflow: &SubflowView, patience: Patience) -> bool 
     waited + subflow.arrival(0) > lateness(subflow, patience)
 }
 
-/// Whether this copy will be late, and `onto` would bring another sooner.
+/// Whether this copy will be late and a copy on `onto` would arrive sooner.
 fn worth_reinjecting(
     now: Instant,
     copy: &SegmentCopy,
@@ -80,7 +80,7 @@ fn worth_reinjecting(
 ) -> bool {
     let age = now.saturating_since(copy.at);
     if patience == Patience::Tail {
-        // The more reliable subflow does not even wait: with it the end is as early as on it alone.
+        // The more reliable subflow does not wait at all, so that the end is as early as on it alone.
         return carrier.silent || onto.rank < carrier.rank || age > lateness(carrier, patience);
     }
     let left = carrier.remaining(copy);
@@ -102,8 +102,8 @@ fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
 }
 
 impl Fbdt {
-    /// The lowest segment below the forward cursor that another subflow carries and will bring late,
-    /// while this one would bring it sooner: it holds up the head, or soon will.
+    /// The lowest segment below the forward cursor that will be late on another subflow and would arrive sooner
+    /// on this one: it blocks the head of the window, or soon will.
     fn late_segment(
         &self,
         now: Instant,
@@ -129,19 +129,19 @@ impl Fbdt {
     }
 
     fn patience(&self, window: &WindowView<'_>) -> Patience {
-        // While a writer waits for room, that nothing is left to send is no end.
+        // While a writer waits for room, an empty queue does not mean the end.
         let all_under_way = self.windows.is_empty() && window.available() == 0 && !window.expects_more();
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 
-    /// The first window that still needs what this subflow takes now by the time it arrives; in an
-    /// earlier one the others would wait for it. `None` when there is no such window.
+    /// The first window that will not have to wait for a segment that this subflow takes now; in an
+    /// earlier window the other subflows would wait for it. `None` when there is no such window.
     fn window_for(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Option<usize> {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
         let arrival = of.arrival(average);
-        // The others are judged over about the time they will have: a pause of theirs is no reason
-        // to put what is needed soon on a subflow that takes long.
+        // The others' rates are averaged over about the time in question: a short pause of theirs is no
+        // reason to put urgent data on a slow subflow.
         let rate = |s: &SubflowView| if arrival > LONG_ARRIVAL { s.long_rate } else { s.rate };
         let others: u64 =
             all.iter().filter(|s| s.id != of.id && !s.silent).filter_map(rate).map(Bitrate::as_bps).sum();
@@ -183,7 +183,7 @@ impl Scheduler for Fbdt {
         let base = window.window() as u64;
         let bytes = product.next_power_of_two().clamp(base, base * 4);
         let bulk = Bitrate::from_bps(rate).size_in(Duration::from_micros(500)).as_bytes();
-        // Of slow radios a large segment is tens of milliseconds: what is late is then cut too coarsely.
+        // On slow radios a large segment takes tens of milliseconds, too coarse a unit for reinjection.
         let least = match Bitrate::from_bps(rate).size_in(SLOW).as_bytes() {
             0 => SEGMENT.0,
             bytes => bytes.clamp(SMALL_SEGMENT, SEGMENT.0),

@@ -1,8 +1,8 @@
 //! `fbdt-paper`: forward and backward transmission as published, one window at a time.
 //!
-//! Source: FBDT §3.2 and Figure 5. The early finisher waits one RTT of the other direction, sends
+//! Source: FBDT §3.2 and Figure 5. The subflow that finishes first waits one RTT of the other direction, sends
 //! the other's unacknowledged segments as well, does not wait for their acknowledgement, and the
-//! window is reloaded. Deviates: what both subflows lose is recovered by the session instead of
+//! window is reloaded. Deviates: segments that both subflows lose are recovered by the session instead of
 //! being reported to the application (footnote 3); more than two subflows share the window by the
 //! gap rule of the transmission window, since the published text has two.
 
@@ -27,14 +27,14 @@ struct Loaded {
     phase: Phase,
 }
 
-/// Where in its life the window is.
+/// Phase of the window.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// The cursors move inward.
     Cursors,
-    /// They have met; since when the early finisher waits, once there is one.
+    /// They have met; since when the subflow that finished first waits, once there is one.
     Waiting(Option<(SubflowId, Instant)>),
-    /// The early finisher sends the other's open segments; the next one to look at.
+    /// The subflow that finished first sends the other's open segments; the next one to check.
     Redundant(SubflowId, DataSeq),
 }
 
@@ -59,7 +59,7 @@ impl Loaded {
         None
     }
 
-    /// A subflow of this window with nothing open on it, while another still has some.
+    /// A subflow of this window without open segments, while another still has some.
     fn early_finisher(&self, view: &WindowView<'_>, subflows: &[SubflowView]) -> Option<SubflowId> {
         let carries = |id| self.open(view).any(|seq| view.is_on(seq, id));
         subflows.iter().map(|s| s.id).find(|id| !carries(*id))

@@ -1,9 +1,9 @@
-//! The performance tracker: what every subflow did lately, and what it will do next.
+//! The performance tracker: recent latency and throughput of every subflow, and a forecast of both.
 //!
 //! Source: AVIRA §III-A and §III-E. A short history of latency and throughput for each subflow, a straight
 //! line through it, and the line's value now. Not here: which subflow is the best ([`super::classifier`])
-//! and which segments it is for ([`super::prioritised`]). Memory is taken when a subflow comes up;
-//! observing and forecasting take none.
+//! and which segments it is for ([`super::prioritised`]). Memory is allocated when a subflow opens;
+//! observing and forecasting allocate none.
 
 mod history;
 mod line;
@@ -15,22 +15,22 @@ use tributary_types::{Bitrate, Instant, SubflowId};
 use super::SubflowView;
 use history::{History, Sample};
 
-/// Observations of a subflow are no closer than this: 64 of them are the last third of a second.
+/// Least time between two observations of a subflow: 64 of them cover the last third of a second.
 const EVERY: Duration = Duration::from_millis(5);
 /// Bytes of a message, for the time until it has arrived.
 const MESSAGE: u64 = 1448;
-/// A subflow that stands still is observed as one that takes this many seconds. Whether it would be a
-/// minute or an hour is not known, and would bend the line until the observation is forgotten.
+/// Latency in seconds that is recorded for a subflow that stands still. Its true latency is unknown, and a larger
+/// value would bend the line until the observation is forgotten.
 const LONGEST: f64 = 1.0;
 
-/// What counts as the latency of a subflow.
+/// Definition of a subflow's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latency {
     /// The smoothed round-trip time (AVIRA §III-A).
     RoundTrip,
-    /// The time until a message handed over now has arrived: what is under way has to drain, and a
+    /// The time until a message handed over now has arrived: bytes in flight must drain first, and a
     /// subflow that stands still takes at least as long as its oldest segment has waited.
-    /// Deviates: the paper has the round-trip time, which tells of a queue when that has been crossed.
+    /// Deviates: the paper uses the round-trip time, which shows a queue only after data has passed it.
     Arrival,
 }
 
@@ -61,7 +61,7 @@ fn arrival(subflow: &SubflowView) -> f64 {
     (half + MESSAGE as f64 * each).max(ahead * each)
 }
 
-/// What a subflow will do.
+/// Forecast of a subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Forecast {
     /// Seconds, finite and not negative.
@@ -94,7 +94,7 @@ impl Tracker {
         self.histories.retain(|(id, _)| *id != subflow);
     }
 
-    /// Notes what the subflows do now, those that were not observed a moment ago.
+    /// Observes all subflows that were not observed a moment ago.
     pub fn observe(&mut self, now: Instant, subflows: &[SubflowView]) {
         for (at, view) in subflows.iter().enumerate() {
             let Some(place) = self.place(view.id, at) else { continue };
@@ -105,10 +105,10 @@ impl Tracker {
         }
     }
 
-    /// What this subflow will do, the `at`th that is open; as it is now where nothing else is known.
+    /// Forecast of this subflow, the `at`th open one; its present state if it has no history.
     ///
-    /// Deviates: where latency is the time to arrival, a line that falls is not believed: it says that what
-    /// stood still will soon be fast, and a queue that is there now has to drain first.
+    /// Deviates: where latency is the time to arrival, a falling line is ignored. It would predict that a stopped
+    /// subflow is fast soon, although its present queue must drain first.
     pub fn forecast(&self, now: Instant, subflow: &SubflowView, at: usize) -> Forecast {
         let line = self.place(subflow.id, at).and_then(|place| self.histories[place].1.forecast(now));
         match (line, self.latency) {

@@ -1,4 +1,4 @@
-//! One ordered run of bytes, numbered in segments: what schedulers see, for transports other than a session.
+//! One ordered stream of bytes, numbered in segments, so that transports other than a session can use schedulers.
 //!
 //! The simulator's MPTCP numbers its data with it, so that the same schedulers run there. It carries
 //! counts of bytes, not contents. Not here: reassembly, subflows and when to send.
@@ -10,22 +10,22 @@ use crate::send::{SendBuffer, SendStream};
 use crate::wire::{MAX_SEGMENT, SegmentKind};
 
 const STREAM: StreamId = StreamId(0);
-/// Beyond any offset a stream reaches.
+/// Larger than any offset of a stream.
 const UNLIMITED: u64 = u64::MAX / 2;
-/// What stands for the contents.
+/// Placeholder for the contents.
 static ZEROS: [u8; MAX_SEGMENT] = [0; MAX_SEGMENT];
 
-/// The bytes written, the segments made of them, and the copies of each that are under way.
+/// The bytes written, their segments, and the copies of each that are in flight.
 #[derive(Debug)]
 pub struct NumberedStream {
     send: SendBuffer,
-    /// One segment in so many is marked as prioritised.
+    /// One in this many segments is marked as prioritised.
     mark_every: Option<u64>,
     loaded: u64,
 }
 
 impl NumberedStream {
-    /// An empty stream that holds at most `limit` bytes the peer has not acknowledged.
+    /// An empty stream that holds at most `limit` unacknowledged bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let mut send = SendBuffer::new(limit, 0);
@@ -38,18 +38,18 @@ impl NumberedStream {
         self.mark_every = (every > 0).then_some(every);
     }
 
-    /// What is written from now on has this priority; zero is bulk.
+    /// Sets the priority of bytes written after this call; zero is bulk.
     pub fn prioritise(&mut self, priority: u8) {
         self.send.set_priority(STREAM, priority);
     }
 
-    /// What a scheduler sees; `window` is the transmission window in bytes.
+    /// The view for schedulers; `window` is the transmission window in bytes.
     #[must_use]
     pub fn view(&self, window: usize) -> WindowView<'_> {
         WindowView::new(&self.send, window)
     }
 
-    /// Holds at most `limit` bytes from now on; what is held already stays.
+    /// Changes the limit of unacknowledged bytes; bytes already held stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.send.set_limit(limit);
     }
@@ -66,7 +66,7 @@ impl NumberedStream {
         let mut left = taken as usize;
         while left > 0 {
             let part = left.min(ZEROS.len());
-            // Copied into common blocks, so that the cutting of writes does not show in the segments.
+            // Copied into common blocks, so that segments do not depend on the sizes of the writes.
             self.send.push_slice(STREAM, &ZEROS[..part]);
             left -= part;
         }
@@ -130,26 +130,26 @@ impl NumberedStream {
         end > first && self.send.acknowledge(first, end, |_| {})
     }
 
-    /// A copy will not arrive soon, or never: the segment goes out again before anything else.
+    /// A copy will arrive late or never: the segment is sent again before anything else.
     pub fn reinject(&mut self, seq: DataSeq) {
         if self.extent(seq).is_some() {
             self.send.orphan(seq);
         }
     }
 
-    /// A subflow is gone and its copy of this segment with it. When no other is left it goes out again.
+    /// A subflow has ended, and its copy of this segment is lost. If it was the only copy, the segment is sent again.
     pub fn lose(&mut self, seq: DataSeq, subflow: SubflowId) {
         if self.send.segment_mut(seq).is_some_and(|s| !s.acknowledged && s.forget(subflow)) {
             self.send.orphan(seq);
         }
     }
 
-    /// The next segment that goes out before anything else.
+    /// The next segment that must be sent before anything else.
     pub fn next_urgent(&mut self) -> Option<DataSeq> {
         self.send.next_urgent()
     }
 
-    /// The segment [`Self::next_urgent`] named was sent, or need not be.
+    /// The segment [`Self::next_urgent`] named was sent, or is not needed any more.
     pub fn urgent_sent(&mut self) {
         self.send.urgent_sent();
     }

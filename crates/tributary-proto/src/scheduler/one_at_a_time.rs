@@ -1,7 +1,7 @@
 //! Schedulers that take the data in order and only choose the subflow of the next segment.
 //!
-//! One segment is numbered at a time; [`Pick`] says where it goes, or that it should wait. What a silent
-//! subflow carries goes again before that.
+//! One segment is numbered at a time; [`Pick`] says where it goes, or that it should wait. Segments on a silent
+//! subflow are sent again before that.
 
 pub(super) mod blest;
 pub(super) mod ecf;
@@ -22,7 +22,7 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
 use recall::Recall;
 
-/// Bytes of a segment: the paper schedulers work by the MSS, the wire carries 16 KiB.
+/// Bytes of a segment: 16 KiB, where the published schedulers use the MSS.
 const SEGMENT: usize = 16 << 10;
 /// Bytes of a TCP segment, where a published rule counts in packets.
 pub(super) const MSS: u64 = 1448;
@@ -32,7 +32,7 @@ pub(super) trait Pick: Debug + Send {
     /// Name in the registry.
     const NAME: &'static str;
 
-    /// Where the next segment goes. Only subflows with room; `None` waits on purpose.
+    /// The subflow for the next segment, one with room; `None`: wait.
     fn pick(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<SubflowId>;
 
     /// A segment to send again instead, when nothing new can be sent.
@@ -53,7 +53,7 @@ pub(super) trait Pick: Debug + Send {
     /// The picked segment of `bytes` was assigned.
     fn assigned(&mut self, _subflow: SubflowId, _bytes: u64) {}
 
-    /// A subflow is gone.
+    /// A subflow has ended.
     fn down(&mut self, _subflow: SubflowId) {}
 }
 
@@ -72,18 +72,18 @@ impl<P> OneAtATime<P> {
     }
 }
 
-/// Subflows that are not silent; all when all are.
+/// Subflows that are not silent; all of them if all are silent.
 pub(super) fn moving(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
     let moving = subflows.iter().any(|s| !s.silent);
     subflows.iter().filter(move |s| s.silent != moving)
 }
 
-/// Those of them that can take something.
+/// Those of them with room.
 pub(super) fn open(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
     moving(subflows).filter(|s| s.room > 0)
 }
 
-/// Bytes of the segment numbered last: here, the one that is about to be sent.
+/// Bytes of the segment numbered last, which is the next to be sent.
 fn newest_bytes(window: &WindowView<'_>) -> u64 {
     let newest = window.end().0.checked_sub(1).and_then(|seq| window.segment(DataSeq(seq)));
     newest.map_or(0, |s| u64::from(s.bytes))

@@ -1,12 +1,11 @@
-//! The content discriminator: prioritised segments go where the forecast is best, the rest where any
-//! other scheduler, the *bulk scheduler*, puts it.
+//! The content discriminator: prioritised segments go to the subflow with the best forecast, the others where
+//! another scheduler, the *bulk scheduler*, puts them.
 //!
 //! Source: AVIRA §III-B and §III-G. A prioritised segment is one of a stream with a priority above zero, or
-//! one that was marked so. What waits in a prioritised stream is numbered and sent before numbered bulk.
-//! As `avira` it is the paper's: over `round-robin`, the default of the ns-3 model the paper extends, and
-//! without what is beyond it. As `avira+NAME` it is the product's: small segments also go as a copy on the
-//! second best subflow when that is nearly as good, and late ones again on another. Data without
-//! priorities is scheduled as if this were not there.
+//! one that was marked so. Data of a prioritised stream is numbered and sent before numbered bulk.
+//! `avira` is the paper's form, over `round-robin`, the default of the ns-3 model that the paper extends.
+//! `avira+NAME` is the product's form: a small segment is also copied to the second best subflow when that is nearly
+//! as good, and a late one is sent again on another. Without priorities the bulk scheduler decides alone.
 
 mod under_way;
 
@@ -22,24 +21,24 @@ use under_way::UnderWay;
 
 /// Bytes of a prioritised segment at most.
 const SEGMENT: usize = 16 << 10;
-/// Prioritised bytes that may go ahead of numbered bulk, and how many of them one byte of bulk is worth:
-/// while both wait, bulk has at least a quarter.
+/// Prioritised bytes that may go ahead of numbered bulk, and how many of them one byte of bulk allows:
+/// while both wait, bulk gets at least a quarter.
 const AHEAD: u64 = 256 << 10;
 const SHARE: u64 = 3;
 /// Larger segments are not copied.
 const COPY_MOST: u32 = 4 << 10;
-/// Copies that wait for room at most.
+/// Most copies that wait for room.
 const MOST_COPIES: usize = 32;
-/// The second best is nearly as good when its score is no more above the best one. Scores are shares of
-/// the largest latency, so this is half of what lies between none and the worst.
+/// The second best counts as nearly as good when its score exceeds the best by at most this. Scores are shares of
+/// the largest latency, so this is half of the range.
 const CLOSE: f64 = 0.5;
 
-/// Why a prioritised segment went where it went.
+/// Reason of the choice of a subflow for a prioritised segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityChoice {
     /// Its forecast was the best.
     Forecast,
-    /// The best had no room: the bulk scheduler's choice or, ahead of bulk, the best of those that had.
+    /// The best had no room: the bulk scheduler's choice or, ahead of bulk, the best one with room.
     Fallback,
     /// The second best was nearly as good: a copy.
     Copy,
@@ -54,7 +53,7 @@ pub struct PriorityDecision {
     pub segment: DataSeq,
     /// Where it goes.
     pub onto: SubflowId,
-    /// Why there.
+    /// The reason.
     pub choice: PriorityChoice,
     /// The latency that was forecast for that subflow.
     pub forecast: Duration,
@@ -67,19 +66,19 @@ pub(super) struct Prioritised {
     bulk: Box<dyn Scheduler>,
     weights: Weights,
     tracker: Tracker,
-    /// With what is beyond the paper.
+    /// With the additions to the paper.
     is_product: bool,
     /// The paper's form holds everything back until the forecast's choice has room.
     waits: bool,
-    /// What is held back, and for which subflow.
+    /// The segment that is held back, and for which subflow.
     held: Option<(Assignment, SubflowId)>,
     /// Prioritised segments that were numbered and not sent.
     fresh: Option<(DataSeq, DataSeq)>,
-    /// The next window that is loaded is of prioritised segments.
+    /// The next window to be loaded has prioritised segments.
     asked: bool,
     copies: VecDeque<(DataSeq, SubflowId)>,
     under_way: UnderWay,
-    /// Prioritised bytes that went ahead of bulk lately.
+    /// Prioritised bytes recently sent ahead of bulk.
     ahead: u64,
     decision: Option<PriorityDecision>,
 }
@@ -90,8 +89,8 @@ impl Prioritised {
         Self::new(name, bulk, weights, Latency::RoundTrip)
     }
 
-    /// The paper's, in which a prioritised segment waits for the forecast's choice instead of falling back,
-    /// and what is behind it in the connection waits with it.
+    /// The paper's scheduler, except that a prioritised segment waits for the forecast's choice instead of falling
+    /// back, and everything after it in the connection waits as well.
     pub fn waiting(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         Self { waits: true, ..Self::paper(name, bulk, weights) }
     }
@@ -129,13 +128,13 @@ impl Prioritised {
     }
 
     fn decide(&mut self, segment: DataSeq, choice: &Choice, why: PriorityChoice) {
-        // Bounded: a forecast of an hour says all there is to say.
+        // Bounded at an hour.
         let forecast = Duration::from_nanos((choice.forecast.latency.min(3600.0) * 1e9) as u64);
         self.decision = Some(PriorityDecision { segment, onto: choice.subflow, choice: why, forecast });
     }
 
-    /// Whether prioritised bytes wait to be numbered and could be sent: numbering them sooner would fix
-    /// the order of what may be written yet.
+    /// Whether prioritised bytes wait to be numbered and could be sent now. Numbering them earlier would fix
+    /// their order before more urgent bytes are written.
     fn wants_load(&self, window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
         self.fresh.is_none() && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
     }
@@ -148,7 +147,7 @@ impl Prioritised {
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
         let (first, end) = self.fresh?;
-        // A bulk scheduler that looks at everything numbered may have been here.
+        // A bulk scheduler that reads all numbered segments may have sent it already.
         let unsent = |seq: &DataSeq| window.segment(*seq).is_some_and(|s| !s.acknowledged && s.sends == 0);
         let next = (first.0..end.0).map(DataSeq).find(unsent);
         self.fresh = next.map(|next| (next, end));
@@ -220,7 +219,7 @@ impl Prioritised {
         Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Reinjection })
     }
 
-    /// What was held back, once its subflow has room, or on another choice where that one is lost.
+    /// The segment that was held back, once its subflow has room, or with a new choice if that subflow is lost.
     fn next_held(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<Assignment> {
         let (assignment, onto) = self.held?;
         let moving = subflows.iter().any(|s| !s.silent);
@@ -248,13 +247,13 @@ impl Prioritised {
             self.ahead = self.ahead.saturating_sub(SHARE * u64::from(segment.bytes));
             return Some(assignment);
         }
-        // It does not know what went out ahead of it.
+        // The bulk scheduler does not know what was sent ahead of it.
         assignment.kind = match assignment.kind {
             _ if segment.sends == 0 => AssignmentKind::Fresh,
             AssignmentKind::Fresh => AssignmentKind::Redundant,
             other => other,
         };
-        // The product's prioritised segments come here when their stream has had its share: as bulk.
+        // Prioritised segments beyond their stream's share are scheduled as bulk.
         if self.is_product || assignment.kind != AssignmentKind::Fresh {
             return Some(assignment);
         }

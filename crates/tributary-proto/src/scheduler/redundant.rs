@@ -1,7 +1,7 @@
 //! `redundant`: every segment on every active subflow; the first copy to arrive counts.
 //!
-//! Source: the redundant scheduler of multipath-tcp.org. A subflow skips what was acknowledged
-//! before its turn came, so a slow one is pulled along instead of holding the session back.
+//! Source: the redundant scheduler of multipath-tcp.org. A subflow skips segments that were already
+//! acknowledged, so a slow subflow does not hold the session back.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Scheduler for Redundant {
     }
 
     fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
-        // Only who has sent everything numbered needs more.
+        // Only a subflow that has sent everything numbered needs more.
         let at_end = |s: &SubflowView| self.cursors.get(&s.id).is_none_or(|next| *next >= window.end());
         let any = subflows.iter().any(|s| s.room > 0 && !s.silent && at_end(s));
         any.then_some(Load { bytes: SEGMENT as u64, segment: SEGMENT })

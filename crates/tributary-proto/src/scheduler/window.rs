@@ -1,13 +1,13 @@
-//! The transmission window: numbered segments that no subflow has taken yet, as gaps that subflows
-//! eat from either end (FBDT §3.1, here for any number of subflows).
+//! The transmission window: numbered segments that no subflow has taken yet, as gaps from whose ends subflows
+//! take segments (FBDT §3.1, here for any number of subflows).
 //!
 //! The most reliable subflow works forward from the head, the least reliable backward from the
-//! tail, the others start in the middle of the largest gap. Who runs out steals from what is left,
-//! so the cursors meet where the subflows' rates put them. Each segment is taken exactly once.
+//! tail, the others start in the middle of the largest gap. A subflow whose gap is used up moves to another one,
+//! so where the cursors meet depends on the subflows' rates. Each segment is taken exactly once.
 
 use tributary_types::{DataSeq, SubflowId};
 
-/// Where a subflow wants to work.
+/// Where a subflow takes segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Upwards from the head: the most reliable.
@@ -18,7 +18,7 @@ pub(super) enum Role {
     Inside,
 }
 
-/// Segments `low..high` that nobody has taken, and who eats them from which end.
+/// Segments `low..high` that no subflow has taken, and which subflow takes them from which end.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     low: u64,
@@ -32,7 +32,7 @@ struct Gap {
 pub(super) struct TransmissionWindow {
     first: DataSeq,
     end: DataSeq,
-    /// Ascending, apart, none empty.
+    /// Ascending, not adjacent, none empty.
     gaps: Vec<Gap>,
 }
 
@@ -43,7 +43,7 @@ impl TransmissionWindow {
         Self { first, end, gaps }
     }
 
-    /// The lowest segment nobody has taken; everything below is under way.
+    /// The lowest segment that no subflow has taken.
     pub fn lowest_free(&self) -> DataSeq {
         self.gaps.first().map_or(self.end, |gap| DataSeq(gap.low))
     }
@@ -61,13 +61,13 @@ impl TransmissionWindow {
         self.gaps.is_empty()
     }
 
-    /// Segments nobody has taken.
+    /// Number of segments that no subflow has taken.
     pub fn remaining(&self) -> u64 {
         self.gaps.iter().map(|gap| gap.high - gap.low).sum()
     }
 
-    /// Takes the next segment for `subflow`, finding it a place when it has none. The head belongs
-    /// to the forward subflow and the tail to the backward one, whoever worked there before.
+    /// Takes the next segment for `subflow`, and assigns it a gap if it has none. The head always belongs
+    /// to the forward subflow and the tail to the backward one.
     pub fn take(&mut self, subflow: SubflowId, role: Role) -> Option<DataSeq> {
         let owned = |gap: &Gap| gap.upward == Some(subflow) || gap.downward == Some(subflow);
         let last = self.gaps.len().checked_sub(1)?;
@@ -105,7 +105,7 @@ impl TransmissionWindow {
         Some(DataSeq(taken))
     }
 
-    /// A subflow is gone: its ends of gaps are free again.
+    /// A subflow has ended: its ends of gaps are free again.
     pub fn release(&mut self, subflow: SubflowId) {
         for gap in &mut self.gaps {
             for end in [&mut gap.upward, &mut gap.downward] {
@@ -116,7 +116,7 @@ impl TransmissionWindow {
         }
     }
 
-    /// Starts in the middle of the largest gap, going up; a single segment goes to who asks first.
+    /// Starts in the middle of the largest gap, going up; a gap of one segment goes to the first subflow that asks.
     fn split_largest(&mut self, subflow: SubflowId) -> usize {
         let sizes = self.gaps.iter().enumerate().map(|(at, gap)| (gap.high - gap.low, at));
         let (size, at) = sizes.max().expect("the caller saw a gap");

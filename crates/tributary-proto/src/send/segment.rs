@@ -1,11 +1,11 @@
-//! A numbered segment and the copies of it that are under way.
+//! A numbered segment and its copies in flight.
 
 use bytes::Bytes;
 use tributary_types::{Instant, SubflowId};
 
 use crate::wire::SegmentHead;
 
-/// Copies remembered; an older one is forgotten first.
+/// Most copies remembered; the oldest is forgotten first.
 const COPIES: usize = 3;
 
 /// A numbered segment.
@@ -13,7 +13,7 @@ const COPIES: usize = 3;
 pub(crate) struct Segment {
     pub head: SegmentHead,
     pub payload: Bytes,
-    /// Its stream's, when it was numbered.
+    /// The stream's priority when the segment was numbered.
     pub priority: u8,
     pub acknowledged: bool,
     /// Times it was sent.
@@ -21,7 +21,7 @@ pub(crate) struct Segment {
     copies: [Option<SegmentCopy>; COPIES],
 }
 
-/// A copy of a segment under way.
+/// A copy of a segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentCopy {
     /// The subflow that carries it.
@@ -43,12 +43,12 @@ impl Segment {
         self.copies[0] = Some(SegmentCopy { carrier, at, position });
     }
 
-    /// The copies under way, newest first.
+    /// The copies in flight, newest first.
     pub fn copies(&self) -> impl Iterator<Item = SegmentCopy> + '_ {
         self.copies.iter().flatten().copied()
     }
 
-    /// A subflow is gone and its copy with it. True when no copy is left.
+    /// A subflow has ended, and its copy is lost. Returns true when no copy is left.
     pub fn forget(&mut self, subflow: SubflowId) -> bool {
         for copy in &mut self.copies {
             if copy.is_some_and(|copy| copy.carrier == subflow) {

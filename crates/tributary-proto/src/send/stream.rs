@@ -1,4 +1,4 @@
-//! What one stream has written and not numbered yet.
+//! One stream's bytes that are written and not numbered yet.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use tributary_types::Instant;
 /// Blocks small writes are gathered in.
 const BLOCK: usize = 256 * 1024;
 
-/// Bytes that were written at once, or gathered.
+/// Bytes of one write, or of several small ones.
 #[derive(Debug)]
 struct Chunk {
     bytes: Bytes,
-    /// A message that is worth nothing from then on. `None` once a part of it was numbered.
+    /// Deadline of a message. `None` once a part of it was numbered.
     deadline: Option<Instant>,
 }
 
@@ -23,11 +23,11 @@ pub(crate) struct SendStream {
     pub priority: u8,
     /// Offset of the next byte to number.
     pub offset: u64,
-    /// First offset that may not be numbered.
+    /// First offset beyond the peer's credit.
     pub limit: u64,
     pub fin_wanted: bool,
     pub fin_numbered: bool,
-    /// The peer's code, when it stopped reading.
+    /// The peer's code, if it has stopped reading.
     pub stopped: Option<u32>,
     /// Segments of this stream that are not acknowledged.
     pub unacknowledged: u32,
@@ -35,7 +35,7 @@ pub(crate) struct SendStream {
     pub untaken: usize,
     /// The application waits for room.
     pub blocked: bool,
-    /// In the queue of streams that can number.
+    /// In the queue of streams with bytes to number.
     pub queued: bool,
     chunks: VecDeque<Chunk>,
     /// No message expires before this.
@@ -78,7 +78,7 @@ impl SendStream {
         self.push_until(bytes, None);
     }
 
-    /// The same; what has not begun to be numbered by the deadline is dropped as a whole.
+    /// The same for a message, which is dropped as a whole if it has not begun to be numbered by the deadline.
     pub fn push_until(&mut self, bytes: Bytes, deadline: Option<Instant>) {
         self.close_tail();
         self.unnumbered += bytes.len();
@@ -129,12 +129,12 @@ impl SendStream {
         }
     }
 
-    /// Bytes that stream credit lets be numbered.
+    /// Bytes that may be numbered within the stream's credit.
     pub fn sendable(&self) -> u64 {
         (self.unnumbered as u64).min(self.limit.saturating_sub(self.offset))
     }
 
-    /// Nothing but the end itself is left to number.
+    /// Whether only the end of the stream is left to number.
     pub fn only_fin(&self) -> bool {
         self.fin_wanted && !self.fin_numbered && self.unnumbered == 0
     }
@@ -144,7 +144,7 @@ impl SendStream {
     }
 
     /// Takes the payload of the next segment, at most `most` bytes, and whether the stream ends
-    /// behind it. `None` when nothing may be numbered.
+    /// after it. `None` when nothing may be numbered.
     pub fn number(&mut self, most: usize) -> Option<(Bytes, bool)> {
         if self.only_fin() {
             self.fin_numbered = true;
@@ -184,7 +184,7 @@ impl SendStream {
         std::mem::take(&mut self.unnumbered)
     }
 
-    /// The end was numbered and everything is acknowledged.
+    /// Whether the end was numbered and everything is acknowledged.
     pub fn finished(&self) -> bool {
         self.fin_numbered && self.unacknowledged == 0
     }

@@ -1,4 +1,4 @@
-//! What the application does: open, write, read, finish, close.
+//! Calls of the application: open, write, read, finish, close.
 
 use core::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::receive::RecvStream;
 use crate::send::SendStream;
 use crate::wire::SegmentKind;
 
-/// Chunks below this are gathered instead of being kept one by one.
+/// Chunks shorter than this are gathered.
 const GATHER_BELOW: usize = 16 * 1024;
-/// A refused writer is woken when this much fits.
+/// A blocked writer is woken when there is this much room.
 const WAKE_ROOM: usize = 64 * 1024;
-/// A writer that was woken, or has written since, writes again within this time, or has nothing more.
+/// Time in which a woken writer, or one that has just written, is expected to write again.
 const WRITES_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why a stream cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenStreamError {
-    /// The peer allows no more at once; try again when one has ended.
+    /// The peer's limit of open streams is reached; try again when one has ended.
     #[error("the peer allows {0} streams at once; finish one first")]
     TooMany(u32),
     /// The session is closing or closed.
@@ -30,7 +30,7 @@ pub enum OpenStreamError {
     Closed,
 }
 
-/// Why a write does not take bytes.
+/// Why a write was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WriteError {
     /// No room now; [`Event::StreamWritable`] will tell.
@@ -45,11 +45,11 @@ pub enum WriteError {
     /// The session is over.
     #[error("the session is closed")]
     Closed,
-    /// A message was to arrive in no time at all.
+    /// The deadline of a message is zero or has passed.
     #[error("the deadline has passed already; give one later than now")]
     DeadlinePassed,
-    /// A message is longer than a stream may have waiting.
-    #[error("a message of {bytes} bytes; {most} is the most a message may have")]
+    /// A message is longer than the send buffer allows.
+    #[error("the message has {bytes} bytes; at most {most} are allowed")]
     MessageTooLong {
         /// Its length.
         bytes: usize,
@@ -58,10 +58,10 @@ pub enum WriteError {
     },
 }
 
-/// Longest message, bytes, or a quarter of the send buffer where that is less.
+/// Longest message, bytes, or a quarter of the send buffer if that is less.
 const MOST_MESSAGE: usize = 1 << 20;
 
-/// Why a read gives no bytes.
+/// Why a read returned no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// Nothing in order yet; [`Event::StreamReadable`] will tell.
@@ -79,11 +79,11 @@ pub enum ReadError {
 }
 
 impl Session {
-    /// Opens a stream in both directions. Higher `priority` goes first; zero is bulk. While bulk waits it
-    /// keeps a quarter.
+    /// Opens a bidirectional stream. Higher `priority` goes first; zero is bulk. Waiting bulk gets at least a
+    /// quarter of the rate.
     ///
-    /// A priority is this side's alone and not on the wire: what the peer opens is bulk here until
-    /// [`Self::set_priority`] says otherwise, so a peer cannot claim more than this side gives it.
+    /// A priority orders what this side sends and is not transmitted. Streams that the peer opens are bulk on this side
+    /// until [`Self::set_priority`] is called, so a peer cannot raise its own priority.
     ///
     /// # Errors
     /// [`OpenStreamError`].
@@ -101,8 +101,8 @@ impl Session {
         Ok(id)
     }
 
-    /// Tells the peer of a stream before anything is written on it: for protocols in which the peer speaks
-    /// first. Without it the peer hears of a stream with its first byte or its end.
+    /// Announces a stream to the peer before anything is written on it, for protocols in which the peer sends
+    /// first. Without it the peer learns of a stream with its first byte or its end.
     pub fn announce(&mut self, id: StreamId) {
         if self.life == Life::Open
             && let Some(stream) = self.receive.get(&id)
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// How many bytes a stream takes now. Subflows with nothing to send are a reason to take a message more.
+    /// Bytes that a stream accepts now. While a subflow has nothing to send, the limit may be exceeded.
     fn room(&self, id: StreamId) -> usize {
         let unsent = self.send.unsent_room(id).max(if self.starved { GATHER_BELOW } else { 0 });
         self.send.write_room(id).min(unsent)
@@ -168,9 +168,9 @@ impl Session {
         Ok(take)
     }
 
-    /// Writes all of `data`, or nothing. What has not begun to be numbered `within` that time from now is
-    /// dropped as a whole, with [`Event::MessageExpired`]: the peer reads the messages around it one
-    /// behind the other, so a message says its own length. What has begun is sent to its end.
+    /// Writes all of `data` as a message, or nothing. If it has not begun to be numbered after `within`, it is
+    /// dropped as a whole, with [`Event::MessageExpired`]. The peer then reads the next message directly after the
+    /// previous one, so the application must frame its messages. A message that has begun is sent completely.
     ///
     /// # Errors
     /// [`WriteError`]; [`WriteError::DeadlinePassed`] when `within` is zero.
@@ -188,7 +188,7 @@ impl Session {
         if within.is_some_and(|within| within.is_zero()) {
             return Err(WriteError::DeadlinePassed);
         }
-        // Of what no subflow has taken, a message may be more than is left: it is written as a whole.
+        // A message is written as a whole, so it may exceed the limit on bytes that no subflow has taken.
         self.writable(id)?;
         if self.send.write_room(id) < bytes {
             self.block(id);
@@ -207,7 +207,7 @@ impl Session {
         Ok(())
     }
 
-    /// Changes a stream's priority, also of one that the peer opened. What is numbered stays as it is.
+    /// Changes a stream's priority, also of one that the peer opened. Numbered segments keep theirs.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
         self.send.set_priority(id, priority);
     }
@@ -220,7 +220,7 @@ impl Session {
         });
     }
 
-    /// Whether the application has more to write than it was let: a writer waits, or was just woken.
+    /// Whether the application has more to write: a writer waits for room, or was just woken.
     pub(super) fn expects_more(&self, now: Instant) -> bool {
         !self.blocked_writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
     }
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Half-close: nothing follows what was written.
+    /// Half-close: ends the stream after the bytes written so far.
     ///
     /// # Errors
     /// [`WriteError`] as for a write, but never `Blocked`.
@@ -247,19 +247,19 @@ impl Session {
         }
     }
 
-    /// Abandons sending: what the peer has not received is not sent any more.
+    /// Resets the sending direction: data that the peer has not received is not sent any more.
     pub fn reset(&mut self, id: StreamId, code: u32) {
         self.send.reset(id, code);
     }
 
-    /// Abandons reading: the peer is told, what arrives is thrown away.
+    /// Stops reading: tells the peer, and discards what arrives.
     pub fn stop(&mut self, id: StreamId, code: u32) {
         let Some(stream) = self.receive.get_mut(&id) else { return };
         if stream.stopped || stream.done {
             return;
         }
         stream.stopped = true;
-        // Once the end is known there is nothing left that the peer could do.
+        // Once the end is known the peer need not be told.
         let tell = !stream.complete();
         self.discard(id);
         if tell {
@@ -300,8 +300,8 @@ impl Session {
         })
     }
 
-    /// Ends the session once everything written has been acknowledged. A stream that was not finished before has
-    /// been cut short: its reader gets what was written, and then [`ReadError::Closed`].
+    /// Ends the session once everything written has been acknowledged. A stream that was not finished is incomplete:
+    /// its reader gets what was written, and then [`ReadError::Closed`].
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
         if self.life != Life::Open {
             return;
@@ -311,7 +311,7 @@ impl Session {
         self.ack_at.get_or_insert(now);
     }
 
-    /// Ends the session at once; what is under way is lost.
+    /// Ends the session at once; data in flight is lost.
     pub fn abort(&mut self, code: u32, reason: &str) {
         self.end(code, reason.to_owned(), false);
     }
@@ -321,15 +321,15 @@ impl Session {
         self.granted.consumed += bytes;
         let window = self.granted.settings.max_data;
         let target = self.granted.consumed + window;
-        // Worth an acknowledgement of its own once a quarter of the window is free again.
+        // Send an acknowledgement at once when a quarter of the window has become free.
         if target >= self.granted.max_data + window / 4 {
             self.granted.max_data = target;
             self.ack_at = Some(Instant::ZERO);
         }
     }
 
-    /// Gives the peer more credit on a stream that is being read, as far as the session's memory
-    /// is not held by streams that are not: at most four times what is free.
+    /// Gives the peer more credit on a stream that is being read: at most four times the session's free memory,
+    /// so that streams that are not read limit it.
     fn grant_stream(&mut self, id: StreamId) {
         let held = self.granted.used.saturating_sub(self.granted.consumed);
         let free = self.granted.settings.max_data.saturating_sub(held);
@@ -359,7 +359,7 @@ impl Session {
         *open = open.saturating_sub(1);
     }
 
-    /// Wakes writers that were refused, once there is room worth a write again.
+    /// Wakes blocked writers once there is enough room again.
     pub(super) fn wake_writers(&mut self, now: Instant) {
         if self.blocked_writers.is_empty() {
             return;

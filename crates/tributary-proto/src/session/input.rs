@@ -1,4 +1,4 @@
-//! What arrives: frames of the subflows, and the passing of time.
+//! Input: frames of the subflows, and the passing of time.
 
 use core::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
 use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings};
 
-/// Acknowledgements are gathered this long.
+/// Acknowledgements are delayed by this time.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// A path silent for this long is worth a fresh connection; so often the peer is reminded.
+/// A path that is silent for this long gets a new connection; the peer is reminded at this interval.
 pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
-/// How long a fresh connection may take the place of one that moves.
+/// Time in which a new connection may replace one that still delivers.
 const REPLACEABLE: Duration = Duration::from_secs(1);
-/// Times as many streams the peer may hold open beyond what it was granted, while ends are under way.
+/// Factor by which the peer may exceed its limit of streams while their ends are in flight.
 const STREAM_SLACK: u32 = 2;
 
-/// What a stream identifier from the peer means.
+/// State of a stream identifier from the peer.
 enum Known {
     Open,
-    /// It was open and both sides have ended it: everything of it was counted against the credit then.
+    /// It was open and both sides have ended it; all its bytes were counted against the credit.
     Gone,
-    /// It is not taken on: this side is closing.
+    /// It is refused, because this side is closing.
     Refused,
 }
 
 impl Session {
-    /// Takes bytes that arrived on a subflow, in order, in any cutting. They count as a receive block of
-    /// their own: see [`Session::handle_block`].
+    /// Takes bytes that arrived on a subflow, in order, in pieces of any size. They count as a separate receive
+    /// block: see [`Session::handle_block`].
     ///
     /// # Errors
     /// [`ProtocolError`]; the session is over then, the driver drains it and aborts the subflow.
@@ -40,9 +40,9 @@ impl Session {
         self.handle_block(now, id, data, true)
     }
 
-    /// The same for a driver that cuts what it hands in from large blocks: `begins` says whether `data` lies in
-    /// another block than what came before it on this subflow. Payload that waits is kept without a copy as
-    /// long as not too many blocks are pinned by it.
+    /// The same for a driver that reads into large blocks: `begins` says whether `data` is in a different
+    /// block than the previous input of this subflow. Waiting payload is kept without a copy as
+    /// long as it does not pin too many blocks.
     ///
     /// # Errors
     /// As [`Session::handle_input`].
@@ -175,8 +175,8 @@ impl Session {
         actions.into_iter().for_each(|action: PathAction| self.act(action));
     }
 
-    /// The path's connection is stuck: lets a fresh one take its place although it moves. A controller that
-    /// took a blockage for the path's capacity may need seconds to find out (BBR's long-term estimate does).
+    /// The path's connection is far too slow: lets a new one replace it although it delivers. A congestion controller
+    /// that mistook a blockage for the path's capacity may need seconds to recover (BBR's long-term estimate does).
     fn replace_subflow(&mut self, now: Instant, path: PathId) {
         for subflow in self.subflows.values_mut() {
             if subflow.path == path {
@@ -237,7 +237,7 @@ impl Session {
         let id = head.stream;
         let known = self.stream_from_peer(id)?;
         match (head.kind, known) {
-            // Whole, so that pieces that come again on another subflow count once.
+            // Count the whole segment, so that pieces that arrive again on another subflow count once.
             (SegmentKind::Data { length, .. }, Known::Refused) if last => self.throw_away(u64::from(length)),
             (SegmentKind::Data { offset, length, fin }, Known::Open) => {
                 self.stream_data(id, (offset, length, fin), at, piece)?;
@@ -281,7 +281,7 @@ impl Session {
         let incoming = stream.insert(offset + u64::from(at), piece.clone(), &mut self.pins);
         self.ahead = self.ahead + stream.ahead() - before;
         let ended = stream.at_end();
-        // An honest sender numbers a stream in order, so what waits here is under way elsewhere.
+        // A correct sender numbers a stream in order, so the missing bytes are in flight on another subflow.
         if self.ahead as u64 > MAX_AHEAD * 2 {
             return Err(ProtocolError::TooFarAhead);
         }
@@ -304,7 +304,7 @@ impl Session {
         }
     }
 
-    /// The peer abandons the stream, of which it has numbered `end` bytes.
+    /// The peer resets the stream, of which it has numbered `end` bytes.
     fn reset_by_peer(&mut self, id: StreamId, code: u32, end: u64) -> Result<(), ProtocolError> {
         let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
         if end > stream.limit {
@@ -323,7 +323,7 @@ impl Session {
         Ok(())
     }
 
-    /// Throws away what a stream holds. Everything that the peer has numbered of it counts as used and read.
+    /// Discards a stream's held bytes. Everything that the peer has numbered of it counts as used and read.
     pub(super) fn discard(&mut self, id: StreamId) {
         let Some(stream) = self.receive.get_mut(&id) else { return };
         self.ahead -= stream.ahead();
@@ -342,7 +342,7 @@ impl Session {
         }
     }
 
-    /// Payload for a stream nobody reads: used and free again at once.
+    /// Payload for a stream that nobody reads: counts as used and read at once.
     fn throw_away(&mut self, bytes: u64) {
         self.granted.used += bytes;
         self.consumed(bytes);
@@ -383,7 +383,7 @@ impl Session {
 
     // ---- time
 
-    /// Marks subflows silent on which nothing has moved for too long, and asks for fresh ones.
+    /// Marks subflows without progress as silent, and requests new ones.
     pub(super) fn watch_silence(&mut self, now: Instant) {
         let mut fell_silent = Vec::new();
         let mut wants_fresh = Vec::new();
@@ -416,7 +416,7 @@ impl Session {
         }
     }
 
-    /// Asks idle subflows for a sign of life, and gives up those that show none.
+    /// Pings idle subflows, and closes those that do not answer.
     pub(super) fn keep_alive(&mut self, now: Instant) {
         let wait = self.config.keep_alive;
         let mut lost = Vec::new();

@@ -1,4 +1,4 @@
-//! What goes out: control frames, urgent segments, then what the scheduler assigns.
+//! Output: control frames, urgent segments, then the segments that the scheduler assigns.
 
 use bytes::Bytes;
 use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
@@ -14,7 +14,7 @@ use crate::wire::{
 
 /// Control frames are cut from blocks of this size.
 const CONTROL_BLOCK: usize = 64 * 1024;
-/// A stream may always hold this much that no subflow has taken: what a driver's turn hands over.
+/// Least limit on a stream's bytes that no subflow has taken: what a driver hands over in one turn.
 const LEAST_UNSENT: usize = 16 << 10;
 
 impl Session {
@@ -58,8 +58,7 @@ impl Session {
         event
     }
 
-    /// Whether something is due at once that is worth a turn of the driver of its own: credit that the peer
-    /// may be waiting for, or segments that go ahead of others.
+    /// Whether the driver must send at once: credit that the peer may be waiting for, or urgent segments.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.ack_at == Some(Instant::ZERO) || self.send.has_urgent()
@@ -239,8 +238,8 @@ impl Session {
         self.take_room(onto, head, payload)
     }
 
-    /// The fastest subflow fills its queue as its congestion control likes. The others stand in for it when it
-    /// is blocked: theirs are kept short, or what is sent again would wait in them. With `short_queues` all are.
+    /// The fastest subflow's queue is left to its congestion control. The queues of the others are kept short, because
+    /// they carry retransmissions when the fastest is blocked. With `short_queues` all queues are kept short.
     fn keep_queues_short(&mut self, now: Instant) {
         let exempt = !self.config.short_queues;
         let fastest =
@@ -252,8 +251,8 @@ impl Session {
         }
     }
 
-    /// All is numbered, and the scheduler would have more for a subflow with room: whatever the bound of what is
-    /// held unsent, a writer may write.
+    /// Everything is numbered, and the scheduler wants more for a subflow with room: lets a writer write regardless of the
+    /// limit on unsent bytes.
     fn starve(&mut self, now: Instant) {
         if self.config.unsent.is_none() || !self.send.all_numbered() {
             return;
@@ -265,7 +264,7 @@ impl Session {
         }
     }
 
-    /// What is held that no subflow has taken, is what they carry in the time the application allows.
+    /// Sets the limit on bytes that no subflow has taken to the bytes that all subflows carry in the configured time.
     fn bound_unsent(&mut self, now: Instant) {
         let Some(time) = self.config.unsent else { return };
         let rates = self.subflows.values().filter(|s| !s.silent).filter_map(|s| s.best_rate(now));
@@ -280,7 +279,7 @@ impl Session {
         self.views.extend(self.subflows.values().map(|s| s.view(now)));
         self.keep_queues_short(now);
         self.bound_unsent(now);
-        // The most reliable path first: what it takes to deliver, blockages included, the present one too.
+        // The most reliable path first, by mean delivery delay including blockages and the present one.
         self.views.sort_by_cached_key(|view| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);
             let waiting = view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! How long a segment takes from hand-over to acknowledgement on one subflow, smoothed.
+//! Smoothed time from hand-over to acknowledgement of a segment on one subflow.
 
 use core::time::Duration;
 
 use tributary_types::Instant;
 
-/// Smoothed delivery delay, by time and not by sample, and slow to believe in a collapse: a sample
-/// counts as at most half as much again as the mean, so a path that sinks into its queue soon
-/// counts as late. While the subflow is young its queue is still growing, and it is believed.
+/// Delivery delay, smoothed by time and not by sample. It rises slowly: a sample counts as at most 1.5 times
+/// the mean, so segments on a path whose queue grows suddenly soon count as late. While the subflow is young and
+/// its queue still growing, samples are not limited.
 #[derive(Debug)]
 pub(super) struct DeliveryDelay {
     pub mean: Option<Duration>,

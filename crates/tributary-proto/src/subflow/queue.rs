@@ -1,26 +1,26 @@
-//! How much a subflow may have under way so that its path's queue stays short, and when that is in vain.
+//! Limits a subflow's bytes in flight so that its path's queue stays short, and detects when that has no effect.
 //!
-//! A congestion controller fills the queue before its path, however long: on a slow radio a tenth of a second and
-//! more. What is in there cannot be taken back, and every loss at its end holds up all of it for as long.
+//! A congestion controller fills the queue in front of its path: on a slow radio 0.1 s and
+//! more. Data in the queue cannot be taken back, and every loss at its end delays all of it.
 
 use core::time::Duration;
 
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// The queue a path may have.
+/// Target queue of a path, as time.
 const QUEUE: Duration = Duration::from_millis(15);
-/// Beyond, so that whole segments fit: this much time of the path's rate, within these bounds.
+/// Additional bytes, so that whole segments fit: this much time at the path's rate, within these bounds.
 const BEYOND: Duration = Duration::from_millis(10);
 const BEYOND_BYTES: (u64, u64) = (8 << 10, 32 << 10);
-/// After so long with the bound, a delay that is still far longer is others' doing.
+/// If the delay is still far longer after this time with the limit, other traffic causes it.
 const TRIED: Duration = Duration::from_secs(2);
-/// For so long there is no bound then.
+/// Time without the limit after that.
 const GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// The bound on one subflow.
 #[derive(Debug)]
 pub(super) struct ShortQueue {
-    /// Since when the bound holds, or from when on it will hold again.
+    /// Since when the limit applies, or when it will apply again.
     since: Instant,
 }
 
@@ -29,19 +29,19 @@ impl ShortQueue {
         Self { since: now }
     }
 
-    /// Bytes that may be under way on a path of this rate and least round trip.
+    /// Bytes that may be in flight on a path of this rate and least round trip.
     pub fn most(&self, now: Instant, rate: Bitrate, min_rtt: Duration) -> u64 {
         if now < self.since { u64::MAX } else { bound(rate, min_rtt) }
     }
 
-    /// Hears the rate of the last moments and the best one, the least round trip and the delivery delay.
+    /// Takes the recent rate and the best one, the least round trip and the delivery delay.
     pub fn observe(
         &mut self,
         now: Instant,
         (rate, best): (Bitrate, Bitrate),
         (min_rtt, delay): (Duration, Duration),
     ) {
-        // A path that is slow now delays by itself.
+        // A path that is slow at present causes the delay itself.
         let blocked = rate.as_bps() * 2 < best.as_bps();
         if blocked || now < self.since + TRIED {
             return;

@@ -1,32 +1,32 @@
-//! What a subflow has delivered lately.
+//! Recent delivery rate of a subflow.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// What a subflow has delivered lately, while it was busy all the time.
+/// Recent delivery rate of a subflow while it is busy.
 #[derive(Debug, Default)]
 pub(super) struct RecentRate {
     /// Moments and bytes delivered until then, oldest first.
     marks: VecDeque<(Instant, u64)>,
     delivered: u64,
-    /// What to believe before there are marks enough.
+    /// Rate to use before there are enough marks.
     prior: Option<Bitrate>,
 }
 
 impl RecentRate {
-    /// Time looked back over, unless the round trip is longer: acknowledgements come in its rhythm.
+    /// Length of the window, unless the round trip is longer, because acknowledgements arrive once per round trip.
     pub const SPAN: Duration = Duration::from_millis(100);
-    /// Less than this, or than a round trip and a quarter, says nothing.
+    /// Least time for an estimate; at least 1.25 round trips.
     const LEAST: Duration = Duration::from_millis(30);
-    /// The long view.
+    /// Length of the long window.
     pub const LONG: Duration = Duration::from_secs(1);
     /// Time between marks.
     const STEP: Duration = Duration::from_millis(5);
 
-    /// The subflow becomes busy, or moves again after a silence, which says nothing about what it
-    /// can do now; `prior` is believed at first.
+    /// The subflow becomes busy, or delivers again after a silence, so earlier marks do not count; `prior` is the
+    /// rate used at first.
     pub fn begin(&mut self, now: Instant, prior: Option<Bitrate>) {
         self.prior = prior;
         self.marks.clear();
@@ -43,7 +43,7 @@ impl RecentRate {
         }
     }
 
-    /// `None` while too little is known. Never zero: a path that stands still has a rate of a bit.
+    /// `None` while too little is known. Never zero: a path that stands still has a rate of 1 bit/s.
     pub fn rate(
         &self,
         now: Instant,

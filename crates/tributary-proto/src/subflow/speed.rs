@@ -1,8 +1,8 @@
-//! Whether a connection is stuck: far slower than its path has been, although no queue explains it.
+//! Detects a stuck connection: far slower than its path has been, although no queue explains it.
 //!
-//! A congestion controller may take a blockage for the path's capacity and keep to it long after the
-//! radio is back (BBR's long-term estimate for 48 round trips and more). The path then moves and is
-//! not silent, so only its speed tells. A fresh connection starts without that memory.
+//! A congestion controller may mistake a blockage for the path's capacity and keep to it long after the
+//! radio has recovered (BBR's long-term estimate for 48 round trips and more). The path then delivers and is
+//! not silent, so only its speed shows the problem. A new connection starts without that estimate.
 
 use core::time::Duration;
 
@@ -16,10 +16,10 @@ const FACTOR: u64 = 4;
 const PATIENCE: Duration = Duration::from_millis(250);
 /// How long the best is remembered.
 const MEMORY: Duration = Duration::from_secs(10);
-/// A round trip above the least by less than this, or by half, has met no queue worth the name.
+/// A round trip that exceeds the least by less than this, or by less than half, has met no significant queue.
 const NO_QUEUE: Duration = Duration::from_millis(10);
 
-/// The best a connection has done, and since when it does far worse for no visible reason.
+/// A connection's best rate, and since when it is far slower without a visible reason.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
     best: Option<(Bitrate, Instant)>,
@@ -27,13 +27,13 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// The best it has done lately.
+    /// Its best recent rate.
     pub fn best(&self, now: Instant) -> Option<Bitrate> {
         self.best.filter(|(_, at)| now < *at + MEMORY).map(|(best, _)| best)
     }
 
-    /// Hears the rate over the last moments, during which the connection was busy. Whether it is stuck; said
-    /// once, then the best is learned anew.
+    /// Takes the recent rate, during which the connection was busy. Returns whether it is stuck; true once, then
+    /// the best rate is measured anew.
     pub fn observe(&mut self, now: Instant, rate: Bitrate, info: &SubflowInfo) -> bool {
         let best = match self.best {
             Some((best, at)) if rate < best && now < at + MEMORY => best,
@@ -44,7 +44,7 @@ impl Speed {
         };
         let far_slower = rate.as_bps().saturating_mul(FACTOR) < best.as_bps();
         let no_queue = info.srtt < info.min_rtt + (info.min_rtt / 2).max(NO_QUEUE);
-        // With nothing waiting in the transport it is the application that is slow.
+        // If nothing waits in the transport, the application is slow.
         if !far_slower || !no_queue || info.unsent == 0 {
             self.stuck_since = None;
             return false;

@@ -1,7 +1,7 @@
-//! Reading frames from a subflow's bytes, however they are cut.
+//! Decodes frames from a subflow's bytes, in pieces of any size.
 //!
-//! Payload is handed on as slices of the input without copying; only the few bytes of a frame head
-//! that straddle two inputs are kept here. Memory is bounded by [`MAX_FRAME_HEAD`].
+//! Payload is passed on as slices of the input without copying; only a frame head that is split between
+//! two inputs is kept here. Memory is bounded by [`MAX_FRAME_HEAD`].
 
 use bytes::{Buf, Bytes};
 use thiserror::Error;
@@ -15,7 +15,7 @@ use super::{
     SegmentKind, Settings, varint,
 };
 
-/// Why bytes are not a frame. The subflow that carried them must be closed.
+/// Why bytes are not a valid frame. The subflow that carried them must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// No frame begins with this byte.
@@ -36,12 +36,12 @@ pub enum DecodeError {
     HeadTooLong,
 }
 
-/// What the decoder found.
+/// A decoded item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A control frame.
     Control(Control),
-    /// A segment, or a piece of one: pieces of one segment come in order and without others between.
+    /// A segment, or a piece of one. Pieces of one segment arrive in order and not mixed with others.
     Segment {
         /// The segment's head, the same for each of its pieces.
         head: SegmentHead,
@@ -57,7 +57,7 @@ pub enum Item {
 /// Incremental frame reader of one subflow.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The beginning of a frame head whose rest has not arrived.
+    /// An incomplete frame head.
     carry: Vec<u8>,
     /// The data segment whose payload is arriving, and how much of it has.
     payload: Option<(SegmentHead, u32, u32)>,
@@ -72,7 +72,7 @@ impl Decoder {
     /// Takes the next item off the front of `input`; `None` when more bytes are needed.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes cannot be a frame; the decoder is then of no further use.
+    /// [`DecodeError`] when the bytes are not a valid frame; the decoder cannot be used afterwards.
     pub fn next_item(&mut self, input: &mut Bytes) -> Result<Option<Item>, DecodeError> {
         if let Some((head, at, length)) = self.payload {
             return Ok(self.next_piece(head, at, length, input));

@@ -1,4 +1,4 @@
-//! Writing frames.
+//! Encodes frames.
 
 use bytes::{BufMut, BytesMut};
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Head {
     }
 }
 
-/// Encodes everything of a segment but its payload.
+/// Encodes the head of a segment.
 #[must_use]
 pub fn encode_segment_head(segment: &SegmentHead) -> Head {
     let mut head = Head::default();

@@ -29,7 +29,7 @@ impl Sample {
     }
 }
 
-/// The last observations. What a decision reads is apart from the observations themselves.
+/// The last observations. Data that a decision reads is kept apart from the observations themselves.
 #[derive(Debug)]
 pub(super) struct History {
     latency: Line,
@@ -37,7 +37,7 @@ pub(super) struct History {
     /// Where `x` is zero: not after the oldest observation.
     origin: Instant,
     newest: Instant,
-    /// How far ahead of the newest a line is followed.
+    /// How far a line is extrapolated beyond the newest observation.
     reach: u64,
     /// Observations made; the newest is in place `made - 1`, modulo [`KEPT`].
     made: usize,
@@ -112,8 +112,8 @@ impl History {
 
     /// Where the lines are now; `None` without observations.
     ///
-    /// Deviates: a line is followed no farther ahead of the newest observation than the observations
-    /// reach back, and never below zero; the paper does not bound it.
+    /// Deviates: a line is extrapolated at most as far as the observations reach back, and never below zero; the
+    /// paper does not bound it.
     pub fn forecast(&self, now: Instant) -> Option<Forecast> {
         let ahead = nanos_between(self.newest, now).min(self.reach);
         let x = self.x(self.newest) + ahead as f64 * 1e-9;

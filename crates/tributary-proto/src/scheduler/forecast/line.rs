@@ -1,4 +1,4 @@
-//! Ordinary least squares with one variable (AVIRA §III-E, equations 1a to 1c), by sums that grow and shrink.
+//! Ordinary least squares with one variable (AVIRA §III-E, equations 1a to 1c), by running sums.
 
 /// Sums over the points of one feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -9,9 +9,9 @@ pub(super) struct Sums {
 
 /// Sums over the points of several features that share their `x`.
 ///
-/// Deviates: algorithm 1 as printed does not begin its sums anew for each feature, and subtracts squares of
-/// time stamps that are equal but for their last digits. Here each feature has its own, and `x` is counted
-/// from a place near the points.
+/// Deviates: algorithm 1 as printed does not reset its sums for each feature, and subtracts squares of
+/// time stamps that differ only in their last digits. Here each feature has its own sums, and `x` is counted
+/// from an origin near the points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fit<const FEATURES: usize> {
     count: f64,
@@ -32,7 +32,7 @@ impl<const FEATURES: usize> Fit<FEATURES> {
         self.weigh(1.0, x, y);
     }
 
-    /// Takes a point away that was added.
+    /// Removes a point.
     pub fn remove(&mut self, x: f64, y: [f64; FEATURES]) {
         self.weigh(-1.0, x, y);
     }
@@ -54,7 +54,7 @@ impl<const FEATURES: usize> Fit<FEATURES> {
         let count = self.count.max(1.0);
         let mean = self.x / count;
         let along = self.xx - self.x * mean;
-        // What rounding leaves of equal squares is no distance.
+        // A tiny difference of squares is rounding error.
         let distinct = along > self.xx * 1e-12;
         self.features.map(|sums| {
             let slope = (sums.xy - sums.y * mean) / along;

@@ -1,10 +1,10 @@
 //! `blest`: leaves a slow subflow idle when its segment would block the fast one.
 //!
-//! Source: Ferlin et al., IFIP Networking 2016, and its Linux code: what the fast subflow can send
-//! while the slow one's segment is under way, times λ, must fit the connection's window beside what the
-//! slow one has. Deviates: the slow-start threshold is not visible here, so growth is that of congestion
-//! avoidance; a retransmission of the head is one that the session or the transport decided on, for it has
-//! no opportunistic one; the RTT of an idle subflow is aged (see `idle.rs`).
+//! Source: Ferlin et al., IFIP Networking 2016, and its Linux code: the bytes that the fast subflow can send
+//! while the slow one's segment is in flight, times λ, must fit the connection's window together with the bytes on
+//! the slow one. Deviates: the slow-start threshold is not visible here, so growth is that of congestion
+//! avoidance; there is no opportunistic retransmission, so retransmissions of the head by the session or the
+//! transport count; the RTT of an idle subflow is aged (see `idle.rs`).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Default for Blest {
 }
 
 impl Blest {
-    /// Once a least smoothed RTT of the slow subflow: up when the window's head was sent again, else down.
+    /// Once per least smoothed RTT of the slow subflow: raises λ when the window's head was sent again, else lowers it.
     fn adapt(&mut self, now: Instant, window: &WindowView<'_>, slow_least: Duration) {
         self.head_sent_again |= window
             .segment(window.first())
@@ -60,7 +60,7 @@ impl Blest {
     }
 }
 
-/// How long a segment on the slow subflow is under way: longer the fuller its window.
+/// Time that a segment on the slow subflow is in flight; grows with the fill of its window.
 fn linger(slow: &SubflowView, (least, most): (Duration, Duration)) -> Duration {
     let (queued, cwnd) = (slow.in_flight / MSS + 1, (slow.cwnd / MSS).max(1));
     let expected =
@@ -89,7 +89,7 @@ impl Pick for Blest {
         let cwnd = (fast.cwnd / MSS).max(1);
         let packets = (cwnd + (rounds - 1) / 2).saturating_mul(rounds);
         let needed = packets.saturating_mul(MSS).saturating_mul(self.lambda) / 1000;
-        // The connection's whole window, what is under way included.
+        // The connection's whole window, including bytes in flight.
         let whole = window.credit().saturating_add(window.unacknowledged());
         let left = whole.saturating_sub(newest_bytes(window) + slow.in_flight);
         (needed <= left).then_some(slow.id)

@@ -1,9 +1,9 @@
 //! `ecf`: earliest completion first.
 //!
 //! Source: Lim et al., CoNEXT 2017, with β = 1/4: a slow subflow is left idle when waiting for the
-//! fast one brings the rest home sooner. Segments are counted in bytes.
-//! Deviates: the RTT of an idle subflow is aged (see `idle.rs`), or a path that once was blocked would be
-//! avoided for ever; silent subflows are neither waited for nor used.
+//! fast one delivers the rest sooner. Segments are counted in bytes.
+//! Deviates: the RTT of an idle subflow is aged (see `idle.rs`), because otherwise a path that was blocked once would
+//! be avoided for ever; silent subflows are neither waited for nor used.
 
 use tributary_types::{Instant, SubflowId};
 
@@ -30,7 +30,7 @@ impl Pick for Ecf {
         let seconds = |d: core::time::Duration| d.as_secs_f64();
         let (srtt_f, srtt_s) = (seconds(fast.srtt), seconds(slow.srtt));
         let (cwnd_f, cwnd_s) = (fast.cwnd.max(MSS) as f64, slow.cwnd.max(MSS) as f64);
-        // k of the paper: what was written and not sent, whatever the peer allows.
+        // k of the paper: bytes written and not sent, regardless of the peer's credit.
         let unsent = (window.unsent() + newest_bytes(window)) as f64;
         let margin = seconds(fast.rttvar.max(slow.rttvar));
         let beta = if self.waiting { 1.25 } else { 1.0 };

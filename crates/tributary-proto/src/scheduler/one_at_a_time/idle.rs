@@ -1,8 +1,8 @@
-//! What is still believed of a subflow that has nothing under way.
+//! Ages the RTT of an idle subflow.
 //!
-//! Deviates from the schedulers that use it: they take the smoothed RTT as it was last measured, and a
-//! subflow they avoid because of it is never measured again. Here what it is above the least RTT halves
-//! with every four least RTTs of idleness, and the deviation likewise: its own queue is empty by then.
+//! Deviates from the published schedulers that use it: they take the smoothed RTT as it was last measured, so a
+//! subflow that they avoid because of a high RTT is never measured again. Here the excess over the least RTT, and the
+//! deviation, halve with every four least RTTs of idle time, because the subflow's own queue has drained by then.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tributary_types::{Instant, SubflowId};
 
 use super::SubflowView;
 
-/// After this many halvings nothing is left.
+/// After this many halvings the excess is zero.
 const MOST_HALVINGS: u128 = 16;
 
 /// Since when subflows have been idle.
@@ -21,7 +21,7 @@ pub(super) struct Idleness {
 }
 
 impl Idleness {
-    /// The subflows as they are believed to be now.
+    /// The subflows with aged RTTs.
     pub fn age(&mut self, now: Instant, subflows: &[SubflowView]) -> &[SubflowView] {
         self.aged.clear();
         for subflow in subflows {
@@ -40,7 +40,7 @@ impl Idleness {
         &self.aged
     }
 
-    /// A subflow is gone.
+    /// A subflow has ended.
     pub fn down(&mut self, subflow: SubflowId) {
         self.since.remove(&subflow);
     }

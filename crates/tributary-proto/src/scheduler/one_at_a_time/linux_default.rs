@@ -13,7 +13,7 @@ use super::{Pick, SubflowView, WindowView, moving, open};
 
 const BURST: u64 = 65_428;
 
-/// The burst under way.
+/// The present burst.
 #[derive(Debug, Default)]
 pub(crate) struct LinuxDefault {
     burst: Option<(SubflowId, u64)>,
@@ -37,8 +37,8 @@ impl Pick for LinuxDefault {
         let drain = |s: &SubflowView| {
             s.rate.and_then(|rate| rate.time_for(DataSize::from_bytes(s.in_flight))).unwrap_or(Duration::ZERO)
         };
-        // `mptcp_subflow_get_send`: the least of all, with room or without; but one that is full and has
-        // nothing under way would never tell that it has room again.
+        // `mptcp_subflow_get_send`: the least of all subflows, with or without room; except one without room and
+        // without bytes in flight, which would never report room again.
         let waited_for = moving(subflows).filter(|s| s.room > 0 || s.in_flight > 0);
         let best = waited_for.min_by_key(|s| (drain(s), s.id)).filter(|s| s.room > 0)?;
         self.burst = Some((best.id, BURST));

@@ -1,9 +1,9 @@
 //! `min-rtt`: the least smoothed RTT first, with opportunistic retransmission and penalisation.
 //!
-//! Source: the default scheduler of multipath-tcp.org. Deviates: where the congestion window belongs
-//! to the subflow's own transport, a penalty is kept here as a cap on what is in flight, doubled
-//! back once a round trip; the subflow's slow-start threshold stays as it is. An owner of the windows
-//! takes the penalty and applies it as published.
+//! Source: the default scheduler of multipath-tcp.org. Deviates: where the subflow's transport owns the congestion
+//! window, a penalty is kept here as a cap on the bytes in flight, doubled once per round trip until it is gone;
+//! the subflow's slow-start threshold does not change. An owner of the windows takes the penalty and applies it
+//! as published.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::{MSS, Pick, SubflowView, WindowView, open};
 
-/// A carrier with at most this much window is reason enough to reinject.
+/// Reinject if the carrier's window is at most this.
 const SMALL_CWND: u64 = 4 * MSS;
 
 /// The penalties in force.
@@ -37,7 +37,7 @@ impl MinRtt {
         open(subflows).filter(allowed).min_by_key(|s| (s.srtt, s.id)).copied()
     }
 
-    /// At most once a round trip of the fast subflow: halve what the slow one may have in flight.
+    /// At most once per round trip of the fast subflow: halves the slow one's limit on bytes in flight.
     fn penalise(&mut self, now: Instant, carrier: &SubflowView, fast: Duration) {
         if carrier.srtt <= fast {
             return;

@@ -1,10 +1,10 @@
 //! `musher`: two subflows in a fixed ratio, searched when the channel changes.
 //!
-//! Source: MuSher (Saha et al., INFOCOM 2019) as in its public code: of every hundred segments
+//! Source: MuSher (Saha et al., MobiCom 2019) as in its public code: of every hundred segments
 //! r go to the first subflow and the rest to the second; a subflow at its quota waits for the
-//! other. Deviates: the thresholds of 200 and 5 Mbit/s are scaled by the largest sum of rates seen over
-//! 2 Gbit/s, the testbed's (the 75 kB of the queues are not); the paper's blockage recovery is not in the
-//! public code, so ours leaves a silent subflow out and returns to the ratio when it moves; further
+//! other. Deviates: the thresholds of 200 and 5 Mbit/s are scaled by the ratio of the largest sum of rates seen to
+//! the testbed's 2 Gbit/s (the 75 kB of the queues are not); the paper's blockage recovery is not in the
+//! public code, so ours leaves a silent subflow out and returns to the ratio when it delivers again; further
 //! subflows are used only while the first two are both silent.
 
 use core::time::Duration;
@@ -18,13 +18,13 @@ const STEP: u32 = 5;
 const SAMPLE: Duration = Duration::from_millis(100);
 const SEARCH_SAMPLE: Duration = Duration::from_millis(200);
 const REST: Duration = Duration::from_secs(3);
-/// Samples a trend is taken over.
+/// Samples of a trend.
 const TREND: usize = 5;
 /// Thresholds at the testbed's rate.
 const TESTBED_MBPS: f64 = 2000.0;
 const RATE_CHANGE_MBPS: f64 = 200.0;
 const GAIN_MBPS: f64 = 5.0;
-/// Bytes, at any rate.
+/// Bytes, not scaled.
 const QUEUE_CHANGE: f64 = 75_000.0;
 
 /// The ratio and the search for it.
@@ -46,7 +46,7 @@ pub(crate) struct MuSher {
 #[derive(Clone, Copy, Debug)]
 struct Search {
     up: bool,
-    /// Steps in this direction that paid off.
+    /// Successful steps in this direction.
     gained: bool,
     before: f64,
 }
@@ -116,7 +116,7 @@ impl MuSher {
                 return;
             }
         } else {
-            // The step did not pay: take it back, and try the other way unless this one had gained.
+            // The step did not help: take it back, and try the other direction unless this one had gained before.
             self.ratio = step(self.ratio, !search.up).unwrap_or(self.ratio);
             if search.up && !search.gained {
                 self.begin(Search { up: false, ..search });

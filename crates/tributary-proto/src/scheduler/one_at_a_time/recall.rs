@@ -1,28 +1,28 @@
-//! What silent subflows carry goes again, on one that moves, ahead of new data.
+//! Sends segments of silent subflows again on one that delivers, ahead of new data.
 //!
-//! Source: the reinjection queue of multipath-tcp.org, which goes first and in order. Deviates: there a
-//! subflow's time-out fills the queue; here its silence does, and a segment goes where the least smoothed
-//! RTT is. Not here: what a lost subflow leaves behind, which the session sends again itself.
+//! Source: the reinjection queue of multipath-tcp.org, which is sent first and in order. Deviates: there a
+//! subflow's time-out fills the queue; here its silence does, and a segment goes to the subflow with the least
+//! smoothed RTT. Not here: segments of a lost subflow, which the session sends again itself.
 
 use tributary_types::{DataSeq, SubflowId};
 
 use super::{SubflowView, WindowView};
 
-/// Copies of one segment at most, but for the head: behind that everything waits.
+/// Most copies of one segment, except of the head, for which everything waits.
 const MOST_SENDS: u16 = 4;
 
-/// How far the data was searched for what is to be recalled.
+/// How far the data was searched.
 #[derive(Debug, Default)]
 pub(super) struct Recall {
-    /// The subflows that were silent when the search began; `None` while none is or nothing moves.
+    /// The subflows that were silent when the search began; `None` while none or all of them are silent.
     silent: Option<Vec<SubflowId>>,
-    /// What was numbered by then and not looked at: a silent subflow gets nothing new.
+    /// Segments numbered by then and not searched yet; a silent subflow gets no newer ones.
     left: (DataSeq, DataSeq),
 }
 
 impl Recall {
-    /// The lowest segment that only silent subflows carry, and a moving one with room for it. All segments
-    /// are looked at once for each change of what is silent.
+    /// The lowest segment that only silent subflows carry, and a delivering one with room for it. All segments
+    /// are searched once per change of the silent subflows.
     pub fn next(
         &mut self,
         window: &WindowView<'_>,
@@ -58,7 +58,7 @@ impl Recall {
     }
 }
 
-/// Whether the segment was sent, fewer than `most` times, and no moving subflow has it.
+/// Whether the segment was sent, fewer than `most` times, and only on silent subflows.
 fn stranded(seq: DataSeq, most: u16, window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
     let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged && s.sends < most) else {
         return false;

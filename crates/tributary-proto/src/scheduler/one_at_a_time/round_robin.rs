@@ -7,7 +7,7 @@ use tributary_types::{Instant, SubflowId};
 
 use super::{Pick, SubflowView, WindowView, open};
 
-/// Whose turn it was.
+/// The subflow of the last turn.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
     last: Option<SubflowId>,

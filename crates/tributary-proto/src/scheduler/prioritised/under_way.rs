@@ -1,4 +1,4 @@
-//! Prioritised segments that are under way, and when one of them is late.
+//! Prioritised segments in flight, and which of them are late.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use tributary_types::{DataSeq, Instant};
 
 use super::{SubflowView, WindowView};
 
-/// Segments watched at most. Later ones are left to the bulk scheduler and to TCP.
+/// Most segments watched. Further ones are left to the bulk scheduler and to TCP.
 const WATCHED: usize = 256;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
@@ -18,9 +18,9 @@ const MARGIN: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct UnderWay {
     watched: VecDeque<DataSeq>,
-    /// None of the others is late before this, unless its subflow falls silent.
+    /// Earliest time at which one of them can be late, unless its subflow falls silent.
     late_at: Option<Instant>,
-    /// One is late, and no subflow could take it.
+    /// One is late, and no subflow has room for it.
     overdue: bool,
 }
 
@@ -51,7 +51,7 @@ impl UnderWay {
         }
     }
 
-    /// Whether looking for a late one pays.
+    /// Whether a search for late ones is useful.
     pub fn may_be_late(&mut self, now: Instant, subflows: &[SubflowView]) -> bool {
         if self.late_at.is_some_and(|at| at <= now) {
             (self.late_at, self.overdue) = (None, true);
@@ -75,7 +75,7 @@ impl UnderWay {
             let Some(segment) = window.segment(seq).filter(|s| s.sends < MOST_SENDS) else { continue };
             let Some(copy) = segment.last_copy else { continue };
             let at = match subflows.iter().find(|s| s.id == copy.carrier) {
-                // Where a subflow is gone the session sends again what was on it.
+                // The session sends segments of an ended subflow again itself.
                 None => continue,
                 Some(carrier) if carrier.silent => now,
                 Some(carrier) => copy.at + patience(carrier),
@@ -88,14 +88,14 @@ impl UnderWay {
             if found.is_none() && subflows.iter().any(|s| s.room > 0 && free(s)) {
                 found = Some(seq);
             } else {
-                // It goes as soon as there is room on one that does not have it.
+                // It is sent as soon as a subflow without a copy has room.
                 self.overdue |= subflows.iter().any(free);
             }
         }
         found
     }
 
-    /// When to look again although nothing happened: not for what only waits for room.
+    /// When to check again without an event; not for segments that only wait for room.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.watched.is_empty() { None } else { self.late_at }
     }
