@@ -11,10 +11,14 @@ fn the_proxy_page_states_the_limits_of_the_code() {
     let (limits, config) = (Limits::default(), Common::new(Key::from_bytes([0; 32])).session);
     for stated in [
         format!(
-            "{} sessions; {} handshakes of connections that have shown nothing",
+            "{} sessions; {} handshakes of connections without a ticket",
             limits.sessions, limits.half_open
         ),
-        format!("{} of those that know the key, {} s each", limits.half_open, limits.handshake.as_secs()),
+        format!(
+            "{} of those whose ticket proves the key, {} s each",
+            limits.half_open,
+            limits.handshake.as_secs()
+        ),
         format!("{} subflows", config.max_subflows),
         format!("and {} streams for each session", config.max_streams),
         format!("{} MiB unacknowledged", config.send_buffer >> 20),
