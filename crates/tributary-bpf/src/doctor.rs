@@ -15,7 +15,7 @@ pub struct Check {
     pub need: &'static str,
     /// It is there.
     pub passed: bool,
-    /// What was found, and what to do where it is not there.
+    /// What was found, and what to do if it is missing.
     pub finding: String,
     #[serde(skip)]
     kind: Kind,

@@ -27,7 +27,7 @@ const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
 const WINDOW_GAIN: f64 = 2.0;
 /// Draft §4.3.4.1: probe, drain what that queued, cruise.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Linux paces one per cent below, so that no queue stands.
+/// Linux paces 1 % below, so that no standing queue builds up.
 const PACING_MARGIN: f64 = 0.99;
 /// How long a least round-trip time is trusted.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
@@ -129,7 +129,7 @@ impl Bbr {
         }
     }
 
-    /// The path's rate as it is believed, bytes a second (Linux's `bbr_bw`).
+    /// The estimated rate of the path, bytes per second (Linux's `bbr_bw`).
     fn rate(&self) -> f64 {
         self.long_term.rate().unwrap_or_else(|| self.bandwidth.max())
     }

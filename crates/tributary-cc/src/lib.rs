@@ -27,7 +27,7 @@ use tributary_types::{Bitrate, Instant};
 
 pub use registry::{create, names};
 
-/// What a controller is made for.
+/// Settings of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Maximum segment size: payload bytes of a full segment.

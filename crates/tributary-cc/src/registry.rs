@@ -25,7 +25,7 @@ const KNOWN: &[(&str, Make)] = &[
     ("wvegas", |setup| Box::new(WVegas::new(setup))),
 ];
 
-/// The controller called `name`; `None` when there is none.
+/// The controller called `name`; `None` if unknown.
 #[must_use]
 pub fn create(name: &str, setup: Setup) -> Option<Box<dyn CongestionController>> {
     KNOWN.iter().find(|(known, _)| *known == name).map(|(_, make)| make(setup))

@@ -133,7 +133,7 @@ fn ahead(label: u32, of: u32) -> i32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Take,
-    /// Too far ahead to be believed.
+    /// Too far ahead to be accepted.
     Ahead,
     /// So many in a row were ahead that the receiver itself must have been cut off: begin again here.
     Begin,

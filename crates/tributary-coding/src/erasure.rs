@@ -85,7 +85,7 @@ impl Erasure {
     /// A code of `data` and `parity` blocks.
     ///
     /// # Errors
-    /// [`ErasureError::Shape`] when there is no such code.
+    /// [`ErasureError::Shape`] when no code of this shape exists.
     pub fn new(data: usize, parity: usize) -> Result<Self, ErasureError> {
         Self::with_kernel(data, parity, Kernel::best())
     }
@@ -93,7 +93,7 @@ impl Erasure {
     /// As [`new`](Self::new), with a chosen kernel.
     ///
     /// # Errors
-    /// [`ErasureError::Shape`] when there is no such code.
+    /// [`ErasureError::Shape`] when no code of this shape exists.
     pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Self, ErasureError> {
         let shape = ErasureError::Shape { data, parity };
         if data == 0 || data.checked_add(parity).is_none_or(|all| all > MAX_BLOCKS) {

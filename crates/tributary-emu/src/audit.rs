@@ -93,7 +93,7 @@ pub struct LinkAudit {
     pub path: String,
     /// Direction of the link.
     pub direction: Direction,
-    /// What became of its packets.
+    /// Counters of its packets.
     pub stats: LinkStats,
     /// What it could have carried so far, bytes.
     pub capacity_bytes: u64,
@@ -135,7 +135,7 @@ pub struct Audit {
     pub links: Vec<LinkAudit>,
 }
 
-/// Whether a run may be believed.
+/// Whether a run is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 pub enum Verdict {
@@ -185,7 +185,7 @@ impl Audit {
         }
     }
 
-    /// Whether the run may be believed, and if not, why.
+    /// Whether the run is valid, and if not, why.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let mut reasons = Vec::new();

@@ -152,7 +152,7 @@ impl Forwarder {
         })
     }
 
-    /// Forwards until told to stop.
+    /// Forwards packets until the owner stops the thread.
     pub(crate) fn run(mut self) {
         let mut effort = Effort::begin(self.options.spin, self.options.real_time);
         self.counters.real_time = effort.may_be_real_time();
@@ -218,7 +218,7 @@ impl Forwarder {
         }
     }
 
-    /// Sleeps, or looks around, until there is something to do; false when told to stop.
+    /// Sleeps or polls until there is something to do; returns false when the thread shall stop.
     fn wait(&mut self, effort: &mut Effort) -> bool {
         let deadline = self.lanes.iter().filter_map(|lane| lane.link.poll_timeout()).min();
         let deadline = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
@@ -250,7 +250,7 @@ impl Forwarder {
         }
     }
 
-    /// Carries out the owner's orders; false when told to stop.
+    /// Carries out the owner's commands; returns false when the thread shall stop.
     fn obey(&mut self, effort: &mut Effort) -> bool {
         let mut count = [0; 8];
         let _ = sys::read(self.wake.as_fd(), &mut count);

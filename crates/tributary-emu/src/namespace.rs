@@ -1,4 +1,4 @@
-//! A network namespace without a name: held by a file descriptor, gone when nobody holds it.
+//! A network namespace without a name: exists as long as a file descriptor to it is open.
 
 use crate::sys;
 use std::fs::File;

@@ -311,7 +311,7 @@ impl Drop for Network {
     }
 }
 
-/// What the forwarding thread is made from.
+/// Input of the forwarding thread.
 struct Starting {
     scenario: Scenario,
     options: ForwardOptions,

@@ -25,7 +25,7 @@ pub enum Host {
     Gateway,
     /// The access point with this index, from zero.
     AccessPoint(usize),
-    /// What hears all access points.
+    /// The device, which receives from all access points.
     Device,
 }
 
@@ -149,7 +149,7 @@ impl RelayNetwork {
     /// A command that will run on a host.
     ///
     /// # Panics
-    /// There is no such access point.
+    /// The access point does not exist.
     #[must_use]
     pub fn command(&self, host: Host, program: impl AsRef<OsStr>) -> Command {
         self.namespace(host).command(program)
@@ -161,7 +161,7 @@ impl RelayNetwork {
     /// The system refuses the thread or the namespace.
     ///
     /// # Panics
-    /// There is no such access point.
+    /// The access point does not exist.
     pub fn run<T: Send>(&self, host: Host, work: impl FnOnce() -> T + Send) -> Result<T, NetworkError> {
         self.namespace(host).run(work).map_err(system("entering a network namespace"))
     }

@@ -80,7 +80,7 @@ impl Drop for Ending {
     }
 }
 
-/// What commands in the network are told about it.
+/// Environment variables for commands in the network.
 fn environment(scenario: &Scenario) -> Vec<(String, String)> {
     let names: Vec<&str> = scenario.paths.iter().map(|path| path.name.as_str()).collect();
     let mut out = vec![

@@ -51,7 +51,7 @@ pub struct Settings {
     pub command: String,
 }
 
-/// Why there is no demo.
+/// Why a demo failed.
 #[derive(Debug, Error)]
 pub enum DemoError {
     /// No video.

@@ -13,7 +13,7 @@ use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
 const SECONDS: f64 = 10.0;
 /// A session with the scheduler that is named beside it.
 const SESSION: &str = "session";
-/// What a session, and a run, has where nobody names a scheduler.
+/// Default scheduler of a session and of a run.
 const DEFAULT: &str = "fbdt";
 /// The scheduler of the kernel's MPTCP.
 const KERNEL: &str = "linux-default";

@@ -22,10 +22,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use thiserror::Error;
 use tributary_stream::{FetchError, LadderError};
 
-/// What an endpoint is told.
+/// Settings of an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// What carries the bytes.
+    /// The transport.
     pub contestant: Contestant,
     /// Congestion control of every socket.
     pub congestion: String,
@@ -187,7 +187,7 @@ pub enum EndpointError {
     /// The server does not listen.
     #[error(transparent)]
     Listen(#[from] tributary_net::ListenError),
-    /// The key is none.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] tributary_net::KeyError),
     /// The measurement failed.
@@ -258,7 +258,7 @@ fn watchdog(limit: Duration) {
     });
 }
 
-/// Writes one line; a lab that has gone away is no reason to complain.
+/// Writes one line; ignores the error if the lab has ended.
 fn reply(reply: &Reply) {
     let mut line = serde_json::to_string(reply).expect("replies have string keys only");
     line.push('\n');

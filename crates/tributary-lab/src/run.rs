@@ -49,14 +49,14 @@ impl std::fmt::Display for Queue {
     }
 }
 
-/// Everything that decides one run.
+/// All settings of one run.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The network, with its seed and base RTT.
     pub scenario: Scenario,
     /// Queue of every link.
     pub queue: Queue,
-    /// What carries the bytes.
+    /// The transport.
     pub contestant: Contestant,
     /// Congestion control of every socket of both ends.
     pub congestion: String,

@@ -18,14 +18,14 @@ use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
 use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};
 use tributary_types::DataSize;
 
-/// Everything that decides one run.
+/// All settings of one run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The network, with its duration, seed and base RTT.
     pub scenario: Scenario,
     /// Queue of every path's link.
     pub queue: Queue,
-    /// What carries the bytes.
+    /// The transport.
     pub transport: TransportName,
     /// Congestion control of every subflow.
     pub congestion: String,

@@ -148,7 +148,7 @@ impl Video {
     /// Encodes it or takes it from the cache; `progress` is told 0 to 1. Blocks.
     ///
     /// # Errors
-    /// When the file is no video or ffmpeg is missing.
+    /// When the file is not a video or ffmpeg is missing.
     pub fn build(&self, progress: &mut dyn FnMut(f64)) -> Result<Ladder, LadderError> {
         let rates: Vec<Bitrate> = self.rates.iter().map(|rate| Bitrate::from_bps(*rate)).collect();
         match &self.content {

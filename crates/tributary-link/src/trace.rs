@@ -40,7 +40,7 @@ pub struct Trace {
 pub struct TraceError {
     /// Line of the trace, counted from one.
     pub line: usize,
-    /// What is wrong and what is expected.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 

@@ -1,4 +1,4 @@
-//! What the nodes are told: TOML files whose keys are the program's flags, checked before anything starts.
+//! Settings of the nodes: TOML files whose keys are the program's flags, checked before anything starts.
 //!
 //! Unknown keys are refused. Paths of keys are relative to the working directory.
 

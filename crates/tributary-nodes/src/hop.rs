@@ -38,7 +38,7 @@ const REPLY: usize = 12 + SALT + MAC;
 const VERSION: u8 = 1;
 /// Time between two attempts to begin a session.
 const RETRY: Duration = Duration::from_millis(250);
-/// Silence after which the initiator begins anew, and after which a link counts as down.
+/// Silence after which the initiator starts a new handshake, and after which a link counts as down.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// Packets of one session, in either direction, before the initiator begins a new one. NIST SP 800-38D §8.3 allows 2^32 for random
 /// nonces; numbers are safer still.

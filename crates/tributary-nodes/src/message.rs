@@ -21,7 +21,7 @@ pub(crate) struct Feedback {
     pub(crate) age: u32,
     /// Bytes that may be sent beyond `newest`.
     pub(crate) room: u32,
-    /// What the room is when the receiver holds nothing.
+    /// The room when the receiver holds nothing.
     pub(crate) capacity: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message; `None` when it is none.
+    /// Parses a message; `None` when it is invalid.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
         let short = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);

@@ -32,7 +32,7 @@ impl Metrics {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // A client that breaks off harms nobody.
+                // A client that disconnects early is not an error.
                 let _ = stream.and_then(|stream| answer(stream, &asker));
             }
         };

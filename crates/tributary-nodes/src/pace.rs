@@ -183,7 +183,7 @@ impl Pace {
         }
     }
 
-    /// Begins anew with another session, whose numbers begin at zero.
+    /// Starts again with another session, whose numbers begin at zero.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.is_radio);
     }

@@ -26,7 +26,7 @@ const POINT_PORT: u16 = 7200;
 /// Time for all hops to have a session. Three attempts of a quarter second on a busy machine.
 const ESTABLISH: Duration = Duration::from_secs(20);
 
-/// Why there is no tunnel.
+/// Why a tunnel cannot be set up.
 #[derive(Debug, Error)]
 pub enum TunnelError {
     /// The hosts.

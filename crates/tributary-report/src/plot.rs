@@ -33,7 +33,7 @@ pub trait Plot {
         self.draw("")
     }
 
-    /// The drawing as a file of its own.
+    /// The drawing as a separate file.
     fn standalone(&self) -> String {
         self.draw(STYLE)
     }

@@ -10,7 +10,7 @@ use tributary_types::Instant;
 use crate::network::LinkId;
 use crate::packet::{Body, Packet, Segment};
 
-/// What happened to a packet.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum What {
@@ -69,7 +69,7 @@ fn fold(hash: u64, word: u64) -> u64 {
     (hash ^ word).wrapping_mul(PRIME).rotate_left(29)
 }
 
-/// What a segment says. Apart from the log's hash, so that the processor need not wait for that.
+/// Hash of a segment's fields. Computed apart from the log's hash, so that the processor need not wait for that.
 fn contents(segment: &Segment) -> u64 {
     let flags = u64::from(segment.is_syn)
         | u64::from(segment.is_fin) << 1

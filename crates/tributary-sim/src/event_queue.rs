@@ -1,4 +1,4 @@
-//! What happens next: a heap of packed keys.
+//! The queue of future events: a heap of packed keys.
 //!
 //! Time, insertion number and target share one 128-bit integer, so that a comparison is one
 //! instruction and events of the same moment happen in the order in which they were asked for.
@@ -11,7 +11,7 @@ use tributary_types::Instant;
 const TARGET_BITS: u32 = 24;
 const NUMBER_BITS: u32 = 40;
 
-/// Who is woken.
+/// Target of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Link(u32),

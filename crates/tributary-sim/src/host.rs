@@ -1,4 +1,4 @@
-//! The seam between the world and what lives at its edges.
+//! The interface between the world and its hosts.
 //!
 //! A host is one end of one exchange: a TCP or MPTCP endpoint, a QUIC endpoint, a Tributary session, a
 //! source of background traffic. It never reads time and never draws randomness but from its own
@@ -18,7 +18,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Sends a packet at the moment of the call.
+    /// Sends a packet now.
     pub fn send(&mut self, packet: Packet) {
         self.packets.push(packet);
     }

@@ -74,7 +74,7 @@ impl Default for MptcpConfig {
     }
 }
 
-/// What both ends hold: pipes of dialled subflows until the SYN takes them, and where streams end.
+/// State shared by both ends: pipes of dialled subflows until the SYN takes them, and the ends of streams.
 #[derive(Debug, Default)]
 struct Shared {
     dialled: RefCell<BTreeMap<u32, [Mappings; 2]>>,
@@ -202,7 +202,7 @@ impl MptcpTransport {
         self.subflows.iter().filter(|s| s.established).map(|s| s.report(self.ways[s.way].path))
     }
 
-    /// Whether the kernel's rules hold rather than those of multipath-tcp.org.
+    /// Whether the kernel's rules apply rather than those of multipath-tcp.org.
     fn is_kernel(&self) -> bool {
         self.config.scheduler == KERNEL
     }
@@ -423,7 +423,7 @@ impl Transport for MptcpTransport {
         if bytes > 0 {
             let round_trip = self.subflows.iter().map(|s| s.receiver_rtt).max().unwrap_or_default();
             self.receive.read(now, bytes, round_trip);
-            // A window update where the window has doubled (`mptcp_cleanup_rbuf`), on every subflow.
+            // A window update on every subflow when the window has doubled (`mptcp_cleanup_rbuf`).
             if self.receive.window() >= 2 * self.told_edge.saturating_sub(self.receive.next()) {
                 self.told_edge = self.receive.next() + self.receive.window();
                 self.subflows.iter_mut().for_each(|s| s.socket.acknowledge_now());

@@ -1,4 +1,4 @@
-//! What transports over several paths have in common: where their subflows run and why they are refused.
+//! Shared by transports over several paths: paths of subflows, and errors.
 
 use thiserror::Error;
 use tributary_cc::{self as congestion, CongestionController, Setup};
@@ -56,7 +56,7 @@ pub(crate) struct Way {
     pub route: RouteId,
 }
 
-/// Checks what both transports are given; the ways of client and server.
+/// Checks the settings of both transports; returns the ways of client and server.
 pub(crate) fn ways(congestion: &str, paths: &[SubflowPath]) -> Result<[Vec<Way>; 2], MultipathError> {
     if !congestion::names().contains(&congestion) {
         return Err(MultipathError::UnknownCongestion { name: congestion.to_owned() });

@@ -173,7 +173,7 @@ impl Network {
 }
 
 impl Slot {
-    /// Into the link; returned when there is no room.
+    /// Puts a packet into the link; returns it when there is no room.
     fn push(&mut self, now: Instant, packet: Packet) -> Option<Packet> {
         let number = self.first + self.inside.len() as u64;
         if self.link.push(now, LinkPacket::whole(packet.size, number)) > 0 {

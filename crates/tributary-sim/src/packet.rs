@@ -1,4 +1,4 @@
-//! Packets: what crosses links. A segment carries numbers, not bytes; contents travel beside it.
+//! Packets. A segment carries numbers, not bytes; its contents are kept in a queue beside it.
 //!
 //! TCP is reliable and in order, so the bytes of a stream need not be copied into packets: the sender
 //! leaves them in a queue that both ends share, and the receiver takes as many as arrived in order.
@@ -70,14 +70,14 @@ impl Segment {
     }
 }
 
-/// What a packet carries.
+/// Contents of a packet.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
     Segment(Segment),
     /// A UDP datagram with its bytes (QUIC).
     Datagram(Bytes),
-    /// Bytes of background traffic that nobody reads.
+    /// Bytes of background traffic, which are discarded.
     Filler,
 }
 
@@ -92,7 +92,7 @@ pub struct Packet {
     pub size: u32,
     /// Number in the order of sending, over all packets of the world.
     pub(crate) number: u64,
-    /// What it carries.
+    /// Its contents.
     pub body: Body,
 }
 

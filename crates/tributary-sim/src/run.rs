@@ -35,9 +35,9 @@ use assembly::{Assembly, Blueprint};
 use topology::Topology;
 use trace::Recorder;
 
-/// Links are looked at this often.
+/// Interval at which links are sampled.
 pub const LINK_SAMPLE: Duration = Duration::from_millis(100);
-/// With [`Options::trace`], transports are looked at this often.
+/// With [`Options::trace`], interval at which transports are sampled.
 pub const TRACE_SAMPLE: Duration = Duration::from_millis(10);
 /// Connections side by side at most.
 pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
@@ -47,12 +47,12 @@ pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// test of the golden hashes holds it to them; stores of finished runs go by it.
 pub const MODEL_VERSION: u32 = 10;
 
-/// Everything that decides one run.
+/// All settings of one run.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The network, with its duration, seed and base RTT.
     pub scenario: Scenario,
-    /// What carries the bytes.
+    /// The transport.
     pub transport: TransportName,
     /// Name of the congestion control of every subflow of both ends.
     pub congestion: String,
@@ -62,7 +62,7 @@ pub struct Cell {
     pub options: Options,
 }
 
-/// What is usually left alone.
+/// Settings that usually keep their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Connections side by side, each with the whole workload.
@@ -97,7 +97,7 @@ impl Default for Options {
     }
 }
 
-/// Why there is no outcome.
+/// Why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The scenario is impossible.
@@ -120,7 +120,7 @@ pub enum RunError {
     Option {
         /// The option.
         field: &'static str,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
     /// The run was stopped.
@@ -162,7 +162,7 @@ impl Cell {
         }
     }
 
-    /// Refuses what cannot be run.
+    /// Checks the settings.
     ///
     /// # Errors
     /// [`RunError`] names the field.
@@ -204,7 +204,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Lets it happen.
+    /// Runs the cell.
     ///
     /// # Errors
     /// [`RunError`]; a transport that merely performs badly is an outcome.

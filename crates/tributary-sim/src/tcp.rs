@@ -1,4 +1,4 @@
-//! TCP as Linux 6.x speaks it, as a sans-IO machine over numbered segments.
+//! TCP as in Linux 6.x, as a sans-IO state machine over numbered segments.
 //!
 //! What it is: handshake, SACK, RACK-TLP or duplicate-acknowledgement recovery, proportional rate
 //! reduction, time-outs with back-off and undo, delayed acknowledgements, receive-window auto-tuning,

@@ -141,7 +141,7 @@ impl Pictures {
     /// Decodes a byte stream of H.264, pictures of `width` × `height` pixels.
     ///
     /// # Errors
-    /// ffmpeg is missing, or the size is none.
+    /// ffmpeg is missing, or the size is invalid.
     pub fn of_stream(stream: Vec<u8>, (width, height): (usize, usize)) -> Result<Self, DecodeError> {
         let mut command = Command::new("ffmpeg");
         // A stream that announces much larger pictures would take memory; ffmpeg counts what it pads with.

@@ -24,13 +24,13 @@ pub struct Encoder {
     pub pictures_per_gop: usize,
 }
 
-/// Why there is no stream.
+/// Why encoding failed.
 #[derive(Debug, Error)]
 pub enum EncodeError {
     /// The encoder is missing or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What came out is not what was asked for.
+    /// The output does not match the settings.
     #[error("the encoder's output is broken: GoP {gop} of {found}: {reason}")]
     Output {
         /// Which GoP.

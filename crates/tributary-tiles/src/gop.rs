@@ -16,7 +16,7 @@ const FILLER: u8 = 12;
 /// One GoP found in a byte stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gop {
-    /// Where it lies.
+    /// Its bytes in the stream.
     pub bytes: Range<usize>,
     /// Pictures in it.
     pub pictures: u32,

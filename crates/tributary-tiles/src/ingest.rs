@@ -67,7 +67,7 @@ pub struct Settings {
     pub jobs: Option<NonZeroUsize>,
 }
 
-/// Why there is no tiled video.
+/// Why an ingest failed.
 #[derive(Debug, Error)]
 pub enum IngestError {
     /// The video is not there or may not be read.
@@ -147,7 +147,7 @@ pub enum IngestError {
         /// Pictures in a GoP.
         needed: usize,
     },
-    /// A setting makes no sense.
+    /// An invalid setting.
     #[error("{name}: {reason}")]
     Setting {
         /// Which.

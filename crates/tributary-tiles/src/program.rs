@@ -151,7 +151,7 @@ pub fn run_fed(
     let complaints = hear(running.stderr.take());
     let mut written = Vec::new();
     std::thread::scope(|scope| {
-        // A program that has enough closes its input early, which is no error.
+        // A program may close its input early; that is not an error.
         scope.spawn(move || stdin.map(|mut stdin| feed(&mut stdin)));
         if let Some(mut stdout) = stdout {
             let _ = stdout.read_to_end(&mut written);

@@ -28,7 +28,7 @@ pub struct TiledVideo {
     inits: Vec<Vec<Vec<u8>>>,
 }
 
-/// Why there is no tiled video, or not this piece of it.
+/// Why a tiled video, or a piece of it, cannot be read.
 #[derive(Debug, Error)]
 pub enum TiledError {
     /// Nothing was ingested there.
@@ -67,7 +67,7 @@ pub enum TiledError {
         /// What the system says.
         source: io::Error,
     },
-    /// The table is none.
+    /// The table is invalid.
     #[error("{path}: {source}")]
     Table {
         /// Which file.
@@ -178,7 +178,7 @@ impl TiledVideo {
         &self.record
     }
 
-    /// Where it lies.
+    /// Its path.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -195,7 +195,7 @@ impl TiledVideo {
     /// The initialisation segment of a tile in a quality, given by its place in [`Self::qps`].
     ///
     /// # Errors
-    /// There is no such tile or quality.
+    /// The tile or the quality does not exist.
     pub fn init(&self, tile: usize, qp_index: usize) -> Result<&[u8], TiledError> {
         self.require(0, tile, qp_index)?;
         Ok(&self.inits[tile][qp_index])

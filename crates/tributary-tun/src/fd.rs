@@ -126,7 +126,7 @@ impl Epoll {
         check(result).map(drop)
     }
 
-    /// Waits until something is readable or `timeout` has passed (`None`: for ever); yields tokens.
+    /// Waits until something is readable or `timeout` has passed (`None`: no timeout); returns tokens.
     pub fn wait(&mut self, timeout: Option<Duration>) -> impl Iterator<Item = u64> + '_ {
         let limit = timeout.map(|t| libc::timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),

@@ -63,7 +63,7 @@ fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
 /// The index of an interface of this thread's network namespace.
 ///
 /// # Errors
-/// There is no such interface.
+/// The interface does not exist.
 pub fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name).map_err(io::Error::other)?;
     // SAFETY: the name ends in NUL and outlives the call.

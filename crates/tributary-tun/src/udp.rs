@@ -48,7 +48,7 @@ impl UdpSocket {
     /// Returns how many there were; zero when none is waiting.
     ///
     /// # Errors
-    /// The system's. An error that an earlier datagram caused (ICMP) is none.
+    /// The system's error. An ICMP error caused by an earlier datagram is ignored.
     pub fn receive(
         &self,
         batch: &mut ReceiveBatch,

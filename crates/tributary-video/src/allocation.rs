@@ -131,7 +131,7 @@ const KNOWN: &[(&str, Make)] = &[
 /// The allocator called `name`.
 ///
 /// # Errors
-/// There is none; the error lists those there are.
+/// Unknown name; the error lists the known ones.
 pub fn create(name: &str, settings: Settings) -> Result<Box<dyn Allocator>, UnknownAllocator> {
     let known = KNOWN.iter().find(|(known, _)| *known == name);
     known.map(|(_, make)| make(settings)).ok_or_else(|| UnknownAllocator { name: name.to_owned() })

@@ -65,7 +65,7 @@ pub enum TraceError {
         /// The length asked for.
         video_s: f64,
     },
-    /// A sampling rate that makes no sense.
+    /// An invalid sampling rate.
     #[error("cannot resample to {rate_hz} Hz; choose a rate over 0 and up to {MOST_HERTZ} Hz")]
     Rate {
         /// The rate asked for.

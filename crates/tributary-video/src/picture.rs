@@ -24,7 +24,7 @@ pub struct Picture {
     samples: Vec<u8>,
 }
 
-/// Why there is no such picture or plane.
+/// Why a picture or a plane is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PictureError {
     /// No pixels, or too many.
@@ -87,7 +87,7 @@ impl<'a> Plane<'a> {
     /// The samples of one row.
     ///
     /// # Panics
-    /// There is no such row.
+    /// The row does not exist.
     #[must_use]
     pub fn row(&self, row: usize) -> &'a [u8] {
         &self.samples[row * self.width..(row + 1) * self.width]

@@ -93,7 +93,7 @@ impl Viewing {
     /// The tiles of one GoP.
     ///
     /// # Panics
-    /// There is no such GoP.
+    /// The GoP does not exist.
     #[must_use]
     pub fn gop(&self, gop: usize) -> &[TileView] {
         &self.views[gop * self.tiles..(gop + 1) * self.tiles]
@@ -181,7 +181,7 @@ impl Population {
     /// What the viewers saw of one GoP, `without` one of them; empty if none is left.
     ///
     /// # Panics
-    /// There is no such GoP.
+    /// The GoP does not exist.
     #[must_use]
     pub fn outlook(&self, gop: usize, without: Option<usize>) -> Vec<TileOutlook> {
         let left_out = without.and_then(|viewer| self.viewings.get(viewer)).map(|viewing| viewing.gop(gop));

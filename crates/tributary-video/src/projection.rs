@@ -1,4 +1,4 @@
-//! Where a direction lies in the picture, and which direction a place in the picture shows.
+//! Maps directions to positions in the picture, and back.
 //!
 //! Two projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2) and a cubemap of 3 × 2 faces (§5.2.3,
 //! in ffmpeg's default `c3x2` arrangement: right, left, up over down, front, back). Places are shares of
@@ -20,7 +20,7 @@ pub struct Place {
     pub v: f64,
 }
 
-/// How the sphere lies in the picture.
+/// Projection of the sphere onto the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Projection {
@@ -51,7 +51,7 @@ const FACES: [Face; 6] = [
 ];
 
 impl Projection {
-    /// Where a direction lies.
+    /// Position of a direction.
     #[must_use]
     pub fn place_of(self, direction: Direction) -> Place {
         match self {

@@ -24,7 +24,7 @@ pub const MOST_CELLS: usize = 12_000_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableLayout {
-    /// The tiles, and how the sphere lies in the picture.
+    /// The tiles, and the projection.
     pub grid: TileGrid,
     /// The picture's width, pixels.
     pub width: usize,
@@ -93,13 +93,13 @@ struct LayoutFields {
 /// The first line of every table.
 const FORMAT: &str = "tributary-rd-1";
 
-/// Why there is no such table.
+/// Why a table is invalid.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// Another format, or a later one.
     #[error("the table's format is `{0}`; this program reads {FORMAT}")]
     Format(String),
-    /// A layout that makes no sense.
+    /// An invalid layout.
     #[error("{field} is {value}; {range}")]
     Layout {
         /// The field.
@@ -204,7 +204,7 @@ impl RdTable {
     /// The tiles of one GoP.
     ///
     /// # Panics
-    /// There is no such GoP.
+    /// The GoP does not exist.
     #[must_use]
     pub fn gop(&self, gop: usize) -> &[TileCells] {
         let tiles = self.layout.grid.tiles();

@@ -19,10 +19,10 @@ use crate::viewport::FieldOfView;
 use map::Map;
 use table::Table;
 
-/// What a renderer is made for.
+/// Settings of a renderer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RenderSettings {
-    /// How the sphere lies in the panorama.
+    /// Projection of the panorama.
     pub projection: Projection,
     /// The panorama's width and height, pixels.
     pub panorama: (usize, usize),

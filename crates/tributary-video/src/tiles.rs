@@ -36,7 +36,7 @@ impl TryFrom<GridFields> for TileGrid {
     }
 }
 
-/// Why there is no such grid.
+/// Why a grid is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GridError {
     /// A grid without tiles, or with too many.

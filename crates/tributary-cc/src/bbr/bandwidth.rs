@@ -19,7 +19,7 @@ pub(super) struct Bandwidth {
     delivered: u64,
     /// (round, bytes a second): rounds rising, rates falling, so the first is the greatest.
     candidates: VecDeque<(u64, f64)>,
-    /// Samples of what was sent before this many bytes were delivered say nothing of the path.
+    /// Samples of data sent before this many bytes were delivered do not count.
     limited_until: Option<u64>,
 }
 

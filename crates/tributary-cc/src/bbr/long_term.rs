@@ -11,7 +11,7 @@ const LEAST_ROUNDS: u32 = 4;
 const LOSS: f64 = 50.0 / 256.0;
 /// Two intervals agree within this share, or this many bytes a second.
 const AGREE: (f64, f64) = (1.0 / 8.0, 500.0);
-/// Rounds for which the rate is believed.
+/// Rounds for which the rate is used.
 const BELIEVED: u32 = 48;
 
 /// What an acknowledgement shows.
@@ -49,12 +49,12 @@ impl LongTerm {
         self.in_use.then_some(self.rate)
     }
 
-    /// Nothing is believed any longer.
+    /// Discards the rate.
     pub fn reset(&mut self) {
         *self = Self { lost: self.lost, since: self.since, ..Self::default() };
     }
 
-    /// Says whether a rate that was believed is not any longer.
+    /// Returns whether a rate in use was discarded.
     pub fn on_ack(&mut self, sight: Sight) -> bool {
         self.lost = self.lost.saturating_add(sight.lost);
         if self.in_use {

@@ -105,7 +105,7 @@ impl AccessPoint {
         let distance = self.epoch.map_or(1, |epoch| ahead(header.epoch, epoch));
         match self.strays.judge_epoch(distance) {
             Verdict::Take => {}
-            // The gateway has started anew: its labels begin again.
+            // The gateway was restarted: its labels begin again.
             Verdict::Begin => self.begin(header.epoch),
             Verdict::Ahead => {
                 self.counters.stale += 1;

@@ -1,4 +1,4 @@
-//! A head that moves although nobody recorded it: rests of about a second, then turns, mostly sideways.
+//! Generated head movement: rests of about a second, then turns, mostly sideways.
 //!
 //! For machines without a recorded head. Not a model of viewers: speeds and rests are of the order that public
 //! recordings show, no more. From one seed, the same on every machine.

@@ -19,7 +19,7 @@ use tributary_report::{RunInfo, Table};
 /// without and with priorities.
 const TRANSPORTS: [&str; 5] = ["mptcp", "linux-default", "avira+linux-default", "fbdt", "avira+fbdt"];
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImuOutcome {
     /// A run for each transport.

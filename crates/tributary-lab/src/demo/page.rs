@@ -99,7 +99,7 @@ fn quality(outcome: &Outcome) -> TimeSeries {
 }
 
 impl Outcome {
-    /// The figure of every second's goodput as an SVG file of its own.
+    /// The figure of every second's goodput as a separate SVG file.
     #[must_use]
     pub fn figure(&self) -> String {
         let bulk: Vec<&RunResult> = self.transports.iter().map(|t| &t.bulk).collect();

@@ -50,7 +50,7 @@ pub struct TiledSettings {
     pub command: String,
 }
 
-/// Why there is no demo.
+/// Why a demo failed.
 #[derive(Debug, Error)]
 pub enum TiledDemoError {
     /// The tiled video.

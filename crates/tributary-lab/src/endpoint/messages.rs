@@ -25,7 +25,7 @@ pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow:
     let mut message = vec![0; flow.size];
     let (began, at) = (Instant::now(), monotonic());
     let mut ticks = interval(Duration::from_secs(1) / flow.per_second);
-    // What is late is made up for: it was due when it was due.
+    // Late messages are sent at once and keep their due time.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     loop {
         let made = at + ticks.tick().await.saturating_duration_since(began).as_nanos() as u64;
@@ -51,7 +51,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// What it is now that the run ends.
+    /// Its state at the end of the run.
     pub fn record(&self, flow: &MessageFlow) -> MessageRecord {
         MessageRecord::new(&flow.name, &self.latencies_ms, &self.ages_ms(flow, monotonic()))
     }

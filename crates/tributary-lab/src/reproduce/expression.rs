@@ -73,7 +73,7 @@ pub enum Operator {
     Larger,
 }
 
-/// Why a text is no expression.
+/// Why an expression is invalid.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("`{text}`, column {column}: {problem}")]
 pub struct ExpressionError {

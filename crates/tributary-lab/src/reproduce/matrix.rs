@@ -30,7 +30,7 @@ pub struct Matrix {
     pub experiment: String,
     /// Networks: names of scenarios, or files beside the paper's.
     pub scenarios: Vec<String>,
-    /// What carries the bytes.
+    /// Transports, by name.
     pub transports: Vec<String>,
     /// Schedulers of the transports `mptcp` and `session`; `none` is their own.
     #[serde(default = "none")]

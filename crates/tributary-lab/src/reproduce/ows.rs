@@ -65,7 +65,7 @@ pub struct Settings {
     pub command: String,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Reproduced {
     /// The paper with the clips' names.
@@ -78,7 +78,7 @@ pub struct Reproduced {
     pub no_pictures: Option<String>,
 }
 
-/// Why there is no reproduction.
+/// Why a reproduction failed.
 #[derive(Debug, Error)]
 pub enum OwsError {
     /// A clip cannot be used.

@@ -41,7 +41,7 @@ impl<'a> Page<'a> {
         let terms = expressions.iter().zip(&places);
         let bound: Result<Vec<_>, _> =
             terms.map(|(expression, place)| measurements.bind(expression, place)).collect();
-        // A range costs nothing beside a bootstrap, and nobody sees it.
+        // The range is much cheaper than a bootstrap, and this interval is not shown.
         let method = if interval { self.paper.interval } else { Method::Range };
         match bound {
             Ok(bound) => measure(&bound, |values| taken(Take::Mean, values), method),

@@ -306,7 +306,7 @@ pub enum PaperError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The text is no such file.
+    /// The file is invalid.
     #[error("{file}: {source}")]
     Format {
         /// The file.
@@ -321,7 +321,7 @@ pub enum PaperError {
         file: String,
         /// Which claim, table or figure.
         place: String,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
 }

@@ -24,7 +24,7 @@ use tributary_report::{Reproduction, RunInfo};
 /// Setting up and taking down one emulated run.
 const OVERHEAD: Duration = Duration::from_secs(1);
 
-/// What is done in a cell. Papers name it; the same for every cell of a matrix.
+/// The experiment of a cell. Papers name it; all cells of a matrix have the same.
 pub trait Experiment: Sync {
     /// Its name in a matrix.
     fn name(&self) -> &'static str;
@@ -65,7 +65,7 @@ pub struct Settings {
     pub command: String,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Claims and how they were measured.
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
 }
 
-/// Why there is no reproduction.
+/// Why a reproduction failed.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
     /// The paper's file.

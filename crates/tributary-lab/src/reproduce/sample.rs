@@ -45,7 +45,7 @@ pub struct Sample {
     pub labels: Labels,
     /// Runs of the same seed are compared with each other.
     pub seed: u64,
-    /// Why there is no result.
+    /// Why the run has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// The emulator's judgement; `None` in the simulator.

@@ -8,9 +8,9 @@ use thiserror::Error;
 use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
 use tributary_sim::run::{Options, RunError, TransportName, UnknownName, check_congestion, check_scheduler};
 
-/// Transport where nobody names one.
+/// Default transport.
 const TRANSPORT: &str = "fbdt";
-/// Congestion control where nobody names one.
+/// Default congestion control.
 const CONGESTION: &str = "cubic";
 /// Length of a run where neither the user nor a `run` table decides.
 pub const SECONDS: u32 = 10;

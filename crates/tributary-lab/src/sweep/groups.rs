@@ -35,7 +35,7 @@ pub struct Group<'a> {
     pub rows: Vec<&'a Row>,
 }
 
-/// What a group's metric is over its seeds.
+/// A group's metric over its seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Values.

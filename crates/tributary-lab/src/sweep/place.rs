@@ -1,4 +1,4 @@
-//! Where a plan says something: file, line and field of every refusal.
+//! A place in a plan: file, line and field, for error messages.
 
 use super::plan::PlanError;
 use core::ops::Range;

@@ -99,7 +99,7 @@ pub enum PlanError {
         line: usize,
         /// The field.
         field: String,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
     /// A scenario of the plan.

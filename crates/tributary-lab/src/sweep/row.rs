@@ -32,7 +32,7 @@ pub struct Row {
     pub seed: u64,
     /// Seconds of virtual time.
     pub seconds: f64,
-    /// Why there is no result.
+    /// Why the run has no result.
     pub failure: Option<String>,
     /// What was measured.
     pub measured: Measured,

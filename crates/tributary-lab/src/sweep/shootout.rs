@@ -47,7 +47,7 @@ struct Line {
     queue: String,
 }
 
-/// How the hero stands in one line by one measure.
+/// Rank of the hero in one line by one measure.
 #[derive(Clone, Debug, PartialEq)]
 struct Standing {
     line: Line,

@@ -39,7 +39,7 @@ pub enum StoreError {
         /// The reason.
         source: io::Error,
     },
-    /// A line that is no finished cell and not the last.
+    /// A line, other than the last, that is not a finished cell.
     #[error("{path}:{line}: not a finished cell ({problem}); remove the line, and its cell runs again")]
     Damaged {
         /// The file.
@@ -55,7 +55,7 @@ pub enum StoreError {
 pub trait Finished: Serialize + DeserializeOwned {
     /// Key of everything that decides the run.
     fn key(&self) -> &str;
-    /// Why there is no result.
+    /// Why the run has no result.
     fn failure(&self) -> Option<&str>;
     /// The cell in words.
     fn title(&self) -> String;

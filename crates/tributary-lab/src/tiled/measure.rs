@@ -31,7 +31,7 @@ pub struct MeasureSettings {
     pub field: FieldOfView,
     /// The viewport's width and height, pixels.
     pub viewport: (usize, usize),
-    /// What stands where a tile is missing.
+    /// What is shown in place of a missing tile.
     pub concealment: Concealment,
 }
 

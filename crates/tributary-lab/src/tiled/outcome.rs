@@ -290,7 +290,7 @@ pub fn table(results: &[&TiledResult]) -> Table {
     table
 }
 
-/// What stands where a tile is missing, in a word.
+/// Name of the concealment.
 #[must_use]
 pub fn concealment(concealment: Concealment) -> &'static str {
     match concealment {

@@ -23,7 +23,7 @@ pub struct Beside {
     pub images: Vec<Image>,
 }
 
-/// The quality of every GoP as a picture of its own (SVG).
+/// The quality of every GoP as a separate picture (SVG).
 #[must_use]
 pub fn figure(results: &[&TiledResult]) -> String {
     Plot::standalone(&quality(results))

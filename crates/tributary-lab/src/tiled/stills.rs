@@ -17,7 +17,7 @@ pub struct Stills {
     count: u64,
 }
 
-/// Why there is no picture.
+/// Why a picture cannot be made.
 #[derive(Debug, Error)]
 pub enum StillError {
     /// The file.

@@ -28,7 +28,7 @@ pub struct ViewerConfig {
     pub head: Option<(PathBuf, String)>,
     /// Other viewers of the same video, in the same format.
     pub crowd: Vec<PathBuf>,
-    /// What stands where a tile is missing.
+    /// What is shown in place of a missing tile.
     pub concealment: Concealment,
     /// How long, seconds; `None` is the video once.
     pub seconds: Option<u32>,
@@ -68,7 +68,7 @@ impl ViewerConfig {
     }
 }
 
-/// Why there is no viewer.
+/// Why a viewer cannot be made.
 #[derive(Debug, Error)]
 pub enum ViewError {
     /// No allocator has this name.
@@ -91,7 +91,7 @@ pub enum ViewError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A trace that is none.
+    /// An invalid trace.
     #[error("{path} as {format}: {source}; formats are plain, nasrabadi19, jin22, wu17 (--head-format)")]
     Trace {
         /// Which.
@@ -171,7 +171,7 @@ impl Viewpoint {
         &self.trace
     }
 
-    /// What the player is told.
+    /// Settings of the player.
     #[must_use]
     pub fn player(&self) -> PlayerSettings {
         let (seconds, assumed, plans) = (self.config.seconds, self.config.assumed, self.config.plans());
@@ -319,7 +319,7 @@ fn trace(path: &Path, format: Format) -> Result<HeadTrace, ViewError> {
 }
 
 impl Viewed {
-    /// The moments worth a picture: the worst slot, and the middle one.
+    /// The slots of which pictures are made: the worst, and the middle one.
     ///
     /// # Errors
     /// ffmpeg is missing or fails.

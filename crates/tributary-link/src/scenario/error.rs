@@ -22,7 +22,7 @@ pub enum ScenarioError {
         line: usize,
         /// The field, such as `path.down.rate`.
         field: String,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
     /// A scenario built in code has an impossible value.
@@ -32,7 +32,7 @@ pub enum ScenarioError {
         scenario: String,
         /// The field.
         field: String,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
     /// A name that a scenario built in code gives to a transport, scheduler or the like is not known.
@@ -40,7 +40,7 @@ pub enum ScenarioError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong and what is expected.
+        /// What is wrong, and what is expected.
         problem: String,
     },
     /// No shipped scenario has this name.

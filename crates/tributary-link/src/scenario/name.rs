@@ -1,4 +1,4 @@
-//! A name that a higher crate resolves, and where the file says it. Knows nothing of what it names.
+//! A name that a higher crate resolves, and its place in the file.
 
 use super::ScenarioError;
 
@@ -9,7 +9,7 @@ pub struct Name {
     written_at: Option<WrittenAt>,
 }
 
-/// Where a file says something.
+/// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenAt {
     /// The file.

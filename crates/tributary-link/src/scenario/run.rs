@@ -4,7 +4,7 @@ use super::{Name, ScenarioError, WrittenAt};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// What a scenario asks to be run. What it leaves out is the runner's choice.
+/// The `[run]` table of a scenario. The runner chooses what it leaves out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSpec {
     /// Transport.

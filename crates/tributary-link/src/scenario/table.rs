@@ -71,7 +71,7 @@ impl<'a> Value<'a> {
         value
     }
 
-    /// A text that somebody else will resolve, with its place.
+    /// A name to be resolved by a higher crate, with its place.
     pub(super) fn name(&self) -> Result<Name, ScenarioError> {
         let text = self.text()?;
         if text.is_empty() || text.len() > 64 {
@@ -80,7 +80,7 @@ impl<'a> Value<'a> {
         Ok(Name::read(text, self.written_at()))
     }
 
-    /// Where it stands.
+    /// Its position.
     pub(super) fn written_at(&self) -> WrittenAt {
         let (file, line) = (self.source.file.to_owned(), self.source.line(&self.span));
         WrittenAt { file, line, field: self.field.clone() }

@@ -47,7 +47,7 @@ pub enum LinkPlace {
     Hop(usize),
 }
 
-/// A radio goes, or comes back, and both ends are told.
+/// A radio disappears or returns, with a link event at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkEvent {
     /// When.
@@ -127,7 +127,7 @@ impl Scenario {
     /// Everything needed to build one link.
     ///
     /// # Panics
-    /// When there is no such link.
+    /// When the link does not exist.
     #[must_use]
     pub fn link_config_at(&self, place: LinkPlace, direction: Direction) -> LinkConfig {
         match place {

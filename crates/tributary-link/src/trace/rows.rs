@@ -1,6 +1,6 @@
 //! Tables as text: separated columns with or without a heading, or a JSON list of flat objects.
 //!
-//! Finds cells; knows nothing of times and rates.
+//! Finds cells; does not interpret times and rates.
 
 use super::table::{Column, TableLayout};
 use super::{TraceError, data_lines, refuse};

@@ -1,6 +1,6 @@
 //! Tables of measurements as traces: which column is the time, which the rate, in what units.
 //!
-//! General on purpose: a data set is a description, not a reader of its own.
+//! General on purpose: a data set needs a description, not a reader.
 
 use super::rows::{Row, rows};
 use super::{MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};

@@ -95,7 +95,7 @@ impl AccessPoint {
             _ => peers[0].count_unknown(),
         };
         let is_empty = receive(now, &mut self.room, &mut self.up, &mut each);
-        // A gateway that has started anew has nothing to do with what is held.
+        // After a restart of the gateway, held packets are useless.
         if core::mem::replace(&mut self.session, self.up[0].hop.sessions()) != self.session {
             self.machine = Machine::new(self.config.clone(), self.number, 1);
             self.plain.clear();

@@ -1,4 +1,4 @@
-//! Subflows come and go: the first connection, joins, and what happens when one is lost.
+//! Opening and losing subflows: the first connection, joins, and the loss of one.
 //!
 //! Source: RFC 8684 §3.1, §3.2. The fourth packet of a join is left out.
 
@@ -26,7 +26,7 @@ impl MptcpTransport {
             Side::Client => TcpSocket::connect(tcp, controller, number),
             Side::Server => TcpSocket::listen(tcp, controller, number),
         };
-        // It takes whatever comes; what may come is said for the connection, in `send`.
+        // The subflow accepts everything; the connection's window, in `send`, limits the peer.
         socket.set_window_override(Some(tcp_window));
         socket
     }
@@ -66,7 +66,7 @@ impl MptcpTransport {
         Some(self.subflows.len() - 1)
     }
 
-    /// A subflow is gone; what it carried goes out again on others.
+    /// A subflow has ended; its data is sent again on others.
     pub(super) fn lose(&mut self, now: Instant, at: usize, out: &mut Outbox) {
         let mut subflow = self.subflows.remove(at);
         subflow.socket.abort();

@@ -1,4 +1,4 @@
-//! What happens to data that a subflow holds up.
+//! Retransmission of data that a subflow delays.
 //!
 //! The kernel (upstream Linux, `net/mptcp/protocol.c`): the connection's own timer retransmits its oldest
 //! data on an *idle* subflow, a subflow that stood still for more than four such periods while another could

@@ -20,7 +20,7 @@ const SEND_BUFFER_SEGMENT: u64 = 2 * (2048 + 256);
 /// The send buffer at the start (`tcp_wmem`).
 const SEND_BUFFER_FIRST: u64 = 65_536;
 
-/// A copy under way.
+/// A copy in flight.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     seq: DataSeq,

@@ -1,4 +1,4 @@
-//! What a simulated QUIC connection is told. Not the QUIC crates' own configuration: that is made
+//! Settings of a simulated QUIC connection. Not the QUIC crates' own configuration: that is made
 //! from it, with everything the operating system would choose chosen by the seed.
 
 use core::time::Duration;
@@ -59,7 +59,7 @@ pub struct QuicConfig {
     /// others and a fresh path is tried in its place; at least three PTOs. Default 500 ms. (noq-proto's
     /// own default is never: a dead path would then hold its packets for ever.)
     pub path_idle_timeout: Duration,
-    /// Every path of a multipath connection says something this often, idle or not. Default 150 ms.
+    /// Interval of pings on every path of a multipath connection, idle or not. Default 150 ms.
     pub path_keep_alive: Duration,
 }
 

@@ -100,7 +100,7 @@ struct Batch {
     srtt: Duration,
 }
 
-/// What a controller answers to questions that must not change it.
+/// A controller's answers to queries.
 #[derive(Clone, Copy, Debug)]
 struct Says {
     window: u64,
@@ -124,7 +124,7 @@ impl Says {
 pub(super) struct Driven {
     /// Never locked: the QUIC crates want controllers to be `Sync`, and ours are only `Send`.
     controller: Mutex<Box<dyn CongestionController>>,
-    /// What it says after the last event.
+    /// Its answers after the last event.
     says: Says,
     maker: Maker,
     member: u64,
@@ -233,7 +233,7 @@ impl Driven {
         self.tell(|controller, siblings| controller.on_loss(&loss, siblings));
     }
 
-    /// The last episode was none.
+    /// The last episode was spurious.
     pub fn spurious(&mut self) {
         self.recovering = false;
         let now = self.last_heard;

@@ -1,11 +1,11 @@
-//! How packets are protected: real TLS 1.3 with seeded randomness, or nothing in the same sizes.
+//! Protection of packets: real TLS 1.3 with seeded random numbers, or none with the same sizes.
 
 pub(super) mod null;
 pub(super) mod null_noq;
 pub(super) mod null_quinn;
 pub(super) mod tls;
 
-/// What protects the packets.
+/// Protection of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
     /// No cryptography: the handshake's flights and the packets have the sizes that [`Protection::Tls`]

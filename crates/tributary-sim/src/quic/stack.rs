@@ -43,7 +43,7 @@ pub fn path_to(address: SocketAddr) -> usize {
     }
 }
 
-/// What happened in a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackEvent {
     Connected,

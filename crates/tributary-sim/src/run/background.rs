@@ -38,7 +38,7 @@ pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World)
 }
 
 fn generate(generator: Background, link: LinkId, world: &mut World) {
-    // Nobody is placed at the sink.
+    // There is no host at the sink.
     let (source, sink) = (world.reserve_host(), world.reserve_host());
     let route = world.add_route(&[link], sink);
     world.place_host(source, Box::new(Source { generator, route }));

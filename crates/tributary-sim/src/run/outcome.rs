@@ -1,4 +1,4 @@
-//! What came out of a run. Nothing here depends on how fast the run was.
+//! Result of a run. Nothing here depends on how fast the run was.
 
 use core::time::Duration;
 use tributary_link::{Direction, LinkStats};
@@ -14,7 +14,7 @@ use crate::world::World;
 /// One connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConnectionRecord {
-    /// What each of its workloads recorded.
+    /// Records of its workloads.
     pub flows: Vec<FlowRecord>,
     /// Counters of the client's end.
     pub client: Counters,
@@ -31,13 +31,13 @@ pub struct LinkReport {
     pub name: String,
     /// Direction.
     pub direction: Direction,
-    /// What became of its packets.
+    /// Counters of its packets.
     pub stats: LinkStats,
     /// Bytes delivered in every 100 ms.
     pub delivered: Vec<u64>,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Virtual time that passed.

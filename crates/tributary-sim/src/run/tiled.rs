@@ -10,14 +10,14 @@ use crate::transport::{Counters, Endpoint};
 use crate::workload::tiled::{self, TiledClient, TiledServer, TiledSpec};
 use crate::world::World;
 
-/// What came out of a tiled viewing.
+/// Result of a tiled viewing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TiledOutcome {
     /// When the start was asked for; `None` if the connection never came up.
     pub started: Option<Instant>,
-    /// What was planned and arrived.
+    /// Planned and arrived tiles.
     pub record: TiledRecord,
-    /// What the server made of it.
+    /// The server's counts.
     pub pushed: PushCounters,
     /// Counters of the server's end of the transport.
     pub server: Counters,

@@ -21,7 +21,7 @@ pub(super) struct PlacedLink {
     pub id: LinkId,
 }
 
-/// What a route is used for.
+/// Use of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteUse {
     /// Index of the path in the scenario.

@@ -1,7 +1,7 @@
 //! One TCP connection of a session: an attempt, a subflow or one that is ending. As the runtime's
 //! `subflow.rs` on a kernel socket: what it can take now, what it knows, what is queued.
 //!
-//! Decides nothing: the driver moves it from phase to phase.
+//! Makes no decisions: the driver moves it from phase to phase.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::network::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpSocket, TcpState};
 
-/// How far a connection has come.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// TCP shakes hands.
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     pub told: usize,
 }
 
-/// What a new connection is made of.
+/// Settings of a new connection.
 pub(super) struct Fresh {
     pub number: u32,
     pub path: usize,
@@ -106,7 +106,7 @@ impl Connection {
 
     // ---- writing
 
-    /// Says a handshake message at once.
+    /// Sends a handshake message at once.
     pub fn say(&mut self, message: Message) {
         self.unwritten += self.output.say(message);
         self.write();

@@ -10,7 +10,7 @@ use crate::transport::StreamKey;
 const BLOCK: usize = 256 * 1024;
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
-/// What this end writes, and what it expects to read.
+/// Content that this end writes and expects to read.
 #[derive(Debug)]
 pub(super) struct Content {
     checked: bool,
@@ -37,7 +37,7 @@ impl Content {
         (from..from + length as u64).map(|offset| byte(key, offset)).collect::<Vec<u8>>().into()
     }
 
-    /// So many of them were taken.
+    /// This many of them were taken.
     pub fn written(&mut self, key: StreamKey, bytes: u64) {
         if self.checked {
             *self.written.entry(key).or_default() += bytes;

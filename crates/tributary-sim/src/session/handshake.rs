@@ -57,7 +57,7 @@ impl SessionTransport {
         }
     }
 
-    /// Client: an attempt came further.
+    /// Client: an attempt made progress.
     fn report(&mut self, now: Instant, subflow: SubflowId, progress: Progress) {
         if let Some(session) = &mut self.session {
             self.establish.handle(now, session, subflow, progress);
@@ -180,7 +180,7 @@ impl SessionTransport {
         }
     }
 
-    /// The session has no use for a connection any more.
+    /// The session does not need a connection any more.
     pub(super) fn end(&mut self, now: Instant, at: usize, abort: bool) {
         let connection = &mut self.connections[at];
         if connection.phase == Phase::Ending {

@@ -19,7 +19,7 @@ const RECORD_OVERHEAD: u64 = 22;
 /// Frame heads are cut from blocks of this size.
 const HEAD_BLOCK: usize = 64 * 1024;
 
-/// What is said before a subflow is up. Lengths are the runtime's (docs/wire-format.md); those of TLS are typical ones.
+/// Messages before a subflow is up. Lengths are the runtime's (docs/wire-format.md); those of TLS are typical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// TLS: the client's first flight, with its ticket.
@@ -67,9 +67,9 @@ pub(super) enum Delivery {
 #[derive(Debug)]
 enum Content {
     Message(Message),
-    /// So many of the frames' bytes, which come together.
+    /// This many bytes of frames, which arrive together.
     Record(u64),
-    /// The same, as they come.
+    /// The same, as they arrive.
     Plain,
 }
 
@@ -107,7 +107,7 @@ impl Writer {
         Self { wire, protected, heads: BytesMut::new(), open: 0 }
     }
 
-    /// Says a handshake message; returns its bytes on the wire.
+    /// Sends a handshake message; returns its bytes on the wire.
     pub fn say(&mut self, message: Message) -> u64 {
         let left = message.length(self.protected);
         self.wire.queue.borrow_mut().units.push_back(Unit { left, content: Content::Message(message) });

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// How losses are noticed.
+/// Loss detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossDetection {
     /// By time, with tail-loss probes (RFC 8985).
@@ -39,7 +39,7 @@ pub struct TcpConfig {
     /// The clock of time-outs, probes and delayed acknowledgements ticks so often: 4 ms with the kernel's
     /// default of 250 Hz. Zero is an exact clock.
     pub tick: Duration,
-    /// How losses are noticed.
+    /// Loss detection.
     pub loss_detection: LossDetection,
     /// Spaces segments of controllers without a rate of their own, at 2 cwnd/srtt in slow start and
     /// 1.2 cwnd/srtt after, as the `fq` queue discipline does. Controllers with a rate are paced always.

@@ -136,7 +136,7 @@ impl Rack {
         None
     }
 
-    /// As [`Self::detect`], when an acknowledgement has told something new.
+    /// As [`Self::detect`], after an acknowledgement with new information.
     pub fn detect_on_ack(&mut self, now: Instant, view: RackView, board: &mut Scoreboard) -> Option<u64> {
         if !core::mem::take(&mut self.advanced) {
             return None;

@@ -63,7 +63,7 @@ struct TailProbe {
 /// What an acknowledgement says about the outstanding tail-loss probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeVerdict {
-    /// Nothing, or there is none.
+    /// Nothing: it is not answered yet, or there is none.
     Nothing,
     /// It repaired a loss, which nothing else had noticed.
     Repaired,

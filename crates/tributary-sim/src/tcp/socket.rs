@@ -12,7 +12,7 @@ use super::send::{Outgoing, Sender};
 use super::timer::on_wheel;
 use crate::packet::Segment;
 
-/// Numbers and windows beyond this are nobody's: no run sends so much.
+/// Larger numbers and windows are invalid: no run sends so much.
 const LIMIT: u64 = 1 << 62;
 const WINDOW_LIMIT: u64 = 1 << 40;
 

@@ -30,7 +30,7 @@ pub struct TcpTransport {
     srtt_count: u64,
 }
 
-/// What the application was told.
+/// Notifications that the application has received.
 #[derive(Debug, Default)]
 struct Announced {
     connected: bool,
@@ -38,7 +38,7 @@ struct Announced {
     ended: bool,
     /// A write was cut short and no room was announced since.
     wants_room: bool,
-    /// Bytes that could be read when it was last told.
+    /// Bytes that could be read at the last event.
     readable: u64,
 }
 

@@ -23,7 +23,7 @@ const MORE_BYTES: f64 = 1.1;
 const IDR_SLICE: u8 = 5;
 const OTHER_SLICE: u8 = 1;
 
-/// Encodes the sample; `None` when the file gives none there.
+/// Encodes the sample; `None` when the file has no pictures there.
 pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Option<Estimate> {
     let scratch = tempfile::tempdir().ok()?;
     let names: Vec<_> = (0..=plan.qps.len()).map(|n| scratch.path().join(format!("{n}.h264"))).collect();

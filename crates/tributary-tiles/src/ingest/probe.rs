@@ -1,4 +1,4 @@
-//! What ffprobe knows of a file: size of its pictures, how many, and when each is shown.
+//! Reads a file with ffprobe: size of its pictures, their number, and when each is shown.
 
 use std::fs;
 use std::io;
@@ -58,7 +58,7 @@ struct Format {
 pub(super) fn probe(path: &Path) -> Result<Probe, IngestError> {
     let unreadable = |source| IngestError::Unreadable { path: path.to_owned(), source };
     let metadata = fs::metadata(path).and_then(|m| fs::File::open(path).map(|_| m)).map_err(unreadable)?;
-    // Opening a FIFO would wait for its writer for ever.
+    // Opening a FIFO would block until it has a writer.
     if !metadata.is_file() {
         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
     }
@@ -67,7 +67,7 @@ pub(super) fn probe(path: &Path) -> Result<Probe, IngestError> {
     let answer = ask(path, &["-show_entries", entries, "-of", "json"])?;
     let not_video = |reason: String| IngestError::NotVideo { path: path.to_owned(), reason };
     let answer: Answer = serde_json::from_slice(&answer).map_err(|e| not_video(e.to_string()))?;
-    // A cover picture in a sound file is no video.
+    // A cover picture in a sound file is not a video.
     let moving = |s: &&Stream| {
         s.codec_type.as_deref() == Some("video")
             && s.disposition.as_ref().and_then(|d| d.attached_pic).unwrap_or(0) == 0

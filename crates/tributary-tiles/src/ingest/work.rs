@@ -148,12 +148,12 @@ impl Work {
         Ok(false)
     }
 
-    /// Where a file of the video lies.
+    /// Path of a file of the video.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// A directory for what nobody needs afterwards.
+    /// A directory for temporary files.
     pub(super) fn scratch(&self) -> Result<tempfile::TempDir, IngestError> {
         let path = self.path(layout::WORK);
         tempfile::tempdir_in(&path).map_err(|source| IngestError::Write { path, source })

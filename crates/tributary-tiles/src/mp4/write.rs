@@ -12,7 +12,7 @@ const IDR_SLICE: u8 = 5;
 const NON_IDR_SLICE: u8 = 1;
 /// `sample_flags` (ISO/IEC 14496-12 §8.8.3.1): needs no other picture · is needed by the next ones.
 const SYNC: u32 = 0x0200_0000;
-/// Depends on others, and is no point to begin at.
+/// Depends on other pictures, so decoding cannot begin at it.
 const DEPENDENT: u32 = 0x0101_0000;
 const UNITY: [u32; 9] = [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000];
 
@@ -34,7 +34,7 @@ impl Parameters {
     /// The parameter sets in a byte stream.
     ///
     /// # Errors
-    /// There are none, or none that an MP4 file can hold.
+    /// There are no pictures, or an MP4 file cannot hold them.
     pub fn of(stream: &[u8]) -> Result<Self, InitError> {
         let first = |kind: u8| {
             units(stream)

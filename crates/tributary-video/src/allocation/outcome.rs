@@ -1,7 +1,7 @@
-//! What a viewer is shown when messages are sent in an order: displayed distortion per capacity sample,
+//! Model of the displayed distortion when messages are sent in an order, per capacity sample,
 //! deadline misses, and the least distortion anybody could reach.
 //!
-//! This is the model allocators plan with. What really arrived is measured elsewhere.
+//! Allocators plan with this model. Real arrivals are measured elsewhere.
 
 use super::knapsack::{Item, Knapsack};
 use super::problem::{Arrival, Choice, GopProblem};

@@ -66,7 +66,7 @@ fn drop_unlikely(problem: &GopProblem, order: &mut Vec<Sent>, most_db: f64) {
 }
 
 impl Ows {
-    /// What the plainer allocators would send, each with its plan and cost: none of them is to be better.
+    /// Plans of the simpler allocators with their costs; the result must not be worse than any of them.
     fn rivals(&self, problem: &GopProblem) -> [(Vec<Sent>, PlanReport, f64); 2] {
         let (printed, plan) = OwsPaper { settings: self.settings, descending: false }.search(problem);
         let cost = Outcome::new(problem, self.settings.objective).cost(&printed);
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
                     self.try_change(tile, change);
                 }
             }
-            // Less than 0.004 dB is not worth another pass.
+            // A gain below 0.004 dB does not justify another pass.
             if self.cost >= before - 1e-3 * before.abs() {
                 return;
             }

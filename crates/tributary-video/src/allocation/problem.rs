@@ -1,4 +1,4 @@
-//! What an allocator is asked: the tiles of one GoP with their sizes and distortions, how much each will
+//! Input of an allocator: the tiles of one GoP with their sizes and distortions, how much each will
 //! be seen, and how much the paths may carry before the deadline.
 //!
 //! A problem is checked when it is made; allocators need not doubt it. It says nothing of how P(view) or
@@ -94,7 +94,7 @@ pub enum ProblemError {
         /// Samples given.
         samples: usize,
     },
-    /// A capacity that is none.
+    /// An invalid capacity.
     #[error("capacity sample {sample} of path {path} is {value} bytes; it must be 0 or more and finite")]
     Capacity {
         /// The path, counted from 0.

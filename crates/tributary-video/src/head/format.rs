@@ -73,7 +73,7 @@ impl Format {
 /// up, which is what the file's `vx, vy, vz` hold.
 fn quaternion(q: &[f64]) -> Result<Orientation, (usize, &'static str)> {
     let norm = q.iter().map(|part| part * part).sum::<f64>().sqrt();
-    // Files round to five digits; what is further off is no rotation.
+    // Files round to five digits; anything further off is not a rotation.
     if (norm - 1.0).abs() > 0.01 {
         return Err((1, "the quaternion's length is not 1"));
     }

@@ -1,6 +1,6 @@
 //! Reading a head-movement trace from comma-separated text, with the line and the field of every fault.
 //!
-//! What columns mean is `format`'s.
+//! `format` defines the meaning of the columns.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -12,7 +12,7 @@ use super::{Format, HeadSample, HeadTrace, TraceError};
 const MOST_BYTES: u64 = 1 << 30;
 const LONGEST_LINE: u64 = 4096;
 
-/// Why a file is no trace.
+/// Why a file is not a valid trace.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The reader failed, or the text is not UTF-8.
@@ -43,7 +43,7 @@ pub enum ReadError {
         /// The columns expected.
         columns: String,
     },
-    /// A header names a column nobody knows.
+    /// The header names an unknown column.
     #[error("line 1 names a column `{name}`; known are time_s, yaw_deg, pitch_deg, roll_deg")]
     UnknownColumn {
         /// The name.
@@ -70,7 +70,7 @@ pub enum ReadError {
         line: usize,
         /// The column's name.
         field: String,
-        /// What stands there, at most forty characters.
+        /// Its text, at most forty characters.
         text: String,
         /// What is wrong with it.
         wrong: &'static str,
@@ -99,7 +99,7 @@ pub enum ReadError {
 pub fn read(reader: impl Read, format: Format) -> Result<HeadTrace, ReadError> {
     let mut lines = Lines { reader: BufReader::new(reader.take(MOST_BYTES)), number: 0, bytes: 0 };
     let known = format.columns();
-    // Which known column stands in which field.
+    // Index of the known column in each field.
     let mut order: Vec<usize> = (0..known.len()).collect();
     if format == Format::Plain {
         order = header(&lines.next()?.unwrap_or_default(), known)?;

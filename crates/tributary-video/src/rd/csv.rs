@@ -41,7 +41,7 @@ pub enum CsvError {
         line: usize,
         /// The column.
         field: &'static str,
-        /// What stands there.
+        /// Its text.
         text: String,
         /// What is wrong with it.
         wrong: &'static str,

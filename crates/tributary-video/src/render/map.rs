@@ -1,4 +1,4 @@
-//! Where a viewport's pixel lies in the panorama, exactly.
+//! Exact position in the panorama of a viewport's pixel.
 //!
 //! Coordinates are the panorama's samples: (0, 0) is the middle of the first. This is the only
 //! trigonometry of a rendering; `table` calls it at few points.
@@ -49,7 +49,7 @@ impl Map {
         right.scaled(x).plus(up.scaled(y)).plus(ahead)
     }
 
-    /// Where the middle of a viewport's pixel lies.
+    /// Position of the centre of a viewport's pixel.
     pub(super) fn source(&self, column: f64, row: f64) -> Source {
         let direction = self.direction(column + 0.5, row + 0.5).normalised();
         let place = self.projection.place_of(direction);

@@ -20,7 +20,7 @@ const MOMENTS: usize = 5;
 /// Seconds that a recording must have to be used, and of which it is used.
 const RECORDED_S: f64 = 55.0;
 
-/// Why nobody watches.
+/// Why the viewers cannot be made.
 #[derive(Debug, Error)]
 pub enum AudienceError {
     /// The folder cannot be read.
@@ -31,7 +31,7 @@ pub enum AudienceError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A recording is none.
+    /// A recording is invalid.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -151,7 +151,7 @@ impl Stage<'_> {
     /// The recordings are too short.
     ///
     /// # Panics
-    /// There is no such viewer.
+    /// The viewer does not exist.
     pub fn watch(&self, viewer: usize, gops: usize) -> Result<Watched, AudienceError> {
         let GopClock { gop_duration_s, gops: recorded, .. } = self.clock;
         if gops + 2 > recorded {

@@ -35,7 +35,7 @@ pub enum ClipError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The table is none.
+    /// The table is invalid.
     #[error("{}: {source}", path.display())]
     Table {
         /// The table.

@@ -43,7 +43,7 @@ pub enum LiveError {
     Demo(#[from] TiledDemoError),
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Debug, Serialize)]
 pub struct LiveOutcome {
     /// Claims and how they were measured.

@@ -25,7 +25,7 @@ pub(super) fn scenario(name: &str, duration: Duration) -> Result<Scenario, OwsEr
 /// One connection of a transport in a scenario; a viewing puts its own bytes in the workload's place.
 ///
 /// # Errors
-/// There is no such transport.
+/// The transport does not exist.
 pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsError> {
     let choice = TransportName::find(transport, None, &scenario.path_names()).map_err(RunError::from)?;
     Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
@@ -34,7 +34,7 @@ pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsErro
 /// What both radios carry in line of sight, bytes a second: loads are named relative to it.
 ///
 /// # Errors
-/// There is no such scenario.
+/// The scenario does not exist.
 pub(super) fn full_rate() -> Result<f64, OwsError> {
     mean_rate("los")
 }
@@ -43,7 +43,7 @@ pub(super) fn full_rate() -> Result<f64, OwsError> {
 /// proportion to these scenes' rates.
 ///
 /// # Errors
-/// There is no such scenario.
+/// The scenario does not exist.
 pub(super) fn assumed() -> Result<Bitrate, OwsError> {
     let default = ViewerConfig::default().assumed.as_bps() as f64;
     Ok(Bitrate::from_bps((default * full_rate()? / mean_rate("los-2k")?) as u64))
@@ -52,7 +52,7 @@ pub(super) fn assumed() -> Result<Bitrate, OwsError> {
 /// What both radios of a scene carry on average, bytes a second.
 ///
 /// # Errors
-/// There is no such scenario.
+/// The scenario does not exist.
 pub(super) fn mean_rate(scene: &str) -> Result<f64, OwsError> {
     let scenario = Scenario::builtin(scene)?;
     let end = Instant::ZERO + scenario.duration;

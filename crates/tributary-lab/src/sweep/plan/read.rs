@@ -139,7 +139,7 @@ impl Plan {
         Err(self.refuse(source.value(table, "schedulers").as_ref(), problem.to_owned()))
     }
 
-    /// What each run is like: base RTT, queue, seeds, length, workload.
+    /// Settings of each run: base RTT, queue, seeds, length, workload.
     fn read_conditions<'a>(
         &mut self,
         source: &'a Source<'a>,

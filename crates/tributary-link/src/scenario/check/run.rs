@@ -7,7 +7,7 @@ use tributary_types::{Bitrate, DataSize};
 
 /// Packets have at least an IP header and at most what its length field can say.
 const PACKETS: core::ops::RangeInclusive<u64> = 40..=65_535;
-/// At most this many requests, flows or messages a second: more is no application.
+/// Most requests, flows or messages per second.
 const MANY: u64 = 1_000_000_000;
 
 pub(super) fn check_background(source: &BackgroundSpec, scenario: &Scenario) -> Check {

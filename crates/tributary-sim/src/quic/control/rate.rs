@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tributary_cc::RateSample;
 use tributary_types::{Bitrate, Instant};
 
-/// What was known when the packets of one moment left.
+/// State when the packets of one moment were sent.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     at: Instant,

@@ -62,7 +62,7 @@ enum Next {
     Nothing,
 }
 
-/// The peer's handshake is none.
+/// The peer's handshake is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Malformed;
 
