@@ -58,10 +58,54 @@ impl Expectation {
 
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(Decimals::of(*self, &[])))
+    }
+}
+
+impl Expectation {
+    fn text(self, decimals: Decimals) -> String {
         match self {
-            Self::AtLeast(bound) => write!(f, "≥ {}", short(*bound)),
-            Self::AtMost(bound) => write!(f, "≤ {}", short(*bound)),
-            Self::Between(low, high) => write!(f, "{} – {}", short(*low), short(*high)),
+            Self::AtLeast(bound) => format!("≥ {}", decimals.text(bound)),
+            Self::AtMost(bound) => format!("≤ {}", decimals.text(bound)),
+            Self::Between(low, high) => format!("{} – {}", decimals.text(low), decimals.text(high)),
+        }
+    }
+
+    fn bounds(self) -> [f64; 2] {
+        match self {
+            Self::AtLeast(bound) | Self::AtMost(bound) => [bound, bound],
+            Self::Between(low, high) => [low, high],
+        }
+    }
+}
+
+/// Digits after the point of all numbers of a claim; `None` is what [`short`] gives each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decimals(Option<usize>);
+
+impl Decimals {
+    /// The most.
+    const MOST: usize = 6;
+
+    /// As few as show the bounds to a hundredth of a per cent, and `numbers` that differ from a bound as
+    /// different: the bound 0.9995 is not printed as 1.00, nor is 0.9996 beside it.
+    fn of(expected: Expectation, numbers: &[f64]) -> Self {
+        let clear = |decimals: &Self| {
+            expected.bounds().into_iter().filter(|bound| bound.is_finite()).all(|bound| {
+                let text = decimals.text(bound);
+                let shown = text.parse().unwrap_or(bound);
+                (shown - bound).abs() <= bound.abs() * 1e-4
+                    && numbers.iter().all(|number| *number == bound || decimals.text(*number) != text)
+            })
+        };
+        let more = (2..Self::MOST).map(|decimals| Self(Some(decimals)));
+        std::iter::once(Self(None)).chain(more).find(clear).unwrap_or(Self(Some(Self::MOST)))
+    }
+
+    fn text(self, value: f64) -> String {
+        match self.0 {
+            Some(decimals) if value.is_finite() => format!("{value:.decimals$}"),
+            _ => short(value),
         }
     }
 }
@@ -229,18 +273,19 @@ impl Reproduction {
             Column::left("verdict"),
         ]);
         for claim in &self.claims {
+            let interval = claim.interval.filter(|i| i.low < i.high);
+            let ends = interval.into_iter().flat_map(|i| [i.low, i.high]);
+            let numbers: Vec<f64> = claim.measured.into_iter().chain(ends).collect();
+            let decimals = claim.expected.map_or(Decimals(None), |e| Decimals::of(e, &numbers));
             table.push([
                 Cell::text(&claim.claim),
                 Cell::text(&claim.source),
                 Cell::optional(claim.paper.map(short)),
-                Cell::optional(claim.expected.map(|expected| expected.to_string())),
-                Cell::optional(claim.measured.map(short)).strong(),
+                Cell::optional(claim.expected.map(|expected| expected.text(decimals))),
+                Cell::optional(claim.measured.map(|value| decimals.text(value))).strong(),
                 // Where seeds change nothing there is no interval to print.
                 Cell::optional(
-                    claim
-                        .interval
-                        .filter(|i| i.low < i.high)
-                        .map(|i| format!("{} – {}", short(i.low), short(i.high))),
+                    interval.map(|i| format!("{} – {}", decimals.text(i.low), decimals.text(i.high))),
                 ),
                 Cell::text(&claim.unit),
                 match (claim.verdict, claim.met, claim.measured) {
@@ -320,6 +365,26 @@ mod tests {
         assert!(made.holds());
         let text = made.table().to_text();
         assert!(text.contains("holds") && text.contains("≥ 180"), "{text}");
+    }
+
+    #[test]
+    fn a_bound_and_a_value_that_differ_look_different() {
+        let row = |measured, expected, interval: Option<(f64, f64)>| {
+            let claim = Claim::judge("a", "words", Some(measured), expected);
+            let claim = claim.interval(interval.map(|(low, high)| Interval { low, high }));
+            let claims = vec![claim];
+            Reproduction { claims, ..Reproduction::default() }.table().to_text()
+        };
+        for (measured, expected, interval, wanted) in [
+            (0.9993, Expectation::AtLeast(0.9995), None, ["≥ 0.9995", "0.9993"]),
+            (0.98, Expectation::AtLeast(0.9995), None, ["≥ 0.9995", "0.9800"]),
+            (120.02, Expectation::AtMost(120.0), Some((119.98, 120.04)), ["≤ 120.00", "119.98 – 120.04"]),
+            (183.0, Expectation::AtLeast(180.0), Some((181.0, 184.5)), ["≥ 180 ", "181 – 184"]),
+            (1.5, Expectation::Between(1.0, 2.0), None, ["1.00 – 2.00", "1.50"]),
+        ] {
+            let text = row(measured, expected, interval);
+            assert!(wanted.iter().all(|part| text.contains(part)), "{wanted:?} is not in {text}");
+        }
     }
 
     #[test]
