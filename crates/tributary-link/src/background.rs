@@ -3,7 +3,8 @@
 //! A generator is sans-IO: it says when the next packet is due and how large it is. TCP flows are only
 //! described here; whoever has TCP endpoints runs them.
 
-use crate::{Direction, Moment, Name};
+use crate::name::Name;
+use crate::spec::{Direction, Moment};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 

@@ -10,26 +10,34 @@ mod background;
 mod codel;
 mod cotag;
 mod delay;
+mod error;
 mod link;
 mod loss;
+mod name;
 mod packet;
 mod queue;
 mod rate;
 mod scenario;
+mod spec;
 mod stats;
 mod trace;
 
 pub use background::{Background, BackgroundKind, BackgroundSpec};
 pub use cotag::CotagChannel;
 pub use delay::DelaySpec;
+pub use error::ScenarioError;
 pub use link::{CHUNK_SPAN, Link, LinkConfig};
 pub use loss::LossSpec;
+pub use name::{Name, WrittenAt};
 pub use packet::{Chunk, Packet};
 pub use queue::QueueSpec;
-pub use rate::{MAX_RATE, RateProcess, RateSpec, Span};
+pub use rate::{RateProcess, RateSpec, Span};
 pub use scenario::{
-    Direction, HopSpec, LinkEvent, LinkPlace, LinkSpec, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS,
-    MAX_SUBFLOWS, Moment, Name, PathSpec, Places, RunSpec, Scenario, ScenarioError, WorkloadSpec, WrittenAt,
+    HopSpec, LinkEvent, LinkPlace, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS, MAX_SUBFLOWS,
+    PathSpec, Places, RunSpec, Scenario, WorkloadSpec,
 };
+pub use spec::{Direction, LinkSpec, Moment};
 pub use stats::{Count, LinkStats};
-pub use trace::{Column, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime, TraceValue};
+pub use trace::{
+    Column, MAX_RATE, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime, TraceValue,
+};

@@ -3,16 +3,14 @@
 //! A process depends on its specification and its seed alone, never on the traffic: the capacity of a
 //! link over any interval is known without sending a packet.
 
-use crate::Trace;
+use crate::trace::{MAX_RATE, Trace};
 use core::time::Duration;
 use std::sync::Arc;
 use tributary_types::{Bitrate, Instant, Rng};
 
+mod record;
 #[cfg(test)]
 mod tests;
-
-/// The highest rate a link may have; above it a single byte takes less than a nanosecond's bits.
-pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
 
 /// How a link's rate moves over time.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,15 +3,16 @@
 //! A scenario names its paths and each path's two links. The same one is run by the emulator and by a
 //! simulator. The file format is described in `docs/models/link.md`.
 
-use crate::{BackgroundSpec, DelaySpec, LossSpec, QueueSpec, RateSpec};
+use crate::error::ScenarioError;
+use crate::name::{Name, WrittenAt};
+use crate::spec::{Direction, LinkSpec, Moment};
+use crate::{BackgroundSpec, QueueSpec};
 use core::time::Duration;
-use tributary_types::{Bitrate, DataSize, Instant};
+use tributary_types::DataSize;
 
 mod builtin;
 mod check;
-mod error;
 mod link_fields;
-mod name;
 mod quantity;
 mod rate_fields;
 mod read;
@@ -23,8 +24,6 @@ mod tests;
 mod topology;
 mod trace_fields;
 
-pub use error::ScenarioError;
-pub use name::{Name, WrittenAt};
 pub use run::{Places, RunSpec, WorkloadSpec};
 pub use topology::{HopSpec, LinkEvent, LinkPlace};
 
@@ -38,66 +37,6 @@ pub const MAX_BACKGROUND: usize = 64;
 pub const MAX_CONNECTIONS: u32 = 10_000;
 /// A connection has at most this many subflows on each path.
 pub const MAX_SUBFLOWS: u32 = 16;
-
-/// One of a path's two links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Server to client.
-    Down,
-    /// Client to server.
-    Up,
-}
-
-/// Settings of one link.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkSpec {
-    /// Rate process.
-    pub rate: RateSpec,
-    /// Delay, without the scenario's base RTT.
-    pub delay: DelaySpec,
-    /// Random loss.
-    pub loss: LossSpec,
-    /// Queue limit.
-    pub queue: QueueSpec,
-}
-
-impl LinkSpec {
-    /// A link of constant rate without delay or loss and with the default queue.
-    #[must_use]
-    pub fn constant(rate: Bitrate) -> Self {
-        Self::with_rate(RateSpec::Constant(rate))
-    }
-
-    /// A link with this rate process, without delay or loss and with the default queue.
-    #[must_use]
-    pub fn with_rate(rate: RateSpec) -> Self {
-        let (delay, loss, queue) = Default::default();
-        Self { rate, delay, loss, queue }
-    }
-}
-
-/// A point of a scenario's time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Moment {
-    /// This long after the start.
-    At(Duration),
-    /// At this share of the duration, 0 to 1; moves when the duration is changed.
-    Share(f64),
-}
-
-impl Moment {
-    /// The moment in a scenario of this duration.
-    #[must_use]
-    pub fn resolve(self, duration: Duration) -> Instant {
-        match self {
-            Self::At(time) => Instant::ZERO + time,
-            Self::Share(share) => {
-                Instant::from_nanos((duration.as_nanos() as f64 * share.clamp(0.0, 1.0)) as u64)
-            }
-        }
-    }
-}
 
 /// One path of a scenario.
 #[derive(Clone, Debug, PartialEq)]

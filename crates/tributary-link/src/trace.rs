@@ -5,7 +5,6 @@
 //! Deviates: Mahimahi hands out delivery opportunities of 1500 bytes at whole milliseconds; here the
 //! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (its own clock's resolution).
 
-use crate::rate::MAX_RATE;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_types::Bitrate;
@@ -17,13 +16,17 @@ mod table;
 mod tests;
 mod write;
 
-pub use table::{Column, TableLayout, TimeUnit, TraceTable, TraceTime, TraceValue};
+pub use rows::{Column, TableLayout};
+pub use table::{TimeUnit, TraceTable, TraceTime, TraceValue};
+
+/// The highest rate a link may have; above it a single byte takes less than a nanosecond's bits.
+pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
 
 const MILLI: u64 = 1_000_000;
 /// A trace may not be longer than this.
-const MAX_SPAN_S: u64 = 7 * 24 * 3600;
+pub(crate) const MAX_SPAN_S: u64 = 7 * 24 * 3600;
 /// Rates may not change more often: a trace that repeats within a moment would stop the clock.
-const MIN_SPAN: u64 = 10_000;
+pub(crate) const MIN_SPAN: u64 = 10_000;
 /// Bytes of one Mahimahi delivery opportunity.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
 
@@ -31,7 +34,7 @@ const OPPORTUNITY_BITS: u64 = 1500 * 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// `(end in nanoseconds from the trace's start, rate)`, ascending, never empty.
-    spans: Vec<(u64, Bitrate)>,
+    pub(crate) spans: Vec<(u64, Bitrate)>,
 }
 
 /// Why a trace was refused.

@@ -9,15 +9,13 @@ mod cache;
 mod ffmpeg;
 
 use crate::gop;
+use crate::scene::FRAME_RATE;
 use bytes::Bytes;
 use core::time::Duration;
 use std::path::PathBuf;
 use thiserror::Error;
 use tributary_tiles::program::ProgramError;
 use tributary_types::{Bitrate, Rng};
-
-/// Pictures a second in every ladder, and so in every GoP.
-pub const FRAME_RATE: u32 = 30;
 
 /// Source of the video.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@ mod town;
 use ball::Ball;
 use tributary_types::Rng;
 
+/// Pictures a second in every ladder, and so in every GoP.
+pub const FRAME_RATE: u32 = 30;
 /// Pixels that the camera turns in one picture at a width of 2048: 21° a second.
 const TURN: u32 = 4;
 
@@ -96,7 +98,7 @@ impl Scene {
         let turn =
             (u64::from(number) * u64::from(TURN) * self.width as u64 / 2048) as usize % self.width / 2 * 2;
         self.turn_town(number, turn, frame);
-        let seconds = f64::from(number) / f64::from(crate::ladder::FRAME_RATE);
+        let seconds = f64::from(number) / f64::from(FRAME_RATE);
         let heading = turn as f64 / self.width as f64 * core::f64::consts::TAU;
         let mut canvas = Canvas { width: self.width, height: self.height, bytes: frame };
         for ball in &self.balls {

@@ -7,7 +7,7 @@ macro_rules! shipped {
         &[$($((
             $name,
             concat!("scenarios/", $folder, "/", $name, ".toml"),
-            include_str!(concat!("../../../../scenarios/", $folder, "/", $name, ".toml")),
+            include_str!(concat!("../../scenarios/", $folder, "/", $name, ".toml")),
         )),*),*]
     };
 }

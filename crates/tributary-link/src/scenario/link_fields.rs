@@ -2,8 +2,8 @@
 
 use super::quantity::{duration, share, size};
 use super::rate_fields::rate;
-use super::read::TraceFiles;
 use super::table::{Table, Value};
+use super::trace_fields::TraceFiles;
 use super::{LinkSpec, Moment, ScenarioError};
 use crate::{DelaySpec, LossSpec, QueueSpec};
 use core::time::Duration;

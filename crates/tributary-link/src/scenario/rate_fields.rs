@@ -2,9 +2,8 @@
 
 use super::ScenarioError;
 use super::quantity::{bitrate, duration};
-use super::read::TraceFiles;
 use super::table::{Table, Value};
-use super::trace_fields::trace;
+use super::trace_fields::{TraceFiles, trace};
 use crate::{CotagChannel, RateSpec};
 use core::time::Duration;
 use std::sync::Arc;

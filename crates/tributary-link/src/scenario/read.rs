@@ -5,12 +5,10 @@ use super::link_fields::{link, windows};
 use super::quantity::duration;
 use super::run_fields::{background, run};
 use super::table::{Source, Table, Value};
+use super::trace_fields::TraceFiles;
 use super::{HopSpec, PathSpec, Scenario, ScenarioError};
 use std::path::Path;
 use toml::de::DeTable;
-
-/// Finds the text of a trace file named in a scenario.
-pub(super) type TraceFiles<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// Files larger than this are refused unread.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;

@@ -1,8 +1,9 @@
 //! Reading scenarios: every shipped one, every refusal with its place, no panic on any text.
 
 use super::*;
-use crate::LinkConfig;
+use crate::{LinkConfig, LossSpec, RateSpec};
 use proptest::prelude::*;
+use tributary_types::{Bitrate, Instant};
 
 mod network;
 

@@ -2,13 +2,15 @@
 
 use super::ScenarioError;
 use super::quantity::{bitrate, duration};
-use super::read::TraceFiles;
 use super::table::{Table, Value};
 use crate::trace::heading::rate_unit;
 use crate::{Column, TableLayout, TimeUnit, Trace, TraceTable, TraceTime, TraceValue};
 use tributary_types::Bitrate;
 
 /// A file name, `{ mahimahi = "…" }`, `{ csv = "…" }`, or `{ file = "…", time = "…", rate = "…", … }`.
+/// Finds the text of a trace file named in a scenario.
+pub(super) type TraceFiles<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
 pub(super) fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioError> {
     let parsed = if value.is_text() {
         let (name, text) = file(value, files)?;

@@ -2,11 +2,30 @@
 //!
 //! Finds cells; does not interpret times and rates.
 
-use super::table::{Column, TableLayout};
 use super::{TraceError, data_lines, refuse};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+/// How the columns of a table are written. Empty lines and lines that begin with `#` are skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableLayout {
+    /// Separated by commas; cells may be in double quotes.
+    Comma,
+    /// Separated by blanks or tabs.
+    Blank,
+    /// A JSON list of objects; their keys are the columns.
+    Json,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// By its heading: the first line.
+    Named(String),
+    /// By its number, counted from one. A table of which all columns are numbered has no heading.
+    Numbered(usize),
+}
 
 /// One row: the cells of the columns asked for, in the order asked for.
 pub(super) struct Row<'a> {

@@ -2,9 +2,8 @@
 //!
 //! General on purpose: a data set needs a description, not a reader.
 
-use super::rows::{Row, rows};
-use super::{MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};
-use crate::MAX_RATE;
+use super::rows::{Column, Row, TableLayout, rows};
+use super::{MAX_RATE, MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use tributary_types::{Bitrate, DataSize};
@@ -24,26 +23,6 @@ pub struct TraceTable {
     pub sort: bool,
     /// A rate holds at most this long; from then to the next row the rate is zero.
     pub hold: Option<Duration>,
-}
-
-/// How the columns of a table are written. Empty lines and lines that begin with `#` are skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableLayout {
-    /// Separated by commas; cells may be in double quotes.
-    Comma,
-    /// Separated by blanks or tabs.
-    Blank,
-    /// A JSON list of objects; their keys are the columns.
-    Json,
-}
-
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Column {
-    /// By its heading: the first line.
-    Named(String),
-    /// By its number, counted from one. A table of which all columns are numbered has no heading.
-    Numbered(usize),
 }
 
 /// Unit of a time column.

@@ -18,7 +18,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, number: u32) {
     if unit == 0 {
         return;
     }
-    let (seconds, picture) = (number / crate::ladder::FRAME_RATE % 1000, number % crate::ladder::FRAME_RATE);
+    let (seconds, picture) = (number / super::FRAME_RATE % 1000, number % super::FRAME_RATE);
     let digits = [seconds / 100, seconds / 10 % 10, seconds % 10, picture / 10, picture % 10];
     let (width, height) = (unit * 44, unit * 17);
     let (left, top) = ((canvas.width - width) / 2, canvas.height * 34 / 100);

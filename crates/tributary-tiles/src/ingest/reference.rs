@@ -9,13 +9,10 @@ use std::process::{Command, Stdio};
 use super::IngestError;
 use super::plan::Plan;
 use super::watch::Meter;
-use super::work::{Reference, Sums, Work};
+use super::work::{REFERENCE as NOTE, Reference, Sums, Work};
 use crate::gop;
 use crate::layout;
 use crate::program::{self, ProgramError, name_of};
-
-/// The note of this piece of work.
-pub(super) const NOTE: &str = "source.json";
 
 /// Decodes the source, all of it or up to the plan's limit; nothing when that has been done before.
 pub(super) fn make(

@@ -15,11 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::IngestError;
 use super::plan::Plan;
-use super::reference;
 use crate::layout;
 use crate::video::TiledVideo;
 
 const PLAN: &str = "plan.json";
+/// The note of the decoded source.
+pub(super) const REFERENCE: &str = "source.json";
 
 /// SHA-256 of files, by their names in the directory.
 pub(super) type Sums = BTreeMap<String, String>;
@@ -133,7 +134,7 @@ impl Work {
 
     /// Clears up after a stop: without a whole reference nothing is worth keeping. Whether anything is kept.
     pub(super) fn stop(&self) -> Result<bool, IngestError> {
-        if self.path(layout::WORK).join(reference::NOTE).exists() {
+        if self.path(layout::WORK).join(REFERENCE).exists() {
             return Ok(true);
         }
         let source = self.path(layout::SOURCE);

@@ -4,6 +4,7 @@ use super::super::*;
 use super::seconds;
 use crate::{BackgroundKind, LinkConfig};
 use proptest::prelude::*;
+use tributary_types::{Bitrate, Instant};
 
 const GOOD: &str = r#"
 name = "city"

@@ -1,6 +1,6 @@
 //! A name that a higher crate resolves, and its place in the file.
 
-use super::ScenarioError;
+use crate::error::ScenarioError;
 
 /// A name of a transport, scheduler, congestion control or metric, unresolved.
 #[derive(Clone, Debug, Eq)]
@@ -27,7 +27,7 @@ impl Name {
         Self { text: text.to_owned(), written_at: None }
     }
 
-    pub(super) fn read(text: &str, written_at: WrittenAt) -> Self {
+    pub(crate) fn read(text: &str, written_at: WrittenAt) -> Self {
         Self { text: text.to_owned(), written_at: Some(written_at) }
     }
 
