@@ -156,6 +156,7 @@ impl std::fmt::Display for ServerAddress {
 
 /// Why a path cannot be parsed.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// Not of the form `LOCAL=SERVER:PORT`.
     #[error("path `{0}`: expected LOCAL=SERVER:PORT with LOCAL an address or a network interface")]

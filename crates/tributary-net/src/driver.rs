@@ -310,7 +310,7 @@ impl Driver {
 
     fn tell(&self, state: &State, now: Instant, happening: Happening) {
         if self.shared.events.receiver_count() > 0 {
-            let _ = self.shared.events.send(SessionEvent::new(now, state, happening));
+            let _ = self.shared.events.send(state.event(now, happening));
         }
     }
 

@@ -23,6 +23,7 @@ pub struct SessionClosed {
 
 /// Why a client has no session.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// A setting is wrong.
     #[error(transparent)]
@@ -64,6 +65,7 @@ impl ConnectError {
 
 /// Why a server cannot listen.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// A setting is wrong.
     #[error(transparent)]

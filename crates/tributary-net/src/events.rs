@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tributary_proto::Event;
-use tributary_types::Instant;
+use tributary_types::PathId;
 
 use crate::paths::PathStatus;
-use crate::shared::State;
 
 /// An event, when it happened and of which session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,21 +30,22 @@ pub enum Happening {
     Path(PathStatus),
 }
 
-impl SessionEvent {
-    pub(crate) fn new(at: Instant, state: &State, happening: Happening) -> Self {
-        let path = match &happening {
-            Happening::Session(
+impl Happening {
+    /// The path that it concerns, where there is one.
+    pub(crate) fn path(&self) -> Option<PathId> {
+        match self {
+            Self::Session(
                 Event::OpenSubflow { path, .. }
                 | Event::SubflowUp { path, .. }
                 | Event::SubflowDown { path, .. },
             ) => Some(*path),
-            Happening::Session(_) => None,
-            Happening::Path(status) => Some(status.path),
-        };
-        let radio = path.and_then(|path| state.paths.name(path)).map(str::to_owned);
-        Self { at: at.saturating_since(Instant::ZERO), session: state.name(), radio, happening }
+            Self::Session(_) => None,
+            Self::Path(status) => Some(status.path),
+        }
     }
+}
 
+impl SessionEvent {
     /// One JSON object, `{"event": name, …}`, as `docs/guide/status.md` describes it.
     #[must_use]
     pub fn to_json(&self) -> Value {

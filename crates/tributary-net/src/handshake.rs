@@ -1,6 +1,6 @@
 //! Opens one subflow on a TCP connection: TLS or challenge, then the authenticated hello and its reply.
 //!
-//! Source: `docs/wire-format.md`, section Handshake. Not here: which sessions exist ([`crate::listener`]) and
+//! Source: `docs/wire-handshake.md`. Not here: which sessions exist ([`crate::listener`]) and
 //! when to connect (the session decides).
 
 use std::io;

@@ -1,6 +1,6 @@
 //! Handshake messages and their authentication. Pure: bytes in, bytes out.
 //!
-//! Source: `docs/wire-format.md`, section Handshake. Both messages carry a MAC over the connection's
+//! Source: `docs/wire-handshake.md`. Both messages carry a MAC over the connection's
 //! *binding* (TLS exporter, RFC 8446 §7.5, or the server's random challenge), so that neither can be
 //! replayed on another connection or relayed by somebody in the middle. The secret of every MAC depends on
 //! the mode, TLS or plaintext: an attacker can choose the challenge of plaintext mode, and a MAC over it must

@@ -18,6 +18,7 @@ pub struct Key([u8; 32]);
 
 /// Why a key cannot be read or made.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("key file {}: {error}", path.display())]

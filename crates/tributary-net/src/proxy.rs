@@ -32,6 +32,7 @@ pub use watch::{PathSnapshot, SessionSnapshot, Snapshot, Watch};
 
 /// Why the proxy does not run.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ProxyError {
     /// The server side cannot listen.
     #[error(transparent)]

@@ -15,7 +15,7 @@ use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use crate::error::SessionClosed;
-use crate::events::SessionEvent;
+use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Channel, Established, HandshakeError};
 use crate::hello::SessionTag;
 use crate::paths::Paths;
@@ -207,6 +207,13 @@ impl State {
     /// Brings the paths' counters up to date.
     pub(crate) fn count_paths(&mut self) {
         self.paths.count(self.session.subflow_stats());
+    }
+
+    /// What happened, for subscribers.
+    pub(crate) fn event(&self, now: Instant, happening: Happening) -> SessionEvent {
+        let radio = happening.path().and_then(|path| self.paths.name(path)).map(str::to_owned);
+        let (at, session) = (now.saturating_since(Instant::ZERO), self.name());
+        SessionEvent { at, session, radio, happening }
     }
 
     /// Keeps the kernel's view of a subflow for statistics.

@@ -33,6 +33,7 @@ const TCP_DELACK_MAX_US: c_int = 46;
 
 /// A congestion controller could not be selected.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum CongestionError {
     /// The kernel does not know it, or this user may not use it.
     #[error("unknown congestion control `{name}`; this kernel offers: {available}")]

@@ -20,6 +20,7 @@ const CODE_DROPPED: u32 = 0;
 
 /// Why an operation on a stream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum StreamError {
     /// The peer abandoned it, or reads no more, with this code.
     #[error("the peer abandoned the stream with code {0}")]

@@ -4,7 +4,7 @@
 //! MAC tells the server that the client knows the key, before the server does more expensive work. A ticket
 //! does not admit to a session; the hello does, which is bound to the connection. Replaying an overheard ticket
 //! counts as a connection without one. A client checks the server's *proof* before it sends anything but its
-//! ticket. Pure: bytes in, bytes out. Source: `docs/wire-format.md`, section Handshake.
+//! ticket. Pure: bytes in, bytes out. Source: `docs/wire-handshake.md`.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -15,6 +15,7 @@
 mod kernel;
 #[cfg(feature = "quic")]
 mod quic;
+mod socket;
 mod stats;
 mod stream;
 
@@ -55,6 +56,25 @@ pub struct TransportConfig {
     pub timeout: Duration,
     /// Limits of a server.
     pub limits: Limits,
+    /// Buffers of the kernel's sockets, of `tcp` and `mptcp`.
+    pub sockets: Sockets,
+}
+
+/// Buffers of kernel sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sockets {
+    /// A socket takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a sender can
+    /// still change its mind; `None` leaves the kernel's default.
+    pub unsent: Option<u32>,
+    /// Receive buffer in bytes (`SO_RCVBUF`); `None` lets the kernel tune it.
+    pub receive_buffer: Option<usize>,
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        Self { unsent: Some(SOCKET_UNSENT), receive_buffer: None }
+    }
 }
 
 /// Ordinary TLS settings, with the application's protocol (ALPN) in them.
@@ -80,6 +100,7 @@ impl TransportConfig {
             early: false,
             timeout: Duration::from_secs(10),
             limits: Limits::default(),
+            sockets: Sockets::default(),
         }
     }
 

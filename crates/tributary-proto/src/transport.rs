@@ -119,6 +119,16 @@ impl TransportName {
         Self::Session { scheduler: scheduler.to_owned() }
     }
 
+    /// The same on whatever path it is given.
+    #[must_use]
+    pub fn without_path(&self) -> Self {
+        match self {
+            Self::Tcp(_) => Self::Tcp(None),
+            Self::Quic(_) => Self::Quic(None),
+            other => other.clone(),
+        }
+    }
+
     /// Short name, as in [`Self::find`]; sessions have their scheduler's, TCP its path's.
     #[must_use]
     pub fn name(&self) -> String {
@@ -275,6 +285,7 @@ mod tests {
             assert_eq!(found.paths(&PATHS), paths, "{name}");
             assert_eq!(text.parse(), Ok(found.clone()), "{name}");
             assert!(names().contains(&found.kind()), "{name}");
+            assert_eq!(found.without_path().kind(), found.kind(), "{name}");
             found.check(&PATHS).unwrap();
         }
         let session = TransportName::find("session", Some("min-rtt"), &PATHS).unwrap();

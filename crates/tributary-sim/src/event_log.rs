@@ -7,7 +7,7 @@
 
 use tributary_types::Instant;
 
-use crate::network::LinkId;
+use crate::id::LinkId;
 use crate::packet::{Body, Packet, Segment};
 
 /// Kind of event.

@@ -8,6 +8,7 @@
 mod event_log;
 mod event_queue;
 mod host;
+mod id;
 mod mptcp;
 mod multipath;
 mod network;
@@ -25,9 +26,9 @@ mod world;
 
 pub use event_log::{EventLog, LogRecord, LogSink, What};
 pub use host::{Host, Outbox};
+pub use id::{HostId, LinkId, RouteId};
 pub use mptcp::{MptcpConfig, MptcpTransport, SubflowReport};
 pub use multipath::{MOST_SUBFLOW_PATHS, MultipathError, SubflowPath};
-pub use network::{LinkId, RouteId};
 pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};
 pub use quic::{
     MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
@@ -36,4 +37,4 @@ pub use quic::{
 pub use session::{SessionConfig, SessionTransport};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
 pub use transport::{Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport};
-pub use world::{HostId, World, WorldError};
+pub use world::{World, WorldError};

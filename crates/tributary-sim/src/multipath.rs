@@ -4,7 +4,7 @@ use thiserror::Error;
 use tributary_cc::{self as congestion, CongestionController, Setup};
 use tributary_proto::{ConfigError, scheduler};
 
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::Segment;
 use crate::tcp::TcpConfig;
 

@@ -11,32 +11,8 @@ use tributary_types::Instant;
 
 use crate::event_log::{EventLog, LogRecord, What};
 use crate::event_queue::{EventQueue, Target};
+use crate::id::{HostId, LinkId, RouteId};
 use crate::packet::Packet;
-use crate::world::HostId;
-
-/// A link of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub(crate) u32);
-
-/// A route of a world: links in order, then a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RouteId(pub(crate) u32);
-
-impl RouteId {
-    /// Its number, for tables.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl LinkId {
-    /// Its number, for tables.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A route: its part of [`Network::hops`], then a host. Small, and without a place of its own on the heap: a
 /// packet looks at it before each hop, and there are two for each connection.

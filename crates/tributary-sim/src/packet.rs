@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use tributary_types::Instant;
 
-use crate::network::RouteId;
+use crate::id::RouteId;
 
 /// Bytes of IPv4 and TCP headers with timestamps: a full segment has 1500 − 52 = 1448 payload bytes.
 pub const HEADER: u32 = 52;

@@ -26,11 +26,12 @@ use tributary_types::{Instant, Rng};
 
 use crate::event_log::LogSink;
 use crate::host::Host;
+use crate::id::HostId;
 use crate::multipath::MultipathError;
 use crate::quic::QuicError;
 use crate::transport::Endpoint;
 use crate::workload::{self, Terms};
-use crate::world::{HostId, World, WorldError};
+use crate::world::{World, WorldError};
 use assembly::{Assembly, Blueprint};
 use topology::Topology;
 use trace::Recorder;

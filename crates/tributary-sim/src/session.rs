@@ -18,7 +18,11 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tributary_cc::SiblingView;
+#[cfg(not(test))]
 use tributary_proto::establish::Establish;
+// Unit tests look at what the machine was told and what it decided.
+#[cfg(test)]
+use tributary_proto::establish::record::Recorder as Establish;
 use tributary_proto::{Config, ReadError, Session, Side};
 use tributary_types::{Instant, StreamId};
 

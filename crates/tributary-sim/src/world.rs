@@ -9,20 +9,9 @@ use tributary_types::Instant;
 use crate::event_log::EventLog;
 use crate::event_queue::{EventQueue, MOST_TARGETS, Target};
 use crate::host::{Host, Outbox};
-use crate::network::{LinkId, Network, RouteId};
+use crate::id::{HostId, LinkId, RouteId};
+use crate::network::Network;
 use crate::packet::Packet;
-
-/// A host of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(pub(crate) u32);
-
-impl HostId {
-    /// Its number, for tables.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Events of one moment beyond which a world is believed to run in circles.
 const SAME_MOMENT: u64 = 10_000_000;

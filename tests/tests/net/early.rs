@@ -9,7 +9,7 @@ use tributary_net::{Common, Key, Limits, connect, connect_early};
 
 use crate::common::{check_pattern, client, in_time, listen, listen_with, paths, send_pattern, settings};
 
-/// Bytes of ticket, challenge and reply of plaintext mode in `docs/wire-format.md`.
+/// Bytes of ticket, challenge and reply of plaintext mode in `docs/wire-handshake.md`.
 const TICKET: usize = 80;
 const CHALLENGE: usize = 72;
 const REPLY: usize = 56;

@@ -12,7 +12,7 @@ use crate::common::{
     check_pattern, client, in_time, listen, listen_with, pair, paths, send_pattern, settings,
 };
 
-/// Bytes of hello, and of ticket and challenge of plaintext mode, in `docs/wire-format.md`.
+/// Bytes of hello, and of ticket and challenge of plaintext mode, in `docs/wire-handshake.md`.
 const HELLO: usize = 112;
 const TICKET: usize = 80;
 const CHALLENGE: usize = 72;

@@ -39,6 +39,7 @@ pub struct Entrance {
 
 /// Why a target or an entrance is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TargetError {
     /// Not a name.
     #[error("target name `{0}`: 1 to 32 letters, digits, `-` and `_`, a letter first")]

@@ -1,45 +1,36 @@
 //! Kernel TCP and MPTCP: every stream is a separate connection, without encryption.
 //!
 //! `TCP_NOTSENT_LOWAT` keeps the unsent data of a socket small, so that a sender can still change the order or
-//! drop messages. For tokio an MPTCP socket is a TCP socket.
+//! drop messages, unless [`Sockets`] says otherwise. For tokio an MPTCP socket is a TCP socket.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{Protocol, SockRef, Type};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::socket::{Reader, Socket, Writer};
 use super::stream::{Recv, RecvHalf, Send, SendHalf};
 use super::{
-    Accepted, Kind, PathStats, TransportConfig, TransportError, TransportStats, TransportStream, system,
+    Accepted, Kind, Sockets, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use crate::config::{Limits, Local, PathConfig};
 use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
-/// A kernel socket takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`).
+/// A kernel socket usually takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`).
 pub const SOCKET_UNSENT: u32 = 64 << 10;
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
 /// Pause after a failed `accept`: when descriptors are exhausted, the next one would fail as well.
 const ACCEPT_REST: Duration = Duration::from_millis(20);
-
-/// A connected socket, with its place among those the server may hold.
-#[derive(Debug)]
-struct Socket {
-    stream: TcpStream,
-    _slot: Option<OwnedSemaphorePermit>,
-}
 
 /// How the client makes further connections.
 #[derive(Debug)]
@@ -48,6 +39,7 @@ struct Dialer {
     path: PathConfig,
     congestion: Option<String>,
     timeout: Duration,
+    sockets: Sockets,
 }
 
 #[derive(Debug)]
@@ -62,13 +54,10 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(super) struct Connection(Arc<Inner>);
 
-/// Reads from a connection.
-#[derive(Debug)]
-pub(super) struct Reader(Arc<Socket>);
-
-/// Writes to a connection.
-#[derive(Debug)]
-pub(super) struct Writer(Arc<Socket>);
+fn stream(socket: Arc<Socket>) -> TransportStream {
+    let send = SendHalf::new(Send::Kernel(Writer(socket.clone())));
+    TransportStream { recv: RecvHalf(Recv::Kernel(Reader(socket))), send }
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,6 +76,7 @@ impl Connection {
             path: path.clone(),
             congestion: config.congestion.clone(),
             timeout: config.timeout,
+            sockets: config.sockets,
         };
         let stream = dialer.dial().await?;
         Ok(Self::new(Some(dialer), Socket { stream, _slot: None }))
@@ -109,12 +99,12 @@ impl Connection {
                 return Err(system("opening a stream")(source));
             }
         };
-        Ok(socket.into_stream())
+        Ok(stream(socket))
     }
 
     pub(super) fn accept_stream(&self) -> Option<TransportStream> {
         let waiting = lock(&self.0.waiting).take().filter(|_| self.0.dialer.is_none());
-        waiting.map(Socket::into_stream)
+        waiting.map(stream)
     }
 
     pub(super) fn stats(&self) -> TransportStats {
@@ -128,98 +118,6 @@ impl Connection {
     /// Opens no new streams; the kernel still delivers what was written.
     pub(super) fn close(&self) {
         lock(&self.0.waiting).take();
-    }
-}
-
-impl Socket {
-    fn into_stream(self: Arc<Self>) -> TransportStream {
-        let send = SendHalf::new(Send::Kernel(Writer(self.clone())));
-        TransportStream { recv: RecvHalf(Recv::Kernel(Reader(self))), send }
-    }
-
-    /// The connection ends with a reset when both halves are gone.
-    fn abandon(&self) {
-        // A connection that has already ended needs no reset.
-        let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
-    }
-
-    /// A socket that has ended has no paths.
-    fn stats(&self, stats: &mut TransportStats) {
-        let fd = self.stream.as_fd();
-        let name = |local: SocketAddr, peer: SocketAddr| format!("{}={peer}", local.ip());
-        match sockopt::mptcp_subflows(fd) {
-            Ok(subflows) if !subflows.is_empty() => {
-                for (tcp, addresses) in subflows {
-                    let name =
-                        addresses.map_or_else(|| "subflow".to_owned(), |(local, peer)| name(local, peer));
-                    stats.paths.push(PathStats::of_tcp(name, &tcp));
-                }
-                return;
-            }
-            _ => {
-                stats.fallback |=
-                    SockRef::from(&self.stream).protocol().ok().flatten() == Some(Protocol::MPTCP)
-            }
-        }
-        let addresses = self.stream.local_addr().and_then(|local| Ok((local, self.stream.peer_addr()?)));
-        if let (Ok(tcp), Ok((local, peer))) = (sockopt::tcp_info(fd), addresses) {
-            stats.paths.push(PathStats::of_tcp(name(local, peer), &tcp));
-        }
-    }
-}
-
-impl Reader {
-    pub(super) fn abandon(&self) {
-        self.0.abandon();
-    }
-}
-
-impl Writer {
-    pub(super) fn abandon(&self) {
-        self.0.abandon();
-    }
-}
-
-impl AsyncRead for Reader {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let stream = &self.0.stream;
-        loop {
-            ready!(stream.poll_read_ready(cx))?;
-            match stream.try_read(buf.initialize_unfilled()) {
-                Ok(count) => {
-                    buf.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-}
-
-impl AsyncWrite for Writer {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let stream = &self.0.stream;
-        loop {
-            ready!(stream.poll_write_ready(cx))?;
-            match stream.try_write(data) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written),
-            }
-        }
-    }
-
-    /// Does nothing: the kernel sends written data without a flush.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match SockRef::from(&self.0.stream).shutdown(Shutdown::Write) {
-            // The peer has already closed.
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
-            result => Poll::Ready(result),
-        }
     }
 }
 
@@ -245,9 +143,12 @@ fn socket(
     Ok(socket)
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+fn prepare(stream: &TcpStream, sockets: Sockets) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    sockopt::set_notsent_lowat(stream.as_fd(), SOCKET_UNSENT)
+    if let Some(bytes) = sockets.receive_buffer {
+        SockRef::from(stream).set_recv_buffer_size(bytes)?;
+    }
+    sockets.unsent.map_or(Ok(()), |bytes| sockopt::set_notsent_lowat(stream.as_fd(), bytes))
 }
 
 impl Dialer {
@@ -291,7 +192,7 @@ impl Dialer {
         let failed = || system(format!("connecting over {path}"));
         let connecting = TcpSocket::from_std_stream(socket.into()).connect(server);
         let stream = connecting.await.map_err(failed())?;
-        prepare(&stream).map_err(failed())?;
+        prepare(&stream, self.sockets).map_err(failed())?;
         Ok(stream)
     }
 }
@@ -312,7 +213,8 @@ pub(super) fn listen(
         socket.listen(BACKLOG).map_err(system(format!("listening on {address}")))?;
         let listener = TcpListener::from_std(socket.into()).map_err(system("registering a listener"))?;
         bound.push(listener.local_addr().map_err(system("asking for a listener's address"))?);
-        tasks.spawn(accept_loop(listener, config.limits, (slots.clone(), tell.clone())));
+        let limits = (config.limits, config.sockets);
+        tasks.spawn(accept_loop(listener, limits, (slots.clone(), tell.clone())));
     }
     Ok((Accepted { fresh, _tasks: tasks }, bound))
 }
@@ -328,7 +230,11 @@ impl Drop for AbortOnDrop {
 
 type Fresh = mpsc::Sender<(super::Connection, SocketAddr)>;
 
-async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<Semaphore>, Fresh)) {
+async fn accept_loop(
+    listener: TcpListener,
+    (limits, sockets): (Limits, Sockets),
+    (slots, tell): (Arc<Semaphore>, Fresh),
+) {
     // Connections that have sent nothing yet, oldest first. The oldest is dropped to make room.
     let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
     let starved = Seldom::default();
@@ -353,7 +259,7 @@ async fn accept_loop(listener: TcpListener, limits: Limits, (slots, tell): (Arc<
             tracing::warn!(%from, "connection refused: {} are served already", limits.sessions);
             continue;
         };
-        if prepare(&stream).is_err() {
+        if prepare(&stream, sockets).is_err() {
             continue;
         }
         let tell = tell.clone();

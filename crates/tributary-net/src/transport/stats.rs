@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tributary_proto::SubflowStats;
+
 use crate::sockopt::TcpInfo;
 use crate::stats::Stats;
 
@@ -51,11 +53,12 @@ impl PathStats {
 
 impl TransportStats {
     pub(super) fn of_session(stats: &Stats) -> Self {
-        let open = |id| stats.subflows.iter().any(|subflow| subflow.subflow == id);
-        let live = stats.kernel.iter().filter(|report| open(report.subflow));
-        let path = |report: &crate::stats::SubflowReport| {
-            PathStats::of_tcp(format!("path {}", report.path.0), &report.tcp)
+        let path = |open: &SubflowStats| {
+            // The kernel is asked when data moves; of a subflow that has moved none only its path is known.
+            let known = stats.kernel.iter().find(|report| report.subflow == open.subflow);
+            let tcp = known.map(|report| report.tcp).unwrap_or_default();
+            PathStats::of_tcp(format!("path {}", open.path.0), &tcp)
         };
-        Self { paths: live.map(path).collect(), fallback: false }
+        Self { paths: stats.subflows.iter().map(path).collect(), fallback: false }
     }
 }

@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::kernel::{Reader, Writer};
+use super::socket::{Reader, Writer};
 use crate::stream::{Stream, StreamError};
+
+/// Most bytes of a chunk that is read from a kernel socket or QUIC.
+const CHUNK: usize = 64 << 10;
 
 /// A bidirectional stream. Dropping it before it was shut down resets it.
 #[derive(Debug)]
@@ -94,6 +97,25 @@ impl TransportStream {
 }
 
 impl RecvHalf {
+    /// What has arrived next; `None` at the end. A session and QUIC hand over what they hold, without a copy.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub async fn read_chunk(&mut self) -> io::Result<Option<Bytes>> {
+        match &mut self.0 {
+            Recv::Session(stream) => Ok(stream.read_chunk().await?),
+            Recv::Kernel(reader) => {
+                let mut chunk = BytesMut::with_capacity(CHUNK);
+                let count = reader.read_buf(&mut chunk).await?;
+                Ok((count > 0).then(|| chunk.freeze()))
+            }
+            #[cfg(feature = "quic")]
+            Recv::Quic(stream) => Ok(stream.read_chunk(CHUNK, true).await?.map(|chunk| chunk.bytes)),
+            #[cfg(feature = "quic")]
+            Recv::Mpquic(stream) => Ok(stream.read_chunk(CHUNK).await?),
+        }
+    }
+
     /// Asks the peer to stop sending, with an application code. TCP has no such message: there the
     /// connection is reset when the other half is dropped as well.
     pub fn stop(&mut self, code: u32) {
@@ -116,6 +138,21 @@ impl RecvHalf {
 impl SendHalf {
     pub(super) fn new(kind: Send) -> Self {
         Self { kind, finished: false }
+    }
+
+    /// Writes all of it. A session and QUIC keep the memory instead of copying it.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub async fn write_chunk(&mut self, chunk: Bytes) -> io::Result<()> {
+        match &mut self.kind {
+            Send::Session(stream) => Ok(stream.write_chunk(chunk).await?),
+            Send::Kernel(writer) => writer.write_all(&chunk).await,
+            #[cfg(feature = "quic")]
+            Send::Quic(stream) => Ok(stream.write_chunk(chunk).await?),
+            #[cfg(feature = "quic")]
+            Send::Mpquic(stream) => Ok(stream.write_chunk(chunk).await?),
+        }
     }
 
     /// Sends a message once there is room for it. If nothing of it has been sent after `within`, a session drops

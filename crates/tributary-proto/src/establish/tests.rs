@@ -1,5 +1,6 @@
 //! Attempts that fail, wait, and find out that the server has lost the session.
 
+use super::record::{Entry, Recorder};
 use super::*;
 use crate::{Config, Side};
 
@@ -9,7 +10,7 @@ const LTE: PathId = PathId(1);
 /// A session with its attempts, and a clock in milliseconds.
 struct Rig {
     session: Session,
-    establish: Establish,
+    establish: Recorder,
     now: Instant,
     actions: Vec<Action>,
 }
@@ -18,7 +19,7 @@ impl Rig {
     fn new(paths: &[PathId]) -> Self {
         let now = Instant::ZERO;
         let session = Session::new(Side::Client, Config::default(), 1, now).unwrap();
-        let mut rig = Self { session, establish: Establish::new(true), now, actions: Vec::new() };
+        let mut rig = Self { session, establish: Recorder::new(true), now, actions: Vec::new() };
         paths.iter().for_each(|path| rig.session.add_path(now, *path));
         rig.drain();
         rig
@@ -63,6 +64,28 @@ impl Rig {
         };
         std::mem::take(&mut self.actions).iter().filter_map(dialled).collect()
     }
+}
+
+/// Every test leaves a record; a fresh machine decides the same.
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.establish.replay(), self.establish.entries());
+        }
+    }
+}
+
+#[test]
+fn a_record_of_other_inputs_is_another_record() {
+    let mut rig = Rig::new(&[WIFI]);
+    let first = rig.dialled()[0].1;
+    rig.accept(first);
+    let decided = |entry: &&Entry| matches!(entry, Entry::Action(Action::Admit { .. }));
+    assert_eq!(rig.establish.entries().iter().filter(decided).count(), 1);
+    let mut other = Rig::new(&[WIFI]);
+    let first = other.dialled()[0].1;
+    other.report(first, Progress::Failed(Failure::Stranger));
+    assert_ne!(other.establish.replay(), rig.establish.entries());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use super::mapping::Mappings;
 use super::report::{Observation, SubflowReport};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpInfo, TcpSocket, TcpState};
 

@@ -6,8 +6,9 @@ use tributary_link::{Direction, LinkEvent, Scenario};
 use tributary_types::Instant;
 
 use super::SubflowPath;
+use crate::id::HostId;
 use crate::transport::{Application, Endpoint, Notice, StreamKey, Transport};
-use crate::world::{HostId, World};
+use crate::world::World;
 
 /// Client and server ends.
 pub(crate) type Ends = (Box<dyn Transport>, Box<dyn Transport>);

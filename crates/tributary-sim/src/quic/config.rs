@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::control::{OWN_CUBIC, quic_controllers};
 use super::crypto::Protection;
-use crate::network::RouteId;
+use crate::id::RouteId;
 
 /// Bytes of IPv4 and UDP headers.
 pub(super) const HEADERS: u32 = 28;

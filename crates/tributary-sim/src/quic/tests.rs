@@ -12,9 +12,10 @@ use tributary_types::{Bitrate, DataSize, Instant};
 
 use self::apps::{Sink, Source, Write};
 use super::*;
-use crate::network::{LinkId, RouteId};
+use crate::id::HostId;
+use crate::id::{LinkId, RouteId};
 use crate::transport::{Endpoint, Transport};
-use crate::world::{HostId, World};
+use crate::world::World;
 
 /// A path: rate both ways, delay each way, loss on the way to the client, dead times in ms.
 #[derive(Clone, Copy)]

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use tributary_proto::Config;
 
 use super::{Options, RunError, TransportName};
+use crate::id::RouteId;
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, SubflowPath};
-use crate::network::RouteId;
 use crate::quic::{MultipathQuicTransport, QuicConfig, QuicPath, QuicTransport};
 use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{TcpConfig, TcpTransport};

@@ -11,7 +11,7 @@ use tributary_types::{Instant, Rng};
 use super::assembly::tcp_pair;
 use super::topology::Topology;
 use crate::host::{Host, Outbox};
-use crate::network::{LinkId, RouteId};
+use crate::id::{LinkId, RouteId};
 use crate::packet::{Body, Packet};
 use crate::transport::Endpoint;
 use crate::workload::{self, Terms};

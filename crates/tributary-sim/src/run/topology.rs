@@ -2,9 +2,9 @@
 
 use tributary_link::{Direction, LinkPlace, Scenario};
 
+use crate::id::{HostId, LinkId, RouteId};
 use crate::multipath::SubflowPath;
-use crate::network::{LinkId, RouteId};
-use crate::world::{HostId, World};
+use crate::world::World;
 
 /// All links of a scenario.
 #[derive(Debug)]

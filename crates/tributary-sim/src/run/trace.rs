@@ -6,7 +6,7 @@ use tributary_types::Instant;
 
 use super::topology::Topology;
 use super::{Cell, LINK_SAMPLE, Pair};
-use crate::network::LinkId;
+use crate::id::LinkId;
 use crate::transport::{Endpoint, PathSample};
 use crate::world::World;
 

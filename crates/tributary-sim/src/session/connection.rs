@@ -11,7 +11,7 @@ use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Instant, SubflowId};
 
 use super::wire::{Delivery, Message, Wire, Writer};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpSocket, TcpState};
 

@@ -19,7 +19,7 @@ const RECORD_OVERHEAD: u64 = 22;
 /// Frame heads are cut from blocks of this size.
 const HEAD_BLOCK: usize = 64 * 1024;
 
-/// Messages before a subflow is up. Lengths are the runtime's (docs/wire-format.md); those of TLS are typical.
+/// Messages before a subflow is up. Lengths are the runtime's (docs/wire-handshake.md); those of TLS are typical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// TLS: the client's first flight, with its ticket.

@@ -4,20 +4,7 @@
 use tributary_cc::RateSample;
 use tributary_types::{Bitrate, Instant};
 
-use super::scoreboard::{APP_LIMITED, Sent};
-
-/// What was known when a segment left.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    /// When the first segment of the flight had left.
-    first_sent: Instant,
-    /// When `delivered` was reached.
-    delivered_at: Instant,
-    /// Bytes delivered.
-    pub delivered: u64,
-    /// Bytes lost.
-    lost: u64,
-}
+use super::scoreboard::{APP_LIMITED, Sent, Stamp};
 
 #[derive(Clone, Copy, Debug)]
 struct Newest {

@@ -8,7 +8,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use tributary_types::Instant;
 
 use super::ranges::RangeSet;
-use super::rate_sample::Stamp;
 
 /// Acknowledged selectively.
 pub(super) const SACKED: u8 = 1;
@@ -25,6 +24,19 @@ pub(super) const APP_LIMITED: u8 = 32;
 
 const MASK: u32 = 0x7fff_ffff;
 const NONE: u32 = u32::MAX;
+
+/// What was known when a segment left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    /// When the first segment of the flight had left.
+    pub first_sent: Instant,
+    /// When `delivered` was reached.
+    pub delivered_at: Instant,
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// Bytes lost.
+    pub lost: u64,
+}
 
 /// A segment under way.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use tributary_types::Instant;
 use super::config::TcpConfig;
 use super::socket::TcpSocket;
 use crate::host::Outbox;
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 

@@ -1,0 +1,123 @@
+//! A connected kernel socket, and its two halves as a stream has them. Not here: connecting and accepting
+//! (`kernel.rs`).
+
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use socket2::{Protocol, SockRef};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::stats::{PathStats, TransportStats};
+use crate::sockopt;
+
+/// State of a connection whose handshake is done (`TCP_ESTABLISHED`).
+const ESTABLISHED: u8 = 1;
+
+/// A connected socket, with its place among those the server may hold.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub stream: TcpStream,
+    pub _slot: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads from a connection.
+#[derive(Debug)]
+pub(super) struct Reader(pub Arc<Socket>);
+
+/// Writes to a connection.
+#[derive(Debug)]
+pub(super) struct Writer(pub Arc<Socket>);
+
+impl Socket {
+    /// The connection ends with a reset when both halves are gone.
+    fn abandon(&self) {
+        // A connection that has already ended needs no reset.
+        let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
+    }
+
+    /// A socket that has ended has no paths.
+    pub(super) fn stats(&self, stats: &mut TransportStats) {
+        let fd = self.stream.as_fd();
+        let name = |local: SocketAddr, peer: SocketAddr| format!("{}={peer}", local.ip());
+        match sockopt::mptcp_subflows(fd) {
+            Ok(subflows) if !subflows.is_empty() => {
+                // A subflow that still connects is listed, too.
+                for (tcp, addresses) in subflows.into_iter().filter(|(tcp, _)| tcp.state == ESTABLISHED) {
+                    let name =
+                        addresses.map_or_else(|| "subflow".to_owned(), |(local, peer)| name(local, peer));
+                    stats.paths.push(PathStats::of_tcp(name, &tcp));
+                }
+                return;
+            }
+            _ => {
+                stats.fallback |=
+                    SockRef::from(&self.stream).protocol().ok().flatten() == Some(Protocol::MPTCP)
+            }
+        }
+        let addresses = self.stream.local_addr().and_then(|local| Ok((local, self.stream.peer_addr()?)));
+        if let (Ok(tcp), Ok((local, peer))) = (sockopt::tcp_info(fd), addresses) {
+            stats.paths.push(PathStats::of_tcp(name(local, peer), &tcp));
+        }
+    }
+}
+
+impl Reader {
+    pub(super) fn abandon(&self) {
+        self.0.abandon();
+    }
+}
+
+impl Writer {
+    pub(super) fn abandon(&self) {
+        self.0.abandon();
+    }
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_read_ready(cx))?;
+            match stream.try_read(buf.initialize_unfilled()) {
+                Ok(count) => {
+                    buf.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Writer {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// Does nothing: the kernel sends written data without a flush.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match SockRef::from(&self.0.stream).shutdown(Shutdown::Write) {
+            // The peer has already closed.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
+    }
+}
