@@ -9,6 +9,7 @@ mod links;
 mod lock_file;
 mod module_files;
 mod package_names;
+mod packages;
 mod provenance;
 mod sans_io;
 mod sizes;
@@ -32,6 +33,7 @@ pub const ALL: &[Rule] = &[
     Rule { name: "circles", check: circles::check },
     Rule { name: "sans-io", check: sans_io::check },
     Rule { name: "package-names", check: package_names::check },
+    Rule { name: "packages", check: packages::check },
     Rule { name: "module-files", check: module_files::check },
     Rule { name: "heads", check: heads::check },
     Rule { name: "sizes", check: sizes::check },

@@ -40,7 +40,7 @@ use experiment::Viewings;
 pub use viewing::STARTING;
 
 /// The paper's data.
-const PAPER: &str = include_str!("../../../../scenarios/papers/ows.toml");
+const PAPER: &str = include_str!("../../papers/ows.toml");
 
 /// What to reproduce.
 #[derive(Clone, Debug)]

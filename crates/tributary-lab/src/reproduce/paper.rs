@@ -15,10 +15,8 @@ use thiserror::Error;
 use tributary_report::{Expectation, Tone};
 
 /// The papers that come with the program: name, file, text.
-const SHIPPED: &[(&str, &str)] = &[
-    ("fbdt", include_str!("../../../../scenarios/papers/fbdt.toml")),
-    ("avira", include_str!("../../../../scenarios/papers/avira.toml")),
-];
+const SHIPPED: &[(&str, &str)] =
+    &[("fbdt", include_str!("../../papers/fbdt.toml")), ("avira", include_str!("../../papers/avira.toml"))];
 
 /// A paper's experiments and claims.
 #[derive(Clone, Debug, Deserialize)]

@@ -18,25 +18,15 @@ type Path = Vec<String>;
 type Edges = BTreeMap<(String, String), (String, usize)>;
 
 /// Crates that still have a circle: shown as warnings. None is added here.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 4] = [
     // `Command` names the commands' arguments, the commands those of the command line.
     "crates/tributary/",
     // The viewing and the controller's client share what an observation is.
     "crates/tributary-dash/",
     // The runner, its results and its errors; the parts of a paper.
     "crates/tributary-lab/",
-    // A scenario describes links and background traffic, which know its directions and moments.
-    "crates/tributary-link/",
-    // Events and the state that makes them; kernel sockets and the streams made of them.
-    "crates/tributary-net/",
     // A node's settings and figures share the node's kinds.
     "crates/tributary-nodes/",
-    // Numbers of links, routes and hosts; a sent segment and its delivery-rate stamp.
-    "crates/tributary-sim/",
-    // The scene's frame rate is the ladder's.
-    "crates/tributary-stream/",
-    // The note of the decoded source.
-    "crates/tributary-tiles/",
 ];
 
 /// Reports circles between neighbouring modules of a crate.
