@@ -20,6 +20,7 @@ pub use outcome::{Outcome, Transport};
 use std::path::PathBuf;
 use std::time::Instant;
 use thiserror::Error;
+pub(crate) use tiled::play_emulated;
 pub use tiled::{TiledDemoError, TiledOutcome, TiledSettings, run_tiled};
 pub use tiles::{LOOPED_SECONDS, TilesError, tiles_of};
 use tributary_link::Scenario;

@@ -227,7 +227,7 @@ impl BothEnds {
 }
 
 impl AuditNote {
-    fn new(audit: &Audit) -> Self {
+    pub(crate) fn new(audit: &Audit) -> Self {
         let (valid, reasons) = match audit.verdict() {
             Verdict::Valid => (true, Vec::new()),
             Verdict::Invalid { reasons } => (false, reasons),

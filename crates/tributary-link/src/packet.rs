@@ -1,4 +1,4 @@
-//! Input and output of a link: packets, possibly GSO super-frames of many segments, and chunks of them.
+//! What a link carries: packets, possibly GSO super-frames of many segments, and what comes out of it.
 
 use tributary_types::Instant;
 

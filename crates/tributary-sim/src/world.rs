@@ -1,7 +1,6 @@
 //! The world: time, and who is woken by what. Wires the network, the hosts and the log together.
 
 use core::any::Any;
-use std::collections::VecDeque;
 
 use thiserror::Error;
 use tributary_link::{LinkConfig, LinkStats};
@@ -64,9 +63,7 @@ pub struct World {
     hosts: Vec<Slot>,
     log: EventLog,
     outbox: Outbox,
-    /// Over routes without links: delivered in the order of sending, once the sender's call has ended.
-    arrived: VecDeque<(HostId, Packet)>,
-    delivering: bool,
+    arrived: Vec<(HostId, Packet)>,
     link_wakes: Vec<u64>,
     events: u64,
     budget: u64,
@@ -84,8 +81,7 @@ impl World {
             hosts: Vec::new(),
             log: EventLog::new(),
             outbox: Outbox::default(),
-            arrived: VecDeque::new(),
-            delivering: false,
+            arrived: Vec::new(),
             link_wakes: Vec::new(),
             events: 0,
             budget,
@@ -234,12 +230,8 @@ impl World {
         }
         self.outbox.packets = packets;
         self.arm(id);
-        // What a receiver sends in its turn waits here, too: no depth of calls, however long the chain.
-        if !core::mem::replace(&mut self.delivering, true) {
-            while let Some((host, packet)) = self.arrived.pop_front() {
-                self.deliver(host, packet);
-            }
-            self.delivering = false;
+        while let Some((host, packet)) = self.arrived.pop() {
+            self.deliver(host, packet); // over a route without links
         }
     }
 

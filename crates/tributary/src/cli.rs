@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tributary_lab::World;
 use tributary_net::Siblings;
 use tributary_net::proxy::{Entrance, Target};
 
@@ -132,6 +133,15 @@ pub(crate) enum WorldArgument {
     Emu,
     /// Models in virtual time
     Sim,
+}
+
+impl From<WorldArgument> for World {
+    fn from(argument: WorldArgument) -> Self {
+        match argument {
+            WorldArgument::Emu => Self::Emu,
+            WorldArgument::Sim => Self::Sim,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tributary_emu::{Network, NetworkError, Side, Verdict};
+use tributary_emu::{Network, NetworkError, Side};
 use tributary_link::Scenario;
 use tributary_net::Key;
 use tributary_report::{RunInfo, schema};
@@ -23,6 +23,7 @@ use tributary_tiles::{TiledError, TiledVideo};
 use super::Progress;
 use crate::kernel;
 use crate::machine;
+use crate::result::AuditNote;
 use crate::run::{LabError, own_program};
 use crate::tiled::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
@@ -145,12 +146,16 @@ fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
     }
 }
 
-/// One viewing in a fresh emulated network.
-fn play_emulated(
+/// One viewing in a fresh emulated network: an allocator over a transport as `stream` calls it. Everything that both
+/// ends write is kept in the folder `files`.
+///
+/// # Errors
+/// [`TiledDemoError`]; a transport that performs badly is a result.
+pub(crate) fn play_emulated(
     settings: &TiledSettings,
     (allocator, carrier): (&str, &str),
     files: &Path,
-) -> Result<(Played, (bool, String)), TiledDemoError> {
+) -> Result<(Played, AuditNote), TiledDemoError> {
     let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
     let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
     if carrier == "mptcp" {
@@ -187,13 +192,9 @@ fn play_emulated(
     network.rewind()?;
     let client = Process::start("client", play)?;
     let kept: Kept = client.line(duration + GRACE)?;
-    let audit = network.audit()?;
+    let audit = AuditNote::new(&network.audit()?);
     let spool = Spool::open(&spool, kept.tiles)?;
-    let words = match audit.verdict() {
-        Verdict::Valid => (true, format!("valid, delay error p99 {:.0} µs", audit.delay_error.p99_us)),
-        Verdict::Invalid { reasons } => (false, reasons.join(", ")),
-    };
-    Ok((Played { viewing: kept.viewing, video: None, spool }, words))
+    Ok((Played { viewing: kept.viewing, video: None, spool }, audit))
 }
 
 /// A key that only this user may read, as `stream` demands it.
@@ -203,11 +204,15 @@ fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
     file.write_all(key.to_line().as_bytes())
 }
 
-fn joined(contestants: &[(&str, &str)], audits: &[(bool, String)]) -> schema::Audit {
+fn joined(contestants: &[(&str, &str)], audits: &[AuditNote]) -> schema::Audit {
+    let words = |note: &AuditNote| match note.valid {
+        true => format!("valid, delay error p99 {:.0} µs", note.delay_error_p99_us),
+        false => note.reasons.join(", "),
+    };
     let detail = contestants.iter().zip(audits);
-    let detail = detail.map(|((allocator, _), (_, words))| format!("{allocator}: {words}"));
+    let detail = detail.map(|((allocator, _), note)| format!("{allocator}: {}", words(note)));
     schema::Audit {
-        valid: audits.iter().all(|(valid, _)| *valid),
+        valid: audits.iter().all(|note| note.valid),
         detail: detail.collect::<Vec<_>>().join("; "),
     }
 }

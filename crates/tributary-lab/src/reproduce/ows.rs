@@ -1,18 +1,18 @@
-//! OWS in the simulator: what viewers would see of tiled video over two radios, by allocator and transport, live
-//! and in a closed loop.
+//! OWS: what viewers see of tiled video over two radios, by allocator and transport, live and in a closed loop, in the
+//! simulator or on real sockets through the emulator.
 //!
 //! Cells, claims, tables and figures are data (`scenarios/papers/ows.toml`), run and judged like those of any paper; here
 //! are the clips, the viewers and the experiment. Real sizes and errors of tiles, real head movement, the product's player,
-//! pusher and session, and a model of the kernel's MPTCP, in virtual time. No pictures are decoded here: what is seen is put
-//! together from measured errors. Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
+//! pusher and session, and a model of the kernel's MPTCP, in virtual time. What is seen there is put together from measured
+//! errors; live viewings are decoded. Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
 
 pub mod audience;
 mod by_gain;
 pub mod clip;
 mod curve;
-mod emulated;
 mod experiment;
 mod eyes;
+mod live;
 mod motion;
 mod scene;
 mod viewing;
@@ -29,13 +29,12 @@ use tributary_video::allocation::UnknownAllocator;
 use tributary_video::head::Format;
 
 use super::{Outcome, Paper, PaperError, ReproduceError, Selection};
-use crate::demo::Progress;
+use crate::demo::{Progress, TiledDemoError};
 use crate::result::World;
-use crate::tiled::psnr_cap;
+use crate::tiled::{ViewerConfig, psnr_cap};
 
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
-pub use emulated::{LiveError, LiveOutcome, LiveScene, LiveSettings, live_table, run_live};
 use experiment::Viewings;
 pub use viewing::STARTING;
 
@@ -45,7 +44,9 @@ const PAPER: &str = include_str!("../../papers/ows.toml");
 /// What to reproduce.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Directories of tiles; none takes clips that the program draws.
+    /// Where viewings are played.
+    pub world: World,
+    /// Directories of tiles; none takes clips that the program draws, in the simulator only.
     pub tiled: Vec<PathBuf>,
     /// Recorded head movement: format and folder; `None` generates some.
     pub heads: Option<(Format, PathBuf)>,
@@ -55,10 +56,12 @@ pub struct Settings {
     pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
-    /// Bytes of the finest quality relative to what both radios carry in line of sight.
+    /// Bytes of the finest quality relative to what both radios carry in line of sight; live, tiles are as they are.
     pub load: f64,
     /// Viewings at once; `None` is one a core.
     pub jobs: Option<NonZeroUsize>,
+    /// Live viewings that have finished before are taken over; simulated ones always are.
+    pub resume: bool,
     /// Where finished viewings are kept.
     pub directory: PathBuf,
     /// The command line, for the report.
@@ -108,6 +111,12 @@ pub enum OwsError {
         /// GoPs asked for.
         gops: usize,
     },
+    /// A live viewing sends real tiles.
+    #[error("clip `{0}` has no tiles on disk; give a directory that `tributary ingest` has written")]
+    NoTiles(String),
+    /// A live viewing.
+    #[error(transparent)]
+    Live(#[from] TiledDemoError),
     /// Clips are told apart by the names of their directories.
     #[error("two clips are called `{0}`; rename one directory")]
     SameName(String),
@@ -137,7 +146,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     let paper = paper(&clips)?;
     let viewings = Viewings::new(settings, clips, &audiences)?;
     let selection = Selection {
-        world: World::Sim,
+        world: settings.world,
         seeds: Some(settings.viewings),
         aside: Some(settings.aside.min(settings.viewings)),
         ..Selection::default()
@@ -145,13 +154,16 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     let runner = super::Settings {
         selection,
         directory: settings.directory.clone(),
-        resume: true,
+        resume: settings.resume,
         jobs: settings.jobs,
         command: settings.command.clone(),
     };
     let mut outcome = super::run(&paper, &[&viewings], &runner, progress)?;
     describe(&mut outcome, settings, &viewings, &audiences)?;
-    let (pictures, no_pictures) = viewings.moment();
+    let (pictures, no_pictures) = match settings.world {
+        World::Sim => viewings.moment(),
+        World::Emu => Default::default(),
+    };
     Ok(Reproduced { paper, outcome, pictures, no_pictures })
 }
 
@@ -176,7 +188,8 @@ fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
     let clips = if settings.tiled.is_empty() {
         Clip::drawn(bytes)?
     } else {
-        settings.tiled.iter().map(|directory| Clip::read(directory, bytes)).collect::<Result<_, _>>()?
+        let load = (settings.world == World::Sim).then_some(bytes);
+        settings.tiled.iter().map(|directory| Clip::read(directory, load)).collect::<Result<_, _>>()?
     };
     Ok(clips.into_iter().map(Arc::new).collect())
 }
@@ -199,27 +212,33 @@ fn describe(
         None => "generated: no recordings were given".to_owned(),
     };
     set("head movement", kind);
+    let (begins, assumed) = match settings.world {
+        World::Sim => ("any of the clip", scene::assumed()?),
+        World::Emu => ("the clip's first", ViewerConfig::default().assumed),
+    };
     let text = format!(
-        "a seed is a viewing of each clip in each scene, {} GoPs each from any of the clip on, the first {STARTING} not counted",
+        "a seed is a viewing of each clip in each scene, {} GoPs each from {begins} on, the first {STARTING} not counted",
         settings.gops
     );
     set("viewings", text);
     let text = "a GoP is planned when it begins and must be there one GoP later, when it is shown";
     set("deadline", text.to_owned());
-    let assumed = scene::assumed()?.as_mbps_f64();
-    let text =
-        format!("what the player measured since the viewing began; {assumed:.0} Mbit/s assumed at first");
+    let text = format!(
+        "what the player measured since the viewing began; {:.0} Mbit/s assumed at first",
+        assumed.as_mbps_f64()
+    );
     set("known of capacity", text);
     set("PSNR", psnr_cap());
     set("each run", format!("{} GoPs", settings.gops));
     for clip in viewings.clips() {
-        set(&format!("clip {}", clip.info.name), told(&clip.info)?);
+        set(&format!("clip {}", clip.info.name), told(&clip.info, settings.world)?);
     }
     Ok(())
 }
 
 /// A clip in words.
-fn told(clip: &ClipInfo) -> Result<String, OwsError> {
+fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
+    let [los, nlos, mobility] = scene::names(world);
     let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
     let tiling = match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
         (Some((_, finest)), Some((_, coarsest))) => {
@@ -237,10 +256,10 @@ fn told(clip: &ClipInfo) -> Result<String, OwsError> {
         if clip.moving { "moving" } else { "still" },
         clip.freeze_db,
         clip.factor,
-        load("los")?,
-        load("nlos")?,
-        load("mobility")?,
-        clip.coarsest_bytes / scene::full_rate()?,
+        load(los)?,
+        load(nlos)?,
+        load(mobility)?,
+        clip.coarsest_bytes / scene::mean_rate(los)?,
     ))
 }
 

@@ -132,11 +132,7 @@ fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
         Queue::Millis(millis) => Some(format!("{millis} ms")),
     };
     let selection = Selection {
-        world: match arguments.world {
-            Some(WorldArgument::Sim) => World::Sim,
-            Some(WorldArgument::Emu) => World::Emu,
-            None => paper.world,
-        },
+        world: arguments.world.map_or(paper.world, World::from),
         quick: arguments.quick,
         scenarios: arguments.scenarios.clone(),
         transports: arguments.transports.clone(),

@@ -88,11 +88,12 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The clip in a directory of tiles, loaded so that its finest quality has `bytes` a second.
+    /// The clip in a directory of tiles, loaded so that its finest quality has `bytes` a second; without a number as it
+    /// is on disk.
     ///
     /// # Errors
     /// [`ClipError`].
-    pub fn read(directory: &Path, bytes: f64) -> Result<Self, ClipError> {
+    pub fn read(directory: &Path, bytes: Option<f64>) -> Result<Self, ClipError> {
         let path = directory.join(TABLE);
         let file = File::open(&path).map_err(|source| ClipError::Open { path: path.clone(), source })?;
         let table = RdTable::read_json(file).map_err(|source| ClipError::Table { path, source })?;
@@ -108,11 +109,17 @@ impl Clip {
     /// # Errors
     /// None in practice.
     pub fn drawn(bytes: f64) -> Result<Vec<Self>, ClipError> {
-        let one = |(name, motion): (&str, f64)| Self::new(name.to_owned(), "drawn", &draw(motion), bytes);
+        let one =
+            |(name, motion): (&str, f64)| Self::new(name.to_owned(), "drawn", &draw(motion), Some(bytes));
         [("drawn-moving", 1.0), ("drawn-still", 0.03)].into_iter().map(one).collect()
     }
 
-    fn new(name: String, origin: &'static str, table: &RdTable, bytes: f64) -> Result<Self, ClipError> {
+    fn new(
+        name: String,
+        origin: &'static str,
+        table: &RdTable,
+        bytes: Option<f64>,
+    ) -> Result<Self, ClipError> {
         let mean = |of: &dyn Fn(&TileCells) -> u64| {
             let gops = (0..table.gops()).flat_map(|gop| table.gop(gop));
             gops.map(|cells| of(cells) as f64).sum::<f64>() / table.gops() as f64
@@ -121,9 +128,9 @@ impl Clip {
         if finest <= 0.0 {
             return Err(ClipError::Empty { name });
         }
-        let factor = bytes * table.layout().gop_duration_s / finest;
+        let factor = bytes.map_or(1.0, |bytes| bytes * table.layout().gop_duration_s / finest);
         let coarsest = mean(&|cells| *cells.bytes.last().expect("a table has qualities"));
-        let looped = looped(table, factor);
+        let looped = if bytes.is_some() { looped(table, factor) } else { table.clone() };
         let freeze_db = psnr_db(freeze_mse(&looped));
         let info = ClipInfo {
             name,
@@ -262,15 +269,18 @@ mod tests {
     #[test]
     fn a_written_clip_is_read_and_a_missing_one_is_named() {
         let directory = tempfile::tempdir().unwrap();
-        let error = Clip::read(directory.path(), 1e6).unwrap_err().to_string();
+        let error = Clip::read(directory.path(), Some(1e6)).unwrap_err().to_string();
         assert!(error.contains("table.json") && error.contains("tributary ingest"), "{error}");
         draw(1.0).write_json(File::create(directory.path().join(TABLE)).unwrap()).unwrap();
-        let clip = Clip::read(directory.path(), 1e6).unwrap();
+        let clip = Clip::read(directory.path(), Some(1e6)).unwrap();
         assert_eq!((clip.info.origin, clip.info.gops, clip.at(23)), ("encoded", 10, 3));
         // The seam costs what the other GoPs do.
         let mean = (1..10).map(|gop| clip.table().gop(gop)[5].freeze_mse).sum::<f64>() / 9.0;
         assert!((clip.table().gop(0)[5].freeze_mse - mean).abs() < 1e-9);
+        // Without a load it is the table on disk.
+        let plain = Clip::read(directory.path(), None).unwrap();
+        assert_eq!((plain.info.factor, plain.table()), (1.0, &draw(1.0)));
         std::fs::write(directory.path().join(TABLE), "{}").unwrap();
-        assert!(matches!(Clip::read(directory.path(), 1e6), Err(ClipError::Table { .. })));
+        assert!(matches!(Clip::read(directory.path(), Some(1e6)), Err(ClipError::Table { .. })));
     }
 }

@@ -1,13 +1,15 @@
 //! The experiment of `scenarios/papers/ows.toml`: a cell is one viewing of one clip over one transport with one
 //! allocator, a seed is a viewer and a place in the clip.
 //!
-//! Two kinds of cell are no viewings: allocator `connecting` measures how long a transport takes to connect, and transport
+//! In the emulator a viewing is played on real sockets, and again in the simulator (`live`). Two kinds of cell are no
+//! viewings: allocator `connecting` measures how long a transport takes to connect, and transport
 //! `certain` what a known capacity shows (`curve`).
 
 use core::time::Duration;
 use std::sync::Arc;
 
 use tributary_report::Image;
+use tributary_stream::tiled;
 use tributary_types::{Bitrate, Rng};
 use tributary_video::rd::Concealment;
 
@@ -15,14 +17,16 @@ use super::audience::{Audience, Stage, Watched};
 use super::clip::Clip;
 use super::curve::{self, Outlooks};
 use super::viewing::{Task, UPDATED};
-use super::{OwsError, Settings, eyes, scene};
+use super::{OwsError, Settings, eyes, live, scene};
 use crate::reproduce::matrix::{Cell, CellError};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
+use crate::result::World;
 use crate::sweep::key;
+use crate::tiled::ViewerConfig;
 
 /// What is measured.
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 15] = [
     Metric::new("quality", "dB", "mean of the viewport's PSNR"),
     Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
     Metric::new("gop_quality", "dB", "PSNR in the viewport of each GoP, at most 100"),
@@ -36,6 +40,16 @@ const METRICS: [Metric; 9] = [
     ),
     Metric::new("first_late", "%", "viewport late in the very first GoP"),
     Metric::new("connecting", "ms", "time from the first packet to the first request"),
+    Metric::new("start_up", "RTT", "time to the first picture less one GoP; emulator only"),
+    Metric::new("simulated_quality", "dB", "`quality` of the same viewing in the simulator; emulator only"),
+    Metric::new("simulated_late", "%", "`late` of the same viewing in the simulator; emulator only"),
+    Metric::new("simulated_left_out", "%", "`left_out` of the same viewing in the simulator; emulator only"),
+    Metric::new("simulated_in_time", "MB", "`in_time` of the same viewing in the simulator; emulator only"),
+    Metric::new(
+        "composed_quality",
+        "dB",
+        "`simulated_quality` from the table, without decoding; emulator only",
+    ),
 ];
 
 /// Clips and who watches them.
@@ -61,7 +75,12 @@ impl Viewings {
             let stages = audiences.iter().map(|audience| audience.before(grid, clip.gop_s()));
             let stages: Vec<Stage<'_>> = stages.collect::<Result<_, _>>()?;
             let all = (0..settings.viewings).map(|viewing| {
-                let first = Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize;
+                let first = match settings.world {
+                    World::Sim => {
+                        Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize
+                    }
+                    World::Emu => 0, // a server plays its video from the beginning
+                };
                 Ok(Arc::new(Watched { first, ..eyes(&stages, viewing as usize, settings.gops)? }))
             });
             watched.push(all.collect::<Result<Vec<_>, OwsError>>()?);
@@ -69,7 +88,10 @@ impl Viewings {
         let tables: Vec<_> = clips.iter().map(|clip| clip.table()).collect();
         let tables = key::of(&format!("{tables:?}"));
         let identity = format!("{tables} {:?} {} {}", settings.heads, settings.gops, settings.load);
-        let assumed = scene::assumed()?;
+        let assumed = match settings.world {
+            World::Sim => scene::assumed()?,
+            World::Emu => ViewerConfig::default().assumed,
+        };
         Ok(Self { clips, watched, assumed, outlooks: Outlooks::default(), identity })
     }
 
@@ -89,6 +111,16 @@ impl Viewings {
             ..self.task_of(clip, 0)
         };
         eyes::moment(&task("mptcp", "fix"), &task("fbdt", UPDATED))
+    }
+
+    /// Whether a viewing can be played live: tiles on disk, and an allocator that the product has.
+    fn check_live(&self, task: &Task) -> Result<(), CellError> {
+        if task.clip.directory().is_none() {
+            return Err(failed(OwsError::NoTiles(task.clip.info.name.clone())));
+        }
+        tiled::allocator(live::product_name(&task.allocator), 1, false)
+            .map_err(|error| failed(error.into()))?;
+        Ok(())
     }
 
     fn task_of(&self, clip: usize, viewing: usize) -> Task {
@@ -143,6 +175,9 @@ impl Experiment for Viewings {
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         let task = self.task(cell)?;
+        if cell.world == World::Emu {
+            return self.check_live(&task);
+        }
         if task.transport == CERTAIN {
             capacity(cell)?;
         }
@@ -154,6 +189,9 @@ impl Experiment for Viewings {
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
         let task = self.task(cell)?;
+        if cell.world == World::Emu {
+            return task.live(cell.attempts).map_err(failed);
+        }
         if task.transport == CERTAIN {
             let quality = curve::quality(&task, capacity(cell)?, &self.outlooks).map_err(failed)?;
             let mut sample = Sample::default();

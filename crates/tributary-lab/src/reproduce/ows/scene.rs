@@ -1,4 +1,4 @@
-//! The networks of the viewings, the paper's three conditions at a tenth of its rates, and the rates there.
+//! The networks of the viewings: the paper's three conditions at a tenth of its rates, for live viewings at a hundredth.
 
 use core::time::Duration;
 
@@ -8,10 +8,20 @@ use tributary_sim::run::{Cell, RunError, TransportName};
 use tributary_types::{Bitrate, Instant};
 
 use super::OwsError;
+use crate::result::World;
 use crate::tiled::ViewerConfig;
 
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
+
+/// The scenes of a world: line of sight, none, mobility.
+pub(super) fn names(world: World) -> [&'static str; 3] {
+    match world {
+        World::Sim => ["los", "nlos", "mobility"],
+        World::Emu => ["los-2k", "nlos-2k", "mobility-2k"],
+    }
+}
+
 /// The scenario of a viewing of `duration`.
 ///
 /// # Errors

@@ -5,6 +5,7 @@ use crate::reproduce::Page;
 
 fn settings(directory: &tempfile::TempDir) -> Settings {
     Settings {
+        world: World::Sim,
         tiled: Vec::new(),
         heads: None,
         viewings: 2,
@@ -12,6 +13,7 @@ fn settings(directory: &tempfile::TempDir) -> Settings {
         gops: 4,
         load: 0.2, // little to simulate
         jobs: None,
+        resume: true,
         directory: directory.path().to_owned(),
         command: "tributary reproduce ows".to_owned(),
     }

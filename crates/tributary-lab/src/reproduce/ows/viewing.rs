@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_sim::run::TiledOutcome;
 use tributary_sim::workload::tiled::TiledSpec;
-use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord};
+use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord, TiledRecord};
 use tributary_types::{Bitrate, Instant, Rng};
 use tributary_video::metrics::{MOST_DB, Summary, psnr_db};
 use tributary_video::prediction::TileView;
@@ -52,6 +52,8 @@ pub(super) struct Seen {
     pub late: f64,
     /// Share of the viewport whose tiles were not asked for.
     pub left_out: f64,
+    /// Bytes of media that arrived in time.
+    pub bytes_in_time: u64,
 }
 
 /// One GoP as the player showed it.
@@ -63,7 +65,6 @@ pub(super) struct Shown {
     pub held: Vec<Option<(usize, usize)>>,
     /// Per tile, its error.
     errors: Vec<f64>,
-    bytes_in_time: u64,
 }
 
 impl Task {
@@ -71,7 +72,7 @@ impl Task {
         let shown = self.shown()?;
         let errors: Vec<&[f64]> = shown.iter().map(|shown| shown.errors.as_slice()).collect();
         let to_quality_gops = motion::to_quality(&errors, &self.watched.views[..errors.len()]);
-        let mut sample = self.report(&shown)?;
+        let mut sample = self.report(&shown.iter().map(|shown| shown.seen).collect::<Vec<_>>())?;
         sample.set("to_quality", Some(to_quality_gops.unwrap_or(0.0) * self.clip.gop_s()));
         Ok(sample)
     }
@@ -107,13 +108,17 @@ impl Task {
 
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
-        let clip = &self.clip;
         let from = SPREAD.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
-        let outcome = self.outcome(from)?;
+        Ok(self.composed(&self.outcome(from)?.record))
+    }
+
+    /// What was shown of each GoP, put together from the table.
+    pub fn composed(&self, record: &TiledRecord) -> Vec<Shown> {
+        let clip = &self.clip;
         let mut screen = Screen::new(clip.info.tiles, self.concealment);
         let mut held = vec![None; clip.info.tiles];
-        let mut all = Vec::with_capacity(outcome.record.slots.len());
-        for (slot, views) in outcome.record.slots.iter().zip(&self.watched.views) {
+        let mut all = Vec::with_capacity(record.slots.len());
+        for (slot, views) in record.slots.iter().zip(&self.watched.views) {
             let at = self.watched.first + slot.slot as usize;
             let in_time = |tile: usize| slot.in_time(tile as u16);
             let errors = screen.show(clip.table().gop(clip.at(at)), in_time);
@@ -125,25 +130,26 @@ impl Task {
                 };
             }
             let (seen, held) = (seen(slot, &errors, views), held.clone());
-            all.push(Shown { seen, held, errors, bytes_in_time: slot.bytes_in_time() });
+            all.push(Shown { seen, held, errors });
         }
-        Ok(all)
+        all
     }
 
-    fn report(&self, shown: &[Shown]) -> Result<Sample, OwsError> {
-        let counted = &shown[STARTING.min(shown.len())..];
-        let errors: Vec<f64> = counted.iter().map(|shown| shown.seen.mse).collect();
+    /// What is told of a viewing: means over the GoPs that count.
+    pub fn report(&self, seen: &[Seen]) -> Result<Sample, OwsError> {
+        let counted = &seen[STARTING.min(seen.len())..];
+        let errors: Vec<f64> = counted.iter().map(|seen| seen.mse).collect();
         let Some(summary) = Summary::of(&errors) else {
             let (scene, transport) = (self.scene.clone(), self.transport.clone());
             return Err(OwsError::NothingSeen { scene, transport });
         };
-        let mean = |of: &dyn Fn(&Shown) -> f64| counted.iter().map(of).sum::<f64>() / errors.len() as f64;
+        let mean = |of: &dyn Fn(&Seen) -> f64| counted.iter().map(of).sum::<f64>() / errors.len() as f64;
         let mut sample = Sample::default();
         sample.set("quality", Some(summary.mean_db));
-        sample.set("late", Some(100.0 * mean(&|shown| shown.seen.late)));
-        sample.set("left_out", Some(100.0 * mean(&|shown| shown.seen.left_out)));
-        sample.set("in_time", Some(mean(&|shown| shown.bytes_in_time as f64 / 1e6)));
-        sample.set("first_late", Some(100.0 * shown[0].seen.late));
+        sample.set("late", Some(100.0 * mean(&|seen| seen.late)));
+        sample.set("left_out", Some(100.0 * mean(&|seen| seen.left_out)));
+        sample.set("in_time", Some(mean(&|seen| seen.bytes_in_time as f64 / 1e6)));
+        sample.set("first_late", Some(100.0 * seen[0].late));
         sample.series("gop_quality", errors.iter().map(|error| psnr_db(*error).min(MOST_DB)).collect());
         sample.series("errors", errors);
         Ok(sample)
@@ -151,13 +157,13 @@ impl Task {
 }
 
 /// Plans for each GoP.
-fn plans(name: &str) -> u16 {
+pub(super) fn plans(name: &str) -> u16 {
     if name == UPDATED { tiled::default_plans("ows") } else { 1 }
 }
 
 /// What a viewer saw of a slot whose tiles had these errors.
 fn seen(slot: &SlotRecord, errors: &[f64], views: &[TileView]) -> Seen {
-    let mut seen = Seen::default();
+    let mut seen = Seen { bytes_in_time: slot.bytes_in_time(), ..Seen::default() };
     for (tile, (mse, view)) in errors.iter().zip(views).enumerate() {
         seen.mse += mse * view.share;
         match slot.in_time(tile as u16) {

@@ -1,4 +1,4 @@
-//! Checks of links: rates, delays, losses and queues.
+//! What no link may be: rates, delays, losses and queues that cannot exist.
 
 use super::{Check, MAX_DELAY, MAX_QUEUE_BYTES, MIN_STEP, refuse};
 use crate::{LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateSpec};
