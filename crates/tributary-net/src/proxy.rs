@@ -7,6 +7,7 @@
 mod drain;
 mod event_log;
 mod forward;
+mod intake;
 mod priority;
 mod relay;
 mod serve;

@@ -8,6 +8,7 @@
 mod descriptors;
 mod mark;
 mod mptcp;
+mod receive;
 mod tcp_info;
 
 use std::io;
@@ -22,6 +23,7 @@ use thiserror::Error;
 pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use mark::{keep_opening_packets, opening_code_point};
 pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
+pub use receive::{free_receive_buffer, set_largest_segment, set_receive_buffer, set_receive_lowat};
 pub use tcp_info::{TcpInfo, tcp_info};
 
 /// `TCP_RTO_MAX_MS` (Linux 6.15), not yet in libc.
@@ -132,12 +134,6 @@ pub fn poll_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// Unsent bytes below which the kernel calls a socket writable (`TCP_NOTSENT_LOWAT`).
 pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     set_tcp(fd, libc::TCP_NOTSENT_LOWAT, bytes)
-}
-
-/// Received bytes below which the kernel does not call a socket readable (`SO_RCVLOWAT`).
-pub fn set_receive_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes.to_ne_bytes())
 }
 
 /// Sends small writes at once (`TCP_NODELAY`).

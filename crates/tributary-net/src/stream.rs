@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tributary_proto::{ReadError, WriteError};
-use tributary_types::{Instant, StreamId};
+use tributary_types::{Bitrate, Instant, StreamId};
 
 use crate::shared::{Handle, Shared};
 
@@ -192,6 +192,13 @@ impl Stream {
     /// The priority orders what this side sends and is not transmitted to the peer.
     pub fn set_priority(&self, priority: u8) {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
+    }
+
+    /// The session's send rate, and the limit on a stream's data that no subflow has taken, as time at that rate; `None`
+    /// when only the session's send buffer limits it.
+    pub(crate) fn pace(&self) -> Option<(Bitrate, Duration)> {
+        let state = self.handle.0.lock();
+        Some((state.session.send_rate(), state.session.unsent_time()?))
     }
 
     /// A watch for the end of the session.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
+use super::intake;
 use super::relay::{self, Peer};
 use super::sessions::{Missing, Sessions};
 use super::target::{self, Entrance, TargetName};
@@ -28,7 +29,8 @@ const FIRST: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// The session's paths and settings. Its timeout is also how long a local connection waits for a new
-    /// session when the old one has died.
+    /// session when the old one has died. The time of `unsent` is what the proxy holds of a connection, in the
+    /// session and in sockets.
     pub connect: ConnectConfig,
     /// Where local applications connect, and which of the server's targets each leads to.
     pub listen: Vec<Entrance>,
@@ -63,6 +65,8 @@ impl Forwarder {
         }
         check_priorities(&config.priorities, &listeners)?;
         let mut connect = config.connect;
+        let unsent = &mut connect.common.session.unsent;
+        *unsent = intake::of_the_session(*unsent);
         let log = match &config.json_events {
             Some(log) => {
                 connect.common.session.telemetry = log.decisions;
@@ -144,6 +148,7 @@ fn check_priorities(
 
 async fn bind(address: SocketAddr, look_at_marks: bool) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
+    intake::limit_segments(listener.as_fd())?;
     if look_at_marks {
         crate::sockopt::keep_opening_packets(listener.as_fd())?;
     }

@@ -12,13 +12,15 @@ use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
 
 use super::drain::Ticket;
+use super::intake::{self, Intake};
 use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 
 /// Bytes held for one direction of one connection.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = intake::MOST;
 /// A TCP peer that is gone is noticed after 60 s without traffic and six probes, 10 s apart: two minutes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
@@ -106,13 +108,13 @@ pub(super) async fn relay(
     ticket: &mut Ticket,
 ) -> Result<(), RelayError> {
     let session_ended = stream.session_ended();
-    let (mut stream_read, mut stream_write) = tokio::io::split(stream);
+    let (mut stream_read, mut stream_write) = stream.into_split();
     let (mut tcp_read, mut tcp_write) = tcp.split();
     let outcome = {
         // Whether all of it was passed on; what can no longer be sent does not hold up what has arrived.
         let outward = async {
             tokio::select! {
-                outcome = carry(&mut tcp_read, &mut stream_write) => match outcome {
+                outcome = take(&mut tcp_read, &mut stream_write) => match outcome {
                     Ok(()) => Ok(true),
                     Err(Side::Read(error)) => Err(RelayError::TcpRead(error)),
                     Err(Side::Write(_)) if session_ended.is_over() => Ok(false),
@@ -149,9 +151,23 @@ pub(super) async fn relay(
     }
     if outcome.is_err() {
         let code = if matches!(outcome, Err(RelayError::Ending)) { CODE_ENDING } else { CODE_BROKEN };
-        stream_read.unsplit(stream_write).reset(code);
+        stream_read.reset(code);
+        stream_write.reset(code);
     }
     outcome
+}
+
+/// Copies what the application writes, to its end.
+async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
+    let (mut buffer, mut intake) = (vec![0; BUFFER], Intake::default());
+    loop {
+        let most = intake.piece(from.as_ref(), to);
+        let read = from.read(&mut buffer[..most]).await.map_err(Side::Read)?;
+        if read == 0 {
+            return to.shutdown().await.map_err(Side::Write);
+        }
+        to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
+    }
 }
 
 /// Copies to the end of `from` and finishes `to`.

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
+use super::intake;
 use super::relay::{self, CODE_ENDING, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
 use super::target::{self, HeadError, Target, TargetName};
 use super::watch::Watch;
@@ -79,6 +80,8 @@ impl Server {
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
         let targets = Arc::new(Targets::new(config.targets, config.priorities)?);
         let mut listen = config.listen;
+        let unsent = &mut listen.common.session.unsent;
+        *unsent = intake::of_the_session(*unsent);
         let log = match &config.json_events {
             Some(log) => {
                 listen.common.session.telemetry = log.decisions;
@@ -247,7 +250,7 @@ impl Targets {
         let index = self.find(name.as_ref())?;
         let target = &self.targets[index];
         stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
-        let connected = timeout(CONNECT, TcpStream::connect(address(target))).await;
+        let connected = timeout(CONNECT, intake::connect(address(target))).await;
         let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
     }

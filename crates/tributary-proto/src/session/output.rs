@@ -1,5 +1,7 @@
 //! Output: control frames, urgent segments, then the segments that the scheduler assigns.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
 
@@ -264,12 +266,24 @@ impl Session {
         }
     }
 
+    /// The rate of all subflows that are not silent, over the last second. Over a shorter time, data that a loss held up
+    /// and then released at once would count as speed.
+    #[must_use]
+    pub fn send_rate(&self) -> Bitrate {
+        let rates = self.views.iter().filter(|view| !view.silent).filter_map(|view| view.long_rate);
+        Bitrate::from_bps(rates.map(Bitrate::as_bps).sum())
+    }
+
+    /// The configured limit on a stream's data that no subflow has taken ([`crate::Config::unsent`]).
+    #[must_use]
+    pub fn unsent_time(&self) -> Option<Duration> {
+        self.config.unsent
+    }
+
     /// Sets the limit on bytes that no subflow has taken to the bytes that all subflows carry in the configured time.
-    fn bound_unsent(&mut self, now: Instant) {
+    fn bound_unsent(&mut self) {
         let Some(time) = self.config.unsent else { return };
-        let rates = self.subflows.values().filter(|s| !s.silent).filter_map(|s| s.best_rate(now));
-        let rate = Bitrate::from_bps(rates.map(Bitrate::as_bps).sum());
-        let bytes = usize::try_from(rate.size_in(time).as_bytes()).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(self.send_rate().size_in(time).as_bytes()).unwrap_or(usize::MAX);
         self.send.set_unsent_limit(bytes.max(LEAST_UNSENT));
     }
 
@@ -278,7 +292,7 @@ impl Session {
         self.views.clear();
         self.views.extend(self.subflows.values().map(|s| s.view(now)));
         self.keep_queues_short(now);
-        self.bound_unsent(now);
+        self.bound_unsent();
         // The most reliable path first, by mean delivery delay including blockages and the present one.
         self.views.sort_by_cached_key(|view| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);

@@ -90,3 +90,37 @@ fn without_a_subflow_a_stream_takes_little_and_a_message_whole() {
     }
     pair.run_until(Duration::from_secs(10), |pair| pair.checked(0, stream) == written);
 }
+
+/// Writes for this time; most that was held and that no subflow had taken.
+fn most_unsent(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
+    let until = pair.now + time;
+    let mut most = 0;
+    while pair.now < until {
+        stream_for(pair, stream, Duration::from_millis(5));
+        let under_way: u64 = pair.ends[1].subflow_stats().map(|s| s.in_flight).sum();
+        most = most.max(pair.ends[1].stats().send_held - under_way);
+    }
+    most
+}
+
+#[test]
+fn what_is_held_unsent_follows_a_rate_that_falls_and_costs_nothing_when_it_rises() {
+    let unsent = Some(Duration::from_millis(200));
+    let mut pair = Pair::with(&Config { unsent, ..Config::default() }, &[(100, 5)]);
+    pair.run(Duration::from_millis(300));
+    let stream = pair.ends[1].open_stream(0).unwrap();
+    most_unsent(&mut pair, stream, Duration::from_secs(2));
+    let set = |pair: &mut Pair, mbps| {
+        pair.paths.get_mut(&tributary_types::PathId(0)).unwrap().rate = Bitrate::from_mbps(mbps);
+    };
+    set(&mut pair, 30);
+    // The rate is that of the last second, and what was held before has to leave first.
+    most_unsent(&mut pair, stream, Duration::from_secs(2));
+    let held = most_unsent(&mut pair, stream, Duration::from_secs(1));
+    assert!(held < 750_000 + 2 * MESSAGE as u64, "200 ms of 30 Mbit/s and a message: {held}");
+    set(&mut pair, 100);
+    let (from, until) = (pair.now + Duration::from_millis(200), pair.now + Duration::from_millis(1200));
+    most_unsent(&mut pair, stream, Duration::from_millis(1300));
+    let rate = goodput(&pair, 0, from, until);
+    assert!(rate > Bitrate::from_mbps(95), "{rate:?} of 100 Mbit/s");
+}

@@ -1,0 +1,132 @@
+//! How much of an application's data waits in sockets before the session takes it.
+//!
+//! The session limits what it holds itself. In front of it are the receive buffer of the proxy's socket and the send
+//! buffer of the application's, and Linux sizes the latter by the largest segment: on the loopback interface with its
+//! 64 KiB an application could write 2.6 MB at once, a second of 20 Mbit/s. So the proxy asks for segments as Ethernet
+//! has them, keeps its receive buffer small, and reads in small pieces. Once a session is fast, the kernel sizes the
+//! receive buffer by itself.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::Instant;
+use tributary_types::Bitrate;
+
+use crate::sockopt;
+use crate::stream::Stream;
+
+/// Largest segment of TCP over IPv4 and Ethernet.
+const SEGMENT: u32 = 1460;
+/// Of the time that the session holds, what the receive buffer holds; with what Linux allows the application's send
+/// buffer then, sockets hold about as much as the session.
+const BUFFER_PART: u32 = 16;
+/// Least size of a receive buffer, and the largest that is set: beyond, the kernel finds the size.
+const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
+/// Of the time that the session holds, what is read at once.
+const PIECE_PART: u32 = 8;
+/// Bounds of what is read at once.
+const PIECE: (u64, u64) = (4 << 10, MOST as u64);
+/// Most bytes that are read at once.
+pub(super) const MOST: usize = 64 << 10;
+/// The rate is looked at so often, at most.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Time that a stream may hold in the session, of what the proxy may hold in all: the other half waits in sockets.
+pub(super) fn of_the_session(buffer: Option<Duration>) -> Option<Duration> {
+    buffer.map(|buffer| buffer / 2)
+}
+
+/// Makes the other ends of accepted connections keep their send buffers small.
+pub(super) fn limit_segments(listener: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set_largest_segment(listener, SEGMENT)
+}
+
+/// Connects to the first of a name's addresses that answers, as [`limit_segments`] does for accepted connections.
+pub(super) async fn connect(name: (String, u16)) -> io::Result<TcpStream> {
+    let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    for address in tokio::net::lookup_host(name).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        limit_segments(socket.as_fd())?;
+        outcome = socket.connect(address).await;
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+/// The size of a receive buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Bytes(u64),
+    /// The kernel's choice.
+    Kernel,
+}
+
+/// The size for a session of this rate that holds data of this time, and a connection of this round trip to the
+/// application: its window is at least twice what the rate needs, so that it never is what limits the rate.
+fn size(rate: Bitrate, hold: Duration, round_trip: Duration) -> Size {
+    let bytes = rate.size_in(hold / BUFFER_PART + round_trip * 2).as_bytes().max(BUFFER.0);
+    if bytes > BUFFER.1 { Size::Kernel } else { Size::Bytes(bytes) }
+}
+
+impl Size {
+    /// Whether it differs from another by a quarter or more.
+    fn differs(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Bytes(one), Self::Bytes(other)) => one.abs_diff(other) * 4 >= other,
+            (one, other) => one != other,
+        }
+    }
+}
+
+/// What is read at once.
+fn piece(rate: Bitrate, hold: Duration) -> usize {
+    rate.size_in(hold / PIECE_PART).as_bytes().clamp(PIECE.0, PIECE.1) as usize
+}
+
+/// The intake of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    looked: Option<Instant>,
+    set: Option<Size>,
+    piece: usize,
+}
+
+impl Intake {
+    /// How many bytes to read at once. Adapts the receive buffer to the session's rate now and then.
+    pub(super) fn piece(&mut self, tcp: &TcpStream, stream: &Stream) -> usize {
+        let now = Instant::now();
+        if self.looked.is_none_or(|looked| now >= looked + LOOK) {
+            self.looked = Some(now);
+            self.look(tcp, stream.pace());
+        }
+        self.piece
+    }
+
+    fn look(&mut self, tcp: &TcpStream, pace: Option<(Bitrate, Duration)>) {
+        let Some((rate, hold)) = pace else {
+            self.piece = MOST;
+            return;
+        };
+        self.piece = piece(rate, hold);
+        let round_trip = sockopt::tcp_info(tcp.as_fd()).ok().and_then(|info| info.min_rtt);
+        let wanted = size(rate, hold, round_trip.unwrap_or_default());
+        if self.set.is_some_and(|set| !wanted.differs(set)) {
+            return;
+        }
+        self.set = Some(wanted);
+        let outcome = match wanted {
+            Size::Bytes(bytes) => sockopt::set_receive_buffer(tcp.as_fd(), bytes as usize),
+            Size::Kernel => sockopt::free_receive_buffer(tcp.as_fd(), BUFFER.1 as usize),
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "receive buffer of a proxied connection");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

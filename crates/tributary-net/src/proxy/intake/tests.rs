@@ -1,0 +1,77 @@
+//! Sizes by rule, and an application that writes without end into a socket that nobody reads.
+
+use std::io::Write;
+use std::net::TcpStream as Application;
+
+use tokio::net::TcpListener;
+
+use super::*;
+
+const HOLD: Duration = Duration::from_millis(100);
+const LOCAL: Duration = Duration::from_micros(50);
+
+fn mbps(rate: u64) -> Bitrate {
+    Bitrate::from_mbps(rate)
+}
+
+#[test]
+fn a_receive_buffer_has_a_sixteenth_of_what_the_session_holds_and_the_kernel_sizes_those_of_fast_sessions() {
+    assert_eq!(size(Bitrate::ZERO, HOLD, LOCAL), Size::Bytes(8 << 10));
+    assert_eq!(size(mbps(20), HOLD, Duration::ZERO), Size::Bytes(15_625));
+    assert_eq!(size(mbps(20), HOLD, LOCAL), Size::Bytes(15_875));
+    assert_eq!(size(mbps(1000), HOLD, LOCAL), Size::Kernel);
+    // An application 20 ms away needs 50 kB under way at 20 Mbit/s.
+    assert_eq!(size(mbps(20), HOLD, Duration::from_millis(20)), Size::Bytes(115_625));
+    assert_eq!(size(mbps(20), Duration::from_secs(30), LOCAL), Size::Kernel);
+}
+
+#[test]
+fn a_small_change_of_the_rate_is_not_worth_a_system_call() {
+    let size = |rate| size(mbps(rate), HOLD, Duration::ZERO);
+    let set = size(20);
+    assert!(!size(24).differs(set) && size(26).differs(set) && size(14).differs(set));
+    assert!(size(1000).differs(size(20)) && !size(1000).differs(size(2000)));
+}
+
+#[test]
+fn a_slow_session_reads_small_pieces() {
+    assert_eq!(piece(Bitrate::ZERO, HOLD), 4 << 10);
+    assert_eq!(piece(mbps(20), HOLD), 31_250);
+    assert_eq!(piece(mbps(1000), HOLD), 64 << 10);
+}
+
+/// Bytes that an application can write before it has to wait, when nothing is read.
+async fn taken(limited: bool) -> usize {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback interface");
+    if limited {
+        limit_segments(listener.as_fd()).expect("an option of Linux 2.6");
+    }
+    // The congestion control decides how far a send buffer grows, and machines differ in their default.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    sockopt::set_congestion(socket.as_fd(), "cubic").expect("built into most kernels");
+    let address = listener.local_addr().expect("it is bound");
+    socket.connect(&address.into()).expect("somebody listens");
+    let (accepted, _) = listener.accept().await.expect("somebody connected");
+    if limited {
+        let mut intake = Intake::default();
+        intake.look(&accepted, Some((mbps(20), HOLD)));
+        assert_eq!((intake.piece, intake.set), (31_250, Some(size(mbps(20), HOLD, round_trip(&accepted)))));
+    }
+    let mut application = Application::from(socket);
+    application.set_nonblocking(true).expect("a socket");
+    let (mut taken, piece) = (0, vec![0; 16 << 10]);
+    while let Ok(count) = application.write(&piece) {
+        taken += count;
+    }
+    taken
+}
+
+fn round_trip(tcp: &TcpStream) -> Duration {
+    sockopt::tcp_info(tcp.as_fd()).expect("Linux").min_rtt.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_application_gets_less_rid_of_than_a_tenth_of_a_second_carries() {
+    let (before, after) = (taken(false).await, taken(true).await);
+    assert!(after <= 250_000, "100 ms of 20 Mbit/s: {after}, {before} without limits");
+}
