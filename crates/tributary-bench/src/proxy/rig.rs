@@ -6,6 +6,7 @@
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 use serde::Deserialize;
 use tributary_emu::{Network, Side};
-use tributary_net::Key;
+use tributary_net::{Key, sockopt};
 
 use crate::{BenchError, own_program};
 
@@ -26,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Bytes of one write of the application.
 const PIECE: usize = 16 << 10;
+/// Its congestion control: Linux's own default, which decides how much its socket takes beside how little is read.
+const CONGESTION: &str = "cubic";
+/// How `/proc/net/tcp` writes 127.0.0.1.
+const LOOPBACK: &str = "0100007F:";
 
 /// A program of this crate, killed when dropped.
 pub(super) struct Program {
@@ -189,7 +194,7 @@ pub(super) fn application(
     clock: &Clock,
     written: impl FnOnce(),
 ) -> (Log, Ending) {
-    let Ok(mut tcp) = TcpStream::connect(entrance) else { return (Log::new(), Ending::Reset) };
+    let Ok(mut tcp) = connect(entrance) else { return (Log::new(), Ending::Reset) };
     if tcp.set_write_timeout(Some(LOOK)).and_then(|()| tcp.set_read_timeout(Some(LOOK))).is_err() {
         return (Log::new(), Ending::Reset);
     }
@@ -205,6 +210,13 @@ pub(super) fn application(
     written();
     let (_, ending) = read_to_end(&mut tcp, clock);
     (log, if ended { ending } else { Ending::Reset })
+}
+
+fn connect(entrance: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(entrance), socket2::Type::STREAM, None)?;
+    sockopt::set_congestion(socket.as_fd(), CONGESTION).map_err(io::Error::other)?;
+    socket.connect(&entrance.into())?;
+    Ok(socket.into())
 }
 
 /// A target that reads everything of one connection.
@@ -253,28 +265,44 @@ fn is_time_out(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// What waits in the sockets of this thread's namespace, sample by sample: written and not acknowledged, received and
-/// not read.
-pub(super) fn queues(clock: &Clock) -> Log {
-    let mut log = Log::new();
+/// What waits in a namespace's sockets at one moment: written and not acknowledged, received and not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Queues {
+    pub at_s: f64,
+    /// Of all sockets.
+    pub all: u64,
+    /// What was written to those that lead to other machines and is not acknowledged.
+    pub on_the_way: u64,
+}
+
+/// The queues of this thread's namespace, sample by sample.
+pub(super) fn queues(clock: &Clock) -> Vec<Queues> {
+    let mut log = Vec::new();
     while !clock.is_over() {
         let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
-        log.push((clock.seconds(), queued(&table)));
+        log.push(queued(&table, clock.seconds()));
         std::thread::sleep(SAMPLE);
     }
     log
 }
 
-/// The sum of both queues in `/proc/net/tcp`; those of listening sockets count connections and are left out.
-fn queued(table: &str) -> u64 {
+/// The queues in `/proc/net/tcp`; those of listening sockets count connections and are left out.
+fn queued(table: &str, at_s: f64) -> Queues {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let of = |line: &str| {
-        let mut fields = line.split_whitespace().skip(3);
-        let (state, queues) = (fields.next()?, fields.next()?);
+        let mut fields = line.split_whitespace().skip(2);
+        let (remote, state, queues) = (fields.next()?, fields.next()?, fields.next()?);
         let (sent, received) = queues.split_once(':')?;
-        (state != "0A").then_some(hex(sent)? + hex(received)?)
+        let (sent, received) = (hex(sent)?, hex(received)?);
+        let away = if remote.starts_with(LOOPBACK) { 0 } else { sent };
+        (state != "0A").then_some((sent + received, away))
     };
-    table.lines().skip(1).filter_map(of).sum()
+    let sockets = table.lines().skip(1).filter_map(of);
+    sockets.fold(Queues { at_s, ..Queues::default() }, |sum, (all, away)| Queues {
+        all: sum.all + all,
+        on_the_way: sum.on_the_way + away,
+        ..sum
+    })
 }
 
 #[cfg(test)]
@@ -286,8 +314,9 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n   \
              0: 0100007F:8F29 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0\n   \
              1: 0100007F:8F29 0100007F:B0C2 01 00000100:00000010 00:00000000 00000000     0\n   \
-             2: 0100007F:B0C2 0100007F:8F29 08 00001000:00000000 00:00000000 00000000     0\n";
-        assert_eq!(queued(table), 0x1110);
-        assert_eq!(queued(""), 0);
+             2: 0100007F:B0C2 0100007F:8F29 08 00001000:00000000 00:00000000 00000000     0\n   \
+             3: 0100000A:B0C2 0200000A:1B58 01 00020000:00000001 00:00000000 00000000     0\n";
+        assert_eq!(queued(table, 1.0), Queues { at_s: 1.0, all: 0x21111, on_the_way: 0x20000 });
+        assert_eq!(queued("", 0.0), Queues::default());
     }
 }
