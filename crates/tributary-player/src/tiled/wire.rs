@@ -341,16 +341,7 @@ impl Message {
                 MENUS
             }
             Self::Plan(plan) => {
-                out.put_u32(plan.slot);
-                out.put_u32(plan.gop);
-                out.put_u16(plan.revision);
-                out.put_u16(u16::try_from(plan.entries.len()).expect("plans are bounded"));
-                out.put_u32(plan.within_us);
-                for entry in &plan.entries {
-                    out.put_u16(entry.tile);
-                    out.put_u8(entry.quality);
-                    out.put_u8(u8::from(entry.with_init));
-                }
+                put_plan(out, plan);
                 PLAN
             }
             Self::End => END,
@@ -369,15 +360,7 @@ impl Message {
                 MENU
             }
             Self::Tile(part) => {
-                out.put_u32(part.slot);
-                out.put_u32(part.gop);
-                out.put_u16(part.tile);
-                out.put_u8(part.quality);
-                out.put_u8(0);
-                out.put_u32(part.init);
-                out.put_u32(part.total);
-                out.put_u32(part.offset);
-                out.put_slice(&part.payload);
+                put_tile(out, part);
                 TILE
             }
             Self::Served { asked, sent } => {
@@ -386,11 +369,7 @@ impl Message {
                 SERVED
             }
             Self::Refused { reason } => {
-                let mut end = reason.len().min(MOST_REASON);
-                while !reason.is_char_boundary(end) {
-                    end -= 1;
-                }
-                out.put_slice(&reason.as_bytes()[..end]);
+                put_reason(out, reason);
                 REFUSED
             }
         }
@@ -409,6 +388,40 @@ impl Message {
         }
         Self::Menu { gop: gop as u32, cells: cells.freeze() }
     }
+}
+
+fn put_plan(out: &mut BytesMut, plan: &Plan) {
+    out.put_u32(plan.slot);
+    out.put_u32(plan.gop);
+    out.put_u16(plan.revision);
+    out.put_u16(u16::try_from(plan.entries.len()).expect("plans are bounded"));
+    out.put_u32(plan.within_us);
+    for entry in &plan.entries {
+        out.put_u16(entry.tile);
+        out.put_u8(entry.quality);
+        out.put_u8(u8::from(entry.with_init));
+    }
+}
+
+fn put_tile(out: &mut BytesMut, part: &TilePart) {
+    out.put_u32(part.slot);
+    out.put_u32(part.gop);
+    out.put_u16(part.tile);
+    out.put_u8(part.quality);
+    out.put_u8(0);
+    out.put_u32(part.init);
+    out.put_u32(part.total);
+    out.put_u32(part.offset);
+    out.put_slice(&part.payload);
+}
+
+/// As many whole characters as a refusal may have.
+fn put_reason(out: &mut BytesMut, reason: &str) {
+    let mut end = reason.len().min(MOST_REASON);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.put_slice(&reason.as_bytes()[..end]);
 }
 
 fn put_video(out: &mut BytesMut, layout: &TableLayout, gops: u32) {
