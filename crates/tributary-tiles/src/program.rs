@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::ops::{Deref, DerefMut};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
@@ -15,6 +16,9 @@ use thiserror::Error;
 
 /// The longest complaint that is kept, bytes.
 const LONGEST_COMPLAINT: u64 = 1 << 20;
+
+/// Bytes that a pipe to or from a program holds: as many as Linux allows every user.
+const PIPE: usize = 1 << 20;
 
 /// Why a program gave no result.
 #[derive(Debug, Error)]
@@ -89,6 +93,12 @@ pub fn start(program: &'static str, command: &mut Command) -> Result<Running, Pr
         io::ErrorKind::NotFound => ProgramError::Missing(program),
         _ => ProgramError::Start { program, source },
     })?;
+    // A picture of 4096×2048 goes through a pipe of 64 KiB in 192 turns of both sides. A limit of the system keeps it
+    // at that.
+    let (input, output) = (child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd));
+    for pipe in [input, output].into_iter().flatten() {
+        let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
+    }
     Ok(Running { child, program })
 }
 

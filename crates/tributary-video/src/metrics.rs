@@ -62,14 +62,18 @@ pub fn ws_mse(a: &Plane<'_>, b: &Plane<'_>, projection: Projection) -> Result<f6
     Ok(errors / weights)
 }
 
-/// The sum of squared differences of two rows of equal length, at most 65536 samples.
+/// Samples whose squared differences are added in 32 bits: 8192 · 255² is a quarter of 2³¹.
+const ADDED_AT_ONCE: usize = 8192;
+
+/// The sum of squared differences of two rows of equal length.
 fn squared_error(a: &[u8], b: &[u8]) -> u64 {
+    // Products of 16-bit differences, added in pairs, are one instruction of SSE2: twice as fast as 32-bit products.
     let square = |(a, b): (&u8, &u8)| {
-        let difference = u32::from(a.abs_diff(*b));
+        let difference = i32::from(i16::from(*a) - i16::from(*b));
         difference * difference
     };
-    // 65536 · 255² is just below 2³².
-    u64::from(a.iter().zip(b).map(square).sum::<u32>())
+    let part = |(a, b): (&[u8], &[u8])| u64::from(a.iter().zip(b).map(square).sum::<i32>().unsigned_abs());
+    a.chunks(ADDED_AT_ONCE).zip(b.chunks(ADDED_AT_ONCE)).map(part).sum()
 }
 
 #[cfg(test)]
