@@ -242,7 +242,7 @@ pub(crate) struct SessionArguments {
     pub(crate) plaintext: bool,
     /// Limit on a connection's data that waits here for a radio, as time at the measured rate of all radios, in ms
     ///
-    /// Example: 200 ms at 100 Mbit/s are 2.5 MB, half of it in the session and half in sockets between application
+    /// Example: 200 ms at 100 Mbit/s are 2.5 MB, half of it in the session, the rest in sockets between application
     /// and proxy. A larger buffer only helps links that stop and come back within that time.
     #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) buffer: u64,

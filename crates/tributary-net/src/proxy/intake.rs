@@ -19,9 +19,9 @@ use crate::stream::Stream;
 
 /// Largest segment of TCP over IPv4 and Ethernet.
 const SEGMENT: u32 = 1460;
-/// Of the time that the session holds, what the receive buffer holds; with what Linux allows the application's send
-/// buffer then, sockets hold about as much as the session.
-const BUFFER_PART: u32 = 16;
+/// The receive buffer's size is this part of what the session holds. The kernel doubles it, and lets the application's
+/// send buffer grow to several times that: sockets hold up to half as much as the session.
+const BUFFER_PART: u32 = 32;
 /// Least size of a receive buffer, and the largest that is set: beyond, the kernel finds the size.
 const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
 /// Of the time that the session holds, what is read at once.
