@@ -10,6 +10,7 @@ mod lock_file;
 mod module_files;
 mod package_names;
 mod packages;
+mod pages;
 mod provenance;
 mod sans_io;
 mod sizes;
@@ -43,5 +44,6 @@ pub const ALL: &[Rule] = &[
     Rule { name: "licences", check: licences::check },
     Rule { name: "lock-file", check: lock_file::check },
     Rule { name: "links", check: links::check },
+    Rule { name: "pages", check: pages::check },
     Rule { name: "provenance", check: provenance::check },
 ];
