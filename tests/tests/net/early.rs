@@ -51,7 +51,7 @@ async fn a_full_server_tells_an_early_client_so() {
         let mut stream = in_time(session.open_stream(0)).await.unwrap();
         let _ = in_time(stream.write_all(&[7; 200_000])).await;
         let closed = in_time(session.closed()).await;
-        assert!(closed.reason.contains("as many sessions"), "{closed:?}");
+        assert!(closed.reason.contains("limit of sessions"), "{closed:?}");
     }
 }
 

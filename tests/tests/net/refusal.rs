@@ -134,7 +134,7 @@ async fn silent_connections_are_hung_up_on_and_sessions_are_counted() {
         let mut config = client(settings(false), paths(1, address));
         config.timeout = Duration::from_secs(1);
         let error = connect(config).await.unwrap_err().to_string();
-        assert!(error.contains("as many sessions"), "{error}");
+        assert!(error.contains("limit of sessions"), "{error}");
     })
     .await;
 }
