@@ -5,6 +5,7 @@
 //! controllers and the session are the crates that run on sockets; what the kernel does there (TCP,
 //! MPTCP) is modelled here. Nothing reads a clock or the operating system's entropy.
 
+pub mod cotag;
 mod event_log;
 mod event_queue;
 mod host;

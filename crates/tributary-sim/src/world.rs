@@ -1,6 +1,7 @@
 //! The world: time, and who is woken by what. Wires the network, the hosts and the log together.
 
 use core::any::Any;
+use std::collections::VecDeque;
 
 use thiserror::Error;
 use tributary_link::{LinkConfig, LinkStats};
@@ -63,7 +64,9 @@ pub struct World {
     hosts: Vec<Slot>,
     log: EventLog,
     outbox: Outbox,
-    arrived: Vec<(HostId, Packet)>,
+    /// Over routes without links: delivered in the order of sending, once the sender's call has ended.
+    arrived: VecDeque<(HostId, Packet)>,
+    delivering: bool,
     link_wakes: Vec<u64>,
     events: u64,
     budget: u64,
@@ -81,7 +84,8 @@ impl World {
             hosts: Vec::new(),
             log: EventLog::new(),
             outbox: Outbox::default(),
-            arrived: Vec::new(),
+            arrived: VecDeque::new(),
+            delivering: false,
             link_wakes: Vec::new(),
             events: 0,
             budget,
@@ -230,8 +234,12 @@ impl World {
         }
         self.outbox.packets = packets;
         self.arm(id);
-        while let Some((host, packet)) = self.arrived.pop() {
-            self.deliver(host, packet); // over a route without links
+        // What a receiver sends in its turn waits here, too: no depth of calls, however long the chain.
+        if !core::mem::replace(&mut self.delivering, true) {
+            while let Some((host, packet)) = self.arrived.pop_front() {
+                self.deliver(host, packet);
+            }
+            self.delivering = false;
         }
     }
 

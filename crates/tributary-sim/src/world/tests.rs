@@ -122,3 +122,36 @@ fn every_packet_sent_is_in_the_log_once_more_arrived_dropped_or_turned_away() {
     assert!(overflowed > 0 && dropped > 0, "{overflowed} {dropped}");
     assert_eq!(sent, overflowed + dropped + arrived);
 }
+
+/// Notes the sizes that arrive, and passes each packet on at once if it has a route.
+#[derive(Debug)]
+struct Relay {
+    on: Option<RouteId>,
+    sizes: Vec<u32>,
+}
+
+impl Host for Relay {
+    fn handle_packet(&mut self, _: Instant, packet: Packet, out: &mut Outbox) {
+        self.sizes.push(packet.size);
+        out.packets.extend(self.on.map(|route| Packet { route, ..packet }));
+    }
+    fn handle_timeout(&mut self, _: Instant, _: &mut Outbox) {}
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+#[test]
+fn routes_without_links_keep_the_order_and_need_no_depth_of_calls() {
+    const PACKETS: u32 = 100_000;
+    let mut world = World::new(1_000_000);
+    let (from, middle, to) = (world.reserve_host(), world.reserve_host(), world.reserve_host());
+    let (first, second) = (world.add_route(&[], middle), world.add_route(&[], to));
+    world.place_host(from, Box::new(Relay { on: None, sizes: Vec::new() }));
+    world.place_host(middle, Box::new(Relay { on: Some(second), sizes: Vec::new() }));
+    world.place_host(to, Box::new(Relay { on: None, sizes: Vec::new() }));
+    world.act::<Relay, _>(from, |_, _, out| {
+        (1..=PACKETS).for_each(|size| out.send(Packet::new(first, size, Body::Filler)));
+    });
+    assert!(world.host::<Relay>(to).expect("it was placed").sizes.iter().copied().eq(1..=PACKETS));
+}

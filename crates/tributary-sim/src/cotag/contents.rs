@@ -1,0 +1,83 @@
+//! What coded packets stand for, beside the packets.
+//!
+//! The machines of `tributary_coding::cotag` code real bytes. In virtual time an inner packet is the eight bytes of its number
+//! here, so that coefficients, ranks and losses are the product's and a payload costs nothing; what a device decodes is
+//! looked up. Sizes on the wire are those of the whole packets, padding of combinations included.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tributary_coding::cotag::{Payload, decode};
+use tributary_coding::rlnc::Vector;
+use tributary_types::Instant;
+
+use crate::packet::Packet;
+
+/// Bytes of a number.
+const NUMBER: usize = 8;
+/// Bytes of length in front of a packet inside a symbol.
+const LENGTH: usize = 2;
+/// IPv4, UDP, and what a hop of the real tunnel adds (16 bytes of header, 16 of tag).
+const ENVELOPE: usize = 20 + 8 + 32;
+/// An inner packet is lost for good when so many have entered behind it.
+const MOST: u64 = 1 << 18;
+/// Cohorts whose longest packet is known.
+const LABELS: usize = 256;
+
+/// An inner packet.
+#[derive(Clone, Debug)]
+pub(super) struct Inner {
+    /// For its route behind the device.
+    pub packet: Packet,
+    /// When it entered the gateway.
+    pub entered: Instant,
+}
+
+/// All inner packets between gateway and device.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    next: u64,
+    held: BTreeMap<u64, Inner>,
+    /// By cohort: combinations are as long as its longest packet.
+    longest: BTreeMap<u32, u32>,
+}
+
+impl Contents {
+    /// Takes a packet that enters cohort `label`; the bytes that stand for it.
+    pub fn put(&mut self, now: Instant, label: u32, packet: Packet) -> [u8; NUMBER] {
+        let number = self.next;
+        self.next += 1;
+        let longest = self.longest.entry(label).or_default();
+        *longest = packet.size.max(*longest);
+        while self.longest.len() > LABELS {
+            self.longest.pop_first();
+        }
+        self.held.insert(number, Inner { packet, entered: now });
+        while let Some(first) = self.held.first_entry().filter(|first| first.key() + MOST < self.next) {
+            first.remove();
+        }
+        number.to_be_bytes()
+    }
+
+    /// The packet that a delivered one stands for; `None` when there is none or it was delivered before.
+    pub fn take(&mut self, delivered: &[u8]) -> Option<Inner> {
+        self.held.remove(&number(delivered)?)
+    }
+
+    /// Bytes that a packet between the nodes has on the wire.
+    pub fn wire_size(&self, bytes: &Bytes) -> u32 {
+        let inner = match decode(bytes) {
+            Ok((header, Payload::Coded(vector, body))) => {
+                let own = || self.held.get(&number(body.get(LENGTH..)?)?).map(|inner| inner.packet.size);
+                let own = if matches!(vector, Vector::Original(_)) { own() } else { None };
+                own.or_else(|| self.longest.get(&header.label).copied())
+            }
+            _ => return (bytes.len() + ENVELOPE) as u32,
+        };
+        (bytes.len() - NUMBER + ENVELOPE) as u32 + inner.unwrap_or(0)
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+}

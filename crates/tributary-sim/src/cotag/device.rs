@@ -1,0 +1,106 @@
+//! The device as a host: what it decodes goes on to the ends of the flows.
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tributary_coding::cotag::{Counters, Device};
+use tributary_types::Instant;
+
+use super::contents::Contents;
+use crate::host::{Host, Outbox};
+use crate::network::RouteId;
+use crate::packet::{Body, Packet};
+
+/// Time between two reports of what the device lacks.
+const REPORTS: Duration = Duration::from_millis(1);
+/// IPv4, UDP and the envelope of a report.
+const ENVELOPE: u32 = 60;
+
+/// The host.
+#[derive(Debug)]
+pub(super) struct DeviceNode {
+    machine: Device,
+    contents: Rc<RefCell<Contents>>,
+    /// Route on which an access point is heard, to its number.
+    links: BTreeMap<RouteId, usize>,
+    /// Routes to the access points.
+    up: Vec<RouteId>,
+    /// Something has arrived since the last report, and when the next may leave.
+    news: bool,
+    next_report: Instant,
+    /// From the gateway to here, of every packet from `measured_from` on.
+    pub delays: Vec<Duration>,
+    measured_from: Instant,
+    /// Deliveries that stand for no packet: always zero unless a decoder is wrong.
+    pub unknown: u64,
+}
+
+impl DeviceNode {
+    pub fn new(machine: Device, contents: Rc<RefCell<Contents>>, measured_from: Instant) -> Self {
+        Self {
+            machine,
+            contents,
+            links: BTreeMap::new(),
+            up: Vec::new(),
+            news: false,
+            next_report: Instant::ZERO,
+            delays: Vec::new(),
+            measured_from,
+            unknown: 0,
+        }
+    }
+
+    /// An access point is heard on `from` and reached on `to`.
+    pub fn join(&mut self, from: RouteId, to: RouteId) {
+        self.links.insert(from, self.up.len());
+        self.up.push(to);
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.machine.counters()
+    }
+
+    fn drain(&mut self, now: Instant, out: &mut Outbox) {
+        while let Some(delivered) = self.machine.poll_delivery() {
+            let Some(inner) = self.contents.borrow_mut().take(&delivered) else {
+                self.unknown += 1;
+                continue;
+            };
+            if inner.entered >= self.measured_from {
+                self.delays.push(now.saturating_since(inner.entered));
+            }
+            out.send(inner.packet);
+        }
+        if self.news && self.next_report <= now {
+            self.news = false;
+            self.next_report = now + REPORTS;
+            let Some(report) = self.machine.poll_report() else { return };
+            let size = report.len() as u32 + ENVELOPE;
+            for route in &self.up {
+                out.send(Packet::new(*route, size, Body::Datagram(report.clone())));
+            }
+        }
+    }
+}
+
+impl Host for DeviceNode {
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+        if let (Some(link), Body::Datagram(bytes)) = (self.links.get(&packet.route), &packet.body) {
+            self.machine.handle_packet(now, *link, bytes);
+            self.news = true;
+        }
+        self.drain(now, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        self.machine.handle_timeout(now);
+        self.drain(now, out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let report = self.news.then_some(self.next_report);
+        self.machine.poll_timeout().into_iter().chain(report).min()
+    }
+}

@@ -1,0 +1,113 @@
+//! The gateway as a host: inner packets go into the machine, what it sends goes to the access point where it
+//! waits the shortest.
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tributary_coding::cotag::{Gateway, Transmit};
+use tributary_types::Instant;
+
+use super::contents::Contents;
+use super::room::Room;
+use crate::host::{Host, Outbox};
+use crate::network::RouteId;
+use crate::packet::{Body, Packet};
+
+/// A link has time to spare when a packet would wait no longer than this.
+const SPARE: Duration = Duration::from_micros(500);
+
+/// The way to an access point.
+#[derive(Debug)]
+struct Outlet {
+    route: RouteId,
+    sent: u64,
+    room: Room,
+}
+
+/// The host.
+#[derive(Debug)]
+pub(super) struct GatewayNode {
+    machine: Gateway,
+    contents: Rc<RefCell<Contents>>,
+    /// Route on which inner packets come, to the one behind the device and the flow's number.
+    inner: BTreeMap<RouteId, (RouteId, u64)>,
+    /// Route on which an access point's words come, to its place in `outlets`.
+    words: BTreeMap<RouteId, usize>,
+    outlets: Vec<Outlet>,
+    /// Bytes of the last inner packet.
+    typical: u32,
+}
+
+impl GatewayNode {
+    pub fn new(machine: Gateway, contents: Rc<RefCell<Contents>>) -> Self {
+        let (inner, words, outlets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { machine, contents, inner, words, outlets, typical: 1500 }
+    }
+
+    /// Packets that come on `from` belong to `flow` and leave the device on `to`.
+    pub fn carry(&mut self, from: RouteId, to: RouteId, flow: u64) {
+        self.inner.insert(from, (to, flow));
+    }
+
+    /// An access point is reached on `to` and answers on `from`.
+    pub fn join(&mut self, to: RouteId, from: RouteId) {
+        self.words.insert(from, self.outlets.len());
+        self.outlets.push(Outlet { route: to, sent: 0, room: Room::default() });
+    }
+
+    /// Where a packet waits the shortest, and how long.
+    fn shortest(&self) -> Option<(usize, Duration)> {
+        let wait = |outlet: &Outlet| outlet.room.wait(outlet.sent, self.typical);
+        self.outlets.iter().map(wait).enumerate().min_by_key(|(_, wait)| *wait)
+    }
+
+    fn send(&mut self, at: usize, bytes: Bytes, out: &mut Outbox) {
+        let size = self.contents.borrow().wire_size(&bytes);
+        let outlet = &mut self.outlets[at];
+        outlet.sent += 1;
+        out.send(Packet::new(outlet.route, size, Body::Datagram(bytes)));
+    }
+
+    fn drain(&mut self, out: &mut Outbox) {
+        while let Some((at, wait)) = self.shortest() {
+            match self.machine.poll_transmit(wait < SPARE) {
+                Some(Transmit::One(bytes)) => self.send(at, bytes, out),
+                Some(Transmit::Every(bytes)) => {
+                    (0..self.outlets.len()).for_each(|at| self.send(at, bytes.clone(), out));
+                }
+                None => return,
+            }
+        }
+    }
+}
+
+impl Host for GatewayNode {
+    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+        if let Some(&(route, flow)) = self.inner.get(&packet.route) {
+            // The packet's cohort is the open one, once one whose time is over has ended.
+            self.machine.handle_timeout(now);
+            self.typical = packet.size;
+            let packet = Packet { route, ..packet };
+            let number = self.contents.borrow_mut().put(now, self.machine.label(), packet);
+            self.machine.handle_packet(now, flow, &number);
+        } else if let (Some(at), Body::Datagram(bytes)) = (self.words.get(&packet.route), &packet.body) {
+            match Room::decode(bytes) {
+                Some(room) => self.outlets[*at].room = room,
+                None => self.machine.handle_report(bytes),
+            }
+        }
+        self.drain(out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        self.machine.handle_timeout(now);
+        self.drain(out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.machine.poll_timeout()
+    }
+}

@@ -1,0 +1,466 @@
+//! One run: a setting becomes a world, the world a measurement.
+//!
+//! ```text
+//! servers ──(base RTT)── gateway ══ 40 Gbit/s ══ access point i ~~ radio i ~~ device
+//! ```
+//! Ten flows are pushed at 600 Mbit/s each and then, for the burst, at 2 Gbit/s. Radios move by the paper's chain from two
+//! seconds before the first byte, so that it has forgotten its first state. Acknowledgements cross links of their
+//! own without loss. Each radio has a drop-tail queue of [`QUEUE`] packets, which an access point that codes has in its machine.
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tributary_coding::CoefficientKey;
+use tributary_coding::cotag::{AccessPoint, Config, Device, Gateway, Mode};
+use tributary_link::{
+    CotagChannel, DelaySpec, LinkConfig, LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateSpec,
+};
+use tributary_types::{Bitrate, DataSize, Instant, Rng};
+
+use super::access_point::{AccessPointNode, Ways};
+use super::airtime::Airtime;
+use super::contents::Contents;
+use super::device::DeviceNode;
+use super::gateway::GatewayNode;
+use super::scheme::{Carrier, Gate, Scheme};
+use super::spray::Spray;
+use super::traffic::{Plan, Sink, Source, Tally};
+use crate::mptcp::{MptcpConfig, MptcpTransport};
+use crate::multipath::{self, MultipathError, SubflowPath};
+use crate::network::LinkId;
+use crate::packet::HEADER;
+use crate::session::{SessionConfig, SessionTransport};
+use crate::tcp::{TcpConfig, TcpTransport};
+use crate::transport::{Endpoint, Transport};
+use crate::world::{HostId, World, WorldError};
+
+/// COTAG §5.3.1.
+const FLOWS: usize = 10;
+const CALM: Bitrate = Bitrate::from_mbps(600);
+const BURST: Bitrate = Bitrate::from_mbps(2000);
+/// Bytes whose time of delivery is measured: 5 Gbit.
+const GOAL: u64 = 5_000_000_000 / 8;
+/// Probability that the first radio changes its state in a step. The paper does not give it.
+const CHANGE: f64 = 0.1;
+/// Packets in front of a radio at most.
+const QUEUE: u64 = 1024;
+/// The interval of a cohort, and the longest wait of the device for one.
+const INTERVAL: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(30);
+/// Packets that gateway and device hold at most.
+const HELD: usize = 1 << 15;
+/// The radios' chain forgets its first state, then the flows begin, then they burst.
+const BEGIN: Duration = Duration::from_secs(2);
+const CALM_FOR: Duration = Duration::from_secs(1);
+/// A burst that has not been delivered after so long counts as long as this.
+const LONGEST: Duration = Duration::from_secs(8);
+const LOOK: Duration = Duration::from_millis(10);
+const WIRE: Bitrate = Bitrate::from_mbps(40_000);
+const WIRE_DELAY: Duration = Duration::from_micros(50);
+const RADIO_DELAY: Duration = Duration::from_micros(100);
+const BUFFERS: u64 = 64 << 20;
+const EVENTS: u64 = 2_000_000_000;
+
+/// The radios and what is scaled with them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Radio {
+    /// Access points, one radio each. Each pair of them has a chain of its own.
+    pub count: usize,
+    /// Correlation of the two radios' states in the long run, −1 to 1.
+    pub correlation: f64,
+    /// Rates are the paper's 10 and 3 Gbit/s, and the flows' its 600 and 2000 Mbit/s, divided by this.
+    pub divisor: u64,
+    /// Each radio has its mean rate of the burst all the time.
+    pub steady: bool,
+    /// Probability that a radio loses a packet.
+    pub loss: f64,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Carrier and gateway.
+    pub scheme: Scheme,
+    /// The radios.
+    pub radio: Radio,
+    /// Bytes of a full inner packet.
+    pub packet: u32,
+    /// Base round-trip time between servers and gateway.
+    pub rtt: Duration,
+    /// How long throughput is measured.
+    pub burst: Duration,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+}
+
+/// What came out of one run.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Payload delivered in order during the burst, Mbit/s.
+    pub throughput: f64,
+    /// What all radios could carry then, Mbit/s.
+    pub capacity: f64,
+    /// From the burst's begin until 5 Gbit (divided as the rates) have been delivered, ms.
+    pub burst_ms: f64,
+    /// Mean of the smoothed round-trip time of all flows, ms.
+    pub rtt_ms: f64,
+    /// Payload sent again, per cent of what was sent.
+    pub retransmitted: f64,
+    /// Retransmission time-outs of all flows.
+    pub timeouts: u64,
+    /// Of schemes that code.
+    pub tunnel: Option<TunnelMeasured>,
+    /// Hash of the event log.
+    pub hash: u64,
+    /// Events of the run.
+    pub events: u64,
+}
+
+/// What the coded nodes did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunnelMeasured {
+    /// From gateway to delivery by the device, of packets from the burst's begin on, ms.
+    pub delay_p50_ms: f64,
+    /// The same, 99th percentile.
+    pub delay_p99_ms: f64,
+    /// Redundant packets of those that the radios sent, per cent.
+    pub redundant: f64,
+    /// Packets that the device decoded without having received them.
+    pub recovered: u64,
+    /// Packets of cohorts that ended without them.
+    pub lost: u64,
+    /// Packets that access points dropped for want of room.
+    pub full: u64,
+    /// Deliveries that stand for no packet: zero unless a decoder is wrong.
+    pub unknown: u64,
+}
+
+/// Links of one access point.
+#[derive(Debug)]
+struct Spoke {
+    wired_down: LinkId,
+    wired_up: LinkId,
+    radio_down: LinkId,
+    radio_up: LinkId,
+    config: LinkConfig,
+}
+
+#[derive(Debug)]
+struct Links {
+    down: LinkId,
+    up: LinkId,
+    spokes: Vec<Spoke>,
+}
+
+/// The coded nodes that are looked at.
+#[derive(Debug)]
+struct Tunnel {
+    points: Vec<HostId>,
+    device: HostId,
+}
+
+/// What stands at the gateway's place until it is put into the world.
+enum Middle {
+    None,
+    Spray(HostId, Spray),
+    Coded(HostId, Box<GatewayNode>),
+}
+
+impl Setting {
+    fn burst_from(&self) -> Instant {
+        Instant::ZERO + BEGIN + CALM_FOR
+    }
+
+    fn divided(&self, rate: Bitrate) -> Bitrate {
+        Bitrate::from_bps(rate.as_bps() / self.radio.divisor)
+    }
+
+    /// The downward link of radio `at`.
+    fn radio(&self, at: usize) -> LinkConfig {
+        let paper = CotagChannel::paper(CHANGE, f64::midpoint(self.radio.correlation, 1.0));
+        let scaled = |(mean, deviation)| (self.divided(mean), self.divided(deviation));
+        let channel = CotagChannel { high: scaled(paper.high), low: scaled(paper.low), ..paper };
+        let mut spec = LinkSpec::with_rate(channel.rate(at as u32 % 2 + 1));
+        spec.loss = if self.radio.loss > 0.0 { LossSpec::Bernoulli(self.radio.loss) } else { LossSpec::None };
+        spec.queue = QueueSpec::Packets(QUEUE);
+        spec.delay = DelaySpec::fixed(RADIO_DELAY);
+        let rng = Rng::new(self.seed).child("radios");
+        let mut config = LinkConfig::new(spec, rng.child(&at.to_string()).next_u64());
+        // Both radios of a pair go through the same states.
+        config.rate_rng = rng.child(&format!("pair {}", at / 2));
+        if self.radio.steady {
+            let (from, burst) = (self.burst_from(), self.burst);
+            let mean = Bitrate::of(config.capacity(from, from + burst), burst);
+            config.spec.rate = RateSpec::Constant(mean.unwrap_or(Bitrate::ZERO));
+        }
+        config
+    }
+
+    fn links(&self, world: &mut World) -> Links {
+        let wire = |world: &mut World, rate, delay| {
+            let mut spec = LinkSpec::constant(rate);
+            spec.delay = DelaySpec::fixed(delay);
+            spec.queue = QueueSpec::Bytes(DataSize::from_bytes(1 << 30));
+            world.add_link(LinkConfig::new(spec, 0))
+        };
+        let half = if self.scheme.gate == Gate::Sends { Duration::ZERO } else { self.rtt / 2 };
+        let (down, up) = (wire(world, MAX_RATE, half), wire(world, MAX_RATE, half));
+        let spoke = |at| {
+            let config = self.radio(at);
+            Spoke {
+                wired_down: wire(world, WIRE, WIRE_DELAY),
+                wired_up: wire(world, WIRE, WIRE_DELAY),
+                radio_down: world.add_link(config.clone()),
+                radio_up: wire(world, Bitrate::from_mbps(1000), RADIO_DELAY),
+                config,
+            }
+        };
+        let spokes = (0..self.radio.count).map(spoke).collect();
+        Links { down, up, spokes }
+    }
+
+    fn coding(&self, mode: Mode, buffer: usize) -> Config {
+        let mut key = [0; 32];
+        let mut rng = Rng::new(self.seed).child("key");
+        key.fill_with(|| rng.next_u64() as u8);
+        let (interval, patience) = (INTERVAL, PATIENCE);
+        Config { mode, interval, patience, buffer, ..Config::new(CoefficientKey::new(key)) }
+    }
+
+    fn tcp(&self) -> TcpConfig {
+        let mss = u64::from(self.packet - HEADER);
+        TcpConfig { mss, receive_buffer: BUFFERS, send_buffer: BUFFERS, ..TcpConfig::default() }
+    }
+
+    /// Subflows of a flow.
+    fn subflows(&self) -> usize {
+        if self.scheme.carrier == Carrier::Tcp { 1 } else { self.radio.count }
+    }
+
+    fn transports(
+        &self,
+        seed: u64,
+        paths: &[SubflowPath],
+    ) -> Result<[Box<dyn Transport>; 2], MultipathError> {
+        let (tcp, congestion) = (self.tcp(), "cubic".to_owned());
+        Ok(match self.scheme.carrier {
+            Carrier::Tcp => {
+                let tcp = Rc::new(tcp);
+                let controller = |end| multipath::controller(&congestion, &tcp, seed.wrapping_add(end));
+                let client = TcpTransport::client(tcp.clone(), controller(0), paths[0].up);
+                let server = TcpTransport::server(tcp.clone(), controller(1), paths[0].down);
+                [Box::new(client), Box::new(server)]
+            }
+            Carrier::Mptcp(scheduler) => {
+                let scheduler = scheduler.to_owned();
+                let config = MptcpConfig { scheduler, tcp, congestion, seed, ..MptcpConfig::default() };
+                let (client, server) = MptcpTransport::pair(&config, paths)?;
+                [Box::new(client), Box::new(server)]
+            }
+            Carrier::Session(scheduler) => {
+                let mut config = SessionConfig { congestion, seed, ..SessionConfig::default() };
+                config.tcp = TcpConfig { nagle: false, ..tcp };
+                config.session.scheduler = scheduler.to_owned();
+                let (client, server) = SessionTransport::pair(&config, paths)?;
+                [Box::new(client), Box::new(server)]
+            }
+        })
+    }
+}
+
+/// Lets one run happen.
+///
+/// # Errors
+/// [`SimulateError`].
+pub fn simulate(setting: &Setting) -> Result<Measured, SimulateError> {
+    let mut run = Run::build(setting)?;
+    let (from, burst) = (setting.burst_from(), setting.burst);
+    let mut until = from + burst;
+    run.world.run_until(until)?;
+    while run.tally.borrow().reached.is_none() && until < from + LONGEST {
+        until += LOOK;
+        run.world.run_until(until)?;
+    }
+    Ok(run.measured(setting))
+}
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulateError {
+    /// The transport's settings.
+    #[error(transparent)]
+    Multipath(#[from] MultipathError),
+    /// The run was stopped.
+    #[error(transparent)]
+    World(#[from] WorldError),
+}
+
+struct Run {
+    world: World,
+    links: Links,
+    tunnel: Option<Tunnel>,
+    servers: Vec<HostId>,
+    tally: Rc<RefCell<Tally>>,
+}
+
+impl Run {
+    fn build(setting: &Setting) -> Result<Self, MultipathError> {
+        let mut world = World::new(EVENTS);
+        let links = setting.links(&mut world);
+        let (mut middle, tunnel) = place_gate(setting, &links, &mut world);
+        let (from, goal) = (setting.burst_from(), GOAL / setting.radio.divisor);
+        let tally = Rc::new(RefCell::new(Tally::new(from, from + setting.burst, goal)));
+        let mut seeds = Rng::new(setting.seed).child("flows");
+        let mut servers = Vec::new();
+        for flow in 0..FLOWS {
+            let (client, server) = (world.reserve_host(), world.reserve_host());
+            let paths: Vec<SubflowPath> = (0..setting.subflows())
+                .map(|subflow| {
+                    let place = Place { links: &links, flow, subflow, hosts: (client, server) };
+                    place.path(setting, &mut world, &mut middle)
+                })
+                .collect();
+            let [reader, writer] = setting.transports(seeds.next_u64(), &paths)?;
+            let plan = Plan {
+                calm: setting.divided(CALM),
+                burst: setting.divided(BURST),
+                // Not all in the same microsecond.
+                begin: Instant::ZERO + BEGIN + Duration::from_micros(25) * flow as u32,
+                burst_from: from,
+            };
+            world.place_host(client, Box::new(Endpoint::new(reader, Box::new(Sink(tally.clone())))));
+            world.place_host(server, Box::new(Endpoint::new(writer, Box::new(Source::new(plan)))));
+            servers.push(server);
+        }
+        match middle {
+            Middle::None => {}
+            Middle::Spray(host, spray) => world.place_host(host, Box::new(spray)),
+            Middle::Coded(host, gateway) => world.place_host(host, gateway),
+        }
+        Ok(Self { world, links, tunnel, servers, tally })
+    }
+
+    fn measured(&self, setting: &Setting) -> Measured {
+        let (from, seconds) = (setting.burst_from(), setting.burst.as_secs_f64());
+        let tally = self.tally.borrow();
+        let mut measured = Measured {
+            throughput: tally.within as f64 * 8e-6 / seconds,
+            burst_ms: tally.reached.map_or(LONGEST, |at| at.saturating_since(from)).as_secs_f64() * 1e3,
+            hash: self.world.log().hash(),
+            events: self.world.events(),
+            ..Measured::default()
+        };
+        for spoke in &self.links.spokes {
+            let bytes = spoke.config.capacity(from, from + setting.burst).as_bytes();
+            measured.capacity += bytes as f64 * 8e-6 / seconds;
+        }
+        let (mut sent, mut again) = (0, 0);
+        for server in &self.servers {
+            let server = self.world.host::<Endpoint>(*server).expect("it was placed");
+            let counters = server.transport().counters();
+            sent += counters.sent;
+            again += counters.retransmitted + counters.reinjected;
+            measured.timeouts += counters.timeouts;
+            measured.rtt_ms += counters.mean_srtt.as_secs_f64() * 1e3 / FLOWS as f64;
+        }
+        measured.retransmitted = 100.0 * again as f64 / sent.max(1) as f64;
+        measured.tunnel = self.tunnel.as_ref().map(|tunnel| self.tunnel_measured(tunnel));
+        measured
+    }
+
+    fn tunnel_measured(&self, tunnel: &Tunnel) -> TunnelMeasured {
+        let device = self.world.host::<DeviceNode>(tunnel.device).expect("it was placed");
+        let mut delays: Vec<f64> = device.delays.iter().map(|delay| delay.as_secs_f64() * 1e3).collect();
+        delays.sort_by(f64::total_cmp);
+        let at = |share: f64| delays.get((delays.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+        let counters = device.counters();
+        let mut measured = TunnelMeasured {
+            delay_p50_ms: at(0.5),
+            delay_p99_ms: at(0.99),
+            recovered: counters.recovered,
+            lost: counters.lost,
+            unknown: device.unknown,
+            ..TunnelMeasured::default()
+        };
+        let (mut sent, mut taken) = (0, 0);
+        for point in &tunnel.points {
+            let point = self.world.host::<AccessPointNode>(*point).expect("it was placed").counters();
+            (sent, taken) = (sent + point.sent, taken + point.taken);
+            measured.full += point.full;
+        }
+        measured.redundant = 100.0 * taken as f64 / sent.max(1) as f64;
+        measured
+    }
+}
+
+/// Where a subflow is put.
+struct Place<'a> {
+    links: &'a Links,
+    flow: usize,
+    subflow: usize,
+    hosts: (HostId, HostId),
+}
+
+impl Place<'_> {
+    /// Its routes; told to the gateway where that forwards packets.
+    fn path(&self, setting: &Setting, world: &mut World, middle: &mut Middle) -> SubflowPath {
+        let (links, (client, server)) = (self.links, self.hosts);
+        // Subflow i belongs to radio i; a flow without subflows acknowledges over one of them.
+        let own = if setting.subflows() > 1 { self.subflow } else { self.flow % links.spokes.len() };
+        let spoke = &links.spokes[own];
+        let up = world.add_route(&[spoke.radio_up, spoke.wired_up, links.up], server);
+        let down = match middle {
+            Middle::None => world.add_route(&[links.down, spoke.wired_down, spoke.radio_down], client),
+            Middle::Spray(host, spray) => {
+                let down = world.add_route(&[links.down], *host);
+                let over = |spoke: &Spoke| world.add_route(&[spoke.wired_down, spoke.radio_down], client);
+                spray.carry(down, links.spokes.iter().map(over).collect());
+                down
+            }
+            Middle::Coded(host, gateway) => {
+                let down = world.add_route(&[links.down], *host);
+                gateway.carry(down, world.add_route(&[], client), self.flow as u64);
+                down
+            }
+        };
+        SubflowPath { path: own as u8, up, down }
+    }
+}
+
+/// The gateway, and with coding the nodes behind it.
+fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, Option<Tunnel>) {
+    let mode = match setting.scheme.gate {
+        Gate::Routed | Gate::Sends => return (Middle::None, None),
+        Gate::InTurn => return (Middle::Spray(world.reserve_host(), Spray::new(Vec::new(), QUEUE)), None),
+        Gate::Balanced => {
+            let radios = links.spokes.iter().map(|spoke| Airtime::new(&spoke.config)).collect();
+            return (Middle::Spray(world.reserve_host(), Spray::new(radios, QUEUE)), None);
+        }
+        Gate::Coded(mode) => mode,
+    };
+    let contents = Rc::new(RefCell::new(Contents::default()));
+    let (gateway, device) = (world.reserve_host(), world.reserve_host());
+    let machine = Gateway::new(setting.coding(mode, HELD), 1);
+    let mut gateway_node = GatewayNode::new(machine, contents.clone());
+    let machine = Device::new(setting.coding(mode, HELD), links.spokes.len());
+    let mut device_node = DeviceNode::new(machine, contents.clone(), setting.burst_from());
+    let mut points = Vec::new();
+    for (number, spoke) in links.spokes.iter().enumerate() {
+        let point = world.reserve_host();
+        let from_gateway = world.add_route(&[spoke.wired_down], point);
+        let to_gateway = world.add_route(&[spoke.wired_up], gateway);
+        let to_device = world.add_route(&[spoke.radio_down], device);
+        let from_device = world.add_route(&[spoke.radio_up], point);
+        gateway_node.join(from_gateway, to_gateway);
+        device_node.join(to_device, from_device);
+        let machine = AccessPoint::new(setting.coding(mode, QUEUE as usize), number as u8 + 1, 1);
+        let ways = Ways { from_gateway, to_gateway, to_device };
+        let node = AccessPointNode::new(machine, Airtime::new(&spoke.config), contents.clone(), ways);
+        world.place_host(point, Box::new(node));
+        points.push(point);
+    }
+    world.place_host(device, Box::new(device_node));
+    let middle = Middle::Coded(gateway, Box::new(gateway_node));
+    (middle, Some(Tunnel { points, device }))
+}
