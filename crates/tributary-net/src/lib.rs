@@ -42,7 +42,7 @@ pub use paths::{PathState, PathStatus};
 pub use session::{Session, connect, connect_early};
 pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};
-pub use tls::TlsError;
 pub use tls::record::RecordError;
+pub use tls::{TlsError, proof_verifier, proved_certificate};
 pub use tributary_proto::{Config as SessionConfig, Event, SessionStats, SubflowStats};
 pub use tributary_types::{PathId, StreamId, SubflowId};

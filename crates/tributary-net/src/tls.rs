@@ -68,10 +68,30 @@ fn suites() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..provider::default_provider() }
 }
 
+/// A fresh self-signed certificate with the proof that its owner knows the key, and its private key.
+///
+/// # Errors
+/// rustls's, when no key pair can be made.
+pub fn proved_certificate(
+    key: &Key,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rustls::Error> {
+    let general = |error: rcgen::Error| rustls::Error::General(error.to_string());
+    let made = rcgen::generate_simple_self_signed(vec!["tributary".to_owned()]).map_err(general)?;
+    let proof = ticket::certificate_proof(key, made.cert.der()).to_vec();
+    let chain = vec![made.cert.der().clone(), CertificateDer::from(proof)];
+    Ok((chain, PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into())))
+}
+
+/// Accepts certificates of [`proved_certificate`] with the same key, for any name, and no others.
+#[must_use]
+pub fn proof_verifier(key: &Key) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(ProvedCertificate { provider: Arc::new(suites()), key: key.clone() })
+}
+
 /// The client's TLS settings: only a server that knows the key is believed.
 pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(suites());
-    let verifier = Arc::new(ProvedCertificate { provider: provider.clone(), key: key.clone() });
+    let verifier = proof_verifier(key);
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -85,11 +105,7 @@ pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Erro
 
 /// The server's TLS settings, with a certificate of its own making and the proof that it belongs to the key.
 pub(crate) fn server_config(key: &Key) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let general = |error: rcgen::Error| rustls::Error::General(error.to_string());
-    let made = rcgen::generate_simple_self_signed(vec!["tributary".to_owned()]).map_err(general)?;
-    let proof = ticket::certificate_proof(key, made.cert.der()).to_vec();
-    let chain = vec![made.cert.der().clone(), CertificateDer::from(proof)];
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let (chain, key) = proved_certificate(key)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()

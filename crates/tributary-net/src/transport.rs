@@ -33,6 +33,8 @@ use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
 pub use kernel::SOCKET_UNSENT;
+#[cfg(feature = "quic")]
+pub use quic::Handshake;
 pub use stats::{PathStats, TransportStats};
 pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
 
@@ -49,8 +51,10 @@ pub struct TransportConfig {
     pub certificates: Option<Certificates>,
     /// Congestion control of every socket of this end; `None` leaves the default.
     pub congestion: Option<String>,
-    /// Client: send a session's first writes right after its hello, a round trip earlier. The server may
-    /// process them twice, so use it only for idempotent requests.
+    /// A round trip is saved, and what is sent in it may be carried out twice: only for what is idempotent. Client:
+    /// a session's first writes leave behind its hello; streams of `quic` with certificates can be used before the
+    /// handshake is over where there is a ticket of an earlier connection. Server: such a connection of `quic` is
+    /// accepted with its client's first packets. See [`Handshake`].
     pub early: bool,
     /// Client: time for the first path to come up.
     pub timeout: Duration,
@@ -313,6 +317,27 @@ impl Connection {
     pub fn session(&self) -> Option<&Session> {
         match &self.0 {
             Kind::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// quinn's connection, when it is one: for HTTP/3.
+    #[cfg(feature = "quic")]
+    #[must_use]
+    pub fn quic(&self) -> Option<&quinn::Connection> {
+        match &self.0 {
+            Kind::Quic(quic) => Some(quic.library()),
+            _ => None,
+        }
+    }
+
+    /// How the handshake of a QUIC connection stands.
+    #[cfg(feature = "quic")]
+    #[must_use]
+    pub fn handshake(&self) -> Option<&Handshake> {
+        match &self.0 {
+            Kind::Quic(quic) => Some(quic.handshake()),
+            Kind::Mpquic(quic) => Some(quic.handshake()),
             _ => None,
         }
     }

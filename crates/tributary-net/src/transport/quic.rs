@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ring::hmac;
 use socket2::{Protocol, Socket, Type};
+use tokio::sync::watch;
 
 use super::{TransportConfig, TransportError, system};
 use crate::config::{Local, PathConfig};
@@ -43,8 +44,7 @@ const SOCKET_BUFFER: usize = 7 << 20;
 const IDLE: Duration = Duration::from_secs(30);
 /// Interval of keep-alives on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Bytes the peer may send ahead of reading: on a stream, and over all.
-const STREAM_WINDOW: u32 = 4 << 20;
+/// Bytes the peer may send ahead of reading, over all streams.
 const WINDOW: u32 = 16 << 20;
 /// Bytes written and not yet acknowledged over all streams.
 const SEND_WINDOW: u64 = 10 << 20;
@@ -53,6 +53,40 @@ const STREAMS: u32 = 1024;
 
 /// The names of QUIC's congestion controls on sockets.
 pub(super) const CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
+
+/// How the handshake of a connection stands whose streams do not wait for it (0-RTT, RFC 9001 §4.6).
+#[derive(Clone, Debug)]
+pub struct Handshake(watch::Receiver<Option<bool>>);
+
+impl Handshake {
+    fn pending() -> (watch::Sender<Option<bool>>, Self) {
+        let (tell, seen) = watch::channel(None);
+        (tell, Self(seen))
+    }
+
+    fn finished() -> Self {
+        Self(watch::channel(Some(false)).1)
+    }
+
+    /// Whether it is over: what the peer sent was not replayed by somebody else.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.outcome().is_some()
+    }
+
+    /// Once it is over, at the client: whether the server takes early data. If not, the streams opened before are gone
+    /// and those opened from now on are good.
+    #[must_use]
+    pub fn outcome(&self) -> Option<bool> {
+        *self.0.borrow()
+    }
+
+    /// Waits for [`Self::outcome`]; `None` when the connection failed.
+    pub async fn over(&mut self) -> Option<bool> {
+        // The sender goes with a connection that failed.
+        self.0.wait_for(Option::is_some).await.ok().and_then(|over| *over)
+    }
+}
 
 /// Proofs that an end knows the key, for one connection.
 struct Proof(hmac::Key);

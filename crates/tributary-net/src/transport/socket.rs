@@ -1,7 +1,7 @@
 //! A connected kernel socket, and its two halves as a stream has them. Not here: connecting and accepting
 //! (`kernel.rs`).
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::pin::Pin;
@@ -106,6 +106,25 @@ impl AsyncWrite for Writer {
                 written => return Poll::Ready(written),
             }
         }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_write_vectored(pieces) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     /// Does nothing: the kernel sends written data without a flush.

@@ -1,6 +1,6 @@
 //! A stream of any transport: two halves, each `AsyncRead` or `AsyncWrite`, with reset and messages.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -240,6 +240,18 @@ impl AsyncWrite for SendHalf {
         each!(Send, &mut self.kind, stream => AsyncWrite::poll_write(Pin::new(stream), cx, data))
     }
 
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(Send, &mut self.kind, stream => AsyncWrite::poll_write_vectored(Pin::new(stream), cx, pieces))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        each!(Send, &self.kind, stream => AsyncWrite::is_write_vectored(stream))
+    }
+
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(Send, &mut self.kind, stream => AsyncWrite::poll_flush(Pin::new(stream), cx))
     }
@@ -264,6 +276,18 @@ impl AsyncRead for TransportStream {
 impl AsyncWrite for TransportStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.send).poll_write(cx, data)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.send).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.send.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

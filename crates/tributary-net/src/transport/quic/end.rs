@@ -12,7 +12,8 @@ use super::super::super::{
     Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use super::super::{
-    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Proof, SERVER_PROOF, bound, client_tls, key, routes, server_tls,
+    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls, key, routes,
+    server_tls,
 };
 use super::library::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
@@ -22,7 +23,8 @@ use crate::key::Key;
 /// A connection; the server's also has its place among those the server may hold.
 #[derive(Clone, Debug)]
 pub(in super::super::super) struct Connection {
-    connection: library::Connection,
+    pub(super) connection: library::Connection,
+    handshake: Handshake,
     /// Client: its sockets, which must live as long as the connection.
     endpoint: Option<library::Endpoint>,
     _slot: Option<Arc<OwnedSemaphorePermit>>,
@@ -61,7 +63,9 @@ pub(in super::super::super) async fn connect(
     let connecting = endpoint.connect_with(client, routes[0].server, &server_name).map_err(failed)?;
     let shaking = async {
         let key = key(config);
-        let connection = connecting.await.map_err(|error| match error {
+        let early = config.early && key.is_none();
+        let begun = super::begun(connecting, early).await;
+        let (connection, handshake) = begun.map_err(|error| match error {
             // The server's certificate comes with a proof of the key, and TLS refused it.
             ConnectionError::TransportError(error) if key.is_some() && is_of_tls(error.code.into()) => {
                 TransportError::WrongKey
@@ -71,11 +75,11 @@ pub(in super::super::super) async fn connect(
         if let Some(key) = key {
             prove(&connection, &key).await?;
         }
-        Ok::<_, TransportError>(connection)
+        Ok::<_, TransportError>((connection, handshake))
     };
-    let connection = tokio::time::timeout(within, shaking).await.map_err(late)??;
+    let (connection, handshake) = tokio::time::timeout(within, shaking).await.map_err(late)??;
     super::open_paths(&connection, &routes);
-    Ok(Connection { connection, endpoint: Some(endpoint), _slot: None })
+    Ok(Connection { connection, handshake, endpoint: Some(endpoint), _slot: None })
 }
 
 fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, TransportError> {
@@ -139,6 +143,10 @@ impl Connection {
         TransportStats { paths, ..TransportStats::default() }
     }
 
+    pub(in super::super::super) fn handshake(&self) -> &Handshake {
+        &self.handshake
+    }
+
     pub(in super::super::super) fn end(&self) -> Option<String> {
         self.connection.close_reason().map(|error| ended(error).to_string())
     }
@@ -162,6 +170,7 @@ type Fresh = mpsc::Sender<(super::super::super::Connection, SocketAddr)>;
 #[derive(Clone)]
 struct Server {
     key: Option<Key>,
+    early: bool,
     limits: Limits,
     slots: Arc<Semaphore>,
     tell: Fresh,
@@ -177,7 +186,7 @@ pub(in super::super::super) fn listen(
     settings.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
     let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
     let slots = Arc::new(Semaphore::new(config.limits.sessions));
-    let server = Server { key: key(config), limits: config.limits, slots, tell };
+    let server = Server { key: key(config), early: config.early, limits: config.limits, slots, tell };
     let (mut tasks, mut listening) = (JoinSet::new(), Vec::new());
     for &address in addresses {
         let socket = bound(address, None)?;
@@ -205,28 +214,46 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
             continue;
         };
         let server = server.clone();
-        shaking.spawn(async move {
-            let within = server.limits.handshake;
-            match tokio::time::timeout(within, shake(incoming, server.key.as_ref())).await {
-                Ok(Ok(connection)) => {
-                    let connection = Connection { connection, endpoint: None, _slot: Some(Arc::new(slot)) };
-                    // The listener has been dropped: the connection ends.
-                    let _ = server.tell.send((super::seam(connection), from)).await;
-                }
-                Ok(Err(error)) => tracing::info!(%from, %error, "connection refused"),
-                Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
-            }
-        });
+        shaking.spawn(async move { shake(incoming, from, &server, slot).await });
     }
 }
 
-async fn shake(
+/// Takes a connection through its handshake. What is served before its end is handed out before, too.
+async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, slot: OwnedSemaphorePermit) {
+    let until = tokio::time::Instant::now() + server.limits.handshake;
+    let late =
+        || tracing::info!(%from, "connection refused: no handshake within {:?}", server.limits.handshake);
+    let (connection, mut handshake) = match tokio::time::timeout_at(until, begin(incoming, server)).await {
+        Ok(Ok(begun)) => begun,
+        Ok(Err(error)) => {
+            tracing::info!(%from, %error, "connection refused");
+            return;
+        }
+        Err(_) => return late(),
+    };
+    let accepted = Connection {
+        connection: connection.clone(),
+        handshake: handshake.clone(),
+        endpoint: None,
+        _slot: Some(Arc::new(slot)),
+    };
+    // Nobody accepts any more: the connection ends.
+    let _ = server.tell.send((super::seam(accepted), from)).await;
+    if tokio::time::timeout_at(until, handshake.over()).await.is_err() {
+        late();
+        connection.close(0u32.into(), b"the handshake takes too long");
+    }
+}
+
+async fn begin(
     incoming: library::Incoming,
-    key: Option<&Key>,
-) -> Result<library::Connection, TransportError> {
-    let connection = incoming.await.map_err(ended)?;
-    if let Some(key) = key {
+    server: &Server,
+) -> Result<(library::Connection, Handshake), TransportError> {
+    let connecting = incoming.accept().map_err(ended)?;
+    let early = server.early && server.key.is_none();
+    let (connection, handshake) = super::begun(connecting, early).await.map_err(ended)?;
+    if let Some(key) = &server.key {
         check(&connection, key).await?;
     }
-    Ok(connection)
+    Ok((connection, handshake))
 }

@@ -14,12 +14,16 @@ use noq as library;
 
 use super::super::stream::{Recv, Send};
 use super::super::{Kind, PathStats, TransportError, system};
-use super::{IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, unknown_controller};
+use super::{Handshake, IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAMS, WINDOW, unknown_controller};
 pub(in super::super) use end::{Connection, connect, listen};
 use sockets::Sockets;
 
 /// Paths at once: eight, and room for those that replace them.
 const PATHS: u32 = 16;
+/// Bytes the peer may send ahead of reading on a stream. noq-proto 1.4 ends a connection when more than 2048 frames wait
+/// for the reader, in order or not ("too many gaps in stream buffer"); frames of a bulk transfer have 1170 bytes or more.
+/// quinn-proto 0.11.19 joins frames that touch each other first (quinn#2814).
+pub(in super::super) const STREAM_WINDOW: u32 = 2 << 20;
 /// Idle timeout of a path; its data then goes to the other paths.
 const PATH_IDLE: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on every path.
@@ -56,6 +60,14 @@ fn endpoint(
     let runtime = Arc::new(library::TokioRuntime);
     let endpoint = library::Endpoint::new(library::EndpointConfig::default(), server, socket, runtime);
     endpoint.map_err(system("registering a UDP socket"))
+}
+
+/// A connection once its handshake is over; nothing is sent before.
+async fn begun(
+    connecting: library::Connecting,
+    _early: bool,
+) -> Result<(library::Connection, Handshake), library::ConnectionError> {
+    Ok((connecting.await?, Handshake::finished()))
 }
 
 fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError> {

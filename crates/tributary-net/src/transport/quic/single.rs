@@ -12,9 +12,12 @@ use quinn as library;
 use super::super::stream::{Recv, Send};
 use super::super::{Kind, PathStats, TransportError, system};
 use super::{
-    IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAM_WINDOW, STREAMS, WINDOW, path_socket, unknown_controller,
+    Handshake, IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAMS, WINDOW, path_socket, unknown_controller,
 };
 pub(in super::super) use end::{Connection, connect, listen};
+
+/// Bytes the peer may send ahead of reading on a stream.
+pub(in super::super) const STREAM_WINDOW: u32 = 4 << 20;
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
     use library::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
@@ -44,6 +47,31 @@ fn endpoint(
     endpoint.map_err(system("registering a UDP socket"))
 }
 
+/// A connection once its handshake is over, or, with `early`, as soon as streams can be used: a client's with a
+/// ticket at once, a server's with its client's first packets.
+async fn begun(
+    connecting: library::Connecting,
+    early: bool,
+) -> Result<(library::Connection, Handshake), library::ConnectionError> {
+    let begun = if early { connecting.into_0rtt() } else { Err(connecting) };
+    let connecting = match begun {
+        Ok((connection, accepted)) => {
+            let (tell, handshake) = Handshake::pending();
+            let shaking = connection.clone();
+            tokio::spawn(async move {
+                let accepted = accepted.await;
+                // A connection that failed says `false`, too.
+                if shaking.close_reason().is_none() {
+                    tell.send_replace(Some(accepted));
+                }
+            });
+            return Ok((connection, handshake));
+        }
+        Err(connecting) => connecting,
+    };
+    Ok((connecting.await?, Handshake::finished()))
+}
+
 fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError> {
     endpoint(None, path_socket(&routes[0])?)
 }
@@ -71,6 +99,12 @@ fn recv(stream: library::RecvStream) -> Recv {
 
 fn send(stream: library::SendStream) -> Send {
     Send::Quic(stream)
+}
+
+impl Connection {
+    pub(in super::super) fn library(&self) -> &library::Connection {
+        &self.connection
+    }
 }
 
 fn seam(connection: Connection) -> super::super::Connection {
