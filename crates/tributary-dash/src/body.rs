@@ -1,4 +1,4 @@
-//! Bodies of requests, and reading those of responses frame by frame.
+//! Bodies of requests, and reading those of responses piece by piece.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -8,6 +8,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use thiserror::Error;
+
+use crate::client::http3::{Answer, Http3Error};
 
 /// The body of a request; empty for most.
 #[derive(Clone, Debug, Default)]
@@ -34,16 +37,48 @@ impl Body for Sent {
     }
 }
 
-/// The next bytes of a response; `None` at its end. Trailers are skipped.
-pub(crate) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
-    loop {
-        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
-            Ok(frame) => {
-                if let Ok(data) = frame.into_data() {
-                    return Some(Ok(data));
+/// Why a request or its response broke off.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// Over HTTP/1.1.
+    #[error(transparent)]
+    Http1(#[from] hyper::Error),
+    /// Over HTTP/3.
+    #[error(transparent)]
+    Http3(#[from] Http3Error),
+}
+
+/// The body of a response.
+pub(crate) enum Received {
+    Http1(Incoming),
+    Http3(Answer),
+}
+
+impl Received {
+    /// Bytes that are to come, where the headers say so.
+    pub(crate) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Http1(body) => body.size_hint().exact(),
+            Self::Http3(body) => body.left(),
+        }
+    }
+
+    /// The next bytes; `None` at the end. Trailers are skipped.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, HttpError>> {
+        let body = match self {
+            Self::Http1(body) => body,
+            Self::Http3(body) => return Some(body.next().await?.map_err(Into::into)),
+        };
+        loop {
+            match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Some(Ok(data));
+                    }
                 }
+                Err(error) => return Some(Err(error.into())),
             }
-            Err(error) => return Some(Err(error)),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and records
 //! what a viewer would have had.
 //!
-//! The decisions are [`tributary_player::dash::play`]'s; here they meet sockets and the clock. Media is HTTP/1.1 over
-//! streams of the transport; the transport can be replaced while it plays. Not here: decoding, live presentations, sound.
+//! The decisions are [`tributary_player::dash::play`]'s; here they meet sockets and the clock. Media comes over
+//! HTTP/1.1 on streams of the transport, over HTTP/3 on QUIC; the transport can be replaced while it plays. Not here: decoding, live presentations, sound.
 
+pub(crate) mod carrier;
 pub(crate) mod fetch;
+pub(crate) mod http3;
 mod load;
 mod presentation;
 mod steer;
@@ -20,20 +22,23 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tributary_net::PathConfig;
-use tributary_net::transport::{Connection, TransportConfig, TransportError};
+use tributary_net::transport::{TransportConfig, TransportError};
 use tributary_player::PlayState;
 use tributary_player::abr::{self, UnknownRule};
 use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
 use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
 use tributary_types::Instant;
 
+pub use crate::body::HttpError;
+use carrier::Carrier;
 pub use fetch::FetchError;
 use fetch::Line;
+pub use http3::Http3Error;
 use load::{Arrived, Job};
 use presentation::Presentation;
 pub use presentation::PresentationError;
-use steer::Steer;
 pub use steer::{Decision, Report, Steering};
+use steer::{Steer, Turn};
 
 /// Messages of a download that wait for the player.
 const WAITING: usize = 8;
@@ -118,6 +123,13 @@ pub enum Happened {
     Player(Event),
     /// The engine decided.
     Decision(Decision),
+    /// Playback goes on over another transport.
+    Moved {
+        /// Which.
+        moved_to: &'static str,
+        /// Its server takes requests before the handshake is over.
+        zero_rtt: bool,
+    },
     /// Something did not work, and what follows from it.
     Notice {
         /// What a user should know.
@@ -182,7 +194,9 @@ struct Playback {
     began: tokio::time::Instant,
     player: Player,
     presentation: Arc<Presentation>,
-    transport: Connection,
+    carrier: Carrier,
+    /// What was used before, until the handshake of `carrier` is over.
+    before: Option<Carrier>,
     authority: String,
     /// The line of the last download, while there is none.
     line: Option<Line>,
@@ -208,19 +222,19 @@ pub async fn play(
     let sink = Sink::create(config.save)?;
     let (authority, _) = fetch::split(&config.url)?;
     let mut log = Vec::new();
-    let (steer, transport, name) = match config.carriage {
+    let (steer, carrier, name) = match config.carriage {
         Carriage::One(road) => {
             let Road { config, paths } = *road;
-            (None, Connection::connect(&config, &paths).await?, config.name.to_string())
+            (None, Carrier::connect(&config, &paths).await?, config.name.to_string())
         }
         Carriage::Engine(steering) => {
-            let (steer, transport, name) = Steer::start(*steering, &mut log).await?;
-            (Some(steer), transport, name)
+            let (steer, carrier, name) = Steer::start(*steering, &mut log).await?;
+            (Some(steer), carrier, name)
         }
     };
     let at_s = began.elapsed().as_secs_f64();
     let events = log.into_iter().map(|what| Entry { at_s, what }).collect();
-    let mut line = Line::new(transport.clone(), &authority);
+    let mut line = Line::new(carrier.clone(), &authority);
     let text = line.fetch(&Resource { url: config.url.clone(), range: None }, MAX_BYTES).await?;
     let presentation = Presentation::read(&mut line, (&text, &config.url), config.most).await?;
     let title = presentation.title.clone();
@@ -233,7 +247,8 @@ pub async fn play(
         // The viewer has waited since the manifest was asked for.
         player: Player::new(config.settings, title, rule, Instant::ZERO),
         presentation: Arc::new(presentation),
-        transport,
+        carrier,
+        before: None,
         authority,
         line: Some(line),
         download: None,
@@ -245,7 +260,7 @@ pub async fn play(
         transports: vec![name],
     };
     playback.run(told, watch).await?;
-    playback.transport.close().await;
+    playback.carrier.close().await;
     let now = playback.now();
     Ok(Outcome {
         transports: playback.transports,
@@ -283,28 +298,44 @@ impl Playback {
                     let now = self.now();
                     self.player.handle_timeout(now);
                 }
-                (to, log) = steered(&mut self.steer, level, now) => {
+                (turn, log) = steered(&mut self.steer, level, now) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
-                    match to {
-                        Some(to) => self.move_to(to),
-                        None => self.player.handle_network_change(self.now()),
-                    }
+                    self.turn(turn);
                 }
             }
         }
     }
 
-    /// Goes on over another transport.
-    fn move_to(&mut self, transport: Connection) {
-        let before = std::mem::replace(&mut self.transport, transport);
-        self.transports.push("quic".to_owned());
+    fn turn(&mut self, turn: Turn) {
+        let unused = match turn {
+            Turn::Stay => return self.player.handle_network_change(self.now()),
+            Turn::Move(to, settled) => {
+                let before = self.move_to(to, "quic");
+                if !settled {
+                    self.before = Some(before);
+                    return;
+                }
+                Some(before)
+            }
+            Turn::Settle => self.before.take(),
+            Turn::Back => self.before.take().map(|before| self.move_to(before, "mptcp")),
+        };
+        if let Some(unused) = unused {
+            tokio::spawn(async move { unused.close().await });
+        }
+    }
+
+    /// Goes on over another transport; what was used before.
+    fn move_to(&mut self, to: Carrier, name: &str) -> Carrier {
+        let before = std::mem::replace(&mut self.carrier, to);
+        self.transports.push(name.to_owned());
         self.player.handle_moved(self.now());
         if self.download.is_none() {
             // Between two downloads: the next one opens a line of its own.
             self.line = None;
         }
-        tokio::spawn(async move { before.close().await });
+        before
     }
 
     fn glimpse(&self) -> Glimpse {
@@ -352,7 +383,7 @@ impl Playback {
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();
         }
-        let line = self.line.take().unwrap_or_else(|| Line::new(self.transport.clone(), &self.authority));
+        let line = self.line.take().unwrap_or_else(|| Line::new(self.carrier.clone(), &self.authority));
         let said = self.player.cmcd(request, self.now()).headers();
         self.player.handle_sent();
         let job = Job { id, segment, quality, from, tag: self.partial.tag.clone(), said };
@@ -405,15 +436,11 @@ impl Playback {
 }
 
 /// Waits for the engine; for ever where there is none.
-async fn steered(
-    steer: &mut Option<Steer>,
-    level: Duration,
-    now: Instant,
-) -> (Option<Connection>, Vec<Happened>) {
+async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (Turn, Vec<Happened>) {
     let Some(steer) = steer else { return std::future::pending().await };
     let mut log = Vec::new();
-    let to = steer.next(level, now, &mut log).await;
-    (to, log)
+    let turn = steer.next(level, now, &mut log).await;
+    (turn, log)
 }
 
 impl Sink {

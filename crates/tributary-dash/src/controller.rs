@@ -13,13 +13,14 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use thiserror::Error;
-use tributary_net::transport::{Connection, TransportConfig, TransportError, TransportName};
+use tributary_net::transport::{TransportConfig, TransportError, TransportName};
 use tributary_net::{PathConfig, PathError};
 use tributary_player::dash::mpd::Request;
 use tributary_player::engine::PathReport;
 use tributary_types::{Instant, PathId};
 
 use crate::client::FetchError;
+use crate::client::carrier::Carrier;
 use crate::client::fetch::{Line, split};
 
 /// Largest answer.
@@ -47,6 +48,9 @@ pub enum ControllerError {
     /// No answer.
     #[error("no answer within {PATIENCE:?}")]
     Silent,
+    /// The token cannot be sent.
+    #[error("the controller's token has characters that no HTTP header can carry")]
+    Token,
     /// It refused.
     #[error("{method} {path} was answered with {status}")]
     Refused {
@@ -176,17 +180,22 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller at `http://HOST:PORT`.
+    /// A controller at `http://HOST:PORT`, which may ask for a bearer token (RFC 6750).
     ///
     /// # Errors
     /// [`ControllerError`] when it cannot be reached.
-    pub async fn connect(url: &str) -> Result<Self, ControllerError> {
+    pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, ControllerError> {
         let (authority, _) = split(url)?;
         let mut config = TransportConfig::new(TransportName::Tcp(None));
         config.timeout = PATIENCE;
         let path: PathConfig = format!("any={authority}").parse()?;
-        let connection = Connection::connect(&config, &[path]).await?;
-        let line = Line::new(connection, &authority);
+        let mut line = Line::new(Carrier::connect(&config, &[path]).await?, &authority);
+        if let Some(token) = token {
+            let mut value =
+                HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| ControllerError::Token)?;
+            value.set_sensitive(true);
+            line = line.with(header::AUTHORIZATION, value);
+        }
         Ok(Self { line, url: format!("http://{authority}"), judge: Judge::default() })
     }
 

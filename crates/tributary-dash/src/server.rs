@@ -1,13 +1,14 @@
 //! An HTTP server for the files of one directory, as DASH players ask for them: whole, by byte range, or only when changed.
 //!
 //! HTTP/1.1 and, for clients that begin with its preface, HTTP/2, over every transport whose streams are bytes in
-//! order. What clients can make it hold is bounded: connections by [`Limits::connections`], each by the buffers of
+//! order, and over TLS where TCP comes with a certificate; HTTP/3 over QUIC. What clients can make it hold is bounded: connections by [`Limits::connections`], each by the buffers of
 //! `hyper` and one piece of a file, files in memory by a common budget. Not here: anything but files; nothing is
 //! uploaded, listed or run. Source: RFC 9110.
 
 mod answer;
 mod body;
 mod files;
+mod http3;
 mod patience;
 mod range;
 mod target;
@@ -20,13 +21,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{self, HeaderValue};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use thiserror::Error;
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
 use tributary_net::proxy::{Drain, Drained, Ticket};
 use tributary_net::transport::{
     Acceptor, Connection, TransportConfig, TransportError, TransportName, TransportStream,
@@ -47,7 +51,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// What a server grants its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; over a session every stream is one.
+    /// Connections at once; over a session or multipath QUIC every stream is one.
     pub connections: usize,
     /// Time for the headers of a request over HTTP/1.1.
     pub headers: Duration,
@@ -67,7 +71,7 @@ pub struct ServerConfig {
     /// What is served.
     pub directory: PathBuf,
     /// Transports with the addresses to listen on. MPTCP sockets take plain TCP clients, too; a kernel without MPTCP
-    /// gets TCP sockets instead, with a warning.
+    /// gets TCP sockets instead, with a warning. Certificates make it TLS there; `quic` has HTTP/3 and needs them.
     pub listen: Vec<(TransportConfig, Vec<SocketAddr>)>,
     /// What clients are granted.
     pub limits: Limits,
@@ -84,6 +88,9 @@ pub enum ServerError {
         /// The system's reason.
         source: io::Error,
     },
+    /// QUIC without a certificate.
+    #[error("HTTP/3 needs a certificate; give one")]
+    NoCertificate,
     /// A transport cannot listen.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -92,8 +99,16 @@ pub enum ServerError {
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
-    acceptors: Vec<Acceptor>,
+    acceptors: Vec<(Acceptor, Option<Secure>)>,
     serving: Serving,
+}
+
+/// TLS over TCP.
+#[derive(Clone, Debug)]
+struct Secure {
+    settings: Arc<rustls::ServerConfig>,
+    /// Where the same is to be had over HTTP/3 (RFC 7838).
+    alternative: Option<HeaderValue>,
 }
 
 /// What all connections share.
@@ -104,6 +119,7 @@ struct Serving {
     slots: Arc<Semaphore>,
     drain: Arc<Drain>,
     http: auto::Builder<TokioExecutor>,
+    secure: Option<Secure>,
 }
 
 impl Server {
@@ -117,6 +133,12 @@ impl Server {
         let mut acceptors = Vec::new();
         for (mut transport, addresses) in listen {
             transport.limits.sessions = limits.connections;
+            let tls = transport.certificates.as_ref().and_then(|certificates| certificates.server.clone());
+            let quic = matches!(transport.name, TransportName::Quic(_));
+            if quic && tls.is_none() {
+                return Err(ServerError::NoCertificate);
+            }
+            transport.early = quic;
             let bound = match Acceptor::bind(&transport, &addresses).await {
                 Err(TransportError::NoMptcp(reason)) => {
                     tracing::warn!("listening with TCP alone: this kernel has no MPTCP ({reason})");
@@ -125,14 +147,19 @@ impl Server {
                 }
                 bound => bound,
             };
-            acceptors.push(bound?);
+            acceptors.push((bound?, tls.filter(|_| !quic), quic));
         }
+        let port = acceptors.iter().find(|(.., quic)| *quic).map(|(quic, ..)| quic.addresses()[0].port());
+        let alternative = port.and_then(|port| HeaderValue::from_str(&format!("h3=\":{port}\"")).ok());
+        let secure = |settings| Secure { settings, alternative: alternative.clone() };
+        let acceptors = acceptors.into_iter().map(|(acceptor, tls, _)| (acceptor, tls.map(secure))).collect();
         let serving = Serving {
             store: Arc::new(store),
             limits,
             slots: Arc::new(Semaphore::new(limits.connections)),
             drain: Arc::new(Drain::new()),
             http: http(&limits),
+            secure: None,
         };
         Ok(Self { acceptors, serving })
     }
@@ -140,15 +167,15 @@ impl Server {
     /// The addresses of each transport, in the order of the configuration, with the ports the system chose.
     #[must_use]
     pub fn addresses(&self) -> Vec<Vec<SocketAddr>> {
-        self.acceptors.iter().map(|acceptor| acceptor.addresses().to_vec()).collect()
+        self.acceptors.iter().map(|(acceptor, _)| acceptor.addresses().to_vec()).collect()
     }
 
     /// Serves until `stop`; responses under way then have `drain` to finish, the rest is reset.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let Self { acceptors, serving } = self;
         let mut accepting = JoinSet::new();
-        for acceptor in acceptors {
-            accepting.spawn(accept(acceptor, serving.clone()));
+        for (acceptor, secure) in acceptors {
+            accepting.spawn(accept(acceptor, Serving { secure, ..serving.clone() }));
         }
         stop.await;
         let ending = &serving.drain;
@@ -198,6 +225,12 @@ async fn accept(mut acceptor: Acceptor, serving: Serving) {
 
 /// Serves every stream of a connection of the transport; over TCP and MPTCP there is one.
 async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
+    if let Some(quic) = connection.quic().zip(connection.handshake()) {
+        if let Some(_slot) = slot(from, &serving) {
+            http3::serve(quic, from, &serving, serving.drain.ticket()).await;
+        }
+        return drop(timeout(CLOSING, connection.close()).await);
+    }
     let mut streams = JoinSet::new();
     let mut accepting = true;
     loop {
@@ -219,13 +252,19 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     let _ = timeout(CLOSING, connection.close()).await;
 }
 
-/// Serves a stream if there is room for another.
-fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
-    let Ok(slot) = serving.slots.clone().try_acquire_owned() else {
+/// Room for another connection, if there is some.
+fn slot(from: SocketAddr, serving: &Serving) -> Option<OwnedSemaphorePermit> {
+    let slot = serving.slots.clone().try_acquire_owned().ok();
+    if slot.is_none() {
         let most = serving.limits.connections;
         tracing::warn!(%from, "connection refused: {most} are served already; see --connections");
-        return;
-    };
+    }
+    slot
+}
+
+/// Serves a stream if there is room for another.
+fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
+    let Some(slot) = slot(from, serving) else { return };
     let (serving, ticket) = (serving.clone(), serving.drain.ticket());
     streams.spawn(async move {
         serve(stream, from, &serving, ticket).await;
@@ -233,21 +272,36 @@ fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, stre
     });
 }
 
-/// One HTTP connection, to its end.
-async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, mut ticket: Ticket) {
+/// One connection of HTTP/1.1 or HTTP/2, to its end.
+async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, ticket: Ticket) {
+    let stream = Patient::new(stream, serving.limits.idle);
+    let Some(secure) = &serving.secure else { return converse(stream, from, serving, ticket).await };
+    let shaking = TlsAcceptor::from(secure.settings.clone()).accept(stream);
+    match timeout(serving.limits.headers, shaking).await {
+        Ok(Ok(stream)) => converse(stream, from, serving, ticket).await,
+        Ok(Err(error)) => tracing::debug!(%from, "connection ended: TLS handshake: {error}"),
+        Err(_) => tracing::debug!(%from, "connection ended: no TLS handshake in time"),
+    }
+}
+
+async fn converse<S>(stream: S, from: SocketAddr, serving: &Serving, mut ticket: Ticket)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let store = serving.store.clone();
+    let alternative = serving.secure.as_ref().and_then(|secure| secure.alternative.clone());
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        let store = store.clone();
+        let (store, alternative) = (store.clone(), alternative.clone());
         async move {
             // A body is not read: nothing is uploaded.
             let (request, _) = request.into_parts();
-            let response = answer::answer(&store, &request).await;
+            let mut response = answer::answer(&store, &request).await;
+            response.headers_mut().extend(alternative.map(|value| (header::ALT_SVC, value)));
             tracing::debug!(%from, method = %request.method, uri = %request.uri, status = response.status().as_u16());
             Ok::<_, Infallible>(response)
         }
     });
-    let io = TokioIo::new(Patient::new(stream, serving.limits.idle));
-    let mut connection = std::pin::pin!(serving.http.serve_connection(io, service));
+    let mut connection = std::pin::pin!(serving.http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         ended = connection.as_mut() => return note(from, ended),
         () = ticket.draining() => connection.as_mut().graceful_shutdown(),

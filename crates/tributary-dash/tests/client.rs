@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tributary_dash::client::{self, Carriage, ClientConfig, ClientError, Happened, Outcome, Road, Steering};
 use tributary_dash::server::{Limits, Server, ServerConfig};
-use tributary_net::transport::TransportConfig;
+use tributary_dash::tls::{Identity, Trust};
+use tributary_net::transport::{Certificates, TransportConfig};
 use tributary_net::{Common, Key};
 use tributary_player::dash::play::{Event, Settings};
 use tributary_player::engine;
@@ -86,8 +87,24 @@ struct Site {
     address: SocketAddr,
 }
 
+fn key() -> Key {
+    Key::from_bytes([1; 32])
+}
+
+fn certificates() -> Certificates {
+    static MADE: OnceLock<Certificates> = OnceLock::new();
+    let make = || Certificates {
+        client: Some(Trust::Key(key()).http_3().unwrap()),
+        server_name: "video.example".to_owned(),
+        server: Some(Identity::fresh(Some(&key())).unwrap().http_3().unwrap()),
+    };
+    MADE.get_or_init(make).clone()
+}
+
 fn transport(name: &str) -> TransportConfig {
-    TransportConfig::new(name.parse().unwrap()).with_common(Common::new(Key::from_bytes([1; 32])))
+    let mut config = TransportConfig::new(name.parse().unwrap()).with_common(Common::new(key()));
+    config.certificates = (name == "quic").then(certificates);
+    config
 }
 
 async fn site(name: &str) -> Site {
@@ -200,6 +217,8 @@ async fn what_cannot_be_played_says_why() {
     assert_eq!(outcome.qoe.segments.len(), 1);
 }
 
+const TOKEN: &str = "let-me-in";
+
 /// A path controller that answers the n-th question with the n-th of `answers`, then with the last one again. A moment
 /// of measurement, `AT` in an answer, advances with every question. What it is told to do is noted.
 fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -213,7 +232,8 @@ fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
             let mut stream = stream.unwrap();
             let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
             let Some(Ok(first)) = lines.next() else { continue };
-            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let headers: Vec<_> = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            assert!(headers.contains(&format!("authorization: Bearer {TOKEN}")), "{headers:?}");
             let mut body = "{}".to_owned();
             if first.starts_with("GET /v1/paths?all=true ") {
                 body = answers[asked.min(answers.len() - 1)].replace("AT", &asked.to_string());
@@ -230,15 +250,16 @@ fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     (url, orders)
 }
 
-fn paths(rtt: &str, second_is_up: bool) -> String {
-    let path = |id: &str, local: &str, rtt: &str, up: bool| {
+/// Two paths with these RTTs; one without is down.
+fn paths(first: Option<&str>, second: Option<&str>) -> String {
+    let path = |id: &str, local: &str, rtt: Option<&str>| {
+        let (rtt, up) = (rtt.unwrap_or("null"), rtt.is_some());
         format!(
             "{{\"id\":\"{id}\",\"local\":\"{local}\",\"remote\":\"127.0.0.1\",\"rtt_ms\":{rtt},\"loss\":0,\
              \"rate_mbps\":null,\"up\":{up},\"at\":AT}}"
         )
     };
-    let second = path("p2", "127.0.0.3", if second_is_up { "12" } else { "null" }, second_is_up);
-    format!("{{\"paths\":[{},{second}]}}", path("p1", "127.0.0.2", rtt, true))
+    format!("{{\"paths\":[{},{}]}}", path("p1", "127.0.0.2", first), path("p2", "127.0.0.3", second))
 }
 
 async fn engine_site(segments: usize) -> (Site, u16) {
@@ -256,9 +277,10 @@ async fn engine_site(segments: usize) -> (Site, u16) {
 fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
     let steering = Steering {
         controller,
+        token: Some(TOKEN.to_owned()),
         settings: engine::Settings::default(),
         server: site.address.to_string(),
-        quic: Some((quic, Common::new(Key::from_bytes([1; 32])))),
+        quic: Some((quic, fresh_tickets())),
         congestion: None,
     };
     ClientConfig {
@@ -267,11 +289,28 @@ fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
     }
 }
 
-/// Decisions and notices.
+/// A client that has no tickets yet.
+fn fresh_tickets() -> Certificates {
+    Certificates { client: Some(Trust::Key(key()).http_3().unwrap()), ..certificates() }
+}
+
+/// Whether a playback began on MPTCP; where the kernel must have it, it must.
+fn is_on_mptcp(outcome: &Outcome) -> bool {
+    if outcome.transports[0] == "tcp" {
+        assert!(said(outcome).iter().any(|text| text.starts_with("no MPTCP")), "{:?}", said(outcome));
+        println!("nothing moved: this kernel has no MPTCP");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "this kernel has no MPTCP");
+        return false;
+    }
+    true
+}
+
+/// Decisions, notices and moves.
 fn said(outcome: &Outcome) -> Vec<String> {
     let text = |what: &Happened| match what {
         Happened::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
         Happened::Notice { notice } => Some(notice.clone()),
+        Happened::Moved { moved_to, zero_rtt } => Some(format!("on {moved_to}, 0-RTT: {zero_rtt}")),
         Happened::Player(_) => None,
     };
     outcome.events.iter().filter_map(|entry| text(&entry.what)).collect()
@@ -281,28 +320,85 @@ fn said(outcome: &Outcome) -> Vec<String> {
 async fn the_engine_moves_from_mptcp_to_quic_and_no_byte_is_lost_or_doubled() {
     let (site, quic) = engine_site(50).await;
     // Two good paths; one dies while little is buffered; then the controller lies.
-    let good = paths("10", true);
-    let answers = vec![good.clone(), good, paths("10", false), paths("10", false), paths("-3", false)];
+    let (good, one) = (paths(Some("10"), Some("12")), paths(Some("10"), None));
+    let answers = vec![good.clone(), good, one.clone(), one, paths(Some("-3"), None)];
     let (url, orders) = controller(answers);
     let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
     site.assert_whole(&outcome);
     assert_eq!((outcome.qoe.segments.len(), &outcome.given_up), (50, &None));
-    let said = said(&outcome);
-    if outcome.transports[0] == "tcp" {
-        assert!(said.iter().any(|text| text.starts_with("no MPTCP")), "{said:?}");
-        println!("nothing moved: this kernel has no MPTCP");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "this kernel has no MPTCP");
+    if !is_on_mptcp(&outcome) {
         return;
     }
+    let said = said(&outcome);
     assert_eq!(outcome.transports, ["mptcp", "quic"], "{said:?}");
     let expected = [
         "start on MPTCP over p1, p2 (Balanced)",
         "remove p2 (Unreachable)",
         "move to QUIC over p1 (BufferCritical)",
+        "on quic, 0-RTT: false",
         "controller: path p1: rtt_ms is -3, which cannot be; staying on this transport",
     ];
     assert_eq!(said, expected);
     assert!(orders.lock().unwrap().iter().any(|order| order.starts_with("DELETE /v1/paths/p2 ")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_another_path_than_the_first_quic_begins_with_0_rtt() {
+    let (site, quic) = engine_site(50).await;
+    let (good, other) = (paths(Some("10"), Some("12")), paths(None, Some("12")));
+    let (url, _) = controller(vec![good.clone(), good, other]);
+    let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    if !is_on_mptcp(&outcome) {
+        return;
+    }
+    let said = said(&outcome);
+    assert_eq!(outcome.transports, ["mptcp", "quic"], "{said:?}");
+    assert_eq!(
+        said[1..],
+        ["remove p1 (Unreachable)", "move to QUIC over p2 (BufferCritical)", "on quic, 0-RTT: true"]
+    );
+}
+
+/// A port whose packets of the first client address reach `server`, and of no other.
+async fn first_only(server: SocketAddr) -> u16 {
+    let any = || tokio::net::UdpSocket::bind("127.0.0.1:0");
+    let (front, back) = (any().await.unwrap(), any().await.unwrap());
+    let port = front.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut first, mut up, mut down) = (None, [0; 2048], [0; 2048]);
+        loop {
+            tokio::select! {
+                Ok((length, from)) = front.recv_from(&mut up) => {
+                    if *first.get_or_insert(from) == from {
+                        back.send_to(&up[..length], server).await.unwrap();
+                    }
+                }
+                Ok((length, _)) = back.recv_from(&mut down) => {
+                    // A client that has ended takes nothing any more.
+                    let _ = front.send_to(&down[..length], first.unwrap()).await;
+                }
+            }
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_to_quic_that_nothing_answers_goes_back_to_mptcp() {
+    let (site, quic) = engine_site(60).await;
+    let quic = first_only(SocketAddr::from(([127, 0, 0, 1], quic))).await;
+    let (good, other) = (paths(Some("10"), Some("12")), paths(None, Some("12")));
+    let (url, _) = controller(vec![good.clone(), good, other]);
+    let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    if !is_on_mptcp(&outcome) {
+        return;
+    }
+    let said = said(&outcome);
+    assert_eq!(outcome.transports[..3], ["mptcp", "quic", "mptcp"], "{said:?}");
+    assert!(said.iter().any(|text| text.ends_with("UDP may be blocked; back on MPTCP")), "{said:?}");
+    assert_eq!((outcome.qoe.segments.len(), &outcome.given_up), (60, &None));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -319,8 +415,7 @@ async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     assert!(texts[0].starts_with("controller: ") && texts[0].ends_with("continuing with TCP"), "{texts:?}");
     assert_eq!(texts[1], "start on TCP (NoController)");
     // A controller that knows one path, and a server whose QUIC nobody reaches.
-    let one = paths("10", false);
-    let (url, _) = controller(vec![one]);
+    let (url, _) = controller(vec![paths(Some("10"), None)]);
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let blocked = steered(&site, url, silent.local_addr().unwrap().port());
     let outcome = client::play(blocked, &mut |_| {}).await.unwrap();

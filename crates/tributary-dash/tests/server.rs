@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tributary_dash::server::{Limits, Server, ServerConfig};
+use tributary_dash::tls::{Identity, Trust};
 use tributary_net::proxy::Drained;
-use tributary_net::transport::{Connection, TransportConfig};
+use tributary_net::transport::{Certificates, Connection, TransportConfig};
 use tributary_net::{Common, Key};
 
 /// Larger than all buffers between a server and a client that does not read.
@@ -21,6 +23,7 @@ const LARGE: usize = 32 << 20;
 struct Running {
     _directory: tempfile::TempDir,
     address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Drained>,
 }
@@ -30,16 +33,21 @@ fn transport(name: &str) -> TransportConfig {
 }
 
 async fn start(name: &str, limits: Limits, drain: Duration) -> Running {
+    start_all(vec![transport(name)], limits, drain).await
+}
+
+async fn start_all(transports: Vec<TransportConfig>, limits: Limits, drain: Duration) -> Running {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.mpd"), b"<MPD/>").unwrap();
     std::fs::write(directory.path().join("large"), vec![7; LARGE]).unwrap();
-    let listen = vec![(transport(name), vec!["127.0.0.1:0".parse().unwrap()])];
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let listen = transports.into_iter().map(|transport| (transport, vec![any])).collect();
     let config = ServerConfig { directory: directory.path().to_owned(), listen, limits };
     let server = Server::bind(config).await.unwrap();
-    let address = server.addresses()[0][0];
+    let addresses: Vec<_> = server.addresses().into_iter().flatten().collect();
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));
-    Running { _directory: directory, address, stop, ended }
+    Running { _directory: directory, address: addresses[0], addresses, stop, ended }
 }
 
 /// Does `work` with a blocking socket on a thread of its own.
@@ -108,6 +116,90 @@ async fn http_2_serves_requests_side_by_side() {
     assert_eq!(tokio::join!(ask("/large"), ask("/a.mpd"), ask("/large")), (LARGE, 6, LARGE));
     drop(sender);
     connection.await.unwrap().unwrap();
+}
+
+fn certified(name: &str, settings: Arc<rustls::ServerConfig>) -> TransportConfig {
+    let mut config = transport(name);
+    config.certificates = Some(Certificates { server: Some(settings), ..Certificates::default() });
+    config
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_3_serves_requests_side_by_side_and_ends_in_order() {
+    let identity = Identity::fresh(None).unwrap();
+    let quic = certified("quic", identity.http_3().unwrap());
+    let server = start_all(vec![quic], Limits::default(), Duration::from_secs(30)).await;
+    let mut config = transport("quic");
+    let client = Some(Trust::pin(&identity.fingerprint()).unwrap().http_3().unwrap());
+    config.certificates = Some(Certificates { client, server_name: "localhost".to_owned(), server: None });
+    let path = format!("127.0.0.1={}", server.address).parse().unwrap();
+    let connection = Connection::connect(&config, &[path]).await.unwrap();
+    let quic = h3_quinn::Connection::new(connection.quic().unwrap().clone());
+    let (mut driver, sender) = h3::client::new(quic).await.unwrap();
+    let driver = tokio::spawn(async move { driver.wait_idle().await });
+    let ask = |path: &'static str| {
+        let mut sender = sender.clone();
+        async move {
+            let request = Request::get(format!("https://localhost{path}")).body(()).unwrap();
+            let mut stream = sender.send_request(request).await.unwrap();
+            stream.finish().await.unwrap();
+            let status = stream.recv_response().await.unwrap().status().as_u16();
+            let mut length = 0;
+            while let Some(piece) = stream.recv_data().await.unwrap() {
+                length += bytes::Buf::remaining(&piece);
+            }
+            (status, length)
+        }
+    };
+    assert_eq!(
+        tokio::join!(ask("/large"), ask("/a.mpd"), ask("/large"), ask("/none")),
+        ((200, LARGE), (200, 6), (200, LARGE), (404, 14))
+    );
+    // The server waits for the client to end the connection.
+    server.stop.send(()).unwrap();
+    drop(sender);
+    driver.await.unwrap();
+    assert_eq!(server.ended.await.unwrap(), Drained::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_over_tcp_names_the_port_of_http_3() {
+    let identity = Identity::fresh(None).unwrap();
+    let both =
+        vec![certified("tcp", identity.https().unwrap()), certified("quic", identity.http_3().unwrap())];
+    let server = start_all(both, Limits::default(), Duration::ZERO).await;
+    for (protocol, version) in [("h2", hyper::Version::HTTP_2), ("http/1.1", hyper::Version::HTTP_11)] {
+        let mut settings = Trust::pin(&identity.fingerprint()).unwrap().http_3().unwrap();
+        Arc::make_mut(&mut settings).alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let name = "localhost".try_into().unwrap();
+        let stream = tokio_rustls::TlsConnector::from(settings).connect(name, stream).await.unwrap();
+        let io = TokioIo::new(stream);
+        let response = if protocol == "h2" {
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+            tokio::spawn(connection);
+            sender
+                .send_request(Request::get("https://localhost/a.mpd").body(Empty::<Bytes>::new()).unwrap())
+                .await
+        } else {
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+            tokio::spawn(connection);
+            sender.send_request(get("/a.mpd")).await
+        }
+        .unwrap();
+        assert_eq!((response.status().as_u16(), response.version()), (200, version));
+        let expected = format!("h3=\":{}\"", server.addresses[1].port());
+        assert_eq!(response.headers()["alt-svc"], expected.as_str());
+    }
+    // A client without TLS gets nothing.
+    let answer = blocking(server.address, |mut stream| {
+        stream.write_all(b"GET /a.mpd HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer
+    });
+    assert!(!answer.await.starts_with(b"HTTP"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

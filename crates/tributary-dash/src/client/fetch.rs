@@ -1,20 +1,21 @@
-//! HTTP/1.1 requests over streams of a transport: one connection at a time, opened again when it has ended.
+//! Requests to one server. HTTP/1.1 over streams: one connection at a time, opened again when it has ended. HTTP/3 over
+//! QUIC: a stream for each request.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
-use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::task::JoinSet;
-use tributary_net::transport::{Connection, TransportError};
+use tributary_net::transport::TransportError;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
-use crate::body::{Sent, next};
+use super::carrier::Carrier;
+use super::http3::Http3;
+use crate::body::{HttpError, Received, Sent};
 
 /// Time for the headers of a response, and for a small response as a whole.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -23,8 +24,10 @@ const ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The URL is no `http` URL.
-    #[error("`{0}` is no URL that can be fetched; write http://HOST:PORT/PATH")]
+    /// The URL is not one of `http`, or of `https` over QUIC.
+    #[error(
+        "`{0}` is no URL that can be fetched; write http://HOST:PORT/PATH, or https:// with --transport quic"
+    )]
     Url(String),
     /// The media is on another server.
     #[error("`{url}` is not on {authority}, where the manifest is; one transport reaches one server")]
@@ -67,8 +70,8 @@ pub enum FetchError {
     Http {
         /// What was asked for.
         url: String,
-        /// What hyper says.
-        source: hyper::Error,
+        /// What the HTTP library says.
+        source: HttpError,
     },
 }
 
@@ -82,16 +85,18 @@ struct Open {
 /// Requests to one server over one transport. Dropping it resets the stream it uses.
 #[derive(Debug)]
 pub(crate) struct Line {
-    transport: Connection,
+    carrier: Carrier,
     authority: String,
+    /// Headers of every request.
+    always: HeaderMap,
     open: Option<Open>,
 }
 
-/// Splits `http://HOST:PORT/PATH` into the authority and the rest.
+/// Splits `http://HOST:PORT/PATH`, or the same with `https`, into the authority and the rest.
 pub(crate) fn split(url: &str) -> Result<(String, String), FetchError> {
     let malformed = || FetchError::Url(url.to_owned());
     let uri: http::Uri = url.parse().map_err(|_| malformed())?;
-    if uri.scheme_str() != Some("http") {
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err(malformed());
     }
     let authority = uri.authority().ok_or_else(malformed)?.as_str().to_owned();
@@ -100,8 +105,14 @@ pub(crate) fn split(url: &str) -> Result<(String, String), FetchError> {
 }
 
 impl Line {
-    pub(crate) fn new(transport: Connection, authority: &str) -> Self {
-        Self { transport, authority: authority.to_owned(), open: None }
+    pub(crate) fn new(carrier: Carrier, authority: &str) -> Self {
+        Self { carrier, authority: authority.to_owned(), always: HeaderMap::new(), open: None }
+    }
+
+    /// The same with this header in every request.
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.always.insert(name, value);
+        self
     }
 
     /// A connection that can take a request.
@@ -111,8 +122,11 @@ impl Line {
             None => false,
         };
         if !usable {
-            let stream = self.transport.open_stream(0).await?;
-            let failed = |source| FetchError::Http { url: url.to_owned(), source };
+            let Carrier::Streams(connection) = &self.carrier else {
+                return Err(FetchError::Url(url.to_owned()));
+            };
+            let stream = connection.open_stream(0).await?;
+            let failed = |error: hyper::Error| FetchError::Http { url: url.to_owned(), source: error.into() };
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
             // Why it ended is told by the request that fails.
             let mut driver = JoinSet::new();
@@ -130,7 +144,7 @@ impl Line {
         &mut self,
         url: &str,
         headers: &HeaderMap,
-    ) -> Result<Response<Incoming>, FetchError> {
+    ) -> Result<Response<Received>, FetchError> {
         self.send(&Method::GET, url, headers, Bytes::new()).await
     }
 
@@ -141,23 +155,30 @@ impl Line {
         url: &str,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, FetchError> {
+    ) -> Result<Response<Received>, FetchError> {
         let (authority, path) = split(url)?;
         if authority != self.authority {
             return Err(FetchError::Elsewhere { url: url.to_owned(), authority: self.authority.clone() });
+        }
+        if let Carrier::Http3(http) = &self.carrier {
+            return ask(http, url, (method, &authority, &path), headers).await;
+        }
+        if url.starts_with("https") {
+            return Err(FetchError::Url(url.to_owned()));
         }
         for attempt in 0..2 {
             let malformed = || FetchError::Url(url.to_owned());
             let request = http::Request::builder().method(method).uri(&path).header(header::HOST, &authority);
             let mut request = request.body(Sent(body.clone())).map_err(|_| malformed())?;
+            request.headers_mut().extend(self.always.clone());
             request.headers_mut().extend(headers.clone());
             let reused = self.open.is_some();
             let answering = async { Ok::<_, FetchError>(self.ready(url).await?.send_request(request).await) };
             let answered = tokio::time::timeout(ANSWER, answering).await;
             match answered.map_err(|_| FetchError::Silent { url: url.to_owned() })?? {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(response.map(Received::Http1)),
                 Err(_) if attempt == 0 && reused => self.open = None,
-                Err(source) => return Err(FetchError::Http { url: url.to_owned(), source }),
+                Err(error) => return Err(FetchError::Http { url: url.to_owned(), source: error.into() }),
             }
         }
         Err(FetchError::Silent { url: url.to_owned() })
@@ -180,7 +201,7 @@ impl Line {
         let mut body = response.into_body();
         let mut all = Vec::new();
         let reading = async {
-            while let Some(piece) = next(&mut body).await {
+            while let Some(piece) = body.next().await {
                 let piece = piece.map_err(|source| FetchError::Http { url: url.clone(), source })?;
                 if all.len() + piece.len() > most {
                     return Err(FetchError::TooLarge { url: url.clone(), most });
@@ -208,6 +229,26 @@ impl Line {
     }
 }
 
+/// A request over HTTP/3.
+async fn ask(
+    http: &Http3,
+    url: &str,
+    (method, authority, path): (&Method, &str, &str),
+    headers: &HeaderMap,
+) -> Result<Response<Received>, FetchError> {
+    let uri = http::Uri::builder().scheme("https").authority(authority).path_and_query(path).build();
+    let malformed = |_| FetchError::Url(url.to_owned());
+    let mut request = http::Request::new(());
+    *request.uri_mut() = uri.map_err(malformed)?;
+    request.method_mut().clone_from(method);
+    request.headers_mut().clone_from(headers);
+    let answered = tokio::time::timeout(ANSWER, http.ask(&request)).await;
+    match answered.map_err(|_| FetchError::Silent { url: url.to_owned() })? {
+        Ok(response) => Ok(response.map(Received::Http3)),
+        Err(error) => Err(FetchError::Http { url: url.to_owned(), source: error.into() }),
+    }
+}
+
 /// The `Range` header for `range` without its first `from` bytes.
 pub(super) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
     let last = range.last.map_or(String::new(), |last| last.to_string());
@@ -216,8 +257,8 @@ pub(super) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
 }
 
 /// The bytes of a whole response, where its headers say so.
-pub(super) fn length(response: &Response<Incoming>) -> Option<u64> {
-    response.body().size_hint().exact()
+pub(super) fn length(response: &Response<Received>) -> Option<u64> {
+    response.body().left()
 }
 
 /// The first byte that a 206 response has, and the length of the file.

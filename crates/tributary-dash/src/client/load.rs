@@ -5,13 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
 use super::fetch::{FetchError, Line, content_range, length, range_value};
 use super::presentation::{Presentation, PresentationError};
-use crate::body::next;
+use crate::body::Received;
 
 /// Bytes of a segment that are held.
 const SEGMENT: u64 = 256 << 20;
@@ -81,7 +80,7 @@ async fn transfer(
     let _ = tell.send((job.id, Arrived::Headers(size, tag))).await;
     let mut body = response.into_body();
     let mut arrived = job.from;
-    while let Some(piece) = next(&mut body).await {
+    while let Some(piece) = body.next().await {
         let piece = piece.map_err(|error| (true, format!("{}: {error}", request.url)))?;
         arrived += piece.len() as u64;
         if arrived > SEGMENT {
@@ -117,7 +116,7 @@ fn headers(request: &Request, job: &Job) -> HeaderMap {
 }
 
 /// Whether the response is the one asked for, and how many bytes the whole segment has.
-fn judge(request: &Request, job: &Job, response: &Response<Incoming>) -> Result<Option<u64>, Failure> {
+fn judge(request: &Request, job: &Job, response: &Response<Received>) -> Result<Option<u64>, Failure> {
     let status = response.status();
     let partial = request.range.is_some() || job.from > 0;
     let wanted = if partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };

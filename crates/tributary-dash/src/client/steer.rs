@@ -10,11 +10,12 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
-use tributary_net::transport::{Connection, TransportConfig, TransportError, TransportName};
-use tributary_net::{Common, PathConfig};
+use tributary_net::PathConfig;
+use tributary_net::transport::{Certificates, Handshake, TransportConfig, TransportError, TransportName};
 use tributary_player::engine::{self, Decided, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
+use super::carrier::Carrier;
 use super::{ClientError, Happened};
 use crate::controller::{Controller, ControllerError, Path};
 
@@ -30,12 +31,14 @@ const QUIC: Duration = Duration::from_secs(3);
 pub struct Steering {
     /// URL of the controller.
     pub controller: String,
+    /// The token it asks for.
+    pub token: Option<String>,
     /// Thresholds.
     pub settings: engine::Settings,
     /// The media server, `HOST:PORT`, for TCP and MPTCP.
     pub server: String,
-    /// Its port for QUIC, and the key; without it playback never moves to QUIC.
-    pub quic: Option<(u16, Common)>,
+    /// Its port for HTTP/3, and whom to trust there; without it playback never moves to QUIC.
+    pub quic: Option<(u16, Certificates)>,
     /// Congestion control of the client's sockets.
     pub congestion: Option<String>,
 }
@@ -64,6 +67,19 @@ pub struct Report {
     pub retransmissions: u64,
 }
 
+/// What playback has to do.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// Stay on the transport; the network may have changed.
+    Stay,
+    /// Go on over QUIC. Unless the connection is known to be up, what was used so far waits for the next two.
+    Move(Carrier, bool),
+    /// The connection moved to is up.
+    Settle,
+    /// It is not: go back.
+    Back,
+}
+
 type Seen = Vec<(Path, PathReport)>;
 
 /// The engine of one playback.
@@ -76,8 +92,10 @@ pub(super) struct Steer {
     /// Paths to take into use or out of it.
     orders: mpsc::Sender<(Path, bool)>,
     /// QUIC connections being made: the one that is kept ready, and the one to move to.
-    dialling: JoinSet<(PathId, Result<Connection, TransportError>)>,
-    ready: Option<(PathId, Connection)>,
+    dialling: JoinSet<(PathId, Result<Carrier, TransportError>)>,
+    ready: Option<(PathId, Carrier)>,
+    /// A connection in use whose handshake is not over, and until when it has to be.
+    settling: Option<(Handshake, tokio::time::Instant)>,
     udp: bool,
     moving: bool,
     /// The controller's last answer was of no use.
@@ -90,10 +108,10 @@ impl Steer {
     pub(super) async fn start(
         steering: Steering,
         log: &mut Vec<Happened>,
-    ) -> Result<(Self, Connection, String), ClientError> {
+    ) -> Result<(Self, Carrier, String), ClientError> {
         let began = tokio::time::Instant::now();
         let mut engine = Engine::new(steering.settings);
-        let (mut controller, seen) = first_look(&steering.controller, began, log).await;
+        let (mut controller, seen) = first_look(&steering, began, log).await;
         let reports: Vec<PathReport> = seen.iter().map(|(_, report)| *report).collect();
         let mut decided = engine.start(Instant::ZERO, &reports, steering.quic.is_some());
         log.push(Happened::decided(&decided, &seen));
@@ -134,9 +152,9 @@ impl Steer {
         steering: Steering,
         engine: Engine,
         (controller, seen): (Option<Controller>, Seen),
-        connection: (Connection, String),
+        connection: (Carrier, String),
         began: tokio::time::Instant,
-    ) -> (Self, Connection, String) {
+    ) -> (Self, Carrier, String) {
         let (tell, news) = mpsc::channel(1);
         let (orders, to_do) = mpsc::channel(16);
         let mut asking = JoinSet::new();
@@ -152,12 +170,14 @@ impl Steer {
             orders,
             dialling: JoinSet::new(),
             ready: None,
+            settling: None,
             udp: false,
             moving: false,
             lost: false,
             _asking: asking,
         };
-        // A QUIC connection is made beforehand: it shows whether UDP gets through, and a move takes no handshake.
+        // A QUIC connection is made beforehand. It shows whether UDP gets through and brings tickets, so that a move
+        // does not wait for a handshake: on its path the connection is there, on others requests go out with 0-RTT.
         let first = steer.engine.used().next();
         if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
             steer.dial(path);
@@ -169,21 +189,19 @@ impl Steer {
         let (steering, seen) = (self.steering.clone(), self.seen.clone());
         self.dialling.spawn(async move {
             let connected = steering.connect(&Transport::Quic(path), &seen).await;
-            (path, connected.map(|(connection, _)| connection))
+            (path, connected.map(|(carrier, _)| carrier))
         });
     }
 
-    /// Waits for something to do; the transport to move to, when there is one.
-    pub(super) async fn next(
-        &mut self,
-        level: Duration,
-        now: Instant,
-        log: &mut Vec<Happened>,
-    ) -> Option<Connection> {
+    /// Waits for something to do.
+    pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<Happened>) -> Turn {
         tokio::select! {
             Some(news) = self.news.recv() => self.heard(news, level, now, log),
-            Some(dialled) = self.dialling.join_next() => self.dialled(dialled.ok()?, log),
-            else => std::future::pending().await,
+            Some(dialled) = self.dialling.join_next() => match dialled {
+                Ok(dialled) => self.dialled(dialled, log),
+                Err(_) => Turn::Stay,
+            },
+            taken = settled(&mut self.settling) => self.settled(taken, log),
         }
     }
 
@@ -193,13 +211,13 @@ impl Steer {
         level: Duration,
         now: Instant,
         log: &mut Vec<Happened>,
-    ) -> Option<Connection> {
+    ) -> Turn {
         match news {
             Err(error) => {
                 if !std::mem::replace(&mut self.lost, true) {
                     log.push(Happened::notice(format!("controller: {error}; staying on this transport")));
                 }
-                return None;
+                return Turn::Stay;
             }
             Ok(seen) => self.seen = seen,
         }
@@ -207,7 +225,7 @@ impl Steer {
             log.push(Happened::notice("controller: its answers can be used again".to_owned()));
         }
         let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
-        let mut to = None;
+        let mut turn = Turn::Stay;
         for decided in self.engine.update(now, &reports, level, self.udp) {
             log.push(Happened::decided(&decided, &self.seen));
             match decided.decision {
@@ -218,17 +236,43 @@ impl Steer {
                     self.order(out, false, log);
                 }
                 engine::Decision::MoveToQuic(path) => {
-                    let ready = self.ready.take().filter(|(on, ready)| *on == path && ready.end().is_none());
-                    to = ready.map(|(_, connection)| connection);
-                    if to.is_none() {
-                        self.moving = true;
-                        self.dial(path);
+                    let ready = self.ready.take().filter(|(on, ready)| *on == path && !ready.has_ended());
+                    match ready {
+                        Some((_, ready)) => turn = self.move_to(ready, log),
+                        None => {
+                            self.moving = true;
+                            self.dial(path);
+                        }
                     }
                 }
                 engine::Decision::Start(_) => {}
             }
         }
-        to
+        turn
+    }
+
+    /// Playback goes on over this connection, whether or not its handshake is over.
+    fn move_to(&mut self, to: Carrier, log: &mut Vec<Happened>) -> Turn {
+        let shaking = to.handshake().filter(|handshake| !handshake.is_over());
+        self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
+        let settled = self.settling.is_none();
+        if settled {
+            let zero_rtt = to.handshake().and_then(Handshake::outcome) == Some(true);
+            log.push(Happened::Moved { moved_to: "quic", zero_rtt });
+        }
+        Turn::Move(to, settled)
+    }
+
+    fn settled(&mut self, taken: Option<bool>, log: &mut Vec<Happened>) -> Turn {
+        self.settling = None;
+        if let Some(zero_rtt) = taken {
+            log.push(Happened::Moved { moved_to: "quic", zero_rtt });
+            return Turn::Settle;
+        }
+        self.udp = false;
+        self.engine.set_mptcp(true);
+        log.push(Happened::notice(format!("no QUIC within {QUIC:?}: UDP may be blocked; back on MPTCP")));
+        Turn::Back
     }
 
     fn order(&self, path: PathId, used: bool, log: &mut Vec<Happened>) {
@@ -240,14 +284,14 @@ impl Steer {
 
     fn dialled(
         &mut self,
-        (path, dialled): (PathId, Result<Connection, TransportError>),
+        (path, dialled): (PathId, Result<Carrier, TransportError>),
         log: &mut Vec<Happened>,
-    ) -> Option<Connection> {
+    ) -> Turn {
         match dialled {
-            Ok(connection) if std::mem::replace(&mut self.moving, false) => return Some(connection),
-            Ok(connection) => {
+            Ok(carrier) if std::mem::replace(&mut self.moving, false) => return self.move_to(carrier, log),
+            Ok(carrier) => {
                 self.udp = true;
-                self.ready = Some((path, connection));
+                self.ready = Some((path, carrier));
             }
             Err(error) => {
                 if std::mem::take(&mut self.moving) {
@@ -259,17 +303,24 @@ impl Steer {
                 )));
             }
         }
-        None
+        Turn::Stay
     }
+}
+
+/// Waits for the end of a handshake: whether 0-RTT was taken, or `None` when it does not come to its end in time. For
+/// ever where there is none.
+async fn settled(settling: &mut Option<(Handshake, tokio::time::Instant)>) -> Option<bool> {
+    let Some((handshake, until)) = settling else { return std::future::pending().await };
+    tokio::time::timeout_at(*until, handshake.over()).await.ok().flatten()
 }
 
 /// Connects to the controller and waits for paths that are measured; without them there is none.
 async fn first_look(
-    url: &str,
+    steering: &Steering,
     began: tokio::time::Instant,
     log: &mut Vec<Happened>,
 ) -> (Option<Controller>, Seen) {
-    let mut controller = match Controller::connect(url).await {
+    let mut controller = match Controller::connect(&steering.controller, steering.token.as_deref()).await {
         Ok(controller) => controller,
         Err(error) => {
             log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));
@@ -322,11 +373,7 @@ async fn ask(
 
 impl Steering {
     /// Connects a transport that the engine chose.
-    async fn connect(
-        &self,
-        transport: &Transport,
-        seen: &Seen,
-    ) -> Result<(Connection, String), TransportError> {
+    async fn connect(&self, transport: &Transport, seen: &Seen) -> Result<(Carrier, String), TransportError> {
         let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
         let any = || format!("any={}", self.server);
         let on = |path: Option<&Path>, port: Option<u16>| match (path, port) {
@@ -349,11 +396,11 @@ impl Steering {
         };
         let mut config = TransportConfig::new(name);
         config.congestion.clone_from(&self.congestion);
-        config.common = self.quic.as_ref().map(|(_, common)| common.clone());
+        config.certificates = self.quic.as_ref().map(|(_, certificates)| certificates.clone());
         config.timeout = QUIC;
         let malformed = |error: tributary_net::PathError| TransportError::Tls(error.to_string());
         let path: PathConfig = text.parse().map_err(malformed)?;
-        Ok((Connection::connect(&config, &[path]).await?, config.name.kind().to_owned()))
+        Ok((Carrier::connect(&config, &[path]).await?, config.name.kind().to_owned()))
     }
 }
 

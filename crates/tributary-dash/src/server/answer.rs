@@ -70,7 +70,7 @@ fn empty(status: StatusCode) -> Response<Content> {
 }
 
 /// An error with a line of text for whoever looks at it.
-fn plain(status: StatusCode) -> Response<Content> {
+pub(super) fn plain(status: StatusCode) -> Response<Content> {
     let text = format!("{status}\n");
     let mut response = Response::new(Content::Memory(Bytes::from(text.clone())));
     *response.status_mut() = status;

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
 use tributary_dash::server::{Limits, Server, ServerConfig};
-use tributary_net::transport::{TransportConfig, TransportName};
+use tributary_dash::tls::Identity;
+use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_report::{Cell, Column, Table};
 
@@ -25,14 +26,18 @@ pub(crate) enum Dash {
     Play(Box<play::PlayArguments>),
 }
 
-/// Serve a directory over HTTP/1.1 and HTTP/2: manifests, segments, byte ranges, conditional requests.
+/// Serve a directory over HTTP/1.1, HTTP/2 and HTTP/3: manifests, segments, byte ranges, conditional requests.
 ///
 /// The sockets are the kernel's MPTCP where it has it; they take plain TCP clients as well. Pages of any origin may
 /// read (CORS). Hidden files and links that lead out of the directory are not served. SIGTERM or SIGINT ends it in order.
+/// HTTP/3 and HTTPS have the certificate of --tls-cert, else a fresh one, whose fingerprint is printed; with --key it proves
+/// to clients with the same key that this server knows it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash serve video
   tributary dash serve video --listen 0.0.0.0:8080 --listen '[::]:8080'
+  tributary dash serve video --quic 203.0.113.5:7001
+  tributary dash serve video --https '[::]:443' --quic '[::]:443' --tls-cert chain.pem --tls-key key.pem
   tributary dash serve video --session 203.0.113.5:7000 --key tributary.key")]
 pub(crate) struct ServeArguments {
     /// Directory with the manifest and the segments
@@ -47,8 +52,11 @@ pub(crate) struct ServeArguments {
     /// Address for HTTP/1.1 over Tributary sessions (the client's --transport fbdt); repeatable
     #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
     session: Vec<SocketAddr>,
-    /// Address for HTTP/1.1 over the streams of QUIC (the client's --transport quic); repeatable
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    /// Address for HTTP/1.1 and HTTP/2 over TLS; repeatable
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    https: Vec<SocketAddr>,
+    /// Address for HTTP/3 (the client's --transport quic); repeatable
+    #[arg(long, value_name = "ADDRESS:PORT")]
     quic: Vec<SocketAddr>,
     /// Address for HTTP/1.1 over the streams of multipath QUIC (the client's --transport mpquic); repeatable
     #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
@@ -56,6 +64,12 @@ pub(crate) struct ServeArguments {
     /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Certificate chain for --https and --quic, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Congestion control of TCP and of QUIC [default: the system's]
     #[arg(long)]
     congestion: Option<String>,
@@ -120,7 +134,9 @@ pub(crate) fn run(command: Dash) -> Result<ExitCode> {
 }
 
 fn serve(arguments: ServeArguments) -> Result<ExitCode> {
-    let common = arguments.key.as_deref().map(Key::load).transpose()?.map(Common::new);
+    let key = arguments.key.as_deref().map(Key::load).transpose()?;
+    let identity = identity(&arguments, key.as_ref())?;
+    let common = key.map(Common::new);
     let transport = |name: &str| -> Result<TransportConfig> {
         let mut config = TransportConfig::new(name.parse::<TransportName>()?);
         config.common.clone_from(&common);
@@ -129,12 +145,22 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     };
     let kernel = if arguments.tcp { "tcp" } else { "mptcp" };
     let mut listen = vec![("http", transport(kernel)?, arguments.listen.clone())];
-    let others = [("session", &arguments.session), ("quic", &arguments.quic), ("mpquic", &arguments.mpquic)];
-    for (name, addresses) in others {
+    if let Some(identity) = &identity {
+        let secure = |name: &str, settings| -> Result<TransportConfig> {
+            let mut config = transport(name)?;
+            config.certificates = Some(Certificates { server: Some(settings), ..Certificates::default() });
+            Ok(config)
+        };
+        listen.push(("https", secure(kernel, identity.https()?)?, arguments.https.clone()));
+        listen.push(("quic", secure("quic", identity.http_3()?)?, arguments.quic.clone()));
+    }
+    for (name, addresses) in [("session", &arguments.session), ("mpquic", &arguments.mpquic)] {
         if !addresses.is_empty() {
             listen.push((name, transport(name)?, addresses.clone()));
         }
     }
+    listen.retain(|(.., addresses)| !addresses.is_empty());
+    let fingerprint = identity.as_ref().map(Identity::fingerprint);
     let names: Vec<&str> = listen.iter().map(|(name, ..)| *name).collect();
     let listen = listen.into_iter().map(|(_, config, addresses)| (config, addresses)).collect();
     let idle = Duration::from_secs(arguments.idle);
@@ -143,20 +169,40 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let drain = Duration::from_secs(arguments.drain);
     proxy::until_stopped(async {
         let server = Server::bind(config).await?;
-        announce(&names, &server.addresses(), arguments.json)?;
+        announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 
-fn announce(names: &[&str], addresses: &[Vec<SocketAddr>], json: bool) -> Result<()> {
+/// The certificate of HTTPS and HTTP/3, where they are served.
+fn identity(arguments: &ServeArguments, key: Option<&Key>) -> Result<Option<Identity>> {
+    if arguments.https.is_empty() && arguments.quic.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Identity::read(certificate, key)?,
+        _ => Identity::fresh(key)?,
+    }))
+}
+
+fn announce(
+    names: &[&str],
+    addresses: &[Vec<SocketAddr>],
+    fingerprint: Option<&str>,
+    json: bool,
+) -> Result<()> {
     let each = names.iter().zip(addresses);
     if json {
         let listening: serde_json::Map<_, _> =
             each.map(|(name, addresses)| ((*name).to_owned(), serde_json::json!(addresses))).collect();
-        return output::line(&serde_json::json!({ "listening": listening }).to_string());
+        let line = serde_json::json!({ "listening": listening, "fingerprint": fingerprint });
+        return output::line(&line.to_string());
     }
     for (name, address) in each.flat_map(|(name, addresses)| addresses.iter().map(move |a| (name, a))) {
         output::line(&format!("listening on {name}://{address}/"))?;
+    }
+    if let Some(fingerprint) = fingerprint {
+        output::line(&format!("certificate {fingerprint}"))?;
     }
     Ok(())
 }

@@ -4,12 +4,13 @@ use super::super::output::{self, Progress};
 use super::super::proxy;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
+use tributary_dash::tls::Trust;
 use tributary_lab::machine;
-use tributary_net::transport::{TransportConfig, TransportName};
+use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
 use tributary_player::PlayState;
 use tributary_player::abr;
@@ -21,17 +22,19 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
 ///
 /// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With `--transport
 /// engine` the decision engine chooses between QUIC and MPTCP from what a path controller measures, and moves to QUIC in
-/// mid-play; `--quic PORT` and `--key` say where the server's QUIC is.
+/// mid-play; `--quic PORT` says where the server's HTTP/3 is. Whom to trust over HTTP/3 say `--ca`, `--pin`, `--key` or
+/// `--insecure`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash play http://127.0.0.1:8080/manifest.mpd
   tributary dash play http://127.0.0.1:8080/manifest.mpd --rule bola --seconds 60 --report play.html
   tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key \\
       --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000
+  tributary dash play https://203.0.113.5:7001/manifest.mpd --transport quic --pin SHA256
   tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
       --quic 7001 --key tributary.key --json")]
 pub(crate) struct PlayArguments {
-    /// The manifest: http://HOST:PORT/PATH
+    /// The manifest: http://HOST:PORT/PATH; with --transport quic https://, too
     #[arg(value_name = "URL")]
     url: String,
     /// tcp, mptcp, quic, mpquic, fbdt (or another scheduler of sessions), engine
@@ -46,9 +49,21 @@ pub(crate) struct PlayArguments {
     /// URL of the path controller, for --transport engine
     #[arg(long, value_name = "URL", required_if_eq("transport", "engine"))]
     controller: Option<String>,
-    /// The server's port for QUIC, for --transport engine
-    #[arg(long, value_name = "PORT", requires = "key")]
+    /// File with the bearer token that the controller asks for
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    controller_token: Option<PathBuf>,
+    /// The server's port for HTTP/3, for --transport engine
+    #[arg(long, value_name = "PORT")]
     quic: Option<u16>,
+    /// HTTP/3: trust these certificates or authorities, a PEM file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pin", "insecure"])]
+    ca: Option<PathBuf>,
+    /// HTTP/3: trust the certificate with this fingerprint, as `tributary dash serve` prints it
+    #[arg(long, value_name = "SHA256", conflicts_with = "insecure")]
+    pin: Option<String>,
+    /// HTTP/3: trust any server
+    #[arg(long)]
+    insecure: bool,
     /// Bitrate rule
     #[arg(long, default_value = "dynamic", value_parser = clap::builder::PossibleValuesParser::new(abr::names()))]
     rule: String,
@@ -117,13 +132,15 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
 
 fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
     let server = server(&arguments.url)?;
-    let common = arguments.key.as_deref().map(Key::load).transpose()?.map(Common::new);
+    let key = arguments.key.as_deref().map(Key::load).transpose()?;
     if let ("engine", Some(controller)) = (arguments.transport.as_str(), &arguments.controller) {
+        let certificates = |port| Ok::<_, anyhow::Error>((port, certificates(arguments, key.as_ref())?));
         return Ok(Carriage::Engine(Box::new(Steering {
             controller: controller.clone(),
+            token: arguments.controller_token.as_deref().map(token).transpose()?,
             settings: engine::Settings::default(),
             server,
-            quic: arguments.quic.zip(common),
+            quic: arguments.quic.map(certificates).transpose()?,
             congestion: arguments.congestion.clone(),
         })));
     }
@@ -132,17 +149,43 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
     let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<PathConfig>, _>>()?;
     let mut config = TransportConfig::new(arguments.transport.parse::<TransportName>()?);
     config.congestion.clone_from(&arguments.congestion);
-    config.common = common;
+    if matches!(config.name, TransportName::Quic(_)) {
+        config.certificates = Some(certificates(arguments, key.as_ref())?);
+    }
+    config.common = key.map(Common::new);
     Ok(Carriage::One(Box::new(Road { config, paths })))
 }
 
-/// `HOST:PORT` of the URL; port 80 where it has none.
+/// The only line of a file.
+fn token(file: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the token in {}", file.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Whom to trust over HTTP/3.
+fn certificates(arguments: &PlayArguments, key: Option<&Key>) -> Result<Certificates> {
+    let trust = match (&arguments.ca, &arguments.pin, key) {
+        (Some(file), ..) => Trust::File(file.clone()),
+        (None, Some(pin), _) => Trust::pin(pin)?,
+        _ if arguments.insecure => Trust::Anybody,
+        (None, None, Some(key)) => Trust::Key(key.clone()),
+        _ => bail!("HTTP/3 needs a server to trust: give --ca FILE, --pin SHA256, --key FILE or --insecure"),
+    };
+    let server = server(&arguments.url)?;
+    let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
+    let server_name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok(Certificates { client: Some(trust.http_3()?), server_name, server: None })
+}
+
+/// `HOST:PORT` of the URL; port 80 or 443 where it has none.
 fn server(url: &str) -> Result<String> {
-    let rest =
-        url.strip_prefix("http://").with_context(|| format!("`{url}`: write http://HOST:PORT/PATH"))?;
+    let schemes = [("http://", 80), ("https://", 443)];
+    let mut rests = schemes.iter().filter_map(|(scheme, port)| Some((url.strip_prefix(scheme)?, port)));
+    let (rest, port) = rests.next().with_context(|| format!("`{url}`: write http://HOST:PORT/PATH"))?;
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
+    Ok(if has_port { authority.to_owned() } else { format!("{authority}:{port}") })
 }
 
 fn share(glimpse: &Glimpse) -> f64 {
@@ -182,10 +225,17 @@ fn summary(outcome: &Outcome, efficiency: Option<f64>) -> String {
                 lines.push(format!("{:7.2} s  {} ({})", entry.at_s, decision.decision, decision.reason));
             }
             Happened::Notice { notice } => lines.push(format!("{:7.2} s  {notice}", entry.at_s)),
+            Happened::Moved { moved_to, zero_rtt } => {
+                lines.push(format!("{:7.2} s  {}", entry.at_s, moved(moved_to, *zero_rtt)));
+            }
             Happened::Player(_) => {}
         }
     }
     lines.join("\n")
+}
+
+fn moved(to: &str, zero_rtt: bool) -> String {
+    format!("on {to}{}", if zero_rtt { ", with 0-RTT" } else { "" })
 }
 
 /// One line over time, in a panel of its own.
@@ -246,6 +296,7 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
         let text = match &entry.what {
             Happened::Decision(decision) => format!("{} ({})", decision.decision, decision.reason),
             Happened::Notice { notice } => notice.clone(),
+            Happened::Moved { moved_to, zero_rtt } => moved(moved_to, *zero_rtt),
             Happened::Player(_) => continue,
         };
         page.text(&format!("{:.2} s: {text}", entry.at_s));

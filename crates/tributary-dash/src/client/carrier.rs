@@ -1,0 +1,62 @@
+//! What requests go over: streams with HTTP/1.1, or a QUIC connection with HTTP/3.
+
+use tributary_net::PathConfig;
+use tributary_net::transport::{Connection, Handshake, TransportConfig, TransportError, TransportName};
+
+use super::http3::Http3;
+
+/// A connected transport with its version of HTTP. Clones are handles to the same one.
+#[derive(Clone, Debug)]
+pub(crate) enum Carrier {
+    /// HTTP/1.1, a connection for each stream.
+    Streams(Connection),
+    /// HTTP/3.
+    Http3(Http3),
+}
+
+impl Carrier {
+    /// Connects. `quic` carries HTTP/3, with 0-RTT where there is a ticket; every other transport HTTP/1.1.
+    pub(crate) async fn connect(
+        config: &TransportConfig,
+        paths: &[PathConfig],
+    ) -> Result<Self, TransportError> {
+        let mut config = config.clone();
+        if matches!(config.name, TransportName::Quic(_)) {
+            if config.certificates.is_none() {
+                let text = "HTTP/3 needs a server to trust: give a key, a certificate or a fingerprint";
+                return Err(TransportError::Tls(text.to_owned()));
+            }
+            config.early = true;
+        }
+        Ok(Self::over(Connection::connect(&config, paths).await?))
+    }
+
+    /// What this connection carries.
+    pub(crate) fn over(connection: Connection) -> Self {
+        match Http3::over(&connection) {
+            Some(http) => Self::Http3(http),
+            None => Self::Streams(connection),
+        }
+    }
+
+    fn connection(&self) -> &Connection {
+        match self {
+            Self::Streams(connection) => connection,
+            Self::Http3(http) => http.connection(),
+        }
+    }
+
+    /// How its handshake stands, where requests may be sent before the end of it.
+    pub(crate) fn handshake(&self) -> Option<&Handshake> {
+        self.connection().handshake()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.connection().end().is_some()
+    }
+
+    pub(crate) async fn close(&self) {
+        self.connection().close().await;
+    }
+}

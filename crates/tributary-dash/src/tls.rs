@@ -1,0 +1,257 @@
+//! Who a server is and whom a client trusts: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
+//!
+//! A server shows the certificate of a file, or a fresh one, which proves that the server knows the pre-shared key where
+//! there is a key. A client believes authorities of a file, a pinned certificate, the proof of the key, or, when told
+//! so, anybody. Session tickets allow 0-RTT: the server keeps their secrets, gives each ticket once, and so takes early
+//! data of it once. Source: RFC 8446, RFC 9001.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ServerSessionMemoryCache;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
+use thiserror::Error;
+use tributary_net::{Key, proof_verifier, proved_certificate};
+
+/// Application protocol (ALPN) of HTTP/3.
+const HTTP_3: &[u8] = b"h3";
+/// Tickets that a server keeps; the oldest go first.
+const TICKETS: usize = 16 << 10;
+
+/// Why TLS cannot be set up.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A PEM file cannot be used.
+    #[error("{}: {reason}; a PEM file with {wanted} is needed", .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What is needed.
+        wanted: &'static str,
+        /// Why it is not that.
+        reason: String,
+    },
+    /// Certificate and key do not fit, or cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// A fresh certificate cannot be made.
+    #[error("TLS: no certificate can be made: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A fingerprint is malformed.
+    #[error("`{0}` is not a fingerprint: 64 hexadecimal digits, as the server prints them")]
+    Fingerprint(String),
+}
+
+/// Who a server is.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// The certificate chain and the private key of PEM files.
+    ///
+    /// # Errors
+    /// [`TlsError::File`].
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain = certificates(certificate)?;
+        let read = PrivateKeyDer::from_pem_file(key);
+        let key = read.map_err(|error| unusable(key, "a private key", &error))?;
+        Ok(Self { chain, key })
+    }
+
+    /// A fresh self-signed certificate, with the proof of a key when there is one.
+    ///
+    /// # Errors
+    /// [`TlsError`] when no key pair can be made.
+    pub fn fresh(key: Option<&Key>) -> Result<Self, TlsError> {
+        if let Some(key) = key {
+            let (chain, key) = proved_certificate(key)?;
+            return Ok(Self { chain, key });
+        }
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+        Ok(Self { chain: vec![made.cert.der().clone()], key })
+    }
+
+    /// SHA-256 of the certificate, in hexadecimal digits: what a client pins.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let hash = digest(&SHA256, self.chain.first().map_or(&[], |certificate| certificate.as_ref()));
+        hash.as_ref().iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    fn settings(
+        &self,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> Result<ServerConfig, TlsError> {
+        let settings = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()));
+        let settings = settings.with_protocol_versions(versions)?.with_no_client_auth();
+        let mut settings = settings.with_single_cert(self.chain.clone(), self.key.clone_key())?;
+        settings.session_storage = ServerSessionMemoryCache::new(TICKETS);
+        Ok(settings)
+    }
+
+    /// Settings for HTTP/3, with 0-RTT.
+    ///
+    /// # Errors
+    /// [`TlsError`] when certificate and key do not fit.
+    pub fn http_3(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let mut settings = self.settings(&[&rustls::version::TLS13])?;
+        settings.alpn_protocols = vec![HTTP_3.to_vec()];
+        // The only value besides 0 that QUIC has (RFC 9001 §4.6.1).
+        settings.max_early_data_size = u32::MAX;
+        Ok(Arc::new(settings))
+    }
+
+    /// Settings for HTTP/2 and HTTP/1.1 over TCP; nothing is taken early there.
+    ///
+    /// # Errors
+    /// As [`Identity::http_3`].
+    pub fn https(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let mut settings = self.settings(rustls::DEFAULT_VERSIONS)?;
+        settings.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(settings))
+    }
+}
+
+/// Whom a client trusts.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The authorities, or the very certificate, in a PEM file.
+    File(PathBuf),
+    /// A server that proves to know this key.
+    Key(Key),
+    /// The server whose certificate has this SHA-256.
+    Pin([u8; 32]),
+    /// Anybody: for tests on a network of one's own.
+    Anybody,
+}
+
+impl Trust {
+    /// A pin by the hexadecimal digits that the server prints; colons are skipped.
+    ///
+    /// # Errors
+    /// [`TlsError::Fingerprint`].
+    pub fn pin(text: &str) -> Result<Self, TlsError> {
+        let malformed = || TlsError::Fingerprint(text.to_owned());
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
+        let mut pin = [0; 32];
+        if digits.len() != 64 {
+            return Err(malformed());
+        }
+        for (byte, pair) in pin.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(malformed);
+            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+        }
+        Ok(Self::Pin(pin))
+    }
+
+    /// Settings for HTTP/3. Connections with the same settings share their tickets.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file.
+    pub fn http_3(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let provider = Arc::new(provider::default_provider());
+        let pinned = |pin| Arc::new(Pinned { pin, provider: provider.clone() });
+        let verifier: Arc<dyn ServerCertVerifier> = match self {
+            Self::Key(key) => proof_verifier(key),
+            Self::Pin(pin) => pinned(Some(*pin)),
+            Self::Anybody => pinned(None),
+            Self::File(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    roots.add(certificate)?;
+                }
+                let verifier =
+                    WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
+                verifier.map_err(|error| unusable(path, "certificates", &error))?
+            }
+        };
+        let settings = ClientConfig::builder_with_provider(provider);
+        let mut settings = settings
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        settings.alpn_protocols = vec![HTTP_3.to_vec()];
+        settings.enable_early_data = true;
+        Ok(Arc::new(settings))
+    }
+}
+
+fn unusable(path: &Path, wanted: &'static str, reason: &dyn std::error::Error) -> TlsError {
+    TlsError::File { path: path.to_owned(), wanted, reason: reason.to_string() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wanted = "certificates";
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read: Vec<_> = read.map_err(|error| unusable(path, wanted, &error))?;
+    if read.is_empty() {
+        return Err(TlsError::File { path: path.to_owned(), wanted, reason: "it has none".to_owned() });
+    }
+    Ok(read)
+}
+
+/// Accepts one certificate, or any, if its owner signs the handshake.
+#[derive(Debug)]
+struct Pinned {
+    pin: Option<[u8; 32]>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _beside: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let is_it = |pin: [u8; 32]| digest(&SHA256, certificate).as_ref() == pin;
+        if self.pin.is_none_or(is_it) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
