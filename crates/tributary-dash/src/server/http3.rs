@@ -97,6 +97,10 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
         tracing::debug!(%from, "response ended: {error}");
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
+    // The end of a request may come after its answer; to stop it then would look like a refusal. A body is not read.
+    if let Ok(Ok(Some(_))) = timeout(serving.limits.headers, stream.recv_data()).await {
+        stream.stop_sending(Code::H3_NO_ERROR);
+    }
 }
 
 async fn respond(
