@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
-use tributary_net::transport::{Acceptor, Connection, Sent, TransportConfig};
-use tributary_net::{Common, Key};
+use tributary_net::Key;
+use tributary_net::transport::{Acceptor, Connection, Sent};
 
 /// Bytes of a message.
 const LENGTH: usize = 1000;
@@ -16,8 +16,8 @@ const LENGTH: usize = 1000;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A scheduler with `avira+` in front sends the streams of the highest priority first.
-    let config = TransportConfig::new("avira+fbdt".parse()?).with_common(Common::new(Key::generate()?));
-    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+    let (transport, key) = ("session/avira+fbdt", Key::generate()?);
+    let mut acceptor = Acceptor::server(transport).key(key.clone()).listen("127.0.0.1:0").bind().await?;
     let server = acceptor.addresses()[0];
     let receiving = tokio::spawn(async move {
         let (connection, _) = acceptor.accept().await?;
@@ -30,8 +30,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(all.len() / LENGTH)
     });
 
-    let paths = [format!("127.0.0.2={server}").parse()?, format!("127.0.0.3={server}").parse()?];
-    let connection = Connection::connect(&config, &paths).await?;
+    let connection = Connection::client(transport)
+        .key(key)
+        .path(format!("127.0.0.2={server}"))
+        .path(format!("127.0.0.3={server}"))
+        .connect()
+        .await?;
     let mut bulk = connection.open_stream(0).await?;
     bulk.write_all(&vec![0; 1 << 20]).await?;
     let mut urgent = connection.open_stream(7).await?;

@@ -3,14 +3,13 @@
 //! Run it: `cargo run -p tributary-net --example echo`
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
-use tributary_net::transport::{Acceptor, Connection, TransportConfig};
-use tributary_net::{Common, Key};
+use tributary_net::Key;
+use tributary_net::transport::{Acceptor, Connection};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let config = TransportConfig::new("session".parse()?).with_common(Common::new(Key::generate()?));
-
-    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+    let key = Key::generate()?;
+    let mut acceptor = Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0").bind().await?;
     let server = acceptor.addresses()[0];
     tokio::spawn(async move {
         while let Some((connection, _)) = acceptor.accept().await {
@@ -24,8 +23,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
 
-    let paths = [format!("127.0.0.2={server}").parse()?, format!("127.0.0.3={server}").parse()?];
-    let connection = Connection::connect(&config, &paths).await?;
+    let connection = Connection::client("session")
+        .key(key)
+        .path(format!("127.0.0.2={server}"))
+        .path(format!("127.0.0.3={server}"))
+        .connect()
+        .await?;
     let mut stream = connection.open_stream(0).await?;
     stream.write_all(b"over all radios at once").await?;
     stream.shutdown().await?;

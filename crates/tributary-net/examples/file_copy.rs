@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use tokio::io::{AsyncWriteExt, copy};
-use tributary_net::transport::{Acceptor, Connection, TransportConfig};
-use tributary_net::{Common, Key};
+use tributary_net::Key;
+use tributary_net::transport::{Acceptor, Connection};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,9 +15,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let from = arguments.next().unwrap_or(std::env::current_exe()?);
     let temporary = std::env::temp_dir().join(format!("tributary-file-copy-{}", std::process::id()));
     let to = arguments.next().unwrap_or_else(|| temporary.clone());
-    let config = TransportConfig::new("session".parse()?).with_common(Common::new(Key::generate()?));
 
-    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+    let key = Key::generate()?;
+    let mut acceptor = Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0").bind().await?;
     let server = acceptor.addresses()[0];
     let writing = to.clone();
     let receiving = tokio::spawn(async move {
@@ -31,8 +31,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok::<u64, Box<dyn std::error::Error + Send + Sync>>(bytes)
     });
 
-    let paths = [format!("127.0.0.2={server}").parse()?, format!("127.0.0.3={server}").parse()?];
-    let connection = Connection::connect(&config, &paths).await?;
+    let connection = Connection::client("session")
+        .key(key)
+        .path(format!("127.0.0.2={server}"))
+        .path(format!("127.0.0.3={server}"))
+        .connect()
+        .await?;
     let mut stream = connection.open_stream(0).await?;
     copy(&mut tokio::fs::File::open(&from).await?, &mut stream).await?;
     stream.shutdown().await?;

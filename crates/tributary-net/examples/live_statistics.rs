@@ -5,15 +5,14 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, copy, sink};
-use tributary_net::transport::{Acceptor, Connection, TransportConfig};
-use tributary_net::{Common, Key};
+use tributary_net::Key;
+use tributary_net::transport::{Acceptor, Connection};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = Key::generate()?;
     for name in ["tcp", "session", "quic", "mpquic"] {
-        let config = TransportConfig::new(name.parse()?).with_common(Common::new(key.clone()));
-        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse()?]).await?;
+        let mut acceptor = Acceptor::server(name).key(key.clone()).listen("127.0.0.1:0").bind().await?;
         let server = acceptor.addresses()[0];
         tokio::spawn(async move {
             let (connection, _) = acceptor.accept().await?;
@@ -21,11 +20,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             copy(&mut stream, &mut sink()).await.ok()
         });
 
-        let mut paths = vec![format!("127.0.0.2={server}").parse()?];
-        if config.name.is_multipath() {
-            paths.push(format!("127.0.0.3={server}").parse()?);
+        let mut client = Connection::client(name).key(key.clone()).path(format!("127.0.0.2={server}"));
+        if matches!(name, "session" | "mpquic") {
+            client = client.path(format!("127.0.0.3={server}"));
         }
-        let connection = Connection::connect(&config, &paths).await?;
+        let connection = client.connect().await?;
         let mut stream = connection.open_stream(0).await?;
         let mut interval = tokio::time::interval(Duration::from_millis(100));
         for _ in 0..3 {

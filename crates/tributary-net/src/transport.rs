@@ -12,6 +12,7 @@
 //! change the transport, an application connects a second one under another name, moves to it, and closes the
 //! first. Not here: the names ([`tributary_proto::transport`]) and the protocols over the streams.
 
+mod builder;
 mod kernel;
 #[cfg(feature = "quic")]
 mod quic;
@@ -27,11 +28,12 @@ use std::time::Duration;
 use thiserror::Error;
 pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
-use crate::config::{Common, ConnectConfig, Limits, ListenConfig, PathConfig};
+use crate::config::{Common, ConnectConfig, Limits, ListenConfig, PathConfig, PathError};
 use crate::error::{ConnectError, ListenError, SessionClosed};
 use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
+pub use builder::{ClientBuilder, ServerBuilder};
 pub use kernel::SOCKET_UNSENT;
 #[cfg(feature = "quic")]
 pub use quic::Handshake;
@@ -144,6 +146,12 @@ pub enum TransportError {
     /// The path of the name is not among the given.
     #[error(transparent)]
     Name(#[from] UnknownName),
+    /// A path that cannot be read.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// An address to listen on that cannot be read.
+    #[error("`{0}`: expected ADDRESS:PORT, for example 0.0.0.0:7000 or [::]:7000")]
+    Address(String),
     /// No address to listen on.
     #[error("no address to listen on")]
     NoAddress,

@@ -2,7 +2,7 @@
 //!
 //! Unknown keys are refused. Paths of keys are relative to the working directory.
 
-use crate::NodeError;
+use crate::error::NodeError;
 use crate::hop::OVERHEAD;
 use core::time::Duration;
 use serde::Deserialize;

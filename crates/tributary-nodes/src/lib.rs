@@ -15,7 +15,9 @@
 //! Linux only. Bytes on the wire: the envelope of `hop` around the packets of
 //! `docs/models/cotag.md`.
 
+mod asker;
 mod config;
+mod error;
 mod hop;
 mod inner;
 mod message;
@@ -29,6 +31,7 @@ pub use config::{
     AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Mode, Prefix, ReachedPoint,
     Settings, load,
 };
+pub use error::NodeError;
 pub use hop::Refusals;
-pub use node::{NodeError, Running};
+pub use node::Running;
 pub use status::{InnerStatus, LinkStatus, Status};

@@ -1,7 +1,7 @@
 //! Answers Prometheus: every HTTP request on a local port gets the node's metrics. Source: Prometheus
 //! exposition format 0.0.4 over HTTP/1.1. Not a web server: it reads no path and keeps no connection.
 
-use crate::node::Asker;
+use crate::asker::Asker;
 use core::time::Duration;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

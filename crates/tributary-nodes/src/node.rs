@@ -8,6 +8,8 @@ mod gateway;
 mod inside;
 mod peer;
 
+use crate::asker::{Asker, Order};
+use crate::error::NodeError;
 use crate::metrics::Metrics;
 use crate::status::Status;
 use core::time::Duration;
@@ -15,71 +17,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use thiserror::Error;
-use tributary_net::{Key, KeyError};
-use tributary_tun::{TunError, fd};
+use tributary_net::Key;
+use tributary_tun::fd;
 use tributary_types::Instant;
 
 /// The descriptor that wakes the loop for an order.
 const WAKE: u64 = 63;
-
-/// Why a node does not run.
-#[derive(Debug, Error)]
-pub enum NodeError {
-    /// The settings cannot be read.
-    #[error("settings in {place}: {reason}")]
-    Settings {
-        /// The file, or the flags.
-        place: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A setting is impossible.
-    #[error("`{key}` is {value}; it must be {expected}")]
-    Setting {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What it may be.
-        expected: String,
-    },
-    /// A key file.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The TUN device.
-    #[error(transparent)]
-    Tun(#[from] TunError),
-    /// An interface cannot be configured.
-    #[error("configuring {what}: {source}; that needs root or CAP_NET_ADMIN")]
-    Interface {
-        /// Interface and address.
-        what: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A socket.
-    #[error("cannot use {address}: {source}; choose an address of this host and a free port")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// Any other failure of the system.
-    #[error("{doing}: {source}")]
-    System {
-        /// What was being done.
-        doing: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The node's thread is gone.
-    #[error("the node has ended")]
-    Stopped,
-}
 
 /// What a role does.
 trait Work {
@@ -95,33 +40,6 @@ trait Work {
 
     /// What it says of itself.
     fn status(&self, now: Instant) -> Status;
-}
-
-enum Order {
-    Report(Sender<Status>),
-    Stop,
-}
-
-/// Asks a running node, from any thread.
-#[derive(Clone, Debug)]
-pub(crate) struct Asker {
-    orders: Sender<Order>,
-    wake: Arc<OwnedFd>,
-}
-
-impl Asker {
-    pub(crate) fn status(&self) -> Result<Status, NodeError> {
-        let (answer, result) = channel();
-        self.send(Order::Report(answer))?;
-        result.recv().map_err(|_| NodeError::Stopped)
-    }
-
-    fn send(&self, order: Order) -> Result<(), NodeError> {
-        self.orders.send(order).map_err(|_| NodeError::Stopped)?;
-        // Fails only when the counter is full, and then the thread is awake.
-        let _ = fd::write_two(self.wake.as_fd(), &1_u64.to_ne_bytes(), &[]);
-        Ok(())
-    }
 }
 
 /// A running node. Dropping it ends it and removes its TUN device.
@@ -174,7 +92,7 @@ impl Running {
         let thread = std::thread::Builder::new().name("node".to_owned()).spawn(body);
         let thread = thread.map_err(system("starting the node's thread"))?;
         started.recv().map_err(|_| NodeError::Stopped)??;
-        let asker = Asker { orders, wake };
+        let asker = Asker::new(orders, wake);
         let mut running = Self { asker: asker.clone(), metrics: None, thread: Some(thread) };
         if let Some(address) = metrics {
             let metrics = Metrics::start(address, asker);

@@ -2,8 +2,9 @@
 //! of the device go back to the gateway. It opens no inner packet.
 
 use super::peer::{Peer, receive};
-use super::{NodeError, Running, Work, clock, key};
+use super::{Running, Work, clock, key};
 use crate::config::{AccessPointConfig, Settings};
+use crate::error::NodeError;
 use crate::hop::Hop;
 use crate::message::Message;
 use crate::status::{InnerStatus, Status};

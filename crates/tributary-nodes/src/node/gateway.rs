@@ -3,8 +3,9 @@
 
 use super::inside::Inside;
 use super::peer::{Peer, receive};
-use super::{NodeError, Running, Work, clock, key};
+use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
+use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
 use crate::inner::flow;
 use crate::message::Message;

@@ -1,7 +1,7 @@
 //! The inner end of a tunnel: a TUN device, its packets cut and merged.
 
-use super::NodeError;
 use crate::config::Inner;
+use crate::error::NodeError;
 use crate::inner::clamp_segment_size;
 use crate::status::InnerStatus;
 use std::os::fd::{AsFd, BorrowedFd};
