@@ -13,7 +13,7 @@ use super::airtime::Airtime;
 use super::contents::Contents;
 use super::room::Room;
 use crate::host::{Host, Outbox};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
 /// Time between two words to the gateway.

@@ -10,7 +10,7 @@ use tributary_types::Instant;
 
 use super::contents::Contents;
 use crate::host::{Host, Outbox};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
 /// Time between two reports of what the device lacks.

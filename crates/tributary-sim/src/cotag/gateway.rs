@@ -13,7 +13,7 @@ use tributary_types::Instant;
 use super::contents::Contents;
 use super::room::Room;
 use crate::host::{Host, Outbox};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
 /// A link has time to spare when a packet would wait no longer than this.

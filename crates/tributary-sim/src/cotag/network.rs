@@ -26,14 +26,14 @@ use super::gateway::GatewayNode;
 use super::scheme::{Carrier, Gate, Scheme};
 use super::spray::Spray;
 use super::traffic::{Plan, Sink, Source, Tally};
+use crate::id::{HostId, LinkId};
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, MultipathError, SubflowPath};
-use crate::network::LinkId;
 use crate::packet::HEADER;
 use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{TcpConfig, TcpTransport};
 use crate::transport::{Endpoint, Transport};
-use crate::world::{HostId, World, WorldError};
+use crate::world::{World, WorldError};
 
 /// COTAG §5.3.1.
 const FLOWS: usize = 10;

@@ -7,7 +7,7 @@ use tributary_types::Instant;
 
 use super::airtime::Airtime;
 use crate::host::{Host, Outbox};
-use crate::network::RouteId;
+use crate::id::RouteId;
 use crate::packet::Packet;
 
 /// The host.
