@@ -1,7 +1,7 @@
-//! Background traffic: packets of others on a link. Describes it, and generates what needs no endpoint.
+//! Background traffic on a link: its description, and generators for traffic that needs no endpoint.
 //!
 //! A generator is sans-IO: it says when the next packet is due and how large it is. TCP flows are only
-//! described here; whoever has TCP endpoints runs them.
+//! described here; the simulator runs them.
 
 use crate::name::Name;
 use crate::spec::{Direction, Moment};
@@ -18,9 +18,9 @@ pub struct BackgroundSpec {
     pub on: String,
     /// Which way.
     pub direction: Direction,
-    /// First moment.
+    /// Begin.
     pub from: Moment,
-    /// First moment without it.
+    /// End.
     pub to: Moment,
     /// What it sends.
     pub kind: BackgroundKind,

@@ -2,7 +2,7 @@
 //!
 //! Super-frames are queued whole but served, lost and counted segment by segment; neighbouring
 //! survivors are joined into chunks again, cut at a lost segment and at [`CHUNK_SPAN`] of link time.
-//! What comes out depends on what was pushed and when, never on when or how often `poll` is called.
+//! The output depends on what was pushed and when, not on when or how often `poll` is called.
 
 use crate::codel::Codel;
 use crate::delay::Delay;
@@ -172,7 +172,7 @@ impl<P: Clone> Link<P> {
     }
 
     /// When to call `poll` next; `None` when nothing can happen before the next `push`. Nothing arrives
-    /// before; and usually something does then, so that a driver wakes up once for each arrival.
+    /// before this time, and usually something arrives at it, so a driver wakes up once per arrival.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if let Some(chunk) = self.delivering.front() {
@@ -335,7 +335,7 @@ impl<P: Clone> Link<P> {
     fn depart(&mut self, spare: u64) {
         let at = self.served_until;
         let dead = self.is_dead(at);
-        let lost = self.loss.draw(); // drawn for dead ones too: what is lost later must not depend on it
+        let lost = self.loss.draw(); // drawn for dead ones too, so that later losses do not depend on dead times
         let front = self.waiting.front_mut().expect("a segment departs only from a queue with a front");
         let index = front.next;
         let bytes = front.packet.length_of(index, 1);

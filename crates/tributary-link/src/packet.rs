@@ -1,4 +1,4 @@
-//! What a link carries: packets, possibly GSO super-frames of many segments, and what comes out of it.
+//! Input and output of a link: packets, possibly GSO super-frames of many segments, and chunks of them.
 
 use tributary_types::Instant;
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// How much may wait at a link, the segment in transmission included.
+/// Limit of a link's queue, including the segment in transmission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueSpec {
     /// At most this many bytes.

@@ -31,8 +31,8 @@ pub enum RateSpec {
         /// The standard deviation of each state's rate, drawn anew at each move, cut off at zero and
         /// at [`MAX_RATE`]; empty when the rates are exact.
         deviations: Vec<Bitrate>,
-        /// Which draws the deviations come from: two links that share a radio move through the same
-        /// states, and apart from that alike only if this is the same.
+        /// Seed of the deviations. Two links that share a radio go through the same states; their deviations are
+        /// equal only if this is the same.
         noise: u32,
         /// `transitions[i][j]`: probability of moving from state i to state j. Rows sum to one.
         transitions: Vec<Vec<f64>>,

@@ -1,4 +1,4 @@
-//! Scenarios: what a network is made of, by name, file or code. Describes; runs nothing.
+//! Scenarios: descriptions of networks, by name, file or code. Running them is up to other crates.
 //!
 //! A scenario names its paths and each path's two links. The same one is run by the emulator and by a
 //! simulator. The file format is described in `docs/models/link.md`.
@@ -55,8 +55,8 @@ pub struct PathSpec {
     /// Names of the shared links that lie between this path's own link and the server, the client's
     /// side first.
     pub via: Vec<String>,
-    /// Which radio's randomness moves the rate; `None` is one of the path's own. Paths with the same
-    /// radio and the same chain of states move together.
+    /// The radio whose random numbers drive the rate; `None`: one of the path's own. Paths with the same
+    /// radio and the same chain of states change state together.
     pub radio: Option<String>,
 }
 

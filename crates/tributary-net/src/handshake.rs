@@ -33,8 +33,8 @@ use crate::tls::{self, TlsError};
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
 const START_LENGTH: usize = 8;
 /// How long, and how many bytes, are read from a refused client: more than it can have sent by then.
-const LET_GO: std::time::Duration = std::time::Duration::from_secs(1);
-const LET_GO_BYTES: usize = 2 << 20;
+const REFUSED_READ_TIME: std::time::Duration = std::time::Duration::from_secs(1);
+const REFUSED_READ_BYTES: usize = 2 << 20;
 
 /// Why a subflow did not come up.
 #[derive(Debug, Error)]
@@ -297,10 +297,10 @@ impl Channel {
     /// Ends a refused connection so that the refusal arrives. What the client sent after its hello is read and
     /// discarded, because unread input would turn the close into a reset. Time and bytes are limited.
     pub(crate) async fn let_go(mut self) {
-        let _ = tokio::time::timeout(LET_GO, async {
+        let _ = tokio::time::timeout(REFUSED_READ_TIME, async {
             self.stream.shutdown().await?;
             let mut thrown_away = [0; 4096];
-            let mut left = LET_GO_BYTES;
+            let mut left = REFUSED_READ_BYTES;
             while left > 0 {
                 match self.stream.read(&mut thrown_away).await? {
                     0 => break,

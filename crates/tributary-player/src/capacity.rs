@@ -20,7 +20,7 @@ const STEP: usize = 5;
 /// Windows that are remembered.
 const REMEMBERED: usize = 12;
 /// Bins before a sample whose rate is compared with the present rate.
-const LOOK: usize = 15;
+const RATE_BINS: usize = 15;
 /// With fewer than twice this number of comparable samples, all are returned.
 const FEW: usize = 20;
 /// Least busy share of a sample. Example: a burst that fills a tenth of a window counts as if it had taken a quarter
@@ -86,10 +86,10 @@ impl CapacityMeter {
         // Without the bin that is not over yet.
         let bins: Vec<(u64, f64)> = self.bins.iter().map(|(b, busy)| (*b, busy.as_secs_f64())).collect();
         let Some(whole) = bins.len().checked_sub(1).map(|last| &bins[..last]) else { return Vec::new() };
-        let now_rate = whole.len().checked_sub(LOOK).and_then(|from| rate(&whole[from..]));
+        let now_rate = whole.len().checked_sub(RATE_BINS).and_then(|from| rate(&whole[from..]));
         let sample = |from: usize| {
             let bytes = scale * rate(&whole[from..from + length])? * length as f64;
-            let before = from.checked_sub(LOOK).and_then(|before| rate(&whole[before..from]));
+            let before = from.checked_sub(RATE_BINS).and_then(|before| rate(&whole[before..from]));
             Some((before, bytes))
         };
         // From the latest backwards, so that the newest sample is always complete.

@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_secs(3);
 /// First and last wait after an attempt that the network refused at once.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The same after an answer that did not prove knowledge of the key.
-const STRANGER: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+const UNAUTHENTICATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 /// Close code of a session that the server no longer knows.
 pub const CODE_GONE: u32 = 5;
 /// Payload of a small TCP segment: with IPv6 and TCP headers it fits in the 1280 bytes that every IPv6 link
@@ -378,7 +378,7 @@ impl Establish {
         *failures = failures.saturating_add(1);
         let (first, last) = match failure {
             Failure::TimedOut | Failure::UnknownSession => return None,
-            Failure::Stranger => STRANGER,
+            Failure::Stranger => UNAUTHENTICATED_BACKOFF,
             _ if self.hurry => return Some(REFUSED.0),
             _ => REFUSED,
         };

@@ -17,9 +17,9 @@ const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// Most attempts running on one path.
 const MOST_ATTEMPTS: usize = 8;
 /// A peer's request for a new connection expires after this time unless it is repeated.
-const WISH_TIME: Duration = Duration::from_millis(500);
+const PEER_REQUEST_TIME: Duration = Duration::from_millis(500);
 /// After this many connections in a row without a full-size segment getting through, small segments are used.
-const STUCK: u8 = 2;
+const SMALL_SEGMENTS_AFTER: u8 = 2;
 /// Time over which a path's reliability is averaged.
 const MEMORY: Duration = Duration::from_secs(10);
 
@@ -124,7 +124,7 @@ impl Paths {
     pub fn given_up(&mut self, id: PathId, passed: bool) -> Option<bool> {
         let path = self.paths.get_mut(&id).filter(|path| path.ours)?;
         path.stuck = if passed { 0 } else { path.stuck + 1 };
-        if path.stuck < STUCK {
+        if path.stuck < SMALL_SEGMENTS_AFTER {
             return None;
         }
         // If small segments do not get through either, the size is not the reason.
@@ -172,7 +172,7 @@ impl Paths {
         }
         path.probing = match path.probing {
             Some(other @ (Probing::Own | Probing::Replacing(_))) => Some(other),
-            _ if seen_by_peer => Some(Probing::Peer(now + WISH_TIME)),
+            _ if seen_by_peer => Some(Probing::Peer(now + PEER_REQUEST_TIME)),
             _ => Some(Probing::Own),
         };
     }
@@ -182,7 +182,7 @@ impl Paths {
         if let Some(path) = self.paths.get_mut(&id) {
             path.next_attempt = now;
             path.wait = PROBE.1;
-            path.probing = Some(Probing::Replacing(now + WISH_TIME));
+            path.probing = Some(Probing::Replacing(now + PEER_REQUEST_TIME));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::subflow::SubflowInfo;
 /// Bounds of the bytes left unsent in the transport.
 const TARGET: (u64, u64) = (16 * 1024, 1024 * 1024);
 /// Unsent bytes in the transport, as time at the path's rate.
-const AHEAD: Duration = Duration::from_millis(4);
+const UNSENT_TIME: Duration = Duration::from_millis(4);
 /// Least time between two reads of the transport's state.
 const INFO_EVERY: Duration = Duration::from_millis(2);
 /// Most plaintext encrypted at once: with its ciphertext it fits the processor's cache.
@@ -108,7 +108,7 @@ impl Room {
         } else {
             info.delivery_rate
         };
-        let wanted = rate.size_in(AHEAD).as_bytes().clamp(TARGET.0, TARGET.1);
+        let wanted = rate.size_in(UNSENT_TIME).as_bytes().clamp(TARGET.0, TARGET.1);
         // Skip changes of a quarter or less, to save system calls.
         if wanted.abs_diff(self.target) * 4 > self.target {
             self.target = wanted;

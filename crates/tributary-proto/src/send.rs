@@ -22,7 +22,7 @@ const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 
 /// Bytes of higher priority that may be numbered ahead of waiting lower ones, and how many of them one
 /// byte of the lowest priority allows: no stream starves, the lowest priority gets at least a quarter.
-const AHEAD: u64 = 256 << 10;
+const MOST_AHEAD_OF_LOWER: u64 = 256 << 10;
 const SHARE: u64 = 3;
 
 /// Bytes of the peer's credit and of the send buffer that are reserved for streams with a priority, or a
@@ -253,7 +253,7 @@ impl SendBuffer {
         let mut bytes = 0;
         for stream in self.ready.iter().filter_map(|id| self.streams.get(id)) {
             if stream.priority == 0 {
-                bytes = AHEAD.saturating_sub(self.ahead).min(bytes);
+                bytes = MOST_AHEAD_OF_LOWER.saturating_sub(self.ahead).min(bytes);
                 break;
             }
             bytes += stream.sendable();
@@ -331,7 +331,7 @@ impl SendBuffer {
     /// The first stream, or the first one of the lowest priority when others had more than their share.
     fn next_turn(&mut self) -> Option<StreamId> {
         let lowest = stream_priority(&self.streams, *self.ready.back()?);
-        if self.ahead < AHEAD {
+        if self.ahead < MOST_AHEAD_OF_LOWER {
             return self.ready.pop_front();
         }
         let at = self.ready.partition_point(|id| stream_priority(&self.streams, *id) > lowest);

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Time after the measurement in which the client waits for the end of the stream.
-const GRACE: Duration = Duration::from_secs(2);
+const END_TIME: Duration = Duration::from_secs(2);
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ where
             // slow link is not part of the measurement; it is enough that it keeps arriving.
             let mut moves = false;
             loop {
-                match timeout_at(close + GRACE, stream.read(&mut buffer)).await {
+                match timeout_at(close + END_TIME, stream.read(&mut buffer)).await {
                     Err(_) if moves => break,
                     read => match read?? {
                         0 => break,

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Time limit for a client to send a whole request, or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A GoP may be asked for at most this long before it is produced.
-const AHEAD: Duration = Duration::from_secs(60);
+const MOST_EARLY: Duration = Duration::from_secs(60);
 
 /// Why a stream was closed.
 #[derive(Debug, Error)]
@@ -169,7 +169,7 @@ async fn gop<S: AsyncWrite + Unpin>(
         .ok()
         .and_then(|i| ladder.gop_duration().checked_mul(i))
         .and_then(|since| began.checked_add(since))
-        .filter(|at| at.saturating_duration_since(Instant::now()) <= AHEAD);
+        .filter(|at| at.saturating_duration_since(Instant::now()) <= MOST_EARLY);
     let content = usize::try_from(representation).ok().and_then(|r| ladder.gop(r, index));
     let (Some(produced), Some(content)) = (produced, content) else {
         return send(stream, Answer::denied(Status::Refused), Bytes::new()).await;

@@ -372,13 +372,13 @@ impl Piece {
 
 /// Raw pictures one thread may hold at a time, bytes: a second of 4096×2048 at 30 pictures a second has 377 MB. A
 /// GoP that is made in parts is decoded once for each of them.
-const HELD: usize = 400 << 20;
+const MOST_HELD_BYTES: usize = 400 << 20;
 
 fn pieces_of(plan: &Plan, gops: usize, jobs: usize) -> Vec<Piece> {
     let rows = plan.grid.rows();
     let raw = plan.size.0 * plan.size.1 * 3 / 2 * plan.pictures_per_gop;
     // As few parts as memory wants, or as keep all cores busy to the end.
-    let parts = raw.div_ceil(HELD).max((2 * jobs).div_ceil(gops)).clamp(1, rows);
+    let parts = raw.div_ceil(MOST_HELD_BYTES).max((2 * jobs).div_ceil(gops)).clamp(1, rows);
     let of_gop = |gop| {
         (0..parts).map(move |part| {
             let rows = (part * rows / parts..(part + 1) * rows / parts).collect();

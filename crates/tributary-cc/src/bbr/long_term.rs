@@ -10,9 +10,9 @@ const LEAST_ROUNDS: u32 = 4;
 /// Share of loss from which a path looks policed.
 const LOSS: f64 = 50.0 / 256.0;
 /// Two intervals agree within this share, or this many bytes a second.
-const AGREE: (f64, f64) = (1.0 / 8.0, 500.0);
+const RATE_TOLERANCE: (f64, f64) = (1.0 / 8.0, 500.0);
 /// Rounds for which the rate is used.
-const BELIEVED: u32 = 48;
+const VALID_ROUNDS: u32 = 48;
 
 /// What an acknowledgement shows.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl LongTerm {
         self.lost = self.lost.saturating_add(sight.lost);
         if self.in_use {
             self.rounds += u32::from(sight.probing && sight.round_started);
-            let over = self.rounds >= BELIEVED;
+            let over = self.rounds >= VALID_ROUNDS;
             if over {
                 self.reset();
             }
@@ -102,7 +102,7 @@ impl LongTerm {
     /// An interval is over: twice nearly the same rate is a policer's.
     fn conclude(&mut self, rate: f64, sight: Sight) {
         let difference = (rate - self.rate).abs();
-        if self.rate > 0.0 && (difference <= AGREE.0 * self.rate || difference <= AGREE.1) {
+        if self.rate > 0.0 && (difference <= RATE_TOLERANCE.0 * self.rate || difference <= RATE_TOLERANCE.1) {
             self.rate = f64::midpoint(rate, self.rate);
             self.in_use = true;
             self.rounds = 0;

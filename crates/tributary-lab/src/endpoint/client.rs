@@ -21,7 +21,7 @@ use tributary_stream::{BulkParams, LiveParams, ObjectParams, Verify, fetch_bulk,
 /// Time for every path to come up.
 const ALL_PATHS: Duration = Duration::from_secs(8);
 /// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Receive buffer of a kernel connection with messages. The kernel counts their bookkeeping as well as
 /// them: with its own 128 KiB an MPTCP receiver on unequal paths fills up with messages that are
@@ -114,7 +114,7 @@ async fn mptcp_paths(stream: &TcpStream, wanted: usize) -> Result<(usize, bool),
         if Instant::now() >= until {
             return Err(EndpointError::Paths { up, wanted, seconds: ALL_PATHS.as_secs() });
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -164,7 +164,7 @@ async fn session_paths(session: &Session, wanted: usize) -> Result<usize, Endpoi
         if Instant::now() >= until {
             return Err(EndpointError::Paths { up, wanted, seconds: ALL_PATHS.as_secs() });
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What no scenario may ask for, whether read from a file or built in code.
+//! Checks of scenarios, whether read from a file or built in code.
 
 use super::{
     Direction, HopSpec, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS, MAX_SUBFLOWS, Moment, PathSpec,

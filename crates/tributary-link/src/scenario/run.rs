@@ -25,7 +25,7 @@ pub struct RunSpec {
     pub places: Places,
 }
 
-/// Where a file says what; decides nothing, so that any two are equal.
+/// Places of names in a file; any two compare as equal, so that they do not affect comparisons.
 #[derive(Clone, Debug, Default, Eq)]
 pub struct Places(pub(super) Vec<WrittenAt>);
 

@@ -1,4 +1,4 @@
-//! How a scenario's links hang together: a path's own link, shared links, and when a radio is gone.
+//! How a scenario's links are connected: a path's own link, shared links, and absences of radios.
 //!
 //! A path is a chain: its own link beside the client, then the shared links towards the server. Each
 //! shared link is one queue and one server for all paths that cross it. Loops cannot be written down.
@@ -155,9 +155,9 @@ impl Scenario {
         self.link_config(path, direction).capacity(from, to)
     }
 
-    /// No more than this can pass a path from end to end in `[from, to)` once its queues are empty:
-    /// the least of what each link of its chain can carry. Less will pass where other paths or
-    /// background traffic share a link, or where links of a chain are fast at different times.
+    /// Upper bound of what can pass a path from end to end in `[from, to)` once its queues are empty:
+    /// the least of what each link of its chain can carry. Less passes if other paths or
+    /// background traffic share a link, or if links of a chain are fast at different times.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`, or crosses a hop that does not exist.
@@ -201,7 +201,7 @@ impl Scenario {
         Background::new(&spec.kind, from, to, rng)
     }
 
-    /// Why only the simulator can run this network; `None` when the emulator can, too.
+    /// Why only the simulator can run this network; `None` if the emulator can as well.
     #[must_use]
     pub fn needs_simulator(&self) -> Option<String> {
         let what = if let Some(hop) = self.hops.first() {

@@ -11,7 +11,7 @@ const SAFETY: f64 = 0.9;
 /// A download is abandoned when it would take this many segment durations.
 const ABANDON_AFTER: f64 = 1.8;
 /// Shortest time after which a download is abandoned.
-const GRACE: Duration = Duration::from_millis(500);
+const LEAST_TIME: Duration = Duration::from_millis(500);
 
 /// Lowers a quality whose segment does not arrive before the buffer runs dry. Source: dash.js'
 /// `InsufficientBufferRule`.
@@ -59,7 +59,7 @@ impl Rule for Throughput {
 
     fn abandon(&mut self, view: &View<'_>, progress: &Progress) -> Option<usize> {
         let downloading = progress.elapsed.saturating_sub(progress.first_byte).as_secs_f64();
-        if progress.elapsed < GRACE || downloading <= 0.0 || progress.arrived <= 0.0 {
+        if progress.elapsed < LEAST_TIME || downloading <= 0.0 || progress.arrived <= 0.0 {
             return None;
         }
         let throughput = progress.arrived / downloading;

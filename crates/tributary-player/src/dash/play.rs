@@ -22,9 +22,9 @@ use record::Recorder;
 pub use record::{Loaded, Qoe, Second};
 
 /// Least time between two checks of whether to abandon a download.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time between two checks while nothing arrives.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// State: what the player waits for.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Player {
         let Some(download) = self.download(id) else { return };
         download.arrived += bytes;
         download.moved = now;
-        let due = now.saturating_since(download.looked) >= LOOK;
+        let due = now.saturating_since(download.looked) >= CHECK_INTERVAL;
         self.record.arrived(bytes);
         if due {
             self.look(now);
@@ -277,7 +277,7 @@ impl Player {
                 let why = format!("no byte for {:?}", self.settings.silence);
                 self.commands.push_back(Command::Abort(download.request.id));
                 self.fail(now, why);
-            } else if now.saturating_since(download.looked) >= LOOK_AGAIN {
+            } else if now.saturating_since(download.looked) >= IDLE_CHECK_INTERVAL {
                 self.look(now);
             }
         }
@@ -291,7 +291,7 @@ impl Player {
             State::Room { .. } => self.room_at(),
             State::Until { at, .. } => Some(*at),
             State::Loading(download) => {
-                Some((download.moved + self.settings.silence).min(download.looked + LOOK_AGAIN))
+                Some((download.moved + self.settings.silence).min(download.looked + IDLE_CHECK_INTERVAL))
             }
             State::Loaded => None,
             State::GivenUp(_) => return None,

@@ -24,11 +24,11 @@ const MOMENTS: usize = 6;
 const RAYS: (usize, usize) = (16, 12);
 /// Weight spread evenly over the sphere, for head turns that nothing predicted: without it, a tile that was never sent
 /// is black when the head turns to it.
-const SURPRISE: f64 = 0.06;
+const UNPREDICTED_WEIGHT: f64 = 0.06;
 /// Weight of the view expected in the next GoP, in which a tile sent now may be shown frozen.
-const LATER: f64 = 0.1;
+const NEXT_GOP_WEIGHT: f64 = 0.1;
 /// With one plan a GoP: loss of quality, in dB, that is accepted to avoid sending messages that are probably late.
-const UNLIKELY_DB: f64 = 0.05;
+const LATE_RISK_DB: f64 = 0.05;
 /// Default plans per GoP: often enough to follow the head, seldom enough that most of a plan is sent before the next.
 const PLANS: u16 = 8;
 /// Settings of a viewer's plans.
@@ -58,7 +58,7 @@ pub fn default_plans(name: &str) -> u16 {
 /// # Errors
 /// No allocator has this name.
 pub fn allocator(name: &str, plans: u16, exact: bool) -> Result<Box<dyn Allocator>, UnknownAllocator> {
-    let unlikely_db = if plans > 1 { 0.0 } else { UNLIKELY_DB };
+    let unlikely_db = if plans > 1 { 0.0 } else { LATE_RISK_DB };
     allocation::create(name, Settings { exact, unlikely_db, ..Settings::default() })
 }
 
@@ -156,8 +156,9 @@ impl Planning {
                 have.get(&(tile as u16)).and_then(|quality| cells[tile].mse.get(usize::from(*quality)));
             of.concealed_mse = here.copied().unwrap_or(concealed[tile]);
             // Scaled back, so that the weights stay shares.
-            let weight = of.weight + SURPRISE * self.sphere[tile] + LATER * later[tile].share;
-            of.weight = weight / (1.0 + SURPRISE + LATER);
+            let weight =
+                of.weight + UNPREDICTED_WEIGHT * self.sphere[tile] + NEXT_GOP_WEIGHT * later[tile].share;
+            of.weight = weight / (1.0 + UNPREDICTED_WEIGHT + NEXT_GOP_WEIGHT);
         }
         // On one ordered stream tiles arrive in the order of the plan, over any transport.
         let capacity = Capacity::from_paths(std::slice::from_ref(&samples.to_vec()))?;

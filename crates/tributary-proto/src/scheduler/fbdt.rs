@@ -21,7 +21,7 @@ const LATE_FLOOR: Duration = Duration::from_millis(30);
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
 /// Segments after the first open one that are searched for late ones.
-const LOOK: u64 = 512;
+const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
 /// Above this, the other subflows' rates are averaged over a second.
@@ -116,7 +116,7 @@ impl Fbdt {
             return None;
         }
         let under_way = self.windows.front().map_or(window.end(), TransmissionWindow::lowest_free);
-        let end = under_way.min(DataSeq(window.first().0 + LOOK));
+        let end = under_way.min(DataSeq(window.first().0 + LATE_SEARCH_SEGMENTS));
         (window.first().0..end.0).map(DataSeq).find(|&seq| {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
             let Some(copy) = segment.last_copy else { return false };

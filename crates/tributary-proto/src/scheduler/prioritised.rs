@@ -23,7 +23,7 @@ use under_way::UnderWay;
 const SEGMENT: usize = 16 << 10;
 /// Prioritised bytes that may go ahead of numbered bulk, and how many of them one byte of bulk allows:
 /// while both wait, bulk gets at least a quarter.
-const AHEAD: u64 = 256 << 10;
+const MOST_AHEAD_OF_BULK: u64 = 256 << 10;
 const SHARE: u64 = 3;
 /// Larger segments are not copied.
 const COPY_MOST: u32 = 4 << 10;
@@ -161,7 +161,7 @@ impl Prioritised {
         };
         let bytes = window.segment(segment).map_or(0, |s| s.bytes);
         self.fresh = (segment.next() < end).then(|| (segment.next(), end));
-        self.ahead = self.ahead.saturating_add(u64::from(bytes)).min(2 * AHEAD);
+        self.ahead = self.ahead.saturating_add(u64::from(bytes)).min(2 * MOST_AHEAD_OF_BULK);
         self.decide(segment, &choice, why);
         if self.is_product {
             self.under_way.sent(now, segment, subflows.iter().find(|s| s.id == choice.subflow));
@@ -284,7 +284,7 @@ impl Scheduler for Prioritised {
         }
         self.asked = self.wants_load(window, subflows);
         if self.asked {
-            let bytes = window.available_prioritised().min(AHEAD);
+            let bytes = window.available_prioritised().min(MOST_AHEAD_OF_BULK);
             return Some(Load { bytes, segment: SEGMENT });
         }
         self.bulk.load(now, window, subflows)
@@ -301,7 +301,7 @@ impl Scheduler for Prioritised {
         if self.held.is_some() {
             return self.next_held(now, subflows);
         }
-        if self.ahead >= AHEAD {
+        if self.ahead >= MOST_AHEAD_OF_BULK {
             // Bulk has waited long enough.
             if let Some(assignment) = self.next_bulk(now, window, subflows) {
                 return Some(assignment);

@@ -10,12 +10,12 @@ use tributary_types::{Bitrate, DataSize, Instant};
 /// Target queue of a path, as time.
 const QUEUE: Duration = Duration::from_millis(15);
 /// Additional bytes, so that whole segments fit: this much time at the path's rate, within these bounds.
-const BEYOND: Duration = Duration::from_millis(10);
-const BEYOND_BYTES: (u64, u64) = (8 << 10, 32 << 10);
+const SLACK: Duration = Duration::from_millis(10);
+const SLACK_BYTES: (u64, u64) = (8 << 10, 32 << 10);
 /// If the delay is still far longer after this time with the limit, other traffic causes it.
 const TRIED: Duration = Duration::from_secs(2);
 /// Time without the limit after that.
-const GIVEN_UP: Duration = Duration::from_secs(10);
+const UNLIMITED_TIME: Duration = Duration::from_secs(10);
 
 /// The bound on one subflow.
 #[derive(Debug)]
@@ -48,13 +48,13 @@ impl ShortQueue {
         }
         let own = best.time_for(DataSize::from_bytes(bound(best, min_rtt)));
         if own.is_some_and(|own| delay > own * 2 + QUEUE) {
-            self.since = now + GIVEN_UP;
+            self.since = now + UNLIMITED_TIME;
         }
     }
 }
 
 fn bound(rate: Bitrate, min_rtt: Duration) -> u64 {
-    let beyond = rate.size_in(BEYOND).as_bytes().clamp(BEYOND_BYTES.0, BEYOND_BYTES.1);
+    let beyond = rate.size_in(SLACK).as_bytes().clamp(SLACK_BYTES.0, SLACK_BYTES.1);
     rate.size_in(min_rtt + QUEUE).as_bytes() * 5 / 4 + beyond
 }
 

@@ -6,7 +6,7 @@ use tributary_types::Instant;
 use super::Cell;
 
 /// Bytes of a full packet.
-const FULL: u64 = 1500;
+const PACKET_BYTES: u64 = 1500;
 /// Events a packet causes on a link and at its hosts, with a margin for small packets and acknowledgements.
 const EVENTS_PER_PACKET: u64 = 24;
 /// Events of timers in a second, for each connection.
@@ -31,7 +31,7 @@ pub fn expected_packets(cell: &Cell) -> u64 {
             bytes = bytes.saturating_add(link.as_bytes().max(offered(cell, index)));
         }
     }
-    bytes / FULL
+    bytes / PACKET_BYTES
 }
 
 /// Bytes that a background generator makes at most, as full packets: small ones count as full.
@@ -40,7 +40,7 @@ fn offered(cell: &Cell, index: usize) -> u64 {
     match &cell.scenario.background[index].kind {
         Constant { rate, packet } | OnOff { rate, packet, .. } | Poisson { rate, packet } => {
             let bytes = rate.size_in(cell.scenario.duration).as_bytes();
-            (bytes / packet.as_bytes().max(1)).saturating_mul(FULL)
+            (bytes / packet.as_bytes().max(1)).saturating_mul(PACKET_BYTES)
         }
         tributary_link::BackgroundKind::Tcp { .. } => 0,
     }

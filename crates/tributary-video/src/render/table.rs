@@ -12,7 +12,7 @@ use crate::picture::Plane;
 /// Pixels per side of a block; each of its rows is a group.
 const BLOCK: usize = GROUP;
 /// The error at a block's middle from which on it is computed pixel by pixel, samples.
-const BENT: f64 = 1.0 / 32.0;
+const MOST_DEVIATION: f64 = 1.0 / 32.0;
 /// Rows of the viewport whose samples are fetched beforehand.
 const AHEAD: usize = 4;
 /// Binary digits after the point of a coordinate; weights are the upper four of them, rounded.
@@ -291,7 +291,7 @@ fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place
     let within = |at: i32, first: i32, end: i32| (first + 1) << DIGITS <= at && at < (end - 2) << DIGITS;
     let inside = |&(x, y): &Place| within(x, first_column, columns_end) && within(y, first_row, rows_end);
     let fits = places.iter().all(inside);
-    (error < BENT && middle.face == corners[0].face && !near_pole && fits).then_some(places)
+    (error < MOST_DEVIATION && middle.face == corners[0].face && !near_pole && fits).then_some(places)
 }
 
 /// Blocks with a corner within this share of the height from a pole are computed exactly: 4.5°.

@@ -1,4 +1,4 @@
-//! What no link may be: rates, delays, losses and queues that cannot exist.
+//! Checks of links: rates, delays, losses and queues.
 
 use super::{Check, MAX_DELAY, MAX_QUEUE_BYTES, MIN_STEP, refuse};
 use crate::{LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateSpec};

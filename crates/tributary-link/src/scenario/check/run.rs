@@ -1,4 +1,4 @@
-//! What no background traffic and no workload may be.
+//! Checks of background traffic and workloads.
 
 use super::{Check, MAX_DELAY, MIN_STEP, refuse};
 use crate::{BackgroundKind, BackgroundSpec, MAX_RATE, Scenario, WorkloadSpec};
@@ -8,7 +8,7 @@ use tributary_types::{Bitrate, DataSize};
 /// Packets have at least an IP header and at most what its length field can say.
 const PACKETS: core::ops::RangeInclusive<u64> = 40..=65_535;
 /// Most requests, flows or messages per second.
-const MANY: u64 = 1_000_000_000;
+const MOST_PER_SECOND: u64 = 1_000_000_000;
 
 pub(super) fn check_background(source: &BackgroundSpec, scenario: &Scenario) -> Check {
     if scenario.link_place(&source.on).is_none() {
@@ -64,8 +64,8 @@ pub(super) fn check_workload(workload: &WorkloadSpec) -> Check {
     match workload {
         WorkloadSpec::Bulk { size } => size.map_or(Ok(()), |size| some_bytes("size", size)),
         WorkloadSpec::Object { size, count, .. } => {
-            if !(1..=MANY).contains(count) {
-                return refuse("count", format!("{count} is not from 1 to {MANY}"));
+            if !(1..=MOST_PER_SECOND).contains(count) {
+                return refuse("count", format!("{count} is not from 1 to {MOST_PER_SECOND}"));
             }
             some_bytes("size", *size)
         }

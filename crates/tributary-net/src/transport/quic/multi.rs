@@ -29,7 +29,7 @@ const PATH_IDLE: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on every path.
 const PATH_KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Pause before a failed path is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
     use library::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
@@ -86,7 +86,7 @@ fn open_paths(connection: &library::Connection, routes: &[Route]) {
                 if let Err(error) = open(alive, &route).await {
                     tracing::info!(path = %route.path, %error, "a path is not up");
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         });
     }

@@ -17,12 +17,12 @@ use crate::tiled::record::SlotRecord;
 use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
 
 /// With fewer samples of capacity than this, the assumed rate is used in addition.
-const TRUSTED: usize = 30;
+const LEAST_SAMPLES: usize = 30;
 /// Shares of the assumed rate, each of which counts as one sample.
 const ASSUMED: [f64; 3] = [1.0, 0.5, 0.25];
 /// When a slot is planned again, tiles that would arrive within this time count as begun: they are in the session's
 /// buffer, in sockets and in the paths' queues.
-const ON_THE_WAY: Duration = Duration::from_millis(150);
+const BEGUN_TIME: Duration = Duration::from_millis(150);
 
 /// A plan that is due.
 #[derive(Debug, Clone, Copy)]
@@ -138,7 +138,7 @@ impl Player {
         let assumed = self.settings.assumed.as_bps() as f64 / 8.0 * within.as_secs_f64();
         match measured {
             0 => samples.push(assumed),
-            few if few < TRUSTED => samples.extend(ASSUMED.map(|share| share * assumed)),
+            few if few < LEAST_SAMPLES => samples.extend(ASSUMED.map(|share| share * assumed)),
             _ => {}
         }
         (samples, measured as u32)
@@ -151,7 +151,7 @@ impl Player {
         let menu = menu_for(&self.menus, record.gop);
         let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
         let rate = mean / within.as_secs_f64().max(1e-3);
-        let mut on_the_way = rate * ON_THE_WAY.as_secs_f64();
+        let mut on_the_way = rate * BEGUN_TIME.as_secs_f64();
         begun.arrived = record.arrived.iter().map(|tile| (tile.tile, tile.quality)).collect();
         let coming = record.planned.iter().filter(|tile| self.outstanding.contains(tile));
         for tile in coming {

@@ -13,7 +13,7 @@ use super::Pipe;
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
 /// How often the server looks for room in a transport.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of every initialisation segment.
 const INIT: usize = 640;
 /// Messages without a deadline may wait this long.
@@ -88,7 +88,7 @@ impl TiledServer {
                 return;
             }
             if !self.write(now, transport) {
-                self.next = Some(now + LOOK);
+                self.next = Some(now + POLL_INTERVAL);
                 return;
             }
         }
