@@ -6,6 +6,8 @@ mod common;
 mod early;
 #[path = "net/flood.rs"]
 mod flood;
+#[path = "net/memory.rs"]
+mod memory;
 #[path = "net/paths.rs"]
 mod paths;
 #[path = "net/priorities.rs"]

@@ -134,7 +134,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 
 async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let target = load::target().await?;
-    let proxy = Proxy::start(target).await?;
+    let proxy = Proxy::start(target)?;
     let mut rng = Rng::new(plan.seed).child("churn");
     let mut warm_up = Load::new(proxy.address());
     (0..WARM_UP).for_each(|_| warm_up.begin(Life::short(&mut rng)));
@@ -149,7 +149,7 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         let at = f64::from(number) / plan.rate;
         while sample_at <= at.min(plan.seconds) {
             wait_until(began, sample_at).await;
-            for (list, sample) in samples.iter_mut().zip(proxy.look().await?) {
+            for (list, sample) in samples.iter_mut().zip(proxy.look()?) {
                 list.push(Sample { at_s: sample_at, begun: load.begun(), open: load.open(), ..sample });
             }
             sample_at += plan.every;

@@ -7,6 +7,7 @@
 //! ([`end::run`]). The benchmarks of the emulator itself are in [`tributary_emu::bench`].
 
 pub mod churn;
+mod daemon;
 pub mod emulator;
 pub mod end;
 pub mod flood;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod objects;
 mod process;
 pub mod proxy;
+pub mod sessions;
 pub mod simulator;
 pub mod tunnel;
 pub mod unshaped;

@@ -51,6 +51,11 @@ pub use siblings::{MarkError, Siblings};
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
+    /// Bytes that all sessions and the connections they are carried on to hold together. Half is kept for the least
+    /// that each session needs ([`Self::SESSION`]), so this bounds their number too. The other half is shared by those
+    /// that need more, none of which may take more than it leaves; while half of that is free, a session begins with
+    /// [`Self::AMPLE`] in each direction. The kernel's socket buffers are not in it.
+    pub memory: u64,
     /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
     /// a fresh ticket. Beyond it the oldest connection of the address with most of them is dropped. Connections that
     /// join an existing session are counted separately.
@@ -59,9 +64,23 @@ pub struct Limits {
     pub handshake: Duration,
 }
 
+impl Limits {
+    /// Bytes that are kept for each session: least window and send limit, two receive blocks pinned, two subflows, and
+    /// records of a few dozen streams.
+    pub const SESSION: u64 = 4 << 20;
+    /// Bytes that are counted for a proxied connection: a buffer for each direction, and records.
+    pub const CONNECTION: u64 = 160 << 10;
+    /// Window and send limit that a session begins with while memory is plentiful.
+    pub const AMPLE: u64 = tributary_proto::AMPLE;
+    /// Least `memory`: that of one session.
+    pub const LEAST_MEMORY: u64 = 2 * Self::SESSION;
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { sessions: 1024, half_open: 512, handshake: HANDSHAKE_TIME }
+        let sessions = 1024;
+        let memory = 2 * sessions as u64 * Self::SESSION;
+        Self { sessions, memory, half_open: 512, handshake: HANDSHAKE_TIME }
     }
 }
 

@@ -20,6 +20,7 @@ use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, SubflowInfo};
 use tributary_types::{Instant, PathId, SubflowId};
 
+use crate::budget;
 use crate::connector::{Connector, Outcome};
 use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Credentials, Established, HandshakeError};
@@ -99,6 +100,9 @@ impl Driver {
         let shared = self.shared.clone();
         let mut state = shared.lock();
         let mut moved = self.feed(&mut state, now);
+        state.share_memory(now);
+        let kept = budget::kept(state.session.memory().blocks);
+        self.subflows.values_mut().for_each(|subflow| subflow.keep(kept));
         moved |= self.drain(&mut state, now);
         let attempts = self.connector.as_ref().and_then(Connector::poll_timeout);
         let deadline = state.session.poll_timeout().into_iter().chain(attempts).min();

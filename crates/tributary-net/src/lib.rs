@@ -8,6 +8,7 @@ pub mod proxy;
 pub mod sockopt;
 pub mod transport;
 
+mod budget;
 mod config;
 mod connector;
 mod dial;

@@ -15,9 +15,10 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tributary_proto::{OpenError, Session as Machine, Side};
+use tributary_proto::{AMPLE, OpenError, Session as Machine, Side};
 use tributary_types::SubflowId;
 
+use crate::budget::{Budget, Use};
 use crate::config::{Common, Limits, ListenConfig};
 use crate::driver::Driver;
 use crate::error::ListenError;
@@ -43,6 +44,7 @@ const BACKLOG: i32 = 1024;
 pub struct Listener {
     sessions: mpsc::Receiver<(Session, SocketAddr)>,
     addresses: Vec<SocketAddr>,
+    budget: Arc<Budget>,
     _tasks: JoinSet<()>,
 }
 
@@ -57,6 +59,7 @@ struct Registry {
     /// A session's events are kept for their first subscriber.
     keep_events: bool,
     limits: Limits,
+    budget: Arc<Budget>,
     tls: Tls<ServerConfig>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
@@ -132,10 +135,12 @@ impl Listener {
         }
         let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
+        let budget = Budget::new(config.limits.memory.max(Limits::LEAST_MEMORY));
         let registry = Arc::new(Registry {
             keep_events: keep || config.common.session.telemetry,
             common: config.common,
             limits: config.limits,
+            budget: budget.clone(),
             tls,
             entries: Mutex::default(),
             fresh,
@@ -148,7 +153,12 @@ impl Listener {
         for listener in listeners {
             tasks.spawn(accept_loop(listener, registry.clone()));
         }
-        Ok(Self { sessions, addresses, _tasks: tasks })
+        Ok(Self { sessions, addresses, budget, _tasks: tasks })
+    }
+
+    /// The memory of all its sessions.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        self.budget.clone()
     }
 
     /// The addresses it listens on, with the ports the system chose.
@@ -305,12 +315,18 @@ impl Registry {
         let seed = u64::from_le_bytes(random()?);
         let machine =
             Machine::new(Side::Server, self.common.session.clone(), seed, tributary_types::Instant::ZERO);
-        let machine = machine.expect("the configuration was checked when the listener was bound");
+        let mut machine = machine.expect("the configuration was checked when the listener was bound");
         let mut entries = self.entries();
         if entries.len() >= self.limits.sessions {
             return Ok(None);
         }
+        let Some(mut share) = self.budget.enter() else { return Ok(None) };
+        machine.share_memory(AMPLE);
+        if !share.advance(&Use { memory: machine.memory(), subflows: 1, connections: 0 }) {
+            machine.share_memory(0);
+        }
         let (shared, commands) = Shared::new(machine, self.keep_events);
+        shared.lock().share = Some(share);
         entries.insert(tag, Entry { secret, shared: shared.clone() });
         Ok(Some((shared, commands)))
     }
@@ -334,8 +350,12 @@ impl Registry {
         let auth = auth.of_session(secret);
         auth.verify_join(bytes)?;
         let refused = |refusal| auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
-        let opened =
-            shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
+        let opened = shared.change(|state, now| {
+            if !state.has_room(1, 0) {
+                return Err(OpenError::TooMany(state.session.subflow_stats().count()));
+            }
+            state.session.handle_subflow_open(now, hello.subflow, hello.path)
+        });
         if let Err(error) = opened {
             let refusal = refusal_of(error);
             return refuse(channel, refused(refusal), refusal.into()).await;

@@ -23,6 +23,7 @@ use thiserror::Error;
 
 use crate::error::{ConnectError, ListenError};
 
+pub use crate::budget::MemorySnapshot;
 pub use drain::{Drain, Drained, Ticket};
 pub use event_log::EventLogConfig;
 pub use forward::{ForwardConfig, Forwarder};

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
+use crate::budget::{Share, Standing, Use};
 use crate::error::SessionClosed;
 use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Channel, Established, HandshakeError};
@@ -26,6 +27,8 @@ const EVENTS_KEPT: usize = 4096;
 
 /// Close code of a session whose driver panicked.
 const CODE_BROKEN: u32 = 4;
+/// Close code of a session that holds too much while there is no memory left.
+const CODE_MEMORY: u32 = 5;
 
 /// Messages to the driver from other tasks.
 pub(crate) enum Command {
@@ -76,6 +79,10 @@ pub(crate) struct State {
     pub opened: u64,
     /// Error of the last attempt on each path, until the path is up.
     pub failures: BTreeMap<PathId, HandshakeError>,
+    /// Server: its part of the listener's memory, until nobody holds anything of the session.
+    pub share: Option<Share>,
+    /// Connections that streams are carried on to, and that count against the share.
+    pub connections: usize,
 }
 
 pub(crate) struct Shared {
@@ -107,6 +114,8 @@ impl Shared {
             introduced: false,
             opened: 0,
             failures: BTreeMap::new(),
+            share: None,
+            connections: 0,
         };
         let (events, early) = broadcast::channel(EVENTS_KEPT);
         let shared = Self {
@@ -184,6 +193,45 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// What it may come to hold.
+    pub(crate) fn uses(&self) -> Use {
+        let subflows = self.session.subflow_stats().count();
+        Use { memory: self.session.memory(), subflows, connections: self.connections }
+    }
+
+    /// Lets the session grow as far as its part of the memory allows, and settles what it uses.
+    pub(crate) fn share_memory(&mut self, now: Instant) {
+        if self.share.is_none() {
+            return;
+        }
+        while let Some(demand) = self.session.poll_demand(now) {
+            let wanted = Use { memory: self.session.memory_with(demand), ..self.uses() };
+            if !self.share.as_mut().is_some_and(|share| share.take(&wanted)) {
+                break;
+            }
+            self.session.allot(now, demand);
+        }
+        let uses = self.uses();
+        match self.share.as_mut().map(|share| share.settle(&uses)) {
+            Some(Standing::Above) => {
+                let fell = self.session.give_way();
+                self.share.iter().filter(|_| fell).for_each(Share::count_given);
+            }
+            Some(Standing::Exhausted) => {
+                self.session.abort(CODE_MEMORY, "the server has no memory left, and the session holds much");
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether there is memory for another subflow or another connection.
+    pub(crate) fn has_room(&mut self, subflows: usize, connections: usize) -> bool {
+        let uses = self.uses();
+        let wanted =
+            Use { subflows: uses.subflows + subflows, connections: uses.connections + connections, ..uses };
+        self.share.as_mut().is_none_or(|share| share.take(&wanted))
     }
 
     /// A subflow is up, the server's reply included.

@@ -62,7 +62,6 @@ impl From<StreamError> for io::Error {
 pub struct Stream {
     handle: Handle,
     id: StreamId,
-    rest: Bytes,
     read_done: bool,
     write_done: bool,
     /// Directions of this handle, reading and writing; the other half registers the other wakers.
@@ -72,7 +71,7 @@ pub struct Stream {
 impl Stream {
     pub(crate) fn new(handle: Handle, id: StreamId) -> Self {
         let (read_done, write_done) = (false, false);
-        Self { handle, id, rest: Bytes::new(), read_done, write_done, has: (true, true) }
+        Self { handle, id, read_done, write_done, has: (true, true) }
     }
 
     /// Splits the stream into a reading and a writing half. A half that is dropped unfinished abandons only its
@@ -81,12 +80,10 @@ impl Stream {
     pub fn into_split(mut self) -> (Self, Self) {
         let (handle, id, has) = (self.handle.clone(), self.id, self.has);
         let (read_done, write_done) = (self.read_done, self.write_done);
-        let rest = std::mem::take(&mut self.rest);
         // Dropping the rest of `self` must not reset anything.
         (self.read_done, self.write_done, self.has) = (true, true, (false, false));
-        let read =
-            Self { handle: handle.clone(), id, rest, read_done, write_done: true, has: (has.0, false) };
-        let write = Self { handle, id, rest: Bytes::new(), read_done: true, write_done, has: (false, has.1) };
+        let read = Self { handle: handle.clone(), id, read_done, write_done: true, has: (has.0, false) };
+        let write = Self { handle, id, read_done: true, write_done, has: (false, has.1) };
         (read, write)
     }
 
@@ -112,16 +109,18 @@ impl Stream {
 
     /// As [`Self::read_chunk`], for hand-written futures.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamError>> {
-        if !self.rest.is_empty() {
-            return Poll::Ready(Ok(Some(std::mem::take(&mut self.rest))));
-        }
+        self.poll_most(cx, usize::MAX)
+    }
+
+    /// The next bytes, at most so many. What is left of a piece stays in the session, whose memory is counted.
+    fn poll_most(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_done {
             return Poll::Ready(Ok(None));
         }
         let id = self.id;
         let shared = &self.handle.0;
         let mut state = shared.lock();
-        let result = state.session.read(id);
+        let result = state.session.read_most(id, most);
         if let Err(ReadError::Blocked) = result {
             state.readers.insert(id, cx.waker().clone());
         }
@@ -201,6 +200,16 @@ impl Stream {
         Some((state.session.send_rate(), state.session.unsent_time()?))
     }
 
+    /// Memory for the connection that this stream is carried on to; `None` when the session has no part left for it.
+    pub(crate) fn carried_on(&self) -> Option<CarriedOn> {
+        let shared = self.handle.0.clone();
+        let mut state = shared.lock();
+        let has_room = state.has_room(0, 1);
+        state.connections += usize::from(has_room);
+        drop(state);
+        has_room.then(|| CarriedOn(shared))
+    }
+
     /// A watch for the end of the session.
     pub(crate) fn session_ended(&self) -> SessionEnded {
         SessionEnded(self.handle.0.clone())
@@ -267,6 +276,15 @@ impl Stream {
     }
 }
 
+/// Memory of a connection that a stream is carried on to, given back when it is dropped.
+pub(crate) struct CarriedOn(Arc<Shared>);
+
+impl Drop for CarriedOn {
+    fn drop(&mut self) {
+        self.0.lock().connections -= 1;
+    }
+}
+
 /// Watches for the end of a session without keeping the session open.
 pub(crate) struct SessionEnded(Arc<Shared>);
 
@@ -303,15 +321,16 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut chunk = match self.poll_chunk(cx) {
+        if out.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let chunk = match self.poll_most(cx, out.remaining()) {
             Poll::Ready(Ok(Some(chunk))) => chunk,
             Poll::Ready(Ok(None)) => return Poll::Ready(Ok(())),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
             Poll::Pending => return Poll::Pending,
         };
-        let take = chunk.len().min(out.remaining());
-        out.put_slice(&chunk.split_to(take));
-        self.rest = chunk;
+        out.put_slice(&chunk);
         Poll::Ready(Ok(()))
     }
 }

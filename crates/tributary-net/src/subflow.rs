@@ -23,11 +23,9 @@ use crate::sockopt::{self, TcpInfo};
 use crate::tls::record::{self, Opener, Sealer};
 
 /// Size of a receive block: one read call fills at most this much.
-const BLOCK: usize = 256 * 1024;
+pub(crate) const BLOCK: usize = 256 * 1024;
 /// Least free space for which a read call is made.
 const LEAST_READ: usize = 64 * 1024;
-/// Blocks kept for reuse once the application is done with their bytes.
-const BLOCKS_KEPT: usize = 16;
 /// Slices per write call.
 const SLICES: usize = 128;
 
@@ -61,6 +59,8 @@ pub(crate) struct Subflow {
     /// No bytes of the block have been handed on.
     fresh: bool,
     used: VecDeque<BytesMut>,
+    /// Blocks kept for reuse once the application is done with their bytes.
+    kept: usize,
     queue: VecDeque<Transmit>,
     queued: usize,
     /// Bytes of the queue's front already written.
@@ -88,6 +88,7 @@ impl Subflow {
             block: BytesMut::with_capacity(BLOCK),
             fresh: true,
             used: VecDeque::new(),
+            kept: 0,
             queue: VecDeque::new(),
             queued: 0,
             front: 0,
@@ -196,7 +197,13 @@ impl Subflow {
         self.block.clear();
         self.used.push_back(std::mem::replace(&mut self.block, fresh));
         self.fresh = true;
-        if self.used.len() > BLOCKS_KEPT {
+        self.keep(self.kept);
+    }
+
+    /// Keeps at most so many blocks for reuse.
+    pub(crate) fn keep(&mut self, blocks: usize) {
+        self.kept = blocks;
+        while self.used.len() > blocks {
             self.used.pop_front();
         }
     }

@@ -25,8 +25,9 @@ pub mod wire;
 
 pub use config::{Config, ConfigError};
 pub use event::{Event, Transmit};
+pub use receive::blocks_for;
 pub use session::{
-    OpenError, OpenStreamError, ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts,
-    WriteError,
+    AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, ProtocolError, ReadError,
+    Session, SessionStats, Side, StreamCounts, WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

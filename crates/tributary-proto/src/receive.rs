@@ -10,6 +10,7 @@ mod stream;
 #[cfg(test)]
 pub(crate) use pins::MOST_BLOCKS;
 pub(crate) use pins::Pins;
+pub use pins::blocks_for;
 pub(crate) use ranges::Arrivals;
 pub(crate) use stream::RecvStream;
 

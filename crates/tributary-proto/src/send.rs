@@ -46,7 +46,10 @@ pub(crate) struct SendBuffer {
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
-    limit: usize,
+    /// Payload held at most.
+    pub limit: usize,
+    /// A writer was refused because of the limit. Cleared by whoever looks.
+    pub refused: bool,
     /// Limit on a stream's bytes that no subflow has taken.
     unsent_limit: usize,
     /// Bytes of higher priority numbered lately while lower ones waited.
@@ -70,6 +73,7 @@ impl SendBuffer {
             unnumbered: 0,
             unacknowledged: 0,
             limit,
+            refused: false,
             unsent_limit: usize::MAX,
             ahead: 0,
             expires: None,
@@ -77,9 +81,14 @@ impl SendBuffer {
         }
     }
 
-    /// Payload held at most.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
+    /// Payload that the peer has acknowledged so far.
+    pub fn acknowledged(&self) -> u64 {
+        self.numbered - self.unacknowledged as u64
+    }
+
+    /// Numbered segments that are held.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
     }
 
     /// Limit on a stream's bytes that no subflow has taken.
@@ -115,9 +124,14 @@ impl SendBuffer {
     /// Bytes that a write to a stream may add now.
     pub fn write_room(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(&id) else { return 0 };
-        let reserved = if stream.priority == 0 { self.reserved(self.limit as u64) as usize } else { 0 };
-        let session = self.limit.saturating_sub(self.unnumbered + self.unacknowledged + reserved);
-        session.min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+        self.session_room(id).min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+    }
+
+    /// How many bytes the limit of all streams leaves to one.
+    pub fn session_room(&self, id: StreamId) -> usize {
+        let bulk = self.streams.get(&id).is_none_or(|stream| stream.priority == 0);
+        let reserved = if bulk { self.reserved(self.limit as u64) as usize } else { 0 };
+        self.limit.saturating_sub(self.held() + reserved)
     }
 
     /// How many bytes more a stream may hold that no subflow has taken.

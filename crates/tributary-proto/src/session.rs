@@ -7,6 +7,7 @@
 
 mod application;
 mod input;
+mod memory;
 mod output;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +25,7 @@ use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{DecodeError, MAX_ACK_SUBFLOWS, Settings};
 pub use application::{OpenStreamError, ReadError, WriteError};
+pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
 
 /// Credit that either side may use before it has received the other's settings.
 pub(crate) const INITIAL: Settings =
@@ -141,7 +143,10 @@ enum Life {
 /// Credit granted to the peer, and how much of it was used.
 #[derive(Debug)]
 struct Granted {
+    /// What the peer is told at the start of each subflow.
     settings: Settings,
+    /// Payload that may wait: granted ahead of what is read.
+    window: u64,
     max_data: u64,
     /// Payload of distinct segments that arrived.
     used: u64,
@@ -172,6 +177,8 @@ pub struct Session {
     /// Pieces held ahead of order, over all streams.
     ahead: usize,
     granted: Granted,
+    /// Bounds of a session that shares memory with others.
+    shared: Option<memory::Shared>,
     next_own_stream: u32,
     next_peer_stream: u32,
     open_own: u32,
@@ -219,7 +226,14 @@ impl Session {
             receive: BTreeMap::new(),
             pins: Pins::default(),
             ahead: 0,
-            granted: Granted { settings, max_data: settings.max_data, used: 0, consumed: 0 },
+            granted: Granted {
+                settings,
+                window: settings.max_data,
+                max_data: settings.max_data,
+                used: 0,
+                consumed: 0,
+            },
+            shared: None,
             next_own_stream: side.parity(),
             next_peer_stream: 1 - side.parity(),
             open_own: 0,

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tributary_lab::World;
-use tributary_net::Siblings;
 use tributary_net::proxy::{Entrance, Target};
+use tributary_net::{Limits, Siblings};
 
 /// Several radios, one immersive stream.
 #[derive(Debug, Parser)]
@@ -265,10 +265,30 @@ fn weights(text: &str) -> Result<(f64, f64), &'static str> {
     numbers.ok_or("expected two numbers, for example 1,-0.25")
 }
 
+/// What a server holds for its clients.
+#[derive(Debug, Args)]
+pub(crate) struct MemoryArguments {
+    /// Memory for all sessions together: 512MiB, 2GiB
+    ///
+    /// 4 MiB are kept for each session, so half of it bounds their number: 8 GiB are enough for the 1024 that there
+    /// may be. The other half is shared by sessions that need more, up to about 117 MiB each; none may take more than it
+    /// leaves to others. The kernel's socket buffers are not in it.
+    #[arg(long, value_name = "SIZE", default_value = "8GiB",
+          value_parser = quantity::bytes_in(Limits::LEAST_MEMORY..=1 << 44))]
+    pub(crate) memory: u64,
+}
+
+impl MemoryArguments {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { memory: self.memory, ..Limits::default() }
+    }
+}
+
 /// Server end of the proxy: accept sessions and forward each stream to a TCP address.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key
+  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key --memory 512MiB
   tributary serve --listen 203.0.113.5:7000 --forward web=localhost:80 --forward video=localhost:8554 \\
       --priority video=7 --key tributary.key
 
@@ -280,6 +300,8 @@ pub(crate) struct ServeArguments {
     /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients whose --listen ADDR=NAME asks for it; repeatable
     #[arg(long, required = true, value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArguments,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Print the listening addresses as one JSON object

@@ -105,6 +105,8 @@ mod tests {
         for text in ["64K", "64kib", "1.5", "0.0001kB", "-1KiB", "2MiB", "0"] {
             assert!(bytes_in(1..=1 << 20)(text).is_err(), "{text}");
         }
+        let memory = bytes_in(1..=1 << 44)("8GiB");
+        assert_eq!(memory, Ok(tributary_net::Limits::default().memory), "the default of --memory");
         let kib = bytes_of(1024, 65_536..=1 << 24);
         for (text, bytes) in [("96", 98_304), ("96 KiB", 98_304), ("1MB", 1_000_000), ("64", 65_536)] {
             assert_eq!(kib(text), Ok(bytes), "{text}");

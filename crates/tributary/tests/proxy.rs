@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// More than the kernel's buffers of one connection hold.
-const UPLOAD: usize = 20 << 20;
+const UPLOAD: usize = tributary_net::Limits::AMPLE as usize;
 
 /// A program that ends with its owner.
 struct Program {

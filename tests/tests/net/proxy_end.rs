@@ -14,8 +14,9 @@ use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings};
 
-/// More than the kernel's buffers of one connection hold, less than a session's.
-const UPLOAD: usize = 20 << 20;
+/// More than the kernel's buffers of a connection whose target does not read hold, less than those and the window a
+/// session begins with.
+const UPLOAD: usize = Limits::AMPLE as usize;
 const LONG: Duration = Duration::from_secs(50);
 
 /// A proxy whose target the test is itself.

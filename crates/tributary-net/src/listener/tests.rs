@@ -114,6 +114,7 @@ fn a_connection_that_comes_while_the_runtime_ends_blocks_nothing() {
     let registry = Arc::new(Registry {
         keep_events: false,
         common: common(),
+        budget: Budget::new(Limits::LEAST_MEMORY),
         limits,
         tls: Tls::Off,
         entries: Mutex::default(),

@@ -19,6 +19,9 @@ use super::intake::{self, Intake};
 use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 
+/// Bytes that the kernel takes for a proxied connection beyond what is under way. Without this it takes megabytes for
+/// each peer that does not read, and they are in nobody's bound.
+const KERNEL_UNSENT: u32 = 128 << 10;
 /// Bytes held for one direction of one connection.
 const BUFFER: usize = intake::MOST;
 /// A TCP peer that is gone is noticed after 60 s without traffic and six probes, 10 s apart: two minutes.
@@ -33,6 +36,7 @@ pub(super) const CODE_UNREACHABLE: u32 = 1;
 pub(super) const CODE_UNKNOWN_TARGET: u32 = 2;
 pub(super) const CODE_ENDING: u32 = 3;
 const CODE_BROKEN: u32 = 4;
+pub(super) const CODE_NO_MEMORY: u32 = 5;
 
 /// What a code says to the other end's user; `None` for what needs no word.
 pub(super) fn meaning(code: u32) -> Option<&'static str> {
@@ -41,6 +45,7 @@ pub(super) fn meaning(code: u32) -> Option<&'static str> {
         CODE_UNKNOWN_TARGET => {
             Some("the server has no such target; compare --listen ADDR=NAME with its --forward")
         }
+        CODE_NO_MEMORY => Some("the server has no memory left for more connections of this client"),
         CODE_ENDING => Some("the other end is shutting down"),
         _ => None,
     }
@@ -87,12 +92,13 @@ enum Side {
     Write(io::Error),
 }
 
-/// Prepares a TCP connection: small writes go at once, a dead peer is noticed, any end but an orderly one
-/// resets it.
+/// Prepares a TCP connection: small writes go at once, a dead peer is noticed, the kernel takes little of what the peer
+/// does not read, any end but an orderly one resets it.
 pub(super) fn prepare(tcp: &TcpStream) {
     let keep_alive =
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE_INTERVAL).with_retries(PROBES);
     let outcome = sockopt::set_nodelay(tcp.as_fd())
+        .and_then(|()| sockopt::set_notsent_lowat(tcp.as_fd(), KERNEL_UNSENT))
         .and_then(|()| sockopt::set_abort_on_drop(tcp.as_fd()))
         .and_then(|()| SockRef::from(tcp).set_tcp_keepalive(&keep_alive));
     if let Err(error) = outcome {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
-use super::relay::{self, CODE_ENDING, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
+use super::relay::{self, CODE_ENDING, CODE_NO_MEMORY, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
 use super::target::{self, HeadError, Target, TargetName};
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
@@ -68,6 +68,8 @@ enum OpenError {
     Unknown(TargetName),
     #[error("this server has only named targets, and the client named none")]
     Unnamed,
+    #[error("no memory is left for another connection of this session; see --memory")]
+    NoMemory,
     #[error("target {target} is unreachable: {error}")]
     Unreachable { target: String, error: std::io::Error, index: usize },
 }
@@ -90,7 +92,8 @@ impl Server {
             None => None,
         };
         let listener = Listener::bind_keeping_events(listen, log.is_some()).await?;
-        Ok(Self { listener, targets, watch: Watch::new(), log })
+        let watch = Watch::new(Some(listener.budget()));
+        Ok(Self { listener, targets, watch, log })
     }
 
     /// The addresses it listens on.
@@ -183,6 +186,10 @@ fn name(session: &Session) -> String {
 }
 
 async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, mut ticket: Ticket) {
+    let Some(_memory) = stream.carried_on() else {
+        targets.tell(&OpenError::NoMemory);
+        return stream.reset(CODE_NO_MEMORY);
+    };
     let opened = tokio::select! {
         opened = targets.open(&mut stream) => opened,
         () = ticket.cut() => return stream.reset(CODE_ENDING),
@@ -205,6 +212,7 @@ impl OpenError {
     fn code(&self) -> u32 {
         match self {
             Self::Unreachable { .. } => CODE_UNREACHABLE,
+            Self::NoMemory => CODE_NO_MEMORY,
             _ => CODE_UNKNOWN_TARGET,
         }
     }

@@ -106,7 +106,7 @@ impl Sessions {
         let (tell, link) = watch::channel(down);
         let (waiting, hurry) = watch::channel(0);
         let patience = config.timeout;
-        let shown = Watch::new();
+        let shown = Watch::new(None);
         let keeper = Keeper { config, log: log.clone(), shown: shown.clone(), tell, hurry, was_up: false };
         Self {
             link,

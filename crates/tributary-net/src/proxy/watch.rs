@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tributary_types::PathId;
 
+use crate::budget::{Budget, MemorySnapshot};
 use crate::paths::PathState;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -23,6 +24,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub struct Snapshot {
     /// Seconds since the proxy began.
     pub uptime_s: f64,
+    /// Server: the memory of all sessions.
+    pub memory: Option<MemorySnapshot>,
     /// Open sessions.
     pub sessions: Vec<SessionSnapshot>,
 }
@@ -38,6 +41,8 @@ pub struct SessionSnapshot {
     pub connections: usize,
     /// Streams that count against the limit of streams: those of `connections`, and those whose end is under way.
     pub streams: usize,
+    /// Bytes that it may come to hold: windows, send limit, records and its connections to targets.
+    pub memory: u64,
     /// Seconds since it began.
     pub age_s: f64,
     /// Payload bytes sent, received, and sent again beside the first.
@@ -80,6 +85,7 @@ pub struct Watch(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     began: Instant,
+    budget: Option<Arc<Budget>>,
     sessions: Mutex<Vec<Watched>>,
 }
 
@@ -106,8 +112,9 @@ impl std::fmt::Debug for Watched {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Inner { began: Instant::now(), sessions: Mutex::default() }))
+    /// With what the sessions of a server share.
+    pub(super) fn new(budget: Option<Arc<Budget>>) -> Self {
+        Self(Arc::new(Inner { began: Instant::now(), budget, sessions: Mutex::default() }))
     }
 
     pub(super) fn add(&self, session: &Session, peer: Option<SocketAddr>) {
@@ -134,7 +141,8 @@ impl Watch {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions().iter().filter_map(Watched::snapshot).collect();
-        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), sessions }
+        let memory = self.0.budget.as_ref().map(|budget| budget.snapshot());
+        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), memory, sessions }
     }
 }
 
@@ -207,6 +215,7 @@ impl Watched {
             peer: self.peer,
             connections: (streams.own + streams.peers - streams.ending) as usize,
             streams: (streams.own + streams.peers) as usize,
+            memory: state.uses().bytes(),
             age_s: at.as_secs_f64(),
             sent: stats.sent,
             received: stats.received,

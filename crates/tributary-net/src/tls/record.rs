@@ -17,6 +17,8 @@ const HEAD: usize = 5;
 const TAG: usize = 16;
 const ALERT: u8 = 21;
 const APPLICATION_DATA: u8 = 23;
+/// Ciphertext that is held at most: what a subflow seals at once, a segment more, and the records' own bytes.
+pub(crate) const SEALED: usize = (256 + 64 + 8) << 10;
 /// Records of one direction under one key.
 const EPOCH_RECORDS: u64 = 1 << 23;
 
@@ -110,6 +112,7 @@ impl Sealer {
 
     /// Adds plaintext; full records are sealed on the way.
     pub(crate) fn push(&mut self, mut data: &[u8]) {
+        self.reserve(data.len());
         while !data.is_empty() {
             let start = *self.open.get_or_insert_with(|| {
                 let start = self.out.len();
@@ -123,6 +126,14 @@ impl Sealer {
             if now.len() == room {
                 self.seal(APPLICATION_DATA);
             }
+        }
+    }
+
+    /// Doubling would end at twice of what is ever held.
+    fn reserve(&mut self, more: usize) {
+        let (length, capacity) = (self.out.len(), self.out.capacity());
+        if length + more > capacity && capacity >= SEALED / 8 {
+            self.out.reserve_exact(SEALED.saturating_sub(length).max(more));
         }
     }
 

@@ -4,8 +4,11 @@
 
 use std::collections::VecDeque;
 
-/// Blocks that may be pinned; payload that would pin another is copied. 24 MiB with blocks of 256 KiB.
+/// Blocks that may be pinned at most; payload that would pin another is copied. 24 MiB with blocks of 256 KiB.
 pub(crate) const MOST_BLOCKS: usize = 96;
+/// Bytes of receive window for each block that may be pinned, and the fewest blocks.
+const WINDOW_PER_BLOCK: u64 = (40 << 20) / MOST_BLOCKS as u64;
+const FEWEST_BLOCKS: usize = 2;
 /// Most blocks between the oldest pinned one and the present one; bounds the memory of the counts.
 const SPAN: usize = 4096;
 
@@ -14,9 +17,17 @@ const SPAN: usize = 4096;
 #[must_use = "dropped, the block counts as pinned for ever"]
 pub(crate) struct Pin(u64);
 
+/// Blocks that may be pinned with a receive window of so many bytes.
+#[must_use]
+pub fn blocks_for(window: u64) -> usize {
+    usize::try_from(window / WINDOW_PER_BLOCK).unwrap_or(MOST_BLOCKS).clamp(FEWEST_BLOCKS, MOST_BLOCKS)
+}
+
 /// Pieces held, by block.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pins {
+    /// Blocks that may be pinned.
+    limit: usize,
     /// Number of the block that input comes from now.
     block: u64,
     /// Number of the block that began last.
@@ -29,7 +40,24 @@ pub(crate) struct Pins {
     blocks: usize,
 }
 
+impl Default for Pins {
+    fn default() -> Self {
+        let pieces = VecDeque::new();
+        Self { limit: MOST_BLOCKS, block: 0, last: 0, pieces, first: 0, blocks: 0 }
+    }
+}
+
 impl Pins {
+    /// So many blocks may be pinned from now on; those that are stay so.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Blocks that may be pinned, or are.
+    pub fn most(&self) -> usize {
+        self.limit.max(self.blocks)
+    }
+
     /// A new block begins; returns its number.
     pub fn begin(&mut self) -> u64 {
         self.last += 1;
@@ -53,7 +81,7 @@ impl Pins {
             return None;
         }
         let known = self.pieces.get(at).is_some_and(|&pieces| pieces > 0);
-        if !known && self.blocks >= MOST_BLOCKS {
+        if !known && self.blocks >= self.limit {
             return None;
         }
         if self.pieces.len() <= at {

@@ -56,6 +56,9 @@ pub(crate) struct RecvStream {
 }
 
 impl RecvStream {
+    /// Bytes of the record of a piece that waits.
+    pub const PIECE: usize = size_of::<(u64, Held)>();
+
     pub fn new(limit: u64) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -143,12 +146,18 @@ impl RecvStream {
         }
     }
 
-    /// Next chunk in order.
-    pub fn read(&mut self, pins: &mut Pins) -> Option<Bytes> {
+    /// Next chunk in order, or its first `most` bytes.
+    pub fn read(&mut self, pins: &mut Pins, most: usize) -> Option<Bytes> {
         if self.ready.is_empty() {
             self.close_gathered();
         }
-        let Held { bytes, pin } = self.ready.pop_front()?;
+        let Held { mut bytes, pin } = self.ready.pop_front()?;
+        if bytes.len() > most {
+            let part = bytes.split_to(most);
+            self.ready.push_front(Held { bytes, pin });
+            self.consumed += most as u64;
+            return Some(part);
+        }
         if let Some(pin) = pin {
             pins.release(pin);
         }

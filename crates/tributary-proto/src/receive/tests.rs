@@ -19,6 +19,7 @@ proptest! {
         pieces in prop::collection::vec((0..400_usize, 0..60_usize), 0..80),
         scale in prop::sample::select(vec![1_usize, 100]),
         reads in any::<bool>(),
+        most in prop::sample::select(vec![7_usize, usize::MAX]),
     ) {
         let (mut stream, mut pins) = (RecvStream::new(u64::MAX), Pins::default());
         let mut held = vec![false; 460 * scale];
@@ -32,11 +33,11 @@ proptest! {
             let got = stream.insert(range.start as u64, Bytes::from(bytes), &mut pins);
             prop_assert_eq!(got.new, new);
             prop_assert!(pins.blocks() <= MOST_BLOCKS);
-            while reads && let Some(chunk) = stream.read(&mut pins) {
+            while reads && let Some(chunk) = stream.read(&mut pins, most) {
                 read.extend_from_slice(&chunk);
             }
         }
-        while let Some(chunk) = stream.read(&mut pins) {
+        while let Some(chunk) = stream.read(&mut pins, most) {
             read.extend_from_slice(&chunk);
         }
         let in_order = held.iter().take_while(|held| **held).count();

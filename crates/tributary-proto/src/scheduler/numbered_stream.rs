@@ -51,7 +51,7 @@ impl NumberedStream {
 
     /// Changes the limit of unacknowledged bytes; bytes already held stay.
     pub fn set_limit(&mut self, limit: usize) {
-        self.send.set_limit(limit);
+        self.send.limit = limit;
     }
 
     /// Bytes a write may add now.

@@ -128,7 +128,7 @@ impl Session {
             Some(code) => Err(WriteError::Stopped(code)),
             None if stream.fin_wanted => Err(WriteError::NotOpen),
             None if room == 0 => {
-                self.block(id);
+                self.block(id, 1);
                 Err(WriteError::Blocked)
             }
             None => Ok(room),
@@ -191,7 +191,7 @@ impl Session {
         // A message is written as a whole, so it may exceed the limit on bytes that no subflow has taken.
         self.writable(id)?;
         if self.send.write_room(id) < bytes {
-            self.block(id);
+            self.block(id, bytes);
             return Err(WriteError::Blocked);
         }
         self.starved = false;
@@ -225,7 +225,9 @@ impl Session {
         !self.blocked_writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
     }
 
-    fn block(&mut self, id: StreamId) {
+    /// A writer of so many bytes waits.
+    fn block(&mut self, id: StreamId, bytes: usize) {
+        self.send.refused |= self.send.session_room(id) < bytes;
         if let Some(stream) = self.send.streams.get_mut(&id)
             && !std::mem::replace(&mut stream.blocked, true)
         {
@@ -273,6 +275,15 @@ impl Session {
     /// # Errors
     /// [`ReadError`]; [`ReadError::Blocked`] is the only one worth another try.
     pub fn read(&mut self, id: StreamId) -> Result<Option<Bytes>, ReadError> {
+        self.read_most(id, usize::MAX)
+    }
+
+    /// The same, and not more than `most` bytes, at least one: the rest of a piece goes on waiting here, where it is
+    /// counted.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_most(&mut self, id: StreamId, most: usize) -> Result<Option<Bytes>, ReadError> {
         let closed = self.life == Life::Closed;
         let stream = self.receive.get_mut(&id).ok_or(ReadError::NotOpen)?;
         if let Some(code) = stream.reset {
@@ -280,7 +291,7 @@ impl Session {
             self.collect(id);
             return Err(ReadError::Reset(code));
         }
-        if let Some(chunk) = stream.read(&mut self.pins) {
+        if let Some(chunk) = stream.read(&mut self.pins, most) {
             self.consumed(chunk.len() as u64);
             self.grant_stream(id);
             return Ok(Some(chunk));
@@ -319,7 +330,7 @@ impl Session {
     /// Payload left this side's hands: more may come.
     pub(super) fn consumed(&mut self, bytes: u64) {
         self.granted.consumed += bytes;
-        let window = self.granted.settings.max_data;
+        let window = self.granted.window;
         let target = self.granted.consumed + window;
         // Send an acknowledgement at once when a quarter of the window has become free.
         if target >= self.granted.max_data + window / 4 {
@@ -332,12 +343,12 @@ impl Session {
     /// so that streams that are not read limit it.
     fn grant_stream(&mut self, id: StreamId) {
         let held = self.granted.used.saturating_sub(self.granted.consumed);
-        let free = self.granted.settings.max_data.saturating_sub(held);
+        let free = self.granted.window.saturating_sub(held);
         let Some(stream) = self.receive.get_mut(&id) else { return };
         if stream.end.is_some() || stream.stopped {
             return;
         }
-        let window = (free * 4).min(self.granted.settings.max_data);
+        let window = (free * 4).min(self.granted.window);
         let limit = stream.consumed + window;
         if limit >= stream.limit + window / 4 {
             stream.limit = limit;

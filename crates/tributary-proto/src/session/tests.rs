@@ -2,6 +2,7 @@
 
 mod ends;
 mod hostile;
+mod memory;
 mod pair;
 mod priorities;
 mod stories;

@@ -10,7 +10,9 @@ use core::time::Duration;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::{churn, emulator, end, flood, idle, memory, objects, proxy, tunnel, unshaped};
+use tributary_bench::{
+    churn, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
+};
 use tributary_lab::machine;
 use tributary_report::Table;
 
@@ -44,11 +46,18 @@ pub(crate) enum Bench {
     Churn(ChurnArguments),
     Flood(FloodArguments),
     Proxy(ProxyArguments),
+    Sessions(SessionsArguments),
     Emulator(EmulatorArguments),
     Tunnel(TunnelArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
     Simulator(Simulator),
+    /// Clients of `sessions`; started by it.
+    #[command(hide = true)]
+    Hostile {
+        /// What to do, in JSON
+        orders: String,
+    },
     /// One end of a transfer; started by the benchmarks themselves.
     #[command(hide = true)]
     End {
@@ -172,6 +181,31 @@ pub(crate) struct ProxyArguments {
     json: bool,
 }
 
+/// A server's memory under clients that write and never read, and what they cost an honest client beside them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary bench sessions
+  tributary bench sessions --sessions 100 --memory 1GiB --rounds 5 --json")]
+pub(crate) struct SessionsArguments {
+    /// Hostile sessions
+    #[arg(long, default_value_t = sessions::Plan::default().sessions)]
+    sessions: u32,
+    /// Streams of each
+    #[arg(long, default_value_t = sessions::Plan::default().streams)]
+    streams: u32,
+    #[command(flatten)]
+    memory: crate::cli::MemoryArguments,
+    /// Rounds, each without and with hostile sessions
+    #[arg(long, default_value_t = sessions::Plan::default().rounds)]
+    rounds: u32,
+    /// Seconds of each transfer of the honest client
+    #[arg(long, default_value_t = sessions::Plan::default().seconds)]
+    seconds: f64,
+    /// Print one JSON object, with every round
+    #[arg(long)]
+    json: bool,
+}
+
 /// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
 #[derive(Debug, Args)]
 pub(crate) struct EmulatorArguments {
@@ -221,8 +255,13 @@ pub(crate) struct TunnelArguments {
 pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
     let documentation = PageArguments { page: arguments.page.clone(), part: arguments.part.clone() };
     let beside = documentation.open()?;
-    if let Bench::End { plan } = &arguments.bench {
-        return Ok(if end::run(plan) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    let done = match &arguments.bench {
+        Bench::End { plan } => Some(end::run(plan)),
+        Bench::Hostile { orders } => Some(sessions::run_hostile(orders)),
+        _ => None,
+    };
+    if let Some(done) = done {
+        return Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let measured = measure(&arguments.bench, &mut |what| eprintln!("{what}"))?;
     match &measured.json {
@@ -237,7 +276,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
 
 fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
     Ok(match bench {
-        Bench::End { .. } => Measured::default(), // `run` has answered it
+        Bench::End { .. } | Bench::Hostile { .. } => Measured::default(), // `run` has answered them
         Bench::Unshaped(a) => {
             tributary_emu::isolate()?;
             let plan = unshaped::Plan { rounds: a.rounds, seconds: a.seconds };
@@ -261,6 +300,12 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let plan = memory::Plan { windows: a.windows, seconds: a.seconds };
             let report = memory::run(&plan, progress)?;
             Measured::new("memory", report.tables(), a.json, &report)?
+        }
+        Bench::Sessions(a) => {
+            let (memory, rounds, seconds) = (a.memory.memory, a.rounds, a.seconds);
+            let plan = sessions::Plan { sessions: a.sessions, streams: a.streams, memory, rounds, seconds };
+            let report = sessions::run(&plan, progress)?;
+            Measured::new("sessions", report.tables(), a.json, &report)?
         }
         Bench::Churn(a) => {
             let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 use tributary_net::proxy::{
     EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
-use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig};
+use tributary_net::{Common, ConnectConfig, Key, ListenConfig};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const WITH_PRIORITIES: &str = "avira+fbdt";
 pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let common = common(&arguments.session)?;
     let priorities = priorities(&arguments.session)?;
-    let listen = ListenConfig { addresses: arguments.listen, common, limits: Limits::default() };
+    let listen = ListenConfig { addresses: arguments.listen, common, limits: arguments.memory.limits() };
     let json_events = json_events(&arguments.session);
     let drain = Duration::from_secs(arguments.session.drain);
     until_stopped(async {

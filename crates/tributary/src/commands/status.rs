@@ -268,6 +268,15 @@ fn table(proxy: &Value) -> String {
         number(proxy, "uptime_s"),
         count(list(proxy, "sessions").len() as u64, "session")
     );
+    if let Some(memory) = proxy.get("memory").filter(|memory| memory.is_object()) {
+        text += &format!(
+            "  memory of all sessions: {} of {}, {} refused, {} given back\n",
+            bytes(number(memory, "taken")),
+            bytes(number(memory, "bound")),
+            count(memory["refused"].as_u64().unwrap_or_default(), "request"),
+            count(memory["gave_way"].as_u64().unwrap_or_default(), "window")
+        );
+    }
     for session in list(proxy, "sessions") {
         let from = session["peer"].as_str().map_or_else(String::new, |peer| format!(" from {peer}"));
         text += &format!(

@@ -1,6 +1,7 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
 use super::output::{self, Progress};
+use crate::cli::MemoryArguments;
 use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -61,6 +62,8 @@ pub(crate) struct StreamServeArguments {
     pub(crate) listen: Vec<SocketAddr>,
     #[command(flatten)]
     pub(crate) carrier: CarrierArguments,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArguments,
     /// Print the listening addresses, and the counters of each viewer, as JSON objects
     #[arg(long)]
     pub(crate) json: bool,
@@ -144,7 +147,8 @@ pub(crate) fn run(command: Stream) -> Result<ExitCode> {
 }
 
 fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
-    let transport = transport(&arguments.carrier, &[])?;
+    let mut transport = transport(&arguments.carrier, &[])?;
+    transport.limits = arguments.memory.limits();
     let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
     let json = arguments.json;
     super::proxy::runtime()?.block_on(async {

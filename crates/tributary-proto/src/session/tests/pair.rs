@@ -81,6 +81,8 @@ pub(crate) struct Pair {
     pub received: [Vec<(Instant, StreamId, Bytes)>; 2],
     pub ended: [Vec<StreamId>; 2],
     pub reading: bool,
+    /// What a session that shares memory asks for is granted.
+    pub grants: bool,
     readable: [Vec<StreamId>; 2],
     only: Option<StreamId>,
     /// Paths that are connected with small segments.
@@ -114,6 +116,7 @@ impl Pair {
             received: [Vec::new(), Vec::new()],
             ended: [Vec::new(), Vec::new()],
             reading: true,
+            grants: false,
             readable: [Vec::new(), Vec::new()],
             only: None,
             small: BTreeSet::new(),
@@ -255,6 +258,12 @@ impl Pair {
     }
 
     fn drain(&mut self, side: usize) {
+        while let Some(demand) = self.ends[side].poll_demand(self.now) {
+            if !self.grants {
+                break;
+            }
+            self.ends[side].allot(self.now, demand);
+        }
         for (id, connection) in &self.connections {
             if !connection.open {
                 continue;

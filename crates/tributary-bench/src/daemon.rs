@@ -1,0 +1,112 @@
+//! One end of a proxy as a process of its own, and what the system and `tributary status` say of it.
+
+use super::{BenchError, own_program};
+use core::time::Duration;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tributary_lab::process::lines_of;
+
+/// Time for a process to listen, and for an answer to come.
+const START: Duration = Duration::from_secs(15);
+
+pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
+    BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
+}
+
+/// Makes a key in the directory; its file.
+pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
+    let key = directory.join("key").to_string_lossy().into_owned();
+    let made = Command::new(own_program()?).args(["keygen", "--out", &key]).output();
+    match made {
+        Ok(output) if output.status.success() => Ok(key),
+        Ok(output) => Err(failed("tributary keygen", String::from_utf8_lossy(&output.stderr))),
+        Err(error) => Err(failed("tributary keygen", error)),
+    }
+}
+
+/// What a process uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Anonymous resident memory, kB: what the process allocated.
+    pub memory_kb: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Streams that count against the limit of streams, over all sessions.
+    pub streams: u64,
+    /// Sessions.
+    pub sessions: u64,
+}
+
+/// A running `serve` or `connect`, killed when dropped.
+pub(super) struct Daemon {
+    child: Child,
+    status: PathBuf,
+    listening: SocketAddr,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Daemon {
+    /// Starts it. Its status socket is below the directory.
+    pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
+        let mut command = Command::new(own_program()?);
+        command.arg(role).args(arguments).env("XDG_RUNTIME_DIR", directory).env("RUST_LOG", "error");
+        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| failed(role, error))?;
+        let lines = lines_of(child.stdout.take().expect("standard output was piped"));
+        let status = directory.join("tributary").join(format!("{role}-{}.sock", child.id()));
+        let mut daemon = Self { child, status, listening: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        let line = lines.recv_timeout(START).map_err(|error| failed(role, error))?;
+        let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());
+        daemon.listening = address.ok_or_else(|| failed(role, format!("answered `{line}`")))?;
+        Ok(daemon)
+    }
+
+    /// Where it listens.
+    pub(super) fn listening(&self) -> SocketAddr {
+        self.listening
+    }
+
+    /// Its memory, descriptors and streams.
+    pub(super) fn usage(&self) -> Result<Usage, BenchError> {
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let descriptors = std::fs::read_dir(process.join("fd")).map_err(|e| failed("/proc", e))?.count();
+        let (sessions, streams) = self.streams()?;
+        Ok(Usage { memory_kb: self.memory_kb()?, descriptors: descriptors as u64, streams, sessions })
+    }
+
+    /// Its memory alone.
+    pub(super) fn memory_kb(&self) -> Result<u64, BenchError> {
+        let status = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(status).map_err(|e| failed("/proc", e))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let memory_kb = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        memory_kb.ok_or_else(|| failed("/proc", "no RssAnon: has the process ended?"))
+    }
+
+    /// Sessions, and streams of all of them.
+    fn streams(&self) -> Result<(u64, u64), BenchError> {
+        let ask = || {
+            let mut socket = UnixStream::connect(&self.status)?;
+            socket.set_read_timeout(Some(START))?;
+            let mut text = String::new();
+            socket.read_to_string(&mut text)?;
+            std::io::Result::Ok(text)
+        };
+        let answer = ask().map_err(|error| failed("tributary status", error))?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&answer).map_err(|error| failed("tributary status", error))?;
+        let sessions = answer["sessions"].as_array().map_or(&[][..], Vec::as_slice);
+        let streams = sessions.iter().filter_map(|session| session["streams"].as_u64()).sum();
+        Ok((sessions.len() as u64, streams))
+    }
+}

@@ -1,0 +1,267 @@
+//! A server's memory under sessions that write and never read, and what they cost an honest client beside them.
+//!
+//! `tributary serve` runs as a process of its own. Hostile clients, all in another process, open streams, write as
+//! much as is taken in both directions and read nothing; the target behind the server reads nothing of them either
+//! and writes to them. An honest client uploads and downloads before they come and while they are there, round by
+//! round. Not here: the bound itself ([`tributary_net::Limits`]).
+
+mod hostile;
+mod target;
+
+use super::daemon::{Daemon, failed, keygen};
+use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use bytes::Bytes;
+use core::time::Duration;
+use hostile::Crowd;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+use tributary_net::{Common, ConnectConfig, Key, Limits, PathConfig, Session, connect};
+use tributary_report::{Cell, Column, Table};
+
+pub use hostile::run as run_hostile;
+
+/// Wanted: the honest client keeps this share of its rate.
+const KEEPS: f64 = 0.95;
+/// Time for the honest client to connect.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Time of a transfer that does not count: windows grow.
+const LEAD: f64 = 0.5;
+/// Bytes of one write.
+const PIECE: usize = 256 << 10;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Hostile sessions.
+    pub sessions: u32,
+    /// Streams of each.
+    pub streams: u32,
+    /// The server's `--memory`, bytes.
+    pub memory: u64,
+    /// Rounds, each without and with hostile sessions.
+    pub rounds: u32,
+    /// Seconds of each transfer of the honest client.
+    pub seconds: f64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let memory = Limits::default().memory;
+        Self { sessions: 1000, streams: 2, memory, rounds: 3, seconds: 3.0 }
+    }
+}
+
+/// The honest client in one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Direction {
+    /// `upload` or `download`.
+    pub name: &'static str,
+    /// Goodput of each round before the hostile sessions came, Mbit/s.
+    pub alone_mbps: Vec<f64>,
+    /// While they were there.
+    pub beside_mbps: Vec<f64>,
+    /// Median of the rounds' own ratios.
+    pub ratio: f64,
+    /// Whether it is as wanted.
+    pub holds: bool,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Hostile sessions, of which each round had so many open at the server.
+    pub sessions: u32,
+    /// Streams of each.
+    pub streams: u32,
+    /// As counted by the server.
+    pub open: Vec<u64>,
+    /// The server's bound, bytes.
+    pub bound: u64,
+    /// Anonymous memory of the server before the first round, bytes.
+    pub before: u64,
+    /// Most while hostile sessions were there, bytes, each round.
+    pub most: Vec<u64>,
+    /// Whether the most is below the bound.
+    pub holds: bool,
+    /// The honest client.
+    pub honest: Vec<Direction>,
+}
+
+/// Measures it.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("sessions", f64::from(plan.sessions), 1.0..=1020.0)?;
+    within("streams", f64::from(plan.streams), 1.0..=64.0)?;
+    within("memory (MiB)", (plan.memory >> 20) as f64, 16.0..=1e6)?;
+    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
+    within("seconds", plan.seconds, 0.5..=60.0)?;
+    tributary_net::sockopt::raise_descriptor_limit().map_err(|error| failed("descriptor limit", error))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| failed("runtime", error))?.block_on(measure(plan, progress))
+}
+
+async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
+    let key = keygen(directory.path())?;
+    let target = target::start().await?.to_string();
+    let memory = format!("{}MiB", plan.memory >> 20);
+    let arguments = ["--listen", "127.0.0.1:0", "--forward", &target, "--key", &key, "--memory", &memory];
+    let server = Daemon::start("serve", &arguments, directory.path())?;
+    let honest = Honest::connect(&server, &key).await?;
+    let before = server.memory_kb()? << 10;
+    let directions = ["upload", "download"].map(|name| Direction {
+        name,
+        alone_mbps: Vec::new(),
+        beside_mbps: Vec::new(),
+        ratio: 0.0,
+        holds: false,
+    });
+    let mut report = Report {
+        sessions: plan.sessions,
+        streams: plan.streams,
+        open: Vec::new(),
+        bound: plan.memory,
+        before,
+        most: Vec::new(),
+        holds: false,
+        honest: directions.into(),
+    };
+    for round in 1..=plan.rounds {
+        progress(&format!("round {round} of {}: the honest client alone", plan.rounds));
+        for direction in &mut report.honest {
+            direction.alone_mbps.push(honest.transfer(direction.name, plan.seconds).await?);
+        }
+        progress(&format!("round {round}: {} hostile sessions", plan.sessions));
+        let crowd = Crowd::start(plan, server.listening(), Path::new(&key)).await?;
+        let mut most = server.memory_kb()?;
+        for direction in &mut report.honest {
+            direction.beside_mbps.push(honest.transfer(direction.name, plan.seconds).await?);
+            most = most.max(server.memory_kb()?);
+        }
+        report.most.push(most << 10);
+        report.open.push(server.usage()?.sessions.saturating_sub(1));
+        crowd.end();
+        gone(&server).await?;
+    }
+    report.holds = report.most.iter().all(|most| *most <= plan.memory);
+    for direction in &mut report.honest {
+        direction.ratio = paired_ratio(&direction.beside_mbps, &direction.alone_mbps);
+        direction.holds = direction.ratio >= KEEPS;
+    }
+    Ok(report)
+}
+
+/// Waits until the server has forgotten the hostile sessions.
+async fn gone(server: &Daemon) -> Result<(), BenchError> {
+    let began = Instant::now();
+    while server.usage()?.sessions > 1 {
+        if began.elapsed() > Duration::from_secs(60) {
+            return Err(failed("tributary serve", "hostile sessions stay although their client has ended"));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+/// The honest client's session.
+struct Honest(Session);
+
+impl Honest {
+    async fn connect(server: &Daemon, key: &str) -> Result<Self, BenchError> {
+        let key = Key::load(key.as_ref()).map_err(|error| failed("key", error))?;
+        let paths = ["127.0.0.2", "127.0.0.3"]
+            .map(|local| format!("{local}={}", server.listening()).parse::<PathConfig>());
+        let paths = paths.into_iter().collect::<Result<_, _>>().map_err(|e| failed("path", e))?;
+        let config = ConnectConfig { paths, common: Common::new(key), timeout: CONNECT };
+        connect(config).await.map(Self).map_err(|error| failed("the honest client", error))
+    }
+
+    /// Goodput in Mbit/s of what was written or read, once windows have grown.
+    async fn transfer(&self, direction: &str, seconds: f64) -> Result<f64, BenchError> {
+        let lost = |error: &dyn std::fmt::Display| failed("the honest client", error);
+        let mut stream = self.0.open_stream(0).await.map_err(|e| lost(&e))?;
+        let upload = direction == "upload";
+        let head = [0, if upload { target::SINK } else { target::SOURCE }];
+        stream.write_chunk(Bytes::copy_from_slice(&head)).await.map_err(|e| lost(&e))?;
+        let piece = Bytes::from(vec![1; PIECE]);
+        let (mut began, mut bytes, mut leading) = (Instant::now(), 0_u64, true);
+        while leading || began.elapsed().as_secs_f64() < seconds {
+            if leading && began.elapsed().as_secs_f64() >= LEAD {
+                (began, bytes, leading) = (Instant::now(), 0, false);
+            }
+            let moved = if upload {
+                stream.write_chunk(piece.clone()).await.map_err(|e| lost(&e))?;
+                PIECE
+            } else {
+                stream.read_chunk().await.map_err(|e| lost(&e))?.map_or(0, |chunk| chunk.len())
+            };
+            if moved == 0 {
+                return Err(lost(&"the target ended"));
+            }
+            bytes += moved as u64;
+        }
+        Ok(bytes as f64 * 8e-6 / began.elapsed().as_secs_f64())
+    }
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let title =
+            format!("{} sessions that write and never read, {} streams each", self.sessions, self.streams);
+        let mut memory = Table::new(&title).columns([
+            Column::right("sessions open"),
+            Column::right("server before").unit("MiB"),
+            Column::right("most").unit("MiB"),
+            Column::right("for each session").unit("MiB"),
+            Column::right("bound").unit("MiB"),
+            Column::left(""),
+        ]);
+        for (&open, &most) in self.open.iter().zip(&self.most) {
+            memory.push([
+                Cell::number(open as f64, 0),
+                Cell::number(mib(self.before), 1),
+                Cell::number(mib(most), 1),
+                Cell::number(mib(most.saturating_sub(self.before)) / (open as f64).max(1.0), 2),
+                Cell::number(mib(self.bound), 0),
+                verdict(most <= self.bound),
+            ]);
+        }
+        let mut honest = Table::new("An honest client beside them; medians").columns([
+            Column::left("direction"),
+            Column::right("alone").unit("Mbit/s"),
+            Column::right("beside them").unit("Mbit/s"),
+            Column::right("ratio"),
+            Column::right("wanted"),
+            Column::left(""),
+        ]);
+        for d in &self.honest {
+            honest.push([
+                Cell::text(d.name),
+                Cell::number(median(&d.alone_mbps), 0),
+                Cell::number(median(&d.beside_mbps), 0),
+                judged(d.ratio, 3, d.holds),
+                Cell::text(&format!("≥ {KEEPS}")),
+                verdict(d.holds),
+            ]);
+        }
+        vec![memory, honest]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let error = run(&Plan { sessions: 5000, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        assert_eq!(error, "`sessions` is 5000; it must be from 1 to 1020");
+    }
+}

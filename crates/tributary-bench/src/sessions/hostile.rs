@@ -1,0 +1,145 @@
+//! Clients that write and never read: one process for all of them, so that their memory is not the server's.
+
+use super::Plan;
+use super::target::DEAF;
+use crate::daemon::failed;
+use crate::end::Outcome;
+use crate::{BenchError, own_program};
+use bytes::Bytes;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::task::JoinSet;
+use tributary_lab::process::lines_of;
+use tributary_net::{Common, ConnectConfig, Key, Session, Stream, connect};
+
+/// Time for all of them to connect and to fill what they may.
+const READY: Duration = Duration::from_secs(180);
+/// Nothing was taken from any of them for so long: all is full.
+const FULL: Duration = Duration::from_secs(2);
+/// Sessions that connect at once.
+const TOGETHER: usize = 32;
+/// What the process says then.
+const WORD: &str = "full";
+
+/// What the process is to do.
+#[derive(Debug, Serialize, Deserialize)]
+struct Orders {
+    server: SocketAddr,
+    key: PathBuf,
+    sessions: u32,
+    streams: u32,
+}
+
+/// The process, killed when dropped.
+pub(super) struct Crowd(Child);
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Crowd {
+    /// Starts them and waits until nothing more is taken from any.
+    pub(super) async fn start(plan: &Plan, server: SocketAddr, key: &Path) -> Result<Self, BenchError> {
+        let orders = Orders { server, key: key.to_owned(), sessions: plan.sessions, streams: plan.streams };
+        let orders = serde_json::to_string(&orders).expect("orders have string keys only");
+        let mut command = Command::new(own_program()?);
+        command.args(["bench", "hostile", &orders]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed("hostile clients", error))?;
+        let lines = lines_of(child.stdout.take().expect("standard output was piped"));
+        let crowd = Self(child);
+        // The target and the honest client live on this runtime.
+        let line = tokio::task::spawn_blocking(move || lines.recv_timeout(READY)).await;
+        match line {
+            Ok(Ok(line)) if line == WORD => Ok(crowd),
+            Ok(Ok(line)) => Err(failed("hostile clients", line)),
+            Ok(Err(error)) => Err(failed("hostile clients", error)),
+            Err(error) => Err(failed("hostile clients", error)),
+        }
+    }
+
+    pub(super) fn end(self) {
+        drop(self);
+    }
+}
+
+/// The process; `orders` is JSON.
+#[must_use]
+pub fn run(orders: &str) -> bool {
+    let outcome = carry_out(orders);
+    if let Err(error) = &outcome {
+        println!("{error}");
+    }
+    outcome.is_ok()
+}
+
+fn carry_out(orders: &str) -> Outcome<()> {
+    let orders: Orders = serde_json::from_str(orders)?;
+    let key = Key::load(&orders.key)?;
+    tributary_net::sockopt::raise_descriptor_limit()?;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(annoy(&orders, key))
+}
+
+async fn annoy(orders: &Orders, key: Key) -> Outcome<()> {
+    let mut common = Common::new(key);
+    // They hold little themselves.
+    common.session.send_buffer = 256 << 10;
+    common.session.receive_credit = 1 << 20;
+    let path = |n: u32| format!("127.0.{}.{}={}", 1 + n / 200, 1 + n % 200, orders.server);
+    let written = Arc::new(AtomicU64::new(0));
+    let (mut connecting, mut sessions, mut writing) = (JoinSet::new(), Vec::new(), JoinSet::new());
+    for number in 0..orders.sessions {
+        let config = ConnectConfig {
+            paths: vec![path(number).parse()?],
+            common: common.clone(),
+            timeout: Duration::from_secs(30),
+        };
+        connecting.spawn(connect(config));
+        if connecting.len() >= TOGETHER {
+            sessions.extend(next(&mut connecting).await?);
+        }
+    }
+    while !connecting.is_empty() {
+        sessions.extend(next(&mut connecting).await?);
+    }
+    for session in &sessions {
+        for _ in 0..orders.streams {
+            let stream = session.open_stream(0).await?;
+            writing.spawn(write_on(stream, written.clone()));
+        }
+    }
+    let mut before = u64::MAX;
+    while before != written.load(Ordering::Relaxed) {
+        before = written.load(Ordering::Relaxed);
+        tokio::time::sleep(FULL).await;
+    }
+    println!("{WORD}");
+    std::future::pending::<()>().await;
+    Ok(())
+}
+
+async fn next(
+    connecting: &mut JoinSet<Result<Session, tributary_net::ConnectError>>,
+) -> Outcome<Option<Session>> {
+    Ok(connecting.join_next().await.transpose()?.transpose()?)
+}
+
+/// Asks for a deaf target and writes for ever.
+async fn write_on(mut stream: Stream, written: Arc<AtomicU64>) {
+    let piece = Bytes::from_static(&[9; 16 << 10]);
+    let mut outcome = stream.write_chunk(Bytes::from_static(&[0, DEAF])).await;
+    while outcome.is_ok() {
+        outcome = stream.write_chunk(piece.clone()).await;
+        written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+    }
+    // Kept, so that nothing is abandoned.
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,295 @@
+//! Memory of a listener, shared by its sessions.
+//!
+//! Half of it is kept for the least that each session needs, so that a session which is accepted always has that.
+//! The other half is the pool. It goes to those that need more, by dynamic thresholds (Choudhury and Hahne, 1998): a
+//! session may take more as long as it then has no more than is left for others. One session gets at most half of the
+//! pool, and of `n` that want everything each gets one part in `n + 1`. While half of the pool is free, a session gets
+//! what an ample start needs before it has shown a need. Not here: who needs more ([`tributary_proto::Demand`]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tributary_proto::{LEAST_SEND, LEAST_WINDOW, Memory};
+
+use crate::config::Limits;
+use crate::subflow::BLOCK;
+use crate::tls::record::SEALED;
+
+/// A subflow: its receive block, what it has sealed, and records.
+const SUBFLOW: u64 = (BLOCK + SEALED + (32 << 10)) as u64;
+
+const SESSION: u64 = Limits::SESSION;
+
+const _: () = assert!(LEAST_WINDOW + 2 * BLOCK as u64 + LEAST_SEND as u64 + 2 * SUBFLOW < SESSION);
+
+/// What a session may come to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// Of the session itself.
+    pub memory: Memory,
+    /// Connections of its own below it.
+    pub subflows: usize,
+    /// Connections that its streams are carried on to.
+    pub connections: usize,
+}
+
+/// Receive blocks that each subflow keeps for reuse, of a session that may have so many pinned.
+pub(crate) fn kept(blocks: usize) -> usize {
+    blocks / 6
+}
+
+impl Use {
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        let blocks = self.memory.blocks + kept(self.memory.blocks) * self.subflows;
+        self.memory.receive
+            + self.memory.send
+            + self.memory.records
+            + (blocks * BLOCK) as u64
+            + self.subflows as u64 * SUBFLOW
+            + self.connections as u64 * Limits::CONNECTION
+    }
+
+    /// Bytes beyond what every session has.
+    fn extra(&self) -> u64 {
+        self.bytes().saturating_sub(SESSION)
+    }
+}
+
+/// The memory of all sessions of a listener.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    total: u64,
+    taken: Mutex<Taken>,
+    refused: AtomicU64,
+    gave_way: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    sessions: u64,
+    /// What sessions have beyond [`Limits::SESSION`].
+    extra: u64,
+}
+
+/// How a session stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Fair,
+    /// It has more than twice what is left: it should give way.
+    Above,
+    /// There is no memory left, and more than is due is held by records that nobody can refuse.
+    Exhausted,
+}
+
+/// A session's part, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Arc<Budget>,
+    extra: u64,
+}
+
+impl Budget {
+    pub fn new(total: u64) -> Arc<Self> {
+        Arc::new(Self { total, ..Self::default() })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What sessions may have beyond [`Limits::SESSION`], all together.
+    fn pool(&self) -> u64 {
+        self.total / 2
+    }
+
+    /// The part of another session; `None` when there are as many as fit.
+    pub fn enter(self: &Arc<Self>) -> Option<Share> {
+        let mut taken = self.taken();
+        if (taken.sessions + 1) * SESSION > self.total - self.pool() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        taken.sessions += 1;
+        Some(Share { budget: self.clone(), extra: 0 })
+    }
+
+    /// What is taken now.
+    pub fn snapshot(&self) -> MemorySnapshot {
+        let taken = self.taken();
+        MemorySnapshot {
+            bound: self.total,
+            taken: taken.sessions * SESSION + taken.extra,
+            refused: self.refused.load(Ordering::Relaxed),
+            gave_way: self.gave_way.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The memory of all sessions of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemorySnapshot {
+    /// Bytes that all sessions may hold together.
+    pub bound: u64,
+    /// Bytes that they may come to hold now, what is kept for each session included.
+    pub taken: u64,
+    /// Requests for more memory that were refused because others need it, sessions beyond the bound included.
+    pub refused: u64,
+    /// Times that a session gave back half of a window because others need it.
+    pub gave_way: u64,
+}
+
+impl Share {
+    /// Takes what a new session begins with, as long as half of the pool is left for those that show a need.
+    pub fn advance(&mut self, wanted: &Use) -> bool {
+        let more = wanted.extra().saturating_sub(self.extra);
+        let mut taken = self.budget.taken();
+        if taken.extra + more > self.budget.pool() / 2 {
+            return false;
+        }
+        taken.extra += more;
+        self.extra += more;
+        true
+    }
+
+    /// Takes what this use needs more, if that is fair. What is not used is given back by [`Self::settle`].
+    pub fn take(&mut self, wanted: &Use) -> bool {
+        let more = wanted.extra().saturating_sub(self.extra);
+        if more == 0 {
+            return true;
+        }
+        let mut taken = self.budget.taken();
+        let left = self.budget.pool().saturating_sub(taken.extra);
+        if more > left || self.extra + more > left - more {
+            self.budget.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        taken.extra += more;
+        self.extra += more;
+        true
+    }
+
+    /// Counts that the session gave back a part because others need it.
+    pub fn count_given(&self) {
+        self.budget.gave_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says what the session uses.
+    pub fn settle(&mut self, used: &Use) -> Standing {
+        let extra = used.extra();
+        if extra == self.extra && extra == 0 {
+            return Standing::Fair;
+        }
+        let mut taken = self.budget.taken();
+        taken.extra = taken.extra - self.extra + extra;
+        self.extra = extra;
+        let left = self.budget.pool().saturating_sub(taken.extra);
+        if taken.extra > self.budget.pool() && used.memory.records > SESSION / 4 {
+            Standing::Exhausted
+        } else if extra / 2 > left {
+            Standing::Above
+        } else {
+            Standing::Fair
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.budget.taken();
+        taken.sessions -= 1;
+        taken.extra -= self.extra;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn holding(receive: u64) -> Use {
+        Use { memory: Memory { receive, ..Memory::default() }, ..Use::default() }
+    }
+
+    /// Grows a share by a MiB at a time as far as it may; returns how far.
+    fn grow(share: &mut Share) -> u64 {
+        (1..)
+            .map(|mib| mib * MIB)
+            .take_while(|extra| share.take(&holding(SESSION + extra)))
+            .last()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn sessions_are_accepted_as_long_as_the_least_of_each_fits() {
+        let budget = Budget::new(80 * MIB);
+        let mut shares: Vec<Share> = std::iter::from_fn(|| budget.enter()).collect();
+        assert_eq!(shares.len(), 10);
+        for share in &mut shares {
+            grow(share);
+        }
+        assert!(budget.snapshot().taken <= 80 * MIB);
+        shares.pop();
+        assert!(budget.enter().is_some() && shares.len() == 9);
+    }
+
+    #[test]
+    fn a_session_takes_no_more_than_it_leaves_and_later_ones_get_theirs() {
+        let budget = Budget::new(2000 * MIB);
+        let mut shares: Vec<Share> = (0..4).filter_map(|_| budget.enter()).collect();
+        let got: Vec<u64> = shares.iter_mut().map(|share| grow(share) / MIB).collect();
+        assert_eq!(got, [500, 250, 125, 62]);
+        // Who has more than twice what is left gives way, until everybody's part is like the others'.
+        for _ in 0..20 {
+            for share in &mut shares {
+                if share.settle(&holding(SESSION + share.extra)) == Standing::Above {
+                    share.settle(&holding(SESSION + share.extra / 2));
+                }
+                grow(share);
+            }
+        }
+        let (least, most) = (shares.iter().map(|s| s.extra).min(), shares.iter().map(|s| s.extra).max());
+        assert!(most.unwrap() <= 3 * least.unwrap(), "{shares:?}");
+        drop(shares);
+        assert_eq!(budget.snapshot().taken, 0);
+    }
+
+    #[test]
+    fn records_that_nobody_can_refuse_end_a_session_only_when_nothing_is_left() {
+        let budget = Budget::new(40 * MIB);
+        let mut share = budget.enter().unwrap();
+        let records =
+            |mib| Use { memory: Memory { records: mib * MIB, ..Memory::default() }, ..Use::default() };
+        assert_eq!(share.settle(&records(10)), Standing::Fair);
+        assert_eq!(share.settle(&records(23)), Standing::Above);
+        assert_eq!(share.settle(&records(25)), Standing::Exhausted);
+    }
+    #[test]
+    fn sessions_begin_amply_while_half_of_the_pool_is_free() {
+        let budget = Budget::new(800 * MIB);
+        let mut shares: Vec<Share> = std::iter::from_fn(|| budget.enter()).collect();
+        let ample =
+            shares.iter_mut().filter_map(|share| share.advance(&holding(24 * MIB)).then_some(())).count();
+        assert_eq!((shares.len(), ample), (100, 10), "200 MiB in parts of 20");
+        // A session that shows a need gets of the other half, however many there are.
+        assert_eq!(grow(&mut shares[50]), 100 * MIB);
+        shares.truncate(5);
+        assert_eq!(budget.snapshot().taken, 5 * (SESSION + 20 * MIB));
+    }
+    #[test]
+    fn the_guide_states_what_a_fast_session_comes_to() {
+        let config = tributary_proto::Config::default();
+        let memory = Memory {
+            receive: config.receive_credit,
+            blocks: tributary_proto::blocks_for(config.receive_credit),
+            send: config.send_buffer as u64,
+            records: 0,
+        };
+        let most = Use { memory, subflows: 2, connections: 0 }.bytes() / MIB;
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/proxy.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(&format!("over two paths comes to {most} MiB")), "{most} MiB");
+    }
+}

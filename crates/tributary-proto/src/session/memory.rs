@@ -1,0 +1,269 @@
+//! How much a session may hold: bounds that grow while they are used and shrink when they are not.
+//!
+//! A session alone on its machine has the bounds of its configuration. One that shares memory with others begins
+//! with ample bounds, or the least when memory is scarce ([`Session::share_memory`]). It asks for more when its traffic
+//! needs it ([`Session::poll_demand`]) and gets it from whoever counts all sessions ([`Session::allot`]). Not here: how
+//! much there is, and who gets it.
+//!
+//! The rule is that of receive buffer autotuning (Semke, Mahdavi and Mathis, 1998): a bound that is a small multiple
+//! of what passes in a round trip never limits. In TCP's slow start what is under way is at most what was
+//! delivered so far and the initial window. A bound that doubles each time a quarter of it has passed is at least
+//! twice what was delivered.
+
+use core::time::Duration;
+
+use tributary_types::Instant;
+
+use super::{INITIAL, Session};
+use crate::receive::{RecvStream, blocks_for};
+use crate::send::{Segment, SendStream};
+
+/// Least receive window: what a peer may use before it has heard this side's settings.
+pub const LEAST_WINDOW: u64 = INITIAL.max_data;
+/// Least send limit: holds one message of the longest kind beside what is reserved for streams with a priority.
+pub const LEAST_SEND: usize = 1280 << 10;
+/// Window and send limit at the start while memory is plentiful: what a gigabit path with an RTT of 60 ms has under way.
+pub const AMPLE: u64 = 8 << 20;
+/// A bound doubles when a quarter of it passes within a round trip and this time. It covers pauses in which a
+/// path is blocked: at a steady rate a bound holds what passes in one to two seconds.
+const PACE: Duration = Duration::from_millis(250);
+/// A bound of which hardly anything has passed for this time is halved.
+const REST: Duration = Duration::from_secs(4);
+/// Bytes of a map's entry beside its key and value.
+const ENTRY: usize = 32;
+
+/// More that a session asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// A receive window of so many bytes.
+    Window(u64),
+    /// A send limit of so many bytes.
+    Send(usize),
+}
+
+/// What a session may come to hold, the driver's receive blocks counted and not their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Payload that the peer may send before more of it is read, and what waits to be read. Credit that was given
+    /// cannot be taken back: after a shrink this falls as payload is read.
+    pub receive: u64,
+    /// Receive blocks that waiting payload may pin.
+    pub blocks: usize,
+    /// Payload written and not acknowledged.
+    pub send: u64,
+    /// Records of streams, segments and pieces at this moment.
+    pub records: u64,
+}
+
+/// One bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub limit: u64,
+    least: u64,
+    /// The bound falls to this without traffic.
+    rest: u64,
+    most: u64,
+    /// Bytes that had passed when this turn of counting began.
+    from: u64,
+    since: Instant,
+    /// When more than a little had last passed.
+    used_at: Instant,
+}
+
+impl Bound {
+    pub fn new(least: u64, start: u64, most: u64) -> Self {
+        let least = least.min(most);
+        let limit = start.clamp(least, most);
+        Self { limit, least, rest: limit, most, from: 0, since: Instant::ZERO, used_at: Instant::ZERO }
+    }
+
+    /// `passed` bytes in all went through; `wanted` when the bound held something up. Returns the bound that
+    /// is needed, when that is a larger one, and shrinks by itself.
+    fn observe(&mut self, now: Instant, passed: u64, pace: Duration, wanted: bool) -> Option<u64> {
+        let (moved, elapsed) = (passed - self.from, now.saturating_since(self.since));
+        let in_time = elapsed <= pace;
+        if in_time && moved < self.limit / 4 {
+            return None;
+        }
+        (self.from, self.since) = (passed, now);
+        if moved >= self.limit / 16 {
+            self.used_at = now;
+        } else {
+            while self.limit > self.rest && now >= self.used_at + REST {
+                self.used_at += REST;
+                self.limit = (self.limit / 2).max(self.rest);
+            }
+        }
+        (in_time && wanted && self.limit < self.most).then(|| (self.limit * 2).min(self.most))
+    }
+
+    fn halve(&mut self) {
+        self.limit = (self.limit / 2).max(self.least);
+        self.rest = self.rest.min(self.limit);
+    }
+}
+
+/// Both bounds of a session that shares memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    window: Bound,
+    send: Bound,
+}
+
+impl Session {
+    /// Begins with bounds of so many bytes, [`AMPLE`] or 0 for the least, before there is a subflow. The
+    /// configuration's bounds are the most it will ever ask for.
+    pub fn share_memory(&mut self, start: u64) {
+        debug_assert!(self.used_subflows.is_empty(), "the peer has been told of other bounds");
+        let window = Bound::new(LEAST_WINDOW, start, self.config.receive_credit);
+        let send = Bound::new(LEAST_SEND as u64, start, self.config.send_buffer as u64);
+        self.granted.settings.max_data = window.limit;
+        self.granted.settings.stream_credit = (window.limit / 4).max(INITIAL.stream_credit);
+        self.granted.max_data = window.limit;
+        self.shared = Some(Shared { window, send });
+        self.set_bounds();
+    }
+
+    /// What the session needs more than it has, once each time; until `None`. Call it when something has arrived or
+    /// was read, before `poll_transmit`. `None` for a session that shares nothing.
+    pub fn poll_demand(&mut self, now: Instant) -> Option<Demand> {
+        let pace = PACE + self.subflows.values().map(|subflow| subflow.info.srtt).max().unwrap_or_default();
+        let shared = self.shared.as_mut()?;
+        let before = *shared;
+        let window = shared.window.observe(now, self.granted.consumed, pace, true);
+        let send = match window {
+            Some(_) => None,
+            None => shared.send.observe(now, self.send.acknowledged(), pace, self.send.refused),
+        };
+        if (shared.send.since, shared.send.from) != (before.send.since, before.send.from) {
+            // Another turn of counting.
+            self.send.refused = false;
+        }
+        if (shared.window.limit, shared.send.limit) != (before.window.limit, before.send.limit) {
+            self.set_bounds();
+        }
+        window.map(Demand::Window).or(send.map(|limit| Demand::Send(limit as usize)))
+    }
+
+    /// Grants what [`Self::poll_demand`] asked for.
+    pub fn allot(&mut self, now: Instant, demand: Demand) {
+        let Some(shared) = &mut self.shared else { return };
+        match demand {
+            Demand::Window(window) => shared.window.limit = window.min(shared.window.most),
+            Demand::Send(limit) => shared.send.limit = (limit as u64).min(shared.send.most),
+        }
+        self.set_bounds();
+        // What was read before may be worth more credit.
+        self.consumed(0);
+        self.wake_writers(now);
+    }
+
+    /// Halves what the session may hold, down to the least: others need it more. What is above a bound already is
+    /// waited for first. Returns whether a bound fell.
+    pub fn give_way(&mut self) -> bool {
+        let memory = self.memory();
+        let Some(shared) = &mut self.shared else { return false };
+        let before = (shared.window.limit, shared.send.limit);
+        if memory.receive <= shared.window.limit {
+            shared.window.halve();
+        }
+        if memory.send <= shared.send.limit {
+            shared.send.halve();
+        }
+        let fell = (shared.window.limit, shared.send.limit) != before;
+        self.set_bounds();
+        fell
+    }
+
+    fn set_bounds(&mut self) {
+        let Some(Shared { window, send }) = self.shared else { return };
+        self.granted.window = window.limit;
+        self.pins.set_limit(blocks_for(window.limit));
+        self.send.limit = send.limit as usize;
+    }
+
+    /// What the session may come to hold.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let streams = self.receive.len() * (size_of::<RecvStream>() + ENTRY)
+            + self.send.streams.len() * (size_of::<SendStream>() + ENTRY);
+        // Pieces lie in queues that double, and are allocated one by one.
+        let pieces = self.ahead * (2 * RecvStream::PIECE + ENTRY);
+        let segments = 2 * self.send.segments() * size_of::<Segment>();
+        Memory {
+            receive: self.granted.window.max(self.granted.max_data.saturating_sub(self.granted.consumed)),
+            blocks: self.pins.most(),
+            send: self.send.limit.max(self.send.held()) as u64,
+            records: (streams + pieces + segments) as u64,
+        }
+    }
+
+    /// What it would be with a demand granted.
+    #[must_use]
+    pub fn memory_with(&self, demand: Demand) -> Memory {
+        let memory = self.memory();
+        match demand {
+            Demand::Window(window) => Memory {
+                receive: memory.receive.max(window),
+                blocks: memory.blocks.max(blocks_for(window)),
+                ..memory
+            },
+            Demand::Send(limit) => Memory { send: memory.send.max(limit as u64), ..memory },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_bound_doubles_with_each_quarter_that_passes_in_time() {
+        let mut bound = Bound::new(MIB, 0, 5 * MIB);
+        let now = Instant::from_millis(10);
+        assert_eq!(bound.observe(now, MIB / 4 - 1, PACE, true), None);
+        assert_eq!(bound.observe(now, MIB / 4, PACE, true), Some(2 * MIB));
+        // Refused: asked for again a quarter later.
+        assert_eq!(bound.observe(now, MIB / 2, PACE, true), Some(2 * MIB));
+        bound.limit = 4 * MIB;
+        assert_eq!(bound.observe(now, MIB * 3 / 2, PACE, false), None, "nothing was held up");
+        assert_eq!(bound.observe(now, MIB * 5 / 2, PACE, true), Some(5 * MIB));
+        bound.limit = 5 * MIB;
+        assert_eq!(bound.observe(now, 10 * MIB, PACE, true), None, "it is the most");
+    }
+
+    #[test]
+    fn a_bound_that_passes_slowly_stays_and_one_that_rests_shrinks() {
+        let mut bound = Bound::new(MIB, 0, 64 * MIB);
+        bound.limit = 16 * MIB;
+        let mut passed = 0;
+        for second in 1..100 {
+            // A sixteenth a second is use, and no reason to grow.
+            passed += MIB;
+            assert_eq!(bound.observe(Instant::from_millis(second * 1000), passed, PACE, true), None);
+        }
+        assert_eq!(bound.limit, 16 * MIB);
+        bound.observe(Instant::from_millis(99_000 + 7999), passed, PACE, true);
+        assert_eq!(bound.limit, 8 * MIB);
+        bound.observe(Instant::from_millis(1_000_000), passed, PACE, true);
+        assert_eq!(bound.limit, MIB, "and not below the least");
+        assert_eq!(
+            bound.observe(Instant::from_millis(1_000_001), passed + MIB / 4, PACE, true),
+            Some(2 * MIB)
+        );
+    }
+    #[test]
+    fn an_ample_bound_is_kept_at_rest_until_others_need_it() {
+        let mut bound = Bound::new(MIB, 8 * MIB, 64 * MIB);
+        bound.limit = 32 * MIB;
+        assert_eq!(bound.observe(Instant::from_millis(1_000_000), 0, PACE, true), None);
+        assert_eq!(bound.limit, 8 * MIB);
+        (0..4).for_each(|_| bound.halve());
+        assert_eq!(bound.limit, MIB);
+        bound.limit = 32 * MIB;
+        bound.observe(Instant::from_millis(2_000_000), 0, PACE, true);
+        assert_eq!(bound.limit, MIB, "after that it rests at the least");
+    }
+}
