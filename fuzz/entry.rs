@@ -26,12 +26,14 @@ pub const TARGETS: &[Target] = &[
     ("cotag-gateway", cotag_gateway),
     ("cotag-access-point", cotag_access_point),
     ("cotag-device", cotag_device),
+    ("cotag-hop", cotag_hop),
 ];
 
 pub use coding::access_point as cotag_access_point;
 pub use coding::device as cotag_device;
 pub use coding::gateway as cotag_gateway;
 pub use coding::packet as cotag_packet;
+pub use tributary_nodes::fuzz::hop as cotag_hop;
 
 /// Frames decode alike however the bytes are cut, and what was decoded survives being encoded again.
 pub fn wire(data: &[u8]) {

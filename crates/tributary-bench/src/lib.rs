@@ -7,6 +7,7 @@
 //! ([`end::run`]). The benchmarks of the emulator itself are in [`tributary_emu::bench`].
 
 pub mod churn;
+pub mod coding;
 mod daemon;
 pub mod emulator;
 pub mod end;

@@ -4,6 +4,7 @@
 //! judges the claims; [`Page`] prints them. Adding a paper: `docs/guide/reproductions.md`.
 
 mod check;
+pub mod cotag;
 pub mod evaluate;
 pub mod expression;
 mod figure;
@@ -25,4 +26,4 @@ pub use runner::{Experiment, Outcome, ReproduceError, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that come with the program and need no files.
-pub const EXPERIMENTS: [&dyn Experiment; 2] = [&transfer::Transfer, &pathways::Pathways];
+pub const EXPERIMENTS: [&dyn Experiment; 3] = [&transfer::Transfer, &pathways::Pathways, &cotag::Cotag];

@@ -251,7 +251,8 @@ impl Hop {
             return Received::Foreign;
         };
         if !self.verifies(&[b"reply", &attempt.salt, body], mac) {
-            return Received::Foreign;
+            self.refusals.forged += 1;
+            return Received::Refused;
         }
         let salt: [u8; SALT] = body[12..].try_into().expect("the length was checked");
         let session = self.session((attempt.ours, number(&body[8..12])), (&attempt.salt, &salt));

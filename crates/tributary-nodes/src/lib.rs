@@ -18,6 +18,8 @@
 mod asker;
 mod config;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod hop;
 mod inner;
 mod message;

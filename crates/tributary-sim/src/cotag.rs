@@ -2,7 +2,7 @@
 //!
 //! The coded nodes are the machines of `tributary_coding::cotag`, the same as on sockets; the hosts here own their time
 //! and links, as `tributary-nodes` does there. Inner packets are the bytes of a number inside the codes, so that 10 Gbit/s can be
-//! simulated ([`contents`]). Beside coding, the same network carries TCP over both radios, MPTCP and sessions. Not here:
+//! simulated. Beside coding, the same network carries TCP over both radios, MPTCP and sessions. Not here:
 //! encryption, and the upward direction of the tunnel: acknowledgements cross uncoded.
 //! Source: the COTAG paper, §5; `docs/models/cotag.md`.
 

@@ -361,7 +361,7 @@ fn number(text: &str, unit: &str) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
+pub(super) fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
     match (text, number(text, "ms")) {
         ("scenario", _) => Ok(None),
         (_, Some(ms)) if ms <= 60_000.0 => Ok(Some(Duration::from_secs_f64(ms / 1e3))),
@@ -369,7 +369,7 @@ fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
     }
 }
 
-fn loss(text: &str) -> Result<Option<f64>, CellError> {
+pub(super) fn loss(text: &str) -> Result<Option<f64>, CellError> {
     match (text, number(text, "%")) {
         ("none", _) => Ok(None),
         (_, Some(percent)) if percent <= 100.0 => Ok(Some(percent / 100.0)),

@@ -15,8 +15,11 @@ use thiserror::Error;
 use tributary_report::{Expectation, Tone};
 
 /// The papers that come with the program: name, file, text.
-const SHIPPED: &[(&str, &str)] =
-    &[("fbdt", include_str!("../../papers/fbdt.toml")), ("avira", include_str!("../../papers/avira.toml"))];
+const SHIPPED: &[(&str, &str)] = &[
+    ("fbdt", include_str!("../../papers/fbdt.toml")),
+    ("avira", include_str!("../../papers/avira.toml")),
+    ("cotag", include_str!("../../papers/cotag.toml")),
+];
 
 /// A paper's experiments and claims.
 #[derive(Clone, Debug, Deserialize)]

@@ -87,6 +87,24 @@ fn another_key_gives_no_session() {
 }
 
 #[test]
+fn a_forged_reply_is_counted_and_the_true_one_still_fits() {
+    let (mut below, mut above) = ends();
+    let mut init = below.poll_handshake(NOW).expect("an init");
+    let Received::Handshake(Some(mut reply)) = above.handle_datagram(NOW, &mut init) else {
+        panic!("a reply")
+    };
+    for at in 8..reply.len() {
+        let mut forged = reply.clone();
+        forged[at] ^= 1;
+        assert!(below.owns(&forged), "it names the attempt");
+        assert_eq!(below.handle_datagram(NOW, &mut forged), Received::Refused, "byte {at}");
+    }
+    let expected = Refusals { forged: reply.len() as u64 - 8, ..Refusals::default() };
+    assert_eq!((below.refusals(), below.is_established()), (expected, false));
+    assert_eq!(below.handle_datagram(NOW, &mut reply), Received::Handshake(None));
+}
+
+#[test]
 fn recorded_handshakes_and_data_of_an_earlier_session_change_nothing() {
     let (mut below, mut above) = ends();
     let mut init = below.poll_handshake(NOW).expect("an init");

@@ -11,7 +11,7 @@ use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_bench::{
-    churn, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
+    churn, coding, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
 };
 use tributary_lab::machine;
 use tributary_report::Table;
@@ -48,6 +48,7 @@ pub(crate) enum Bench {
     Proxy(ProxyArguments),
     Sessions(SessionsArguments),
     Emulator(EmulatorArguments),
+    Coding(CodingArguments),
     Tunnel(TunnelArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
@@ -252,6 +253,25 @@ pub(crate) struct TunnelArguments {
     json: bool,
 }
 
+/// GF(2^8) kernels, block codes, decoding and recoding beside memcpy, ISA-L, rusty_erasure, rlnc and rlnc-simdx.
+///
+/// ISA-L takes part when it is installed (Debian: libisal2).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary bench coding
+  tributary bench coding --only decode --rounds 51 --json")]
+pub(crate) struct CodingArguments {
+    /// Rounds of each contest; in each every contestant has its turn
+    #[arg(long, default_value_t = coding::Plan::default().rounds)]
+    rounds: u32,
+    /// Contests whose name begins so: kernels, encode-192, encode-128, encode-10, decode-systematic, decode-dense, recode
+    #[arg(long)]
+    only: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
     let documentation = PageArguments { page: arguments.page.clone(), part: arguments.part.clone() };
     let beside = documentation.open()?;
@@ -311,6 +331,11 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };
             let report = churn::run(&plan, progress)?;
             Measured::new("churn", report.tables(), a.json, &report)?
+        }
+        Bench::Coding(a) => {
+            let plan = coding::Plan { rounds: a.rounds, only: a.only.clone() };
+            let report = coding::run(&plan, progress)?;
+            Measured::new("coding", report.tables(), a.json, &report)?
         }
         Bench::Tunnel(a) => {
             tributary_emu::isolate()?;

@@ -16,7 +16,7 @@ use tributary_lab::run::Queue;
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `avira`, or a .toml file with a matrix of cells and a list of claims. A claim holds or
+/// PAPER is `fbdt`, `avira`, `cotag`, or a .toml file with a matrix of cells and a list of claims. A claim holds or
 /// fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.
@@ -28,6 +28,7 @@ use tributary_lab::run::Queue;
   tributary reproduce fbdt --congestion cubic,bbr --seeds 3 --rtt 20 --queue-ms 20
   tributary reproduce avira --world sim --seeds 40 --out avira
   tributary reproduce avira --world emu --scenarios mobility --json
+  tributary reproduce cotag --quick
   tributary reproduce my-paper.toml --world sim --markdown
   tributary reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
   tributary reproduce ows --quick")]

@@ -1,156 +1,26 @@
-//! Speed of the kernels, the codes and the decoder, as ratios to peers in the same run.
-//!
-//! `cargo bench -p tributary-coding`, or one contest: `-- encode-192`. Peers: memcpy, the kernel's own peak without memory, ISA-L when
-//! it is installed (Debian: libisal2), `rusty_erasure`, `rlnc`, `rlnc-simdx`. Data is a ring of
-//! generations larger than the second-level cache, as packets that a network card has just written.
+//! Network codes: decoding after loss, decoding from random combinations, recoding; beside other RLNC libraries.
 
-mod contest;
-mod isal;
-
-use contest::{Entrant, contest};
+use super::contest::{Contest, Entrant};
+use super::{Data, RING, SYMBOL, copier};
 use core::hint::black_box;
-use isal::Isal;
 use rand::SeedableRng;
 use rlnc::full::{Decoder as RlncDecoder, Encoder as RlncEncoder, Recoder as RlncRecoder};
 use rlnc_simdx::{
     CodedPacket, Decoder as SimdxDecoder, Encoder as SimdxEncoder, Recoder as SimdxRecoder, SimpleRng,
 };
-use tributary_coding::erasure::Erasure;
+use tributary_coding::CoefficientKey;
 use tributary_coding::rlnc::{Basis, Decoder, Encoder, Generation, Recoder, Vector};
-use tributary_coding::{CoefficientKey, Kernel, Tier};
 use tributary_types::Rng;
 
-/// Payload of a 1500-byte packet, a whole number of cache lines.
-const SYMBOL: usize = 1408;
-/// Data sets in the ring.
-const RING: usize = 16;
-
-fn main() {
-    let tier = Kernel::best().tier();
-    println!("kernel: {}; symbols of {SYMBOL} bytes; medians of 21 turns", tier.name());
-    if !matches!(tier, Tier::Avx512Gfni | Tier::VexGfni) {
-        println!("this processor has no GFNI: a shuffle kernel has half the peak of AVX-512 with GFNI");
-    }
-    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let contests: [(&str, fn()); 7] = [
-        ("kernels", kernels),
-        ("encode-192", || block_codes(192, 20)),
-        ("encode-128", || block_codes(128, 13)),
-        ("encode-10", || block_codes(10, 4)),
-        ("decode-systematic", decode_systematic),
-        ("decode-dense", || [64, 128].into_iter().for_each(decode_dense)),
-        ("recode", recode),
-    ];
-    for (_, run) in
-        contests.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| name.starts_with(only.as_str())))
-    {
-        run();
-    }
-}
-
-struct Data(Vec<Vec<Vec<u8>>>);
-
-impl Data {
-    fn new(symbols: usize) -> Self {
-        let mut rng = Rng::new(1);
-        let mut block = || (0..SYMBOL).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>();
-        Self((0..RING).map(|_| (0..symbols).map(|_| block()).collect()).collect())
-    }
-
-    fn slices(&self) -> Vec<Vec<&[u8]>> {
-        self.0.iter().map(|set| set.iter().map(Vec::as_slice).collect()).collect()
-    }
-}
-
-fn blocks(count: usize) -> Vec<Vec<u8>> {
-    vec![vec![0; SYMBOL]; count]
-}
-
-fn places(blocks: &mut [Vec<u8>]) -> Vec<&mut [u8]> {
-    blocks.iter_mut().map(Vec::as_mut_slice).collect()
-}
-
-fn copier<'a>(sets: &'a [Vec<&'a [u8]>], name: &str) -> Entrant<'a> {
-    let mut copies = blocks(sets[0].len());
-    Entrant::new(name, move |i| {
-        let set = &sets[i % sets.len()];
-        copies.iter_mut().zip(set).for_each(|(to, from)| to.copy_from_slice(from));
-        black_box(&copies);
-        set.len() * SYMBOL
-    })
-}
-
-/// Product bytes (input bytes times outputs) of every tier, beside memcpy and the tier's own peak.
-fn kernels() {
-    let data = Data::new(128);
-    let sets = data.slices();
-    for kernel in Kernel::available() {
-        let mut entrants = vec![copier(&sets, "memcpy")];
-        entrants.push(Entrant::new("in-register peak", |_| kernel.peak(2000)));
-        for rows in [1, 3, 6, 12] {
-            let matrix: Vec<u8> = (0..rows * 128).map(|i| (i * 7 + 3) as u8).collect();
-            let (mut outputs, sets) = (blocks(rows), &sets);
-            entrants.push(Entrant::new(format!("{rows} outputs of 128 inputs"), move |i| {
-                kernel.multiply(&mut places(&mut outputs), &matrix, &sets[i % RING]);
-                black_box(&outputs);
-                rows * 128 * SYMBOL
-            }));
-        }
-        let name = kernel.tier().name();
-        let rates = contest(&format!("products per second, {name}"), entrants);
-        println!("  kernel with 12 outputs / in-register peak: {:.2}", rates[5] / rates[1]);
-    }
-}
-
-/// The same matrix, the same blocks.
-fn block_codes(data: usize, parity: usize) {
-    let input = Data::new(data);
-    let sets = input.slices();
-    let code = Erasure::new(data, parity).expect("a shape");
-    let matrix: Vec<u8> = (0..parity).flat_map(|row| code.row(row)).copied().collect();
-    let identity = (0..data * data).map(|i| u8::from(i / data == i % data));
-    let whole: Vec<u8> = identity.chain(matrix.iter().copied()).collect();
-    let peer_matrix = rusty_erasure::Matrix::from_bytes(data + parity, data, whole).expect("a matrix");
-    let rusty = rusty_erasure::coder(peer_matrix).expect("a coder");
-    let isal = Isal::load(&matrix, data, parity);
-    let mut expected = blocks(parity);
-    code.encode(&sets[0], &mut places(&mut expected)).expect("its blocks");
-    let mut check = blocks(parity);
-    rusty.encode(&sets[0], &mut places(&mut check)).expect("its blocks");
-    assert_eq!(check, expected, "rusty_erasure makes other parity");
-
-    let (mut own, mut theirs, mut other) = (blocks(parity), blocks(parity), blocks(parity));
-    let mut entrants = vec![copier(&sets, "memcpy")];
-    let sets = &sets;
-    entrants.push(Entrant::new("tributary", |i| {
-        code.encode(&sets[i % RING], &mut places(&mut own)).expect("its blocks");
-        data * SYMBOL
-    }));
-    entrants.push(Entrant::new("rusty_erasure", |i| {
-        rusty.encode(&sets[i % RING], &mut places(&mut theirs)).expect("its blocks");
-        data * SYMBOL
-    }));
-    if let Some(isal) = &isal {
-        isal.encode(&sets[0], &mut places(&mut check));
-        assert_eq!(check, expected, "ISA-L makes other parity");
-        entrants.push(Entrant::new("isa-l", |i| {
-            isal.encode(&sets[i % RING], &mut places(&mut other));
-            data * SYMBOL
-        }));
-    } else {
-        println!("\nISA-L is not installed (Debian: apt-get install libisal2); not compared");
-    }
-    let rates = contest(&format!("encode {data} blocks + {parity} parity, input bytes"), entrants);
-    let best = rates[2..].iter().copied().fold(0.0, f64::max);
-    println!("  tributary / the better block code: {:.2}", rates[1] / best);
-}
+/// Decoding and recoding are to be so many times as fast as the other libraries.
+const TIMES_PEERS: Option<f64> = Some(3.5);
 
 fn generation(symbols: usize, basis: Basis) -> Generation {
     Generation::new(CoefficientKey::new([3; 32]), 1, symbols, basis).expect("a size")
 }
 
 /// 128 symbols, 13 lost, 13 Cauchy rows instead; from packets to symbols.
-fn decode_systematic() {
+pub(super) fn decode_systematic(rounds: u32, of_memcpy: Option<f64>) -> Contest {
     const N: usize = 128;
     let data = Data::new(N);
     let sets = data.slices();
@@ -178,15 +48,14 @@ fn decode_systematic() {
         black_box(&decoder);
         N * SYMBOL
     };
-    let rates = contest(
-        "decode 128 symbols, 10 % lost",
-        vec![copier(&sets, "memcpy"), Entrant::new("tributary", decode)],
-    );
-    println!("  target with GFNI: 0.30 × memcpy; here {:.3}", rates[1] / rates[0]);
+    let entrants = vec![copier(&sets), Entrant::new("tributary", decode)];
+    let mut contest = Contest::hold("decode 128 symbols, 10 % lost", rounds, entrants);
+    contest.mark("tributary", "memcpy", of_memcpy);
+    contest
 }
 
 /// n random combinations to n symbols, beside the other RLNC libraries.
-fn decode_dense(n: usize) {
+pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     let data = Data::new(n);
     let sets = data.slices();
     let vectors: Vec<Vector> = (0..n as u16 + 4).map(Vector::Random).collect();
@@ -232,13 +101,16 @@ fn decode_dense(n: usize) {
         n * SYMBOL
     };
     let entrants = vec![
-        copier(&sets, "memcpy"),
+        copier(&sets),
         Entrant::new("tributary", own),
         Entrant::new("rlnc-simdx", simdx),
         Entrant::new("rlnc", rlnc),
     ];
-    let rates = contest(&format!("decode {n} symbols from random combinations"), entrants);
-    println!("  tributary / rlnc-simdx: {:.2}, / rlnc: {:.2}", rates[1] / rates[2], rates[1] / rates[3]);
+    let title = format!("decode {n} symbols from random combinations");
+    let mut contest = Contest::hold(&title, rounds, entrants);
+    contest.mark("tributary", "rlnc-simdx", TIMES_PEERS);
+    contest.mark("tributary", "rlnc", None);
+    contest
 }
 
 /// Packets of `rlnc-simdx`. Its own generator is linear over GF(2) and its vectors have rank 64 at most,
@@ -265,7 +137,7 @@ fn rlnc_packets(set: &[Vec<u8>], n: usize) -> (Vec<Vec<u8>>, usize) {
 }
 
 /// Mixes of 64 held packets, eight per call as an access point makes them in spare time.
-fn recode() {
+pub(super) fn recode(rounds: u32) -> Contest {
     const N: usize = 64;
     let data = Data::new(N);
     let sets = data.slices();
@@ -304,7 +176,7 @@ fn recode() {
     let mut random = rand::rngs::SmallRng::seed_from_u64(2);
     let mut buffer = vec![0; rlnc_packets(&data.0[0], N).0[0].len()];
     let entrants = vec![
-        copier(&sets, "memcpy"),
+        copier(&sets),
         Entrant::new("tributary", |i| {
             black_box(recoders[i % RING].recode(8));
             8 * N * SYMBOL
@@ -322,6 +194,8 @@ fn recode() {
             8 * N * SYMBOL
         }),
     ];
-    let rates = contest("recode: 8 mixes of 64 packets, product bytes", entrants);
-    println!("  tributary / rlnc-simdx: {:.2}, / rlnc: {:.2}", rates[1] / rates[2], rates[1] / rates[3]);
+    let mut contest = Contest::hold("recode: 8 mixes of 64 packets, product bytes", rounds, entrants);
+    contest.mark("tributary", "rlnc-simdx", TIMES_PEERS);
+    contest.mark("tributary", "rlnc", TIMES_PEERS);
+    contest
 }

@@ -6,7 +6,7 @@ type InitTables = unsafe extern "C" fn(c_int, c_int, *const u8, *mut u8);
 type EncodeData = unsafe extern "C" fn(c_int, c_int, c_int, *const u8, *const *const u8, *const *mut u8);
 
 /// `ec_encode_data` with its tables for one matrix.
-pub struct Isal {
+pub(super) struct Isal {
     encode: EncodeData,
     tables: Vec<u8>,
     data: usize,
@@ -18,7 +18,7 @@ const LIBRARY: &core::ffi::CStr = c"libisal.so.2";
 
 impl Isal {
     /// The library, prepared for a `parity × data` matrix; `None` when it is not installed.
-    pub fn load(matrix: &[u8], data: usize, parity: usize) -> Option<Self> {
+    pub(super) fn load(matrix: &[u8], data: usize, parity: usize) -> Option<Self> {
         assert_eq!(matrix.len(), data * parity);
         // SAFETY: the name is a C string; ISA-L has no initialiser that could misbehave.
         let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW) };
@@ -41,7 +41,7 @@ impl Isal {
     }
 
     /// Overwrites `parity` with the product.
-    pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
+    pub(super) fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         assert!(data.len() == self.data && parity.len() == self.parity);
         let length = data[0].len();
         assert!(data.iter().all(|d| d.len() == length) && parity.iter().all(|p| p.len() == length));

@@ -1,0 +1,194 @@
+//! The kernels, the codes, the decoder and the recoder, each beside its peers: memcpy, the kernel's own peak without
+//! memory, ISA-L when it is installed, `rusty_erasure`, `rlnc`, `rlnc-simdx`.
+//!
+//! Data is a ring of generations larger than the second-level cache, as packets that a network card has just
+//! written. Targets that hold for processors with GFNI are asked for only there.
+
+mod contest;
+mod isal;
+mod kernels;
+mod network;
+
+pub use contest::{Contest, Mark, Rate};
+
+use super::{BenchError, Progress, judged, verdict, within};
+use contest::Entrant;
+use core::hint::black_box;
+use serde::Serialize;
+use tributary_coding::{Kernel, Tier};
+use tributary_report::{Cell, Column, Table};
+use tributary_types::Rng;
+
+/// Payload of a 1500-byte packet, a whole number of cache lines.
+const SYMBOL: usize = 1408;
+/// Data sets in the ring.
+const RING: usize = 16;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds of each contest.
+    pub rounds: u32,
+    /// Contests whose name begins so; all without it.
+    pub only: Option<String>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 21, only: None }
+    }
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The kernel that this processor is given.
+    pub kernel: &'static str,
+    /// Whether it has the instructions that the targets of the fastest kernels suppose.
+    pub has_gfni: bool,
+    /// Whether ISA-L took part.
+    pub has_isal: bool,
+    /// Bytes of a symbol.
+    pub symbol: usize,
+    /// Every contest.
+    pub contests: Vec<Contest>,
+}
+
+/// Holds contests: so many rounds; with the targets of processors that have GFNI, or without.
+type Holder = fn(u32, bool) -> Vec<Contest>;
+/// Every contest by name.
+const CONTESTS: [(&str, Holder); 7] = [
+    ("kernels", kernels::products),
+    ("encode-192", |rounds, gfni| vec![kernels::block_codes((192, 20), rounds, gfni.then_some(0.22))]),
+    ("encode-128", |rounds, _| vec![kernels::block_codes((128, 13), rounds, None)]),
+    ("encode-10", |rounds, _| vec![kernels::block_codes((10, 4), rounds, None)]),
+    ("decode-systematic", |rounds, gfni| vec![network::decode_systematic(rounds, gfni.then_some(0.30))]),
+    ("decode-dense", |rounds, _| [64, 128].map(|n| network::decode_dense(n, rounds)).to_vec()),
+    ("recode", |rounds, _| vec![network::recode(rounds)]),
+];
+
+/// Holds the contests.
+///
+/// # Errors
+/// [`BenchError::OutOfRange`]; [`BenchError::Program`] when no contest has the name.
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 3.0..=999.0)?;
+    let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+    if !CONTESTS.iter().any(|(name, _)| wanted(name)) {
+        let program = plan.only.clone().unwrap_or_default();
+        let reason = format!("no such contest; known: {}", CONTESTS.map(|(name, _)| name).join(", "));
+        return Err(BenchError::Program { program, reason });
+    }
+    let tier = Kernel::best().tier();
+    let has_gfni = matches!(tier, Tier::Avx512Gfni | Tier::VexGfni);
+    let mut contests = Vec::new();
+    for (name, hold) in CONTESTS.into_iter().filter(|(name, _)| wanted(name)) {
+        progress(name);
+        contests.extend(hold(plan.rounds, has_gfni));
+    }
+    let has_isal = isal::Isal::load(&[1], 1, 1).is_some();
+    Ok(Report { kernel: tier.name(), has_gfni, has_isal, symbol: SYMBOL, contests })
+}
+
+impl Report {
+    /// For people: a table for each contest.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables: Vec<Table> = self.contests.iter().map(rates).collect();
+        let title = match (self.has_gfni, self.has_isal) {
+            (true, true) => format!("What is asked for; kernel {}", self.kernel),
+            (false, true) => {
+                format!("What is asked for; kernel {}, no GFNI here: its targets are left out", self.kernel)
+            }
+            (_, false) => format!(
+                "What is asked for; kernel {}; ISA-L is not installed (Debian: libisal2) and did not take part",
+                self.kernel
+            ),
+        };
+        let mut marks = Table::new(&title).columns([
+            Column::left("contest"),
+            Column::left("ratio of"),
+            Column::right("ratio"),
+            Column::right("at least"),
+            Column::left(""),
+        ]);
+        for contest in &self.contests {
+            for mark in &contest.marks {
+                let ratio = mark.met.map_or(Cell::number(mark.ratio, 3), |met| judged(mark.ratio, 3, met));
+                let least = mark.at_least.map_or(Cell::text("–"), |least| Cell::number(least, 2));
+                let verdict = mark.met.map_or(Cell::text(""), verdict);
+                marks.push([Cell::text(&contest.title), Cell::text(&mark.what), ratio, least, verdict]);
+            }
+        }
+        tables.push(marks);
+        tables
+    }
+}
+
+fn rates(contest: &Contest) -> Table {
+    let first = &contest.rates[0];
+    let mut table = Table::new(&contest.title).columns([
+        Column::left(""),
+        Column::right("rate").unit("GB/s"),
+        Column::right(&format!("× {}", first.name)),
+    ]);
+    for rate in &contest.rates {
+        let of_first = Cell::number(rate.gb_per_s / first.gb_per_s, 3);
+        table.push([Cell::text(&rate.name), Cell::number(rate.gb_per_s, 2), of_first]);
+    }
+    table
+}
+
+/// A ring of random generations.
+struct Data(Vec<Vec<Vec<u8>>>);
+
+impl Data {
+    fn new(symbols: usize) -> Self {
+        let mut rng = Rng::new(1);
+        let mut block = || (0..SYMBOL).map(|_| rng.next_u64() as u8).collect::<Vec<u8>>();
+        Self((0..RING).map(|_| (0..symbols).map(|_| block()).collect()).collect())
+    }
+
+    fn slices(&self) -> Vec<Vec<&[u8]>> {
+        self.0.iter().map(|set| set.iter().map(Vec::as_slice).collect()).collect()
+    }
+}
+
+fn blocks(count: usize) -> Vec<Vec<u8>> {
+    vec![vec![0; SYMBOL]; count]
+}
+
+fn places(blocks: &mut [Vec<u8>]) -> Vec<&mut [u8]> {
+    blocks.iter_mut().map(Vec::as_mut_slice).collect()
+}
+
+fn copier<'a>(sets: &'a [Vec<&'a [u8]>]) -> Entrant<'a> {
+    let mut copies = blocks(sets[0].len());
+    Entrant::new("memcpy", move |i| {
+        let set = &sets[i % sets.len()];
+        copies.iter_mut().zip(set).for_each(|(to, from)| to.copy_from_slice(from));
+        black_box(&copies);
+        set.len() * SYMBOL
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_contest_lists_the_known_ones() {
+        let plan = Plan { only: Some("encod-192".to_owned()), ..Plan::default() };
+        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("encode-192") && error.contains("recode"), "{error}");
+    }
+
+    #[test]
+    fn a_contest_has_its_rates_and_marks() {
+        let plan = Plan { rounds: 3, only: Some("encode-10".to_owned()) };
+        let report = run(&plan, &mut |_| ()).expect("it runs");
+        assert_eq!(report.contests.len(), 1);
+        assert!(report.contests[0].marks.iter().all(|mark| mark.ratio > 0.0));
+        assert_eq!(report.tables().len(), 2);
+    }
+}

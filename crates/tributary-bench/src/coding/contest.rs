@@ -1,0 +1,136 @@
+//! Contests: several ways to do like work, run in turn, round after round; medians and their ratios.
+//! Taking turns makes them see the same clock rate and the same neighbours on the machine.
+
+use crate::{median, paired_ratio};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// One way to do the work. Each call works on the data set of its number and returns the bytes done.
+pub(super) struct Entrant<'a> {
+    name: String,
+    run: Box<dyn FnMut(usize) -> usize + 'a>,
+}
+
+impl<'a> Entrant<'a> {
+    /// Work that is called `name`.
+    pub(super) fn new(name: impl Into<String>, run: impl FnMut(usize) -> usize + 'a) -> Self {
+        Self { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// Time of one entrant in one round.
+const TURN: Duration = Duration::from_millis(8);
+
+/// How fast one entrant was.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rate {
+    /// Its name.
+    pub name: String,
+    /// Median over the rounds, GB/s.
+    pub gb_per_s: f64,
+    /// Of each round.
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+/// A ratio that is asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mark {
+    /// Of what to what.
+    pub what: String,
+    /// Median over the rounds.
+    pub ratio: f64,
+    /// At least this; none where this processor has no such target.
+    pub at_least: Option<f64>,
+    /// Whether it is.
+    pub met: Option<bool>,
+}
+
+/// A contest that was held.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contest {
+    /// What was done, and what is counted.
+    pub title: String,
+    /// Who did it; the first is what the others are compared with.
+    pub rates: Vec<Rate>,
+    /// What is asked for.
+    pub marks: Vec<Mark>,
+}
+
+impl Contest {
+    /// Holds it.
+    pub(super) fn hold(title: &str, rounds: u32, mut entrants: Vec<Entrant<'_>>) -> Self {
+        let rate =
+            |entrant: &Entrant<'_>| Rate { name: entrant.name.clone(), gb_per_s: 0.0, rounds: Vec::new() };
+        let mut rates: Vec<Rate> = entrants.iter().map(rate).collect();
+        for round in 0..=rounds {
+            for (entrant, rate) in entrants.iter_mut().zip(&mut rates) {
+                let (begin, mut bytes, mut number) = (Instant::now(), 0, 0);
+                while begin.elapsed() < TURN {
+                    bytes += (entrant.run)(number);
+                    number += 1;
+                }
+                // The first round warms caches and clocks.
+                if round > 0 {
+                    rate.rounds.push(bytes as f64 / begin.elapsed().as_secs_f64() / 1e9);
+                }
+            }
+        }
+        rates.iter_mut().for_each(|rate| rate.gb_per_s = median(&rate.rounds));
+        Self { title: title.to_owned(), rates, marks: Vec::new() }
+    }
+
+    fn rate(&self, name: &str) -> Option<&Rate> {
+        self.rates.iter().find(|rate| rate.name == name)
+    }
+
+    /// Asks for a ratio of two entrants; nothing when one of them did not take part.
+    pub(super) fn mark(&mut self, ours: &str, peer: &str, at_least: Option<f64>) {
+        let (Some(own), Some(other)) = (self.rate(ours), self.rate(peer)) else { return };
+        let ratio = paired_ratio(&own.rounds, &other.rounds);
+        let met = at_least.map(|least| ratio >= least);
+        self.marks.push(Mark { what: format!("{ours} / {peer}"), ratio, at_least, met });
+    }
+
+    /// The fastest of some entrants.
+    pub(super) fn fastest<'a>(&self, names: &[&'a str]) -> Option<&'a str> {
+        let rate = |name: &&&str| self.rate(name).map_or(0.0, |rate| rate.gb_per_s);
+        names
+            .iter()
+            .filter(|name| self.rate(name).is_some())
+            .max_by(|a, b| rate(a).total_cmp(&rate(b)))
+            .copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contest(rates: [(&str, [f64; 3]); 2]) -> Contest {
+        let rate = |(name, rounds): (&str, [f64; 3])| Rate {
+            name: name.to_owned(),
+            gb_per_s: median(&rounds),
+            rounds: rounds.to_vec(),
+        };
+        Contest { title: String::new(), rates: rates.map(rate).to_vec(), marks: Vec::new() }
+    }
+
+    #[test]
+    fn a_mark_is_the_median_of_the_rounds_ratios() {
+        let mut contest = contest([("ours", [4.0, 8.0, 3.0]), ("peer", [2.0, 4.0, 3.5])]);
+        contest.mark("ours", "peer", Some(2.0));
+        contest.mark("ours", "absent", Some(2.0));
+        contest.mark("peer", "ours", None);
+        assert_eq!(contest.marks.len(), 2);
+        assert_eq!((contest.marks[0].ratio, contest.marks[0].met), (2.0, Some(true)));
+        assert_eq!(contest.marks[1].met, None);
+        assert_eq!(contest.fastest(&["ours", "peer", "absent"]), Some("ours"));
+    }
+
+    #[test]
+    fn every_entrant_has_its_turn_in_every_round() {
+        let contest = Contest::hold("t", 2, vec![Entrant::new("a", |_| 1), Entrant::new("b", |_| 1)]);
+        assert!(contest.rates.iter().all(|rate| rate.rounds.len() == 2 && rate.gb_per_s > 0.0));
+    }
+}
