@@ -9,6 +9,7 @@
 pub mod churn;
 pub mod coding;
 mod daemon;
+pub mod dash;
 pub mod emulator;
 pub mod end;
 pub mod flood;

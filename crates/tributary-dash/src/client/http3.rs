@@ -161,3 +161,6 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,6 +112,42 @@ async fn every_transport_carries_streams_and_counts_them() {
     }
 }
 
+/// Both QUIC libraries end a connection when the bytes that wait for a reader lie in too many pieces, gaps or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_lags_behind_by_a_whole_window_gets_everything() {
+    const LENGTH: usize = 8 << 20;
+    for (name, window) in [("quic", quic::single::STREAM_WINDOW), ("mpquic", quic::multi::STREAM_WINDOW)] {
+        let config = config(name, 1);
+        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let address = acceptor.addresses()[0];
+        let serving = tokio::spawn(async move {
+            let (connection, _) = acceptor.accept().await.unwrap();
+            let mut stream = connection.accept_stream().await.unwrap();
+            // Pieces of a size that leaves a short frame after some long ones.
+            for piece in vec![7; LENGTH].chunks(8192) {
+                stream.write_all(piece).await.unwrap();
+            }
+            stream.shutdown().await.unwrap();
+            // Until the client is gone.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        let connection = Connection::connect(&config, &paths(address, 1)).await.unwrap();
+        let mut stream = connection.open_stream(0).await.unwrap();
+        stream.write_all(b"go").await.unwrap();
+        let filled = async {
+            while connection.stats().paths.iter().map(|path| path.received).sum::<u64>() < u64::from(window) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), filled).await.expect(name);
+        let mut all = vec![0; LENGTH];
+        stream.recv.read_exact(&mut all).await.expect(name);
+        assert!(all.iter().all(|byte| *byte == 7), "{name}");
+        connection.close().await;
+        serving.await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_player_moves_from_each_transport_to_the_next() {
     let mut before: Option<Connection> = None;

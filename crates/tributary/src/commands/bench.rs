@@ -11,7 +11,7 @@ use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_bench::{
-    churn, coding, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
+    churn, coding, dash, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
 };
 use tributary_lab::machine;
 use tributary_report::Table;
@@ -44,6 +44,7 @@ pub(crate) enum Bench {
     Idle(IdleArguments),
     Memory(MemoryArguments),
     Churn(ChurnArguments),
+    Dash(DashArguments),
     Flood(FloodArguments),
     Proxy(ProxyArguments),
     Sessions(SessionsArguments),
@@ -144,6 +145,27 @@ pub(crate) struct ChurnArguments {
     #[arg(long, default_value_t = churn::Plan::default().seed)]
     seed: u64,
     /// Print one JSON object, with every sample
+    #[arg(long)]
+    json: bool,
+}
+
+/// `tributary dash serve` beside nginx: bytes for each second of processor time with many clients, and memory.
+///
+/// The same files and the same clients over loopback TCP, in turns; nginx with `sendfile`. Needs nginx: scripts/setup --nginx.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary bench dash --rounds 7 --clients 1000 --json > dash.json")]
+pub(crate) struct DashArguments {
+    /// Rounds; in each both servers have their turn
+    #[arg(long, default_value_t = dash::Plan::default().rounds)]
+    rounds: u32,
+    /// Measured seconds of each turn
+    #[arg(long, default_value_t = dash::Plan::default().seconds)]
+    seconds: f64,
+    /// Clients at once
+    #[arg(long, default_value_t = dash::Plan::default().clients)]
+    clients: u32,
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -336,6 +358,11 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let plan = coding::Plan { rounds: a.rounds, only: a.only.clone() };
             let report = coding::run(&plan, progress)?;
             Measured::new("coding", report.tables(), a.json, &report)?
+        }
+        Bench::Dash(a) => {
+            let plan = dash::Plan { rounds: a.rounds, seconds: a.seconds, clients: a.clients };
+            let report = dash::run(&plan, progress)?;
+            Measured::new("dash", report.tables(), a.json, &report)?
         }
         Bench::Tunnel(a) => {
             tributary_emu::isolate()?;

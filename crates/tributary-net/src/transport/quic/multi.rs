@@ -23,7 +23,7 @@ const PATHS: u32 = 16;
 /// Bytes the peer may send ahead of reading on a stream. noq-proto 1.4 ends a connection when more than 2048 frames wait
 /// for the reader, in order or not ("too many gaps in stream buffer"); frames of a bulk transfer have 1170 bytes or more.
 /// quinn-proto 0.11.19 joins frames that touch each other first (quinn#2814).
-const STREAM_WINDOW: u32 = 2 << 20;
+pub(in super::super) const STREAM_WINDOW: u32 = 2 << 20;
 /// Idle timeout of a path; its data then goes to the other paths.
 const PATH_IDLE: Duration = Duration::from_secs(5);
 /// Interval of keep-alives on every path.

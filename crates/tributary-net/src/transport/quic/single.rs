@@ -17,7 +17,7 @@ use super::{
 pub(in super::super) use end::{Connection, connect, listen};
 
 /// Bytes the peer may send ahead of reading on a stream.
-const STREAM_WINDOW: u32 = 4 << 20;
+pub(in super::super) const STREAM_WINDOW: u32 = 4 << 20;
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
     use library::congestion::{BbrConfig, CubicConfig, NewRenoConfig};

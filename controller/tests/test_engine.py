@@ -1,0 +1,144 @@
+"""The decision engine of `tributary dash play` against the real controller, which steers the kernel's MPTCP."""
+
+import contextlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "0123456789abcdef"
+REST = "127.0.0.1:8181"
+SEGMENTS = 24
+KBPS = 800
+
+pytestmark = pytest.mark.usefixtures("in_sandbox")
+
+
+def program() -> Path:
+    """`tributary`, from TRIBUTARY or as `cargo build` leaves it; built by `scripts/test` before this test."""
+    path = Path(os.environ.get("TRIBUTARY", ROOT / "target" / "debug" / "tributary"))
+    if not path.exists():
+        reason = f"{path} is absent: run cargo build, or set TRIBUTARY"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+def shape(device: str, *where: str) -> None:
+    """1 Mbit/s: hardly more than the title needs, so that the play buffer stays low."""
+    limit = ["rate", "1mbit", "burst", "10kb", "latency", "200ms"]
+    subprocess.run(["tc", *where, "qdisc", "add", "dev", device, "root", "tbf", *limit], check=True)
+
+
+@contextlib.contextmanager
+def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def network() -> Iterator[list[str]]:
+    """Two links to a namespace with the server; what runs a command there."""
+    ip("netns", "add", "peer")
+    try:
+        for number in (1, 2):
+            ip("link", "add", f"m{number}", "type", "veth", "peer", "name", f"n{number}", "netns", "peer")
+            ip("address", "add", f"10.77.{number}.2/24", "dev", f"m{number}")
+            ip("-n", "peer", "address", "add", f"10.77.{number}.1/24", "dev", f"n{number}")
+            ip("link", "set", f"m{number}", "up")
+            ip("-n", "peer", "link", "set", f"n{number}", "up")
+            shape(f"n{number}", "-n", "peer")
+        for where in ([], ["-n", "peer"]):
+            ip(*where, "mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4")
+        ip("-n", "peer", "mptcp", "endpoint", "add", "10.77.2.1", "dev", "n2", "signal")
+        yield ["ip", "netns", "exec", "peer"]
+    finally:
+        ip("netns", "delete", "peer")
+        subprocess.run(["ip", "mptcp", "endpoint", "flush"], check=True)
+
+
+def write_title(directory: Path) -> None:
+    """One quality in segments of a second; the player looks at sizes and times only."""
+    (directory / "init.mp4").write_bytes(b"init")
+    for number in range(1, SEGMENTS + 1):
+        (directory / f"{number}.m4s").write_bytes(struct.pack(">I", number) * (KBPS * 1000 // 8 // 4))
+    (directory / "manifest.mpd").write_text(
+        f"<MPD mediaPresentationDuration='PT{SEGMENTS}S'><Period><AdaptationSet contentType='video'>"
+        "<SegmentTemplate timescale='1' duration='1' startNumber='1' initialization='init.mp4' media='$Number$.m4s'/>"
+        f"<Representation id='v' bandwidth='{KBPS * 1000}'/></AdaptationSet></Period></MPD>"
+    )
+
+
+def paths() -> dict[str, dict[str, Any]]:
+    """The controller's paths by their local address."""
+    request = Request(f"http://{REST}/v1/paths?all=true", headers={"Authorization": f"Bearer {TOKEN}"})
+    with urlopen(request, timeout=5) as answer:
+        return {path["local"]: path for path in json.load(answer)["paths"]}
+
+
+def until(what: str, true: Any) -> None:
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            if true():
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"not within 10 s: {what}")
+
+
+def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(network: list[str], tmp_path: Path) -> None:
+    tributary = str(program())
+    title, token, saved = tmp_path / "title", tmp_path / "token", tmp_path / "saved"
+    title.mkdir()
+    write_title(title)
+    token.write_text(TOKEN)
+    serve = [*network, tributary, "dash", "serve", str(title), "--json"]
+    serve += ["--listen", "0.0.0.0:8080", "--quic", "0.0.0.0:7001"]
+    steer = [sys.executable, "-m", "tributary_controller", "--backend", "mptcp", "--listen", REST]
+    steer += ["--token-file", str(token), "--quiet"]
+    with running(serve) as server, running(steer):
+        assert server.stdout is not None
+        pin = json.loads(server.stdout.readline())["fingerprint"]
+        until("the controller listens", lambda: paths() is not None)
+        for number in (1, 2):
+            pair = {"local": f"10.77.{number}.2", "remote": f"10.77.{number}.1"}
+            headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+            request = Request(f"http://{REST}/v1/paths", json.dumps(pair).encode(), headers)
+            urlopen(request, timeout=5).close()
+        until("both paths are up", lambda: all(path["up"] for path in paths().values()) and len(paths()) == 2)
+        play = [tributary, "dash", "play", "http://10.77.1.1:8080/manifest.mpd", "--transport", "engine", "--json"]
+        play += ["--controller", f"http://{REST}", "--controller-token", str(token), "--save", str(saved)]
+        play += ["--quic", "7001", "--pin", pin, "--congestion", "cubic"]
+        with running(play) as player:
+            second = "10.77.2.2"
+            until("the second path carries media", lambda: (paths()[second]["rate_mbps"] or 0) > 0.3)
+            ip("link", "set", "m2", "down")
+            output, _ = player.communicate(timeout=120)
+        removed = paths()[second]
+    outcome = json.loads(output)
+    decisions = [event["decision"] for event in outcome["events"] if "decision" in event]
+    assert decisions[0].startswith("start on MPTCP over "), decisions
+    assert any(one.startswith("remove ") for one in decisions), decisions
+    assert any(one.startswith("move to QUIC over ") for one in decisions), decisions
+    assert outcome["transports"] == ["mptcp", "quic"], outcome["transports"]
+    assert not removed["enabled"], "the engine's order has reached the controller"
+    assert outcome["given_up"] is None
+    expected = b"init" + b"".join((title / f"{number}.m4s").read_bytes() for number in range(1, SEGMENTS + 1))
+    assert saved.read_bytes() == expected, "media was lost, doubled or mixed up"

@@ -1,0 +1,252 @@
+//! `tributary dash serve` beside nginx: bytes for each second of processor time with many clients, and memory.
+//!
+//! Both servers run as processes of their own with the same files and the same clients, in turns. A client is a
+//! connection of HTTP/1.1 over loopback TCP that asks for one segment after the other, as fast as they come. Processor
+//! time is what `/proc` says of the server, its workers included; the kernel's part is in it. Not here: what clients do
+//! (`clients`), and starting the servers (`servers`).
+
+mod clients;
+mod servers;
+
+use core::time::Duration;
+use serde::Serialize;
+use std::path::Path;
+use tributary_report::{Cell, Column, Table};
+
+use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use clients::Clients;
+use servers::Server;
+
+/// Bitrates of the segments, kbit/s, and their length in seconds: the packager's defaults.
+const LADDER: [u64; 20] = [
+    45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
+];
+const SEGMENT: u64 = 4;
+/// Wanted at least, of nginx's bytes for each second of processor time.
+const MARK: f64 = 0.8;
+/// Growth of the server's memory from the first turn to the last that still is flat, kB.
+const FLAT_KB: f64 = 8192.0;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Rounds; in each both servers have their turn.
+    pub rounds: u32,
+    /// Measured seconds of each turn.
+    pub seconds: f64,
+    /// Clients at once.
+    pub clients: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 7, seconds: 4.0, clients: 1000 }
+    }
+}
+
+/// One server in one round.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Turn {
+    /// Bytes of bodies that the clients received.
+    pub bytes: u64,
+    /// Responses that arrived whole.
+    pub responses: u64,
+    /// Processor time of the server, seconds.
+    pub cpu_s: f64,
+    /// Bytes for each second of processor time.
+    pub bytes_per_cpu_s: f64,
+    /// Anonymous memory with all clients connected, kB.
+    pub memory_kb: u64,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Clients at once.
+    pub clients: u32,
+    /// Measured seconds of each turn.
+    pub seconds: f64,
+    /// What nginx calls itself.
+    pub nginx_version: String,
+    /// `tributary dash serve`, round by round.
+    pub tributary: Vec<Turn>,
+    /// nginx, round by round.
+    pub nginx: Vec<Turn>,
+    /// Median over the rounds of the ratio of bytes for each second of processor time.
+    pub ratio: f64,
+    /// Whether it is as wanted.
+    pub met: bool,
+    /// Growth of memory from the first turn to the last, kB.
+    pub growth_kb: f64,
+    /// Whether memory is flat.
+    pub flat: bool,
+}
+
+/// Measures both.
+///
+/// # Errors
+/// [`BenchError`]; nginx that is absent is named with the way to install it.
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
+    within("seconds", plan.seconds, 0.5..=600.0)?;
+    within("clients", f64::from(plan.clients), 1.0..=10_000.0)?;
+    servers::raise_descriptors(u64::from(plan.clients) + 256)?;
+    let failed = |error: std::io::Error| servers::failed("temporary directory", error);
+    let directory = tempfile::tempdir().map_err(failed)?;
+    let sizes = write_segments(directory.path()).map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let measuring = measure(plan, (directory.path(), &sizes), progress);
+    runtime.map_err(|error| servers::failed("runtime", error))?.block_on(measuring)
+}
+
+/// Segments `N.m4s` as large as the ladder's bitrates make them; their sizes.
+fn write_segments(directory: &Path) -> std::io::Result<Vec<u64>> {
+    let sizes = LADDER.map(|kbps| kbps * 1000 / 8 * SEGMENT).to_vec();
+    for (number, size) in sizes.iter().enumerate() {
+        let bytes: Vec<u8> = (0..*size).map(|at| (at * 31 + at / 251) as u8).collect();
+        std::fs::write(directory.join(format!("{number}.m4s")), bytes)?;
+    }
+    Ok(sizes)
+}
+
+async fn measure(
+    plan: &Plan,
+    (directory, sizes): (&Path, &[u64]),
+    progress: Progress<'_>,
+) -> Result<Report, BenchError> {
+    let (nginx_version, nginx) = servers::nginx(directory).await?;
+    let both = [servers::tributary(directory)?, nginx];
+    let mut turns: [Vec<Turn>; 2] = Default::default();
+    for round in 0..plan.rounds {
+        progress(&format!("round {} of {}", round + 1, plan.rounds));
+        for (server, turns) in both.iter().zip(&mut turns) {
+            turns.push(turn(plan, server, sizes).await?);
+        }
+    }
+    let [tributary, nginx] = turns;
+    let each = |turns: &[Turn]| turns.iter().map(|turn| turn.bytes_per_cpu_s).collect::<Vec<_>>();
+    let ratio = paired_ratio(&each(&tributary), &each(&nginx));
+    let memory = |turn: Option<&Turn>| turn.map_or(0.0, |turn| turn.memory_kb as f64);
+    let growth_kb = memory(tributary.last()) - memory(tributary.first());
+    Ok(Report {
+        clients: plan.clients,
+        seconds: plan.seconds,
+        nginx_version,
+        tributary,
+        nginx,
+        ratio,
+        met: ratio >= MARK,
+        growth_kb,
+        flat: growth_kb <= FLAT_KB,
+    })
+}
+
+async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
+    let clients = Clients::start(server.address, plan.clients, sizes);
+    clients.all_served().await?;
+    let (cpu, before) = (server.cpu()?, clients.tally());
+    tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
+    let (cpu_s, after) = (server.cpu()? - cpu, clients.tally());
+    let memory_kb = server.memory_kb()?;
+    clients.check()?;
+    let bytes = after.bytes - before.bytes;
+    Ok(Turn {
+        bytes,
+        responses: after.responses - before.responses,
+        cpu_s,
+        bytes_per_cpu_s: bytes as f64 / cpu_s,
+        memory_kb,
+    })
+}
+
+impl Report {
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let title = format!(
+            "{} clients at once, segments of 22 kB to 1.9 MB over loopback TCP, medians of {} rounds of {:.0} s",
+            self.clients,
+            self.tributary.len(),
+            self.seconds
+        );
+        let mut table = Table::new(&title).columns([
+            Column::left("server"),
+            Column::right("goodput").unit("Gbit/s"),
+            Column::right("responses").unit("1/s"),
+            Column::right("processor").unit("s/s"),
+            Column::right("for each CPU second").unit("MB"),
+            Column::right("memory, last round").unit("MiB"),
+        ]);
+        let rows = [("tributary dash serve", &self.tributary), (self.nginx_version.as_str(), &self.nginx)];
+        for (name, turns) in rows {
+            let middle = |of: fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
+            table.push([
+                Cell::text(name),
+                Cell::number(middle(|turn| turn.bytes as f64) * 8e-9 / self.seconds, 2),
+                Cell::number(middle(|turn| turn.responses as f64) / self.seconds, 0),
+                Cell::number(middle(|turn| turn.cpu_s) / self.seconds, 2),
+                Cell::number(middle(|turn| turn.bytes_per_cpu_s) / 1e6, 0),
+                Cell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
+            ]);
+        }
+        let mut marks = Table::new("figures of merit").columns([
+            Column::left("figure"),
+            Column::right("measured"),
+            Column::left("wanted"),
+            Column::left(""),
+        ]);
+        marks.push([
+            Cell::text("bytes for each CPU second, of nginx's"),
+            judged(self.ratio, 2, self.met),
+            Cell::text(&format!("≥ {MARK}")),
+            verdict(self.met),
+        ]);
+        marks.push([
+            Cell::text("growth of memory from the first round to the last, MiB"),
+            judged(self.growth_kb / 1024.0, 1, self.flat),
+            Cell::text(&format!("≤ {}", FLAT_KB / 1024.0)),
+            verdict(self.flat),
+        ]);
+        vec![table, marks]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let error = run(&Plan { clients: 0, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("`clients`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn clients_count_whole_bodies_and_report_a_server_that_sends_others() {
+        let body = vec![0; 100_000];
+        for (announced, sent) in [(100_000, 100_000), (99_999, 99_999)] {
+            let body = body[..sent].to_vec();
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let serving = tokio::spawn(async move {
+                use tokio::io::{AsyncReadExt, AsyncWriteExt};
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-LENGTH: {announced}\r\n\r\n");
+                while stream.read(&mut [0; 512]).await.is_ok_and(|read| read > 0) {
+                    if stream.write_all(&[head.as_bytes(), &body].concat()).await.is_err() {
+                        break;
+                    }
+                }
+            });
+            let clients = Clients::start(address, 1, &[100_000]);
+            let served = clients.all_served().await;
+            assert_eq!(served.is_ok(), announced == 100_000, "{served:?}");
+            if served.is_ok() {
+                let tally = clients.tally();
+                assert!(tally.responses >= 1 && tally.bytes >= 100_000, "{tally:?}");
+            }
+            drop(clients);
+            serving.await.unwrap();
+        }
+    }
+}

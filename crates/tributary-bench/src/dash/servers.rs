@@ -1,0 +1,170 @@
+//! Both servers as processes, and what the system says of them.
+
+use core::time::Duration;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+use tributary_lab::process::lines_of;
+
+use crate::{BenchError, own_program};
+
+/// Time for a server to listen, and to end.
+const START: Duration = Duration::from_secs(15);
+/// Processes that serve, as many as nginx's documentation advises for two cores.
+const WORKERS: u32 = 2;
+
+pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
+    BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
+}
+
+/// Allows this process and those it starts so many descriptors.
+pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= count) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(count));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum })
+        .map_err(|error| failed("ulimit -n", format!("{count} descriptors are needed: {error}")))
+}
+
+/// A running server, ended when dropped.
+pub(super) struct Server {
+    child: Child,
+    pub(super) address: SocketAddr,
+    /// Ticks of the processor's clock in a second.
+    ticks: f64,
+    _directory: Option<TempDir>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // nginx ends its workers on SIGTERM, and not on SIGKILL. All this fails when it has ended already.
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), Signal::TERM);
+        let until = std::time::Instant::now() + START;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if std::time::Instant::now() >= until {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Server {
+    fn new(child: Child, address: SocketAddr, directory: Option<TempDir>) -> Self {
+        let ticks = rustix::param::clock_ticks_per_second() as f64;
+        Self { child, address, ticks, _directory: directory }
+    }
+
+    /// The process and those it started.
+    fn processes(&self) -> Result<Vec<u32>, BenchError> {
+        let id = self.child.id();
+        let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let text = text.map_err(|error| failed("/proc", error))?;
+        let children = text.split_whitespace().filter_map(|id| id.parse().ok());
+        Ok(std::iter::once(id).chain(children).collect())
+    }
+
+    /// Processor time of all of them, in user mode and in the kernel, seconds.
+    pub(super) fn cpu(&self) -> Result<f64, BenchError> {
+        let mut ticks = 0.0;
+        for id in self.processes()? {
+            let text = std::fs::read_to_string(format!("/proc/{id}/stat")).map_err(|e| failed("/proc", e))?;
+            // Fields 14 and 15; the name before them may have spaces and ends with the last parenthesis.
+            let fields: Vec<&str> =
+                text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+            let field = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<f64>().ok());
+            let sum = field(14).zip(field(15)).map(|(user, system)| user + system);
+            ticks += sum.ok_or_else(|| failed("/proc", format!("unexpected stat: {text}")))?;
+        }
+        Ok(ticks / self.ticks)
+    }
+
+    /// Anonymous resident memory of all of them, kB.
+    pub(super) fn memory_kb(&self) -> Result<u64, BenchError> {
+        let mut sum = 0;
+        for id in self.processes()? {
+            let text =
+                std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|e| failed("/proc", e))?;
+            let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+            let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+            sum += kb.ok_or_else(|| failed("/proc", "no RssAnon: has the server ended?"))?;
+        }
+        Ok(sum)
+    }
+}
+
+/// `tributary dash serve`, with sockets like nginx's.
+pub(super) fn tributary(files: &Path) -> Result<Server, BenchError> {
+    let name = "tributary dash serve";
+    let mut command = Command::new(own_program()?);
+    command.args(["dash", "serve"]).arg(files).args(["--listen", "127.0.0.1:0", "--tcp", "--json"]);
+    command.args(["--connections", "16384"]).env("RUST_LOG", "error");
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|error| failed(name, error))?;
+    let lines = lines_of(child.stdout.take().expect("standard output was piped"));
+    let mut server = Server::new(child, SocketAddr::from(([127, 0, 0, 1], 0)), None);
+    let line = lines.recv_timeout(START).map_err(|error| failed(name, error))?;
+    let said: serde_json::Value = serde_json::from_str(&line).map_err(|error| failed(name, error))?;
+    let address = said["listening"]["http"][0].as_str().and_then(|address| address.parse().ok());
+    server.address = address.ok_or_else(|| failed(name, format!("answered `{line}`")))?;
+    Ok(server)
+}
+
+/// nginx with `sendfile`, and its version.
+pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> {
+    let absent = |error: std::io::Error| failed("nginx", format!("{error}; run: scripts/setup --nginx"));
+    let output = Command::new("nginx").arg("-v").output().map_err(absent)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let version = said.trim().rsplit(' ').next().unwrap_or("nginx").replace('/', " ");
+    let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
+    // nginx takes no port 0: one that is free a moment before.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let address = free.map_err(|error| failed("nginx", error))?;
+    let file = directory.path().join("nginx.conf");
+    let text = configuration(directory.path(), files, address);
+    std::fs::write(&file, text).map_err(|error| failed("nginx.conf", error))?;
+    let mut command = Command::new("nginx");
+    command.arg("-c").arg(&file).arg("-p").arg(directory.path()).arg("-e").arg("stderr");
+    let child = command.stdin(Stdio::null()).stderr(Stdio::inherit()).spawn().map_err(absent)?;
+    let server = Server::new(child, address, Some(directory));
+    let until = Instant::now() + START;
+    while let Err(error) = TcpStream::connect(address).await {
+        if Instant::now() >= until {
+            return Err(failed("nginx", format!("does not listen: {error}")));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok((version, server))
+}
+
+fn configuration(directory: &Path, files: &Path, address: SocketAddr) -> String {
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let at = |name: &str| PathBuf::from(directory).join(name).display().to_string();
+    format!(
+        "daemon off; {user} worker_processes {WORKERS}; worker_rlimit_nofile 32768; pid {pid}; error_log stderr warn;
+events {{ worker_connections 16384; }}
+http {{
+    sendfile on; tcp_nopush on; access_log off; keepalive_requests 1000000; open_file_cache max=1000;
+    client_body_temp_path {body}; proxy_temp_path {proxy}; fastcgi_temp_path {fastcgi};
+    uwsgi_temp_path {uwsgi}; scgi_temp_path {scgi};
+    server {{ listen {address} backlog=4096; root {root}; }}
+}}
+",
+        pid = at("pid"),
+        body = at("body"),
+        proxy = at("proxy"),
+        fastcgi = at("fastcgi"),
+        uwsgi = at("uwsgi"),
+        scgi = at("scgi"),
+        root = files.display()
+    )
+}

@@ -1,0 +1,211 @@
+//! HTTP/3 against the server: resumption, what is answered early, replays, and responses that break off.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::{Method, Request};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tributary_net::transport::{Certificates, TransportConfig};
+
+use super::*;
+use crate::server::{Limits, Server, ServerConfig};
+use crate::tls::{Identity, Trust};
+
+/// A server with three addresses, which share their tickets.
+async fn serve(identity: &Identity) -> (tempfile::TempDir, Vec<SocketAddr>) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.mpd"), b"<MPD/>").unwrap();
+    std::fs::write(directory.path().join("large"), vec![7; 32 << 20]).unwrap();
+    let mut config = TransportConfig::new("quic".parse().unwrap());
+    let server = Some(identity.http_3().unwrap());
+    config.certificates = Some(Certificates { server, ..Certificates::default() });
+    let listen = vec![(config, vec!["127.0.0.1:0".parse().unwrap(); 3])];
+    let config = ServerConfig { directory: directory.path().to_owned(), listen, limits: Limits::default() };
+    let server = Server::bind(config).await.unwrap();
+    let addresses = server.addresses()[0].clone();
+    tokio::spawn(server.run_until(std::future::pending(), Duration::ZERO));
+    (directory, addresses)
+}
+
+/// A client that keeps its tickets.
+struct Client(TransportConfig);
+
+impl Client {
+    fn new(identity: &Identity) -> Self {
+        let trust = Trust::pin(&identity.fingerprint()).unwrap();
+        let mut config = TransportConfig::new("quic".parse().unwrap());
+        config.early = true;
+        let client = Some(trust.http_3().unwrap());
+        config.certificates =
+            Some(Certificates { client, server_name: "video.example".to_owned(), server: None });
+        Self(config)
+    }
+
+    async fn connect(&self, server: SocketAddr) -> Http3 {
+        let path = format!("127.0.0.1={server}").parse().unwrap();
+        Http3::over(&Connection::connect(&self.0, &[path]).await.unwrap()).unwrap()
+    }
+}
+
+fn request(method: Method, path: &str) -> Request<()> {
+    Request::builder().method(method).uri(format!("https://video.example{path}")).body(()).unwrap()
+}
+
+async fn body(response: Response<Answer>) -> Result<usize, Http3Error> {
+    let (mut body, mut length) = (response.into_body(), 0);
+    while let Some(piece) = body.next().await {
+        length += piece?.len();
+    }
+    Ok(length)
+}
+
+async fn get(http: &Http3) -> usize {
+    let response = http.ask(&request(Method::GET, "/a.mpd")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    body(response).await.unwrap()
+}
+
+/// The log of this thread, line by line.
+fn log() -> (tracing::subscriber::DefaultGuard, mpsc::UnboundedReceiver<String>) {
+    struct Lines(mpsc::UnboundedSender<String>);
+    impl Write for Lines {
+        fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.send(String::from_utf8_lossy(line).into_owned());
+            Ok(line.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (tell, lines) = mpsc::unbounded_channel();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || Lines(tell.clone()))
+        .finish();
+    (tracing::subscriber::set_default(subscriber), lines)
+}
+
+/// Waits for a line of the server about a request.
+async fn answered(lines: &mut mpsc::UnboundedReceiver<String>) -> String {
+    loop {
+        let line = lines.recv().await.expect("the log is open");
+        if let Some((_, request)) = line.split_once("method=") {
+            return request.trim().to_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_brings_an_answer_before_the_handshake_is_over_for_what_may_be_repeated() {
+    let identity = Identity::fresh(None).unwrap();
+    let (_directory, servers) = serve(&identity).await;
+    let client = Client::new(&identity);
+    let first = client.connect(servers[0]).await;
+    assert!(first.handshake.is_over());
+    assert_eq!(get(&first).await, 6);
+    let second = client.connect(servers[0]).await;
+    assert!(!second.handshake.is_over(), "the second connection waited for its handshake");
+    let (_guard, mut lines) = log();
+    let posted = second.ask(&request(Method::POST, "/a.mpd")).await.unwrap();
+    assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert!(answered(&mut lines).await.ends_with("status=425"), "a POST was carried out early");
+    assert!(answered(&mut lines).await.ends_with("status=405"));
+    assert_eq!(second.handshake.clone().over().await, Some(true));
+    assert_eq!(get(&second).await, 6);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_ticket_is_asked_again_after_the_handshake() {
+    let identity = Identity::fresh(None).unwrap();
+    let client = Client::new(&identity);
+    for _ in 0..3 {
+        // Each server is another one with the same certificate, as after a restart.
+        let (_directory, servers) = serve(&identity).await;
+        let http = client.connect(servers[0]).await;
+        assert_eq!(get(&http).await, 6);
+        assert_eq!(http.handshake.clone().over().await, Some(false));
+        assert_eq!(get(&http).await, 6);
+    }
+}
+
+#[tokio::test]
+async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt() {
+    let identity = Identity::fresh(None).unwrap();
+    let (_directory, servers) = serve(&identity).await;
+    let client = Client::new(&identity);
+    assert_eq!(get(&client.connect(servers[0]).await).await, 6);
+    let any = || UdpSocket::bind("127.0.0.1:0");
+    let (middle, thief, other_thief) = (any().await.unwrap(), any().await.unwrap(), any().await.unwrap());
+    let http = client.connect(middle.local_addr().unwrap()).await;
+    assert!(!http.handshake.is_over());
+    let (_guard, mut lines) = log();
+    let asking = tokio::spawn(async move { get(&http).await });
+    // The client's packets go to the second address, from somebody else's; the request in them is answered.
+    let (mut packet, mut flight, mut sender) = ([0; 2048], Vec::new(), None);
+    let line = loop {
+        tokio::select! {
+            received = middle.recv_from(&mut packet) => {
+                let (length, from) = received.unwrap();
+                sender = Some(from);
+                thief.send_to(&packet[..length], servers[1]).await.unwrap();
+                flight.push(packet[..length].to_vec());
+            }
+            line = answered(&mut lines) => break line,
+        }
+    };
+    assert!(line.starts_with("GET") && line.ends_with("status=200"), "{line}");
+    // The same packets again, to the third address: the handshake is answered, the request is not.
+    for packet in &flight {
+        other_thief.send_to(packet, servers[2]).await.unwrap();
+    }
+    other_thief.recv_from(&mut packet).await.unwrap();
+    // The client itself gets through at last.
+    let (upstream, sender) = (any().await.unwrap(), sender.unwrap());
+    let relay = async {
+        let (mut up, mut down) = ([0; 2048], [0; 2048]);
+        loop {
+            tokio::select! {
+                received = middle.recv_from(&mut up) => {
+                    upstream.send_to(&up[..received.unwrap().0], servers[0]).await.unwrap();
+                }
+                received = upstream.recv_from(&mut down) => {
+                    middle.send_to(&down[..received.unwrap().0], sender).await.unwrap();
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = relay => {}
+        length = asking => assert_eq!(length.unwrap(), 6),
+    }
+    assert!(answered(&mut lines).await.starts_with("GET"));
+    lines.close();
+    while let Some(line) = lines.recv().await {
+        assert!(!line.contains("method="), "answered a third time: {line}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_breaks_off_is_not_taken_for_whole() {
+    let identity = Identity::fresh(None).unwrap();
+    let (directory, servers) = serve(&identity).await;
+    let http = Client::new(&identity).connect(servers[0]).await;
+    let mut response = http.ask(&request(Method::GET, "/large")).await.unwrap();
+    response.body_mut().next().await.unwrap().unwrap();
+    std::fs::File::options().write(true).open(directory.path().join("large")).unwrap().set_len(100).unwrap();
+    body(response).await.unwrap_err();
+    // The connection goes on.
+    assert_eq!(get(&http).await, 6);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_the_pinned_one_is_refused() {
+    let (_directory, servers) = serve(&Identity::fresh(None).unwrap()).await;
+    let client = Client::new(&Identity::fresh(None).unwrap());
+    let path = format!("127.0.0.1={}", servers[0]).parse().unwrap();
+    let error = Connection::connect(&client.0, &[path]).await.unwrap_err().to_string();
+    assert!(error.contains("certificate"), "{error}");
+}
