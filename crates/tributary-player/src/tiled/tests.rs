@@ -154,7 +154,7 @@ fn clients_that_ask_for_what_is_not_there_are_told() {
         (plan(0, 0, vec![entry(0, 3)]), "quality 3; there are 3"),
         (far, "GoP 3; there are 3"),
         (Message::Menus { first: 9, count: 1 }, "GoP 9"),
-        (Message::Start, "started twice"),
+        (Message::Start, "or sent two"),
     ] {
         let error = started().handle_bytes(Instant::ZERO, &message.encode()).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
