@@ -52,7 +52,7 @@ pub enum HttpError {
 /// The body of a response.
 pub(crate) enum Received {
     Http1(Incoming),
-    Http3(Answer),
+    Http3(Box<Answer>),
 }
 
 impl Received {

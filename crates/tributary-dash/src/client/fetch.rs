@@ -244,7 +244,7 @@ async fn ask(
     request.headers_mut().clone_from(headers);
     let answered = tokio::time::timeout(ANSWER, http.ask(&request)).await;
     match answered.map_err(|_| FetchError::Silent { url: url.to_owned() })? {
-        Ok(response) => Ok(response.map(Received::Http3)),
+        Ok(response) => Ok(response.map(|answer| Received::Http3(Box::new(answer)))),
         Err(error) => Err(FetchError::Http { url: url.to_owned(), source: error.into() }),
     }
 }
