@@ -1,6 +1,8 @@
 """Recorded data, and the rule for tests that need a sandbox: without one they do not run, which fails in CI."""
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,28 @@ def in_sandbox() -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
+
+
+@pytest.fixture
+def peer(in_sandbox: None) -> Iterator[list[str]]:
+    """What runs a command in a namespace behind two links with MPTCP. It has 10.77.1.1 and 10.77.2.1, this side .2."""
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True)
+
+    ip("netns", "add", "peer")
+    try:
+        for number in (1, 2):
+            ip("link", "add", f"m{number}", "type", "veth", "peer", "name", f"n{number}", "netns", "peer")
+            ip("address", "add", f"10.77.{number}.2/24", "dev", f"m{number}")
+            ip("-n", "peer", "address", "add", f"10.77.{number}.1/24", "dev", f"n{number}")
+            ip("link", "set", f"m{number}", "up")
+            ip("-n", "peer", "link", "set", f"n{number}", "up")
+        for where in ([], ["-n", "peer"]):
+            ip(*where, "mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4")
+        # Lets the second subflow reach the server's second address by the link that has it.
+        ip("-n", "peer", "mptcp", "endpoint", "add", "10.77.2.1", "dev", "n2", "signal")
+        yield ["ip", "netns", "exec", "peer"]
+    finally:
+        ip("netns", "delete", "peer")
+        ip("mptcp", "endpoint", "flush")

@@ -34,10 +34,6 @@ def program() -> Path:
     return path
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
-
-
 def shape(device: str, *where: str) -> None:
     """1 Mbit/s: hardly more than the title needs, so that the play buffer stays low."""
     limit = ["rate", "1mbit", "burst", "10kb", "latency", "200ms"]
@@ -55,24 +51,11 @@ def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str
 
 
 @pytest.fixture
-def network() -> Iterator[list[str]]:
-    """Two links to a namespace with the server; what runs a command there."""
-    ip("netns", "add", "peer")
-    try:
-        for number in (1, 2):
-            ip("link", "add", f"m{number}", "type", "veth", "peer", "name", f"n{number}", "netns", "peer")
-            ip("address", "add", f"10.77.{number}.2/24", "dev", f"m{number}")
-            ip("-n", "peer", "address", "add", f"10.77.{number}.1/24", "dev", f"n{number}")
-            ip("link", "set", f"m{number}", "up")
-            ip("-n", "peer", "link", "set", f"n{number}", "up")
-            shape(f"n{number}", "-n", "peer")
-        for where in ([], ["-n", "peer"]):
-            ip(*where, "mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4")
-        ip("-n", "peer", "mptcp", "endpoint", "add", "10.77.2.1", "dev", "n2", "signal")
-        yield ["ip", "netns", "exec", "peer"]
-    finally:
-        ip("netns", "delete", "peer")
-        subprocess.run(["ip", "mptcp", "endpoint", "flush"], check=True)
+def network(peer: list[str]) -> list[str]:
+    """What runs a command in a namespace with the server, behind two slow links."""
+    for number in (1, 2):
+        shape(f"n{number}", "-n", "peer")
+    return peer
 
 
 def write_title(directory: Path) -> None:
@@ -129,7 +112,7 @@ def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(network: list[
         with running(play) as player:
             second = "10.77.2.2"
             until("the second path carries media", lambda: (paths()[second]["rate_mbps"] or 0) > 0.3)
-            ip("link", "set", "m2", "down")
+            subprocess.run(["ip", "link", "set", "m2", "down"], check=True)
             output, _ = player.communicate(timeout=120)
         removed = paths()[second]
     outcome = json.loads(output)

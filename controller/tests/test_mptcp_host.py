@@ -23,39 +23,19 @@ while d := c.recv(65536): c.sendall(d)
 pytestmark = pytest.mark.usefixtures("in_sandbox")
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True)
-
-
 @pytest.fixture
-def connection() -> Iterator[socket.socket]:
+def connection(peer: list[str]) -> Iterator[socket.socket]:
     """To a server in a namespace, over the first of two links."""
-    ip("netns", "add", "peer")
-    server = None
+    server = subprocess.Popen([*peer, sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
     try:
-        for number in (1, 2):
-            ip("link", "add", f"m{number}", "type", "veth", "peer", "name", f"n{number}", "netns", "peer")
-            ip("address", "add", f"10.77.{number}.2/24", "dev", f"m{number}")
-            ip("-n", "peer", "address", "add", f"10.77.{number}.1/24", "dev", f"n{number}")
-            ip("link", "set", f"m{number}", "up")
-            ip("-n", "peer", "link", "set", f"n{number}", "up")
-        for where in ([], ["-n", "peer"]):
-            ip(*where, "mptcp", "limits", "set", "subflows", "4", "add_addr_accepted", "4")
-        # Lets the second subflow reach the server's second address by the link that has it.
-        ip("-n", "peer", "mptcp", "endpoint", "add", "10.77.2.1", "dev", "n2", "signal")
-        run = ["ip", "netns", "exec", "peer", sys.executable, "-c", SERVER]
-        server = subprocess.Popen(run, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as client:
             client.connect(("10.77.1.1", 5000))
             yield client
     finally:
-        if server is not None:
-            server.terminate()
-            server.wait()
-        ip("netns", "delete", "peer")
-        subprocess.run(["ip", "mptcp", "endpoint", "flush"], check=True)
+        server.terminate()
+        server.wait()
 
 
 def exchange(client: socket.socket) -> None:

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,25 @@ const PATHS: usize = 64;
 /// A path whose time of measurement has not advanced for this long is not being measured.
 const FRESH: Duration = Duration::from_secs(5);
 
+/// The bearer token of a controller (RFC 6750). Its debug output does not show it.
+#[derive(Clone, Debug)]
+pub struct Token(HeaderValue);
+
+/// A token has characters that an HTTP header cannot carry.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the controller's token has characters that no HTTP header can carry")]
+pub struct TokenError;
+
+impl FromStr for Token {
+    type Err = TokenError;
+
+    fn from_str(token: &str) -> Result<Self, TokenError> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| TokenError)?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
 /// Why the controller is of no use.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -48,9 +68,6 @@ pub enum ControllerError {
     /// No answer.
     #[error("no answer within {PATIENCE:?}")]
     Silent,
-    /// The token cannot be sent.
-    #[error("the controller's token has characters that no HTTP header can carry")]
-    Token,
     /// It refused.
     #[error("{method} {path} was answered with {status}")]
     Refused {
@@ -180,21 +197,18 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller at `http://HOST:PORT`, which may ask for a bearer token (RFC 6750).
+    /// A controller at `http://HOST:PORT`, which may ask for a token.
     ///
     /// # Errors
     /// [`ControllerError`] when it cannot be reached.
-    pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, ControllerError> {
+    pub async fn connect(url: &str, token: Option<&Token>) -> Result<Self, ControllerError> {
         let (authority, _) = split(url)?;
         let mut config = TransportConfig::new(TransportName::Tcp(None));
         config.timeout = PATIENCE;
         let path: PathConfig = format!("any={authority}").parse()?;
         let mut line = Line::new(Carrier::connect(&config, &[path]).await?, &authority);
         if let Some(token) = token {
-            let mut value =
-                HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| ControllerError::Token)?;
-            value.set_sensitive(true);
-            line = line.with(header::AUTHORIZATION, value);
+            line = line.with(header::AUTHORIZATION, token.0.clone());
         }
         Ok(Self { line, url: format!("http://{authority}"), judge: Judge::default() })
     }
@@ -250,6 +264,14 @@ mod tests {
 
     fn at(seconds: u64) -> Instant {
         Instant::from_millis(seconds * 1000)
+    }
+
+    #[test]
+    fn a_token_is_a_header_and_is_not_shown() {
+        let token: Token = "let-me-in".parse().unwrap();
+        assert_eq!(token.0.as_bytes(), b"Bearer let-me-in");
+        assert!(!format!("{token:?}").contains("let-me-in"));
+        assert!("two\nlines".parse::<Token>().is_err());
     }
 
     fn answer(id: &str, rtt: &str, more: &str) -> Vec<u8> {

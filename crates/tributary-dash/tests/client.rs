@@ -277,7 +277,7 @@ async fn engine_site(segments: usize) -> (Site, u16) {
 fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
     let steering = Steering {
         controller,
-        token: Some(TOKEN.to_owned()),
+        token: Some(TOKEN.parse().unwrap()),
         settings: engine::Settings::default(),
         server: site.address.to_string(),
         quic: Some((quic, fresh_tickets())),

@@ -1,10 +1,10 @@
 //! Memory of a listener, shared by its sessions.
 //!
 //! Half of it is kept for the least that each session needs, so that a session which is accepted always has that.
-//! The other half is the pool. It goes to those that need more, by dynamic thresholds (Choudhury and Hahne, 1998): a
-//! session may take more as long as it then has no more than is left for others. One session gets at most half of the
-//! pool, and of `n` that want everything each gets one part in `n + 1`. While half of the pool is free, a session gets
-//! what an ample start needs before it has shown a need. Not here: who needs more ([`tributary_proto::Demand`]).
+//! The other half is the pool, for sessions that need more. It is shared by dynamic thresholds (Choudhury and Hahne,
+//! 1998): a session may take more if it then has no more than the rest that is free. So one session alone gets at most
+//! half of the pool, and `n` sessions that want everything get one part in `n + 1` each. While half of the pool is free,
+//! a session gets the memory of an ample start at once. Not here: which sessions need more ([`tributary_proto::Demand`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,7 @@ pub(crate) enum Standing {
     Fair,
     /// It has more than twice what is left: it should give way.
     Above,
-    /// There is no memory left, and more than is due is held by records that nobody can refuse.
+    /// No memory is left, and this session's records, which cannot be refused, take more than a quarter of its least part.
     Exhausted,
 }
 
@@ -266,6 +266,7 @@ mod tests {
         assert_eq!(share.settle(&records(23)), Standing::Above);
         assert_eq!(share.settle(&records(25)), Standing::Exhausted);
     }
+
     #[test]
     fn sessions_begin_amply_while_half_of_the_pool_is_free() {
         let budget = Budget::new(800 * MIB);
@@ -278,6 +279,7 @@ mod tests {
         shares.truncate(5);
         assert_eq!(budget.snapshot().taken, 5 * (SESSION + 20 * MIB));
     }
+
     #[test]
     fn the_guide_states_what_a_fast_session_comes_to() {
         let config = tributary_proto::Config::default();

@@ -270,9 +270,9 @@ fn weights(text: &str) -> Result<(f64, f64), &'static str> {
 pub(crate) struct MemoryArguments {
     /// Memory for all sessions together: 512MiB, 2GiB
     ///
-    /// 4 MiB are kept for each session, so half of it bounds their number: 8 GiB are enough for the 1024 that there
-    /// may be. The other half is shared by sessions that need more, up to about 117 MiB each; none may take more than it
-    /// leaves to others. The kernel's socket buffers are not in it.
+    /// Half of it is kept for the least that sessions need, 4 MiB each: 8 GiB are enough for the limit of 1024
+    /// sessions. The other half is shared by sessions that need more, up to about 117 MiB each. A session may not
+    /// take more than what then remains free. The kernel's socket buffers are not counted.
     #[arg(long, value_name = "SIZE", default_value = "8GiB",
           value_parser = quantity::bytes_in(Limits::LEAST_MEMORY..=1 << 44))]
     pub(crate) memory: u64,

@@ -17,7 +17,7 @@ use tributary_types::{Instant, PathId};
 
 use super::carrier::Carrier;
 use super::{ClientError, Happened};
-use crate::controller::{Controller, ControllerError, Path};
+use crate::controller::{Controller, ControllerError, Path, Token};
 
 /// The controller is asked this often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub struct Steering {
     /// URL of the controller.
     pub controller: String,
     /// The token it asks for.
-    pub token: Option<String>,
+    pub token: Option<Token>,
     /// Thresholds.
     pub settings: engine::Settings,
     /// The media server, `HOST:PORT`, for TCP and MPTCP.
@@ -320,7 +320,7 @@ async fn first_look(
     began: tokio::time::Instant,
     log: &mut Vec<Happened>,
 ) -> (Option<Controller>, Seen) {
-    let mut controller = match Controller::connect(&steering.controller, steering.token.as_deref()).await {
+    let mut controller = match Controller::connect(&steering.controller, steering.token.as_ref()).await {
         Ok(controller) => controller,
         Err(error) => {
             log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));

@@ -133,7 +133,9 @@ impl Page<'_> {
                 }
             };
             let label = |(axis, value): (&String, &String)| self.paper.label(axis, value).to_owned();
-            let place = at.iter().rev().map(label).filter(|_| group.is_empty() || places.len() > 1);
+            let differs = |axis: &String| places.iter().any(|place| place.get(axis) != at.get(axis));
+            let only = places.len() == 1 && group.is_empty();
+            let place = at.iter().rev().filter(|(axis, _)| only || differs(axis)).map(label);
             let name =
                 place.chain((!group.is_empty()).then(|| group.to_owned())).collect::<Vec<_>>().join(" ");
             bars.push(&name, spec.series.iter().zip(&values).map(bar));

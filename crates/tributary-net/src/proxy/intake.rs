@@ -24,16 +24,16 @@ const SEGMENT: u32 = 1460;
 const BUFFER_PART: u32 = 32;
 /// Least size of a receive buffer, and the largest that is set: beyond, the kernel finds the size.
 const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
-/// Of the time that the session holds, what is read at once.
+/// One read takes at most this part of what the session holds.
 const PIECE_PART: u32 = 8;
 /// Bounds of what is read at once.
 const PIECE: (u64, u64) = (4 << 10, MOST as u64);
 /// Most bytes that are read at once.
 pub(super) const MOST: usize = 64 << 10;
-/// The rate is looked at so often, at most.
+/// Least time between two looks at the rate.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Time that a stream may hold in the session, of what the proxy may hold in all: the other half waits in sockets.
+/// The part of `--buffer` that the session may hold: half. The other half is for the sockets in front of it.
 pub(super) fn of_the_session(buffer: Option<Duration>) -> Option<Duration> {
     buffer.map(|buffer| buffer / 2)
 }

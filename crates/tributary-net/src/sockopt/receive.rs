@@ -20,8 +20,9 @@ pub fn set_largest_segment(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     super::set_tcp(fd, libc::TCP_MAXSEG, bytes)
 }
 
-/// Bytes that may wait unread (`SO_RCVBUF`): about so many and at most twice as many, since the kernel keeps as much
-/// again for its own structures. It does not grow by itself any more. What was announced to the peer stays.
+/// Sets how many received bytes may wait unread (`SO_RCVBUF`). The kernel doubles the value for its own structures, so
+/// between one and two times `bytes` may wait. Turns the kernel's automatic sizing off. A window that was already
+/// announced to the peer is not withdrawn.
 pub fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     super::set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &int(bytes).to_ne_bytes())?;
     super::set_tcp(fd, libc::TCP_WINDOW_CLAMP, NO_CLAMP)

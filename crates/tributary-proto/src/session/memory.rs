@@ -77,8 +77,8 @@ impl Bound {
         Self { limit, least, rest: limit, most, from: 0, since: Instant::ZERO, used_at: Instant::ZERO }
     }
 
-    /// `passed` bytes in all went through; `wanted` when the bound held something up. Returns the bound that
-    /// is needed, when that is a larger one, and shrinks by itself.
+    /// Takes the total of bytes that have passed, and whether the bound held something up (`wanted`). Returns a larger
+    /// bound if one is needed. Lowers the bound after a time with little traffic.
     fn observe(&mut self, now: Instant, passed: u64, pace: Duration, wanted: bool) -> Option<u64> {
         let (moved, elapsed) = (passed - self.from, now.saturating_since(self.since));
         let in_time = elapsed <= pace;
@@ -127,8 +127,8 @@ impl Session {
     /// What the session needs more than it has, once each time; until `None`. Call it when something has arrived or
     /// was read, before `poll_transmit`. `None` for a session that shares nothing.
     pub fn poll_demand(&mut self, now: Instant) -> Option<Demand> {
-        let pace = PACE + self.subflows.values().map(|subflow| subflow.info.srtt).max().unwrap_or_default();
         let shared = self.shared.as_mut()?;
+        let pace = PACE + self.subflows.values().map(|subflow| subflow.info.srtt).max().unwrap_or_default();
         let before = *shared;
         let window = shared.window.observe(now, self.granted.consumed, pace, true);
         let send = match window {
@@ -158,8 +158,8 @@ impl Session {
         self.wake_writers(now);
     }
 
-    /// Halves what the session may hold, down to the least: others need it more. What is above a bound already is
-    /// waited for first. Returns whether a bound fell.
+    /// Halves the bounds, down to the least, so that other sessions get memory. A bound that the session still exceeds
+    /// is not halved again. Returns whether a bound fell.
     pub fn give_way(&mut self) -> bool {
         let memory = self.memory();
         let Some(shared) = &mut self.shared else { return false };

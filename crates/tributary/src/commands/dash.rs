@@ -30,8 +30,8 @@ pub(crate) enum Dash {
 ///
 /// The sockets are the kernel's MPTCP where it has it; they take plain TCP clients as well. Pages of any origin may
 /// read (CORS). Hidden files and links that lead out of the directory are not served. SIGTERM or SIGINT ends it in order.
-/// HTTP/3 and HTTPS have the certificate of --tls-cert, else a fresh one, whose fingerprint is printed; with --key it proves
-/// to clients with the same key that this server knows it.
+/// HTTP/3 and HTTPS use the certificate of --tls-cert. Without it the server makes one and prints its fingerprint. With
+/// --key, clients that have the same key trust that certificate.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash serve video

@@ -9,6 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tributary_report::Image;
+use tributary_sim::run::MODEL_VERSION;
 use tributary_stream::tiled;
 use tributary_types::{Bitrate, Rng};
 use tributary_video::rd::Concealment;
@@ -170,7 +171,7 @@ impl Experiment for Viewings {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        format!("{} {}", self.identity, cell.identity())
+        format!("models {MODEL_VERSION} {} {}", self.identity, cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {

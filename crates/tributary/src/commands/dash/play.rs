@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
+use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
 use tributary_lab::machine;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
@@ -157,10 +158,10 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
 }
 
 /// The only line of a file.
-fn token(file: &Path) -> Result<String> {
+fn token(file: &Path) -> Result<Token> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read the token in {}", file.display()))?;
-    Ok(text.trim().to_owned())
+    Ok(text.trim().parse()?)
 }
 
 /// Whom to trust over HTTP/3.
