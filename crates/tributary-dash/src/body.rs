@@ -1,4 +1,4 @@
-//! Bodies of requests, and reading those of responses piece by piece.
+//! Request bodies, and response bodies read piece by piece.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -37,7 +37,7 @@ impl Body for Sent {
     }
 }
 
-/// Why a request or its response broke off.
+/// Why a request or its response failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -56,7 +56,7 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    /// Bytes that are to come, where the headers say so.
+    /// Number of bytes still to come, if the headers say so.
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Http1(body) => body.size_hint().exact(),

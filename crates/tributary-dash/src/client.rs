@@ -1,8 +1,10 @@
-//! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and records
-//! what a viewer would have had.
+//! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and
+//! records
+//! the playback events and metrics of a viewer.
 //!
-//! The decisions are [`tributary_player::dash::play`]'s; here they meet sockets and the clock. Media comes over
-//! HTTP/1.1 on streams of the transport, over HTTP/3 on QUIC; the transport can be replaced while it plays. Not here: decoding, live presentations, sound.
+//! [`tributary_player::dash::play`] makes the decisions; this module connects it to sockets and the clock.
+//! Media comes over HTTP/1.1 on streams of the transport, or over HTTP/3 on QUIC. The transport can be
+//! replaced during playback. Not here: decoding, live presentations, sound.
 
 pub(crate) mod carrier;
 pub(crate) mod fetch;
@@ -40,24 +42,24 @@ pub use presentation::PresentationError;
 pub use steer::{Decision, Report, Steering};
 use steer::{Steer, Turn};
 
-/// Messages of a download that wait for the player.
+/// Capacity of the channel from a download to the player, in messages.
 const WAITING: usize = 8;
 
 /// A transport with its paths.
 #[derive(Clone, Debug)]
 pub struct Road {
-    /// Which transport, and how.
+    /// The transport and its settings.
     pub config: TransportConfig,
     /// Its paths.
     pub paths: Vec<PathConfig>,
 }
 
-/// What carries the requests.
+/// How requests are carried.
 #[derive(Clone, Debug)]
 pub enum Carriage {
     /// One transport.
     One(Box<Road>),
-    /// What the decision engine chooses.
+    /// The transports chosen by the decision engine.
     Engine(Box<Steering>),
 }
 
@@ -72,10 +74,10 @@ pub struct ClientConfig {
     pub rule: String,
     /// The player's settings.
     pub settings: Settings,
-    /// Media played at most.
+    /// Longest media time to play; `None` plays all.
     pub most: Option<Duration>,
-    /// File that the media is written to as it is complete: segments in order, behind the initialisation segment of
-    /// their quality wherever that changes.
+    /// File to which complete segments are written in order. The initialisation segment of a quality precedes
+    /// its first segment after each change of quality.
     pub save: Option<PathBuf>,
 }
 
@@ -92,7 +94,7 @@ pub enum ClientError {
     /// The title cannot be played.
     #[error(transparent)]
     Presentation(#[from] PresentationError),
-    /// The transport cannot be had.
+    /// The transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The media cannot be saved.
@@ -108,7 +110,7 @@ pub enum ClientError {
 /// A line of the log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Since the title was asked for.
+    /// Time since the title was requested.
     pub at_s: f64,
     /// What happened.
     #[serde(flatten)]
@@ -123,21 +125,21 @@ pub enum Happened {
     Player(Event),
     /// The engine decided.
     Decision(Decision),
-    /// Playback goes on over another transport.
+    /// Playback continues over another transport.
     Moved {
-        /// Which.
+        /// The new transport.
         moved_to: &'static str,
-        /// Its server takes requests before the handshake is over.
+        /// Whether its server accepts requests before the handshake has finished.
         zero_rtt: bool,
     },
-    /// Something did not work, and what follows from it.
+    /// Something failed; how playback continues.
     Notice {
-        /// What a user should know.
+        /// Text for the user.
         notice: String,
     },
 }
 
-/// A moment of playback, for whoever watches.
+/// The state of playback, for display.
 #[derive(Clone, Debug)]
 pub struct Glimpse {
     /// What the playhead is doing.
@@ -148,28 +150,28 @@ pub struct Glimpse {
     pub duration: Duration,
     /// Media in the play buffer.
     pub level: Duration,
-    /// Throughput expected, bit/s.
+    /// Expected throughput, bit/s.
     pub throughput: Option<f64>,
 }
 
-/// What came of it.
+/// The result of a playback.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The transports that carried it, in their order.
+    /// The transports used, in order.
     pub transports: Vec<String>,
     /// The bitrate rule.
     pub rule: String,
     /// Bitrates of the ladder, bit/s.
     pub ladder_bps: Vec<u64>,
-    /// What the viewer got.
+    /// Quality of experience.
     pub qoe: Qoe,
     /// What happened.
     pub events: Vec<Entry>,
-    /// Why playback was given up before the end.
+    /// Why playback stopped before the end.
     pub given_up: Option<String>,
 }
 
-/// The segment that is on its way.
+/// The segment being downloaded.
 #[derive(Debug, Default)]
 struct Partial {
     segment: usize,
@@ -178,16 +180,16 @@ struct Partial {
     tag: Option<HeaderValue>,
 }
 
-/// Where complete segments go.
+/// Where complete segments are written.
 #[derive(Debug)]
 struct Sink {
     file: Option<(PathBuf, io::BufWriter<std::fs::File>)>,
-    /// Segments that are complete.
+    /// Number of complete segments.
     count: usize,
     quality: Option<usize>,
 }
 
-/// Playback under way.
+/// A playback in progress.
 struct Playback {
     /// Length of the title.
     duration: Duration,
@@ -195,10 +197,10 @@ struct Playback {
     player: Player,
     presentation: Arc<Presentation>,
     carrier: Carrier,
-    /// What was used before, until the handshake of `carrier` is over.
+    /// The carrier before a move; kept until the handshake of `carrier` has finished.
     before: Option<Carrier>,
     authority: String,
-    /// The line of the last download, while there is none.
+    /// The connection of the last download, when no download is running.
     line: Option<Line>,
     download: Option<JoinHandle<Line>>,
     partial: Partial,
@@ -326,13 +328,13 @@ impl Playback {
         }
     }
 
-    /// Goes on over another transport; what was used before.
+    /// Continues over another transport and returns the one before.
     fn move_to(&mut self, to: Carrier, name: &str) -> Carrier {
         let before = std::mem::replace(&mut self.carrier, to);
         self.transports.push(name.to_owned());
         self.player.handle_moved(self.now());
         if self.download.is_none() {
-            // Between two downloads: the next one opens a line of its own.
+            // No download is running: the next one opens a new connection.
             self.line = None;
         }
         before
@@ -349,7 +351,7 @@ impl Playback {
         }
     }
 
-    /// Does what the player asks for and notes what it says.
+    /// Carries out the player's actions and logs its events.
     async fn carry_out(&mut self) {
         while let Some(command) = self.player.poll_command() {
             match command {
@@ -364,7 +366,7 @@ impl Playback {
         }
     }
 
-    /// Ends the download, and with it its stream.
+    /// Aborts the download and resets its stream.
     fn abort(&mut self) {
         if let Some(download) = self.download.take() {
             download.abort();
@@ -379,7 +381,7 @@ impl Playback {
             *partial = Partial { segment, quality, ..Partial::default() };
         }
         debug_assert_eq!(partial.bytes.len() as u64, from, "the player counts the bytes that are here");
-        // A failed download has ended, or is about to.
+        // The task of a failed download has ended, or will end soon.
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();
         }
@@ -393,7 +395,7 @@ impl Playback {
 
     async fn arrived(&mut self, id: u64, arrived: Arrived) {
         let now = self.now();
-        // Messages of a download that was aborted may still be in the channel.
+        // The channel may still hold messages of an aborted download.
         if !self.player.is_loading(id) {
             return;
         }
@@ -417,14 +419,14 @@ impl Playback {
         }
     }
 
-    /// Takes the line back from a download that has said its last.
+    /// Takes the connection back from a finished download.
     async fn end_download(&mut self) {
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();
         }
     }
 
-    /// Passes a segment on once it is complete.
+    /// Writes a segment once it is complete.
     fn deliver(&mut self) -> Result<(), ClientError> {
         if self.player.loaded() == self.sink.count {
             return Ok(());
@@ -435,7 +437,7 @@ impl Playback {
     }
 }
 
-/// Waits for the engine; for ever where there is none.
+/// Waits for the engine's next action; never returns if there is no engine.
 async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (Turn, Vec<Happened>) {
     let Some(steer) = steer else { return std::future::pending().await };
     let mut log = Vec::new();

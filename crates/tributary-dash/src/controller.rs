@@ -1,8 +1,8 @@
-//! The path controller's REST interface, as its client: the paths it measures, and taking paths in and out of use.
+//! A client of the path controller's REST interface: lists the measured paths, and takes paths into or out of
+//! use.
 //!
-//! A controller may be wrong. What cannot be true is refused with the name of the path and of the value, and the
-//! caller goes on with what it knew: a wrong answer changes nothing. Not here: what is done with the paths
-//! ([`tributary_player::engine`]).
+//! The answers are checked. An impossible value is an error that names the path and the value, and the caller
+//! keeps its previous state. Not here: what is done with the paths ([`tributary_player::engine`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,20 +24,20 @@ use crate::client::FetchError;
 use crate::client::carrier::Carrier;
 use crate::client::fetch::{Line, split};
 
-/// Largest answer.
+/// Largest answer in bytes.
 const ANSWER: usize = 1 << 20;
-/// Time for an answer.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Paths that are looked at.
+/// Most paths in an answer.
 const PATHS: usize = 64;
-/// A path whose time of measurement has not advanced for this long is not being measured.
+/// A path counts as not measured when its time of measurement has not advanced for this long.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// The bearer token of a controller (RFC 6750). Its debug output does not show it.
 #[derive(Clone, Debug)]
 pub struct Token(HeaderValue);
 
-/// A token has characters that an HTTP header cannot carry.
+/// The token contains characters that an HTTP header cannot carry.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the controller's token has characters that no HTTP header can carry")]
 pub struct TokenError;
@@ -52,14 +52,14 @@ impl FromStr for Token {
     }
 }
 
-/// Why the controller is of no use.
+/// Why the controller cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
     /// The request failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// Its address cannot be used.
+    /// The controller's URL is not valid.
     #[error(transparent)]
     Address(#[from] PathError),
     /// It cannot be reached.
@@ -68,23 +68,23 @@ pub enum ControllerError {
     /// No answer.
     #[error("no answer within {PATIENCE:?}")]
     Silent,
-    /// It refused.
+    /// The controller answered with an error status.
     #[error("{method} {path} was answered with {status}")]
     Refused {
-        /// What was asked.
+        /// The request's method.
         method: Method,
-        /// Of what.
+        /// The request's path.
         path: String,
         /// Its answer.
         status: StatusCode,
     },
-    /// The answer is not what the interface describes.
+    /// The answer is not a list of paths.
     #[error("the answer is not a list of paths: {0}")]
     Malformed(#[from] serde_json::Error),
     /// Too many paths.
     #[error("it lists {0} paths; at most {PATHS} are looked at")]
     Excess(usize),
-    /// A value that cannot be true.
+    /// A value is impossible.
     #[error("path {path}: {name} is {value}, which cannot be")]
     Value {
         /// Which path.
@@ -94,10 +94,10 @@ pub enum ControllerError {
         /// The value.
         value: f64,
     },
-    /// A path that is up and not measured.
+    /// A path is up but has no measurement.
     #[error("path {0} is up but has not been measured")]
     Unmeasured(String),
-    /// The measurement stands still.
+    /// The measurement is out of date.
     #[error("path {0} has not been measured for {FRESH:?}")]
     Stale(String),
 }
@@ -111,13 +111,13 @@ pub struct Path {
     pub local: IpAddr,
     /// The server's address.
     pub remote: IpAddr,
-    /// Round-trip time.
+    /// Round-trip time in ms.
     pub rtt_ms: Option<f64>,
-    /// Share of packets lost.
+    /// Share of lost packets.
     pub loss: Option<f64>,
-    /// Rate it carries.
+    /// Rate in Mbit/s.
     pub rate_mbps: Option<f64>,
-    /// Both ends reach each other on it.
+    /// Whether both ends reach each other on it.
     pub up: bool,
     /// Time of the last measurement, seconds since 1970 by the controller's clock.
     pub at: Option<f64>,
@@ -128,18 +128,18 @@ struct Paths {
     paths: Vec<Path>,
 }
 
-/// Judges answers, and gives paths numbers that stay.
+/// Checks answers, and gives paths stable numbers.
 #[derive(Debug, Default)]
 pub struct Judge {
-    /// By the controller's names; when a measurement was first seen, by our clock.
+    /// By the controller's path id: our number; the newest measurement's time and when we first saw it.
     known: BTreeMap<String, (PathId, Option<(f64, Instant)>)>,
 }
 
 impl Judge {
-    /// Reads an answer that came at `now`.
+    /// Checks an answer that arrived at `now`.
     ///
     /// # Errors
-    /// [`ControllerError`] names the path and the value that cannot be true.
+    /// [`ControllerError`] names the path and the impossible value.
     pub fn read(&mut self, now: Instant, answer: &[u8]) -> Result<Vec<(Path, PathReport)>, ControllerError> {
         let Paths { paths } = serde_json::from_slice(answer)?;
         if paths.len() > PATHS {
@@ -176,7 +176,8 @@ impl Judge {
             return Err(ControllerError::Unmeasured(path.id.clone()));
         };
         match measured {
-            // Two clocks are not compared: what counts is whether the controller's time advances.
+            // The clocks of client and controller are not compared: only whether the controller's time
+            // advances.
             Some((last, since)) if at <= *last => {
                 if now.saturating_since(*since) > FRESH {
                     return Err(ControllerError::Stale(path.id.clone()));
@@ -188,7 +189,7 @@ impl Judge {
     }
 }
 
-/// A controller.
+/// A connection to a controller.
 #[derive(Debug)]
 pub struct Controller {
     line: Line,
@@ -197,7 +198,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller at `http://HOST:PORT`, which may ask for a token.
+    /// A controller at `http://HOST:PORT`; `token` if it requires one.
     ///
     /// # Errors
     /// [`ControllerError`] when it cannot be reached.
@@ -213,7 +214,7 @@ impl Controller {
         Ok(Self { line, url: format!("http://{authority}"), judge: Judge::default() })
     }
 
-    /// All paths, those out of use included.
+    /// All paths, including those out of use.
     ///
     /// # Errors
     /// [`ControllerError`].
@@ -247,7 +248,7 @@ impl Controller {
         let url = format!("{}{resource}", self.url);
         let sending = tokio::time::timeout(PATIENCE, self.line.send(&method, &url, &headers, body));
         let answered = sending.await;
-        // The rest of the answer is not read; the next request has a connection of its own.
+        // The rest of the answer is not read, so the next request needs a new connection.
         self.line.reset();
         let status = answered.map_err(|_| ControllerError::Silent)??.status();
         if status.is_success() {

@@ -1,8 +1,9 @@
 //! MPEG-DASH on real sockets: a packager, the HTTP server of a directory with manifests and segments, and a headless
 //! client.
 //!
-//! HTTP/1.1 and HTTP/2 are `hyper`'s, HTTP/3 is `h3`'s; the transports are those of [`tributary_net::transport`]. What a player decides is
-//! `tributary-player`'s. Source: ISO/IEC 23009-1:2022, RFC 9110, RFC 9112 to RFC 9114.
+//! HTTP/1.1 and HTTP/2 come from `hyper`, HTTP/3 from `h3`, the transports from [`tributary_net::transport`].
+//! The player's decisions are in `tributary-player`. Source: ISO/IEC 23009-1:2022, RFC 9110, RFC 9112 to RFC
+//! 9114.
 
 mod body;
 pub mod client;

@@ -1,8 +1,9 @@
 //! A video as a DASH title: a ladder of H.264 representations in segments of equal length, with a manifest.
 //!
-//! ffmpeg encodes every representation into one fragmented MP4 file with a segment index; the manifest addresses the
-//! file by byte ranges (`SegmentBase`), or the file is cut into one file for each segment (`SegmentTemplate`). Not
-//! here: sound, live sources, other codecs. Source: ISO/IEC 23009-1:2022, ISO/IEC 14496-12.
+//! ffmpeg encodes every representation into one fragmented MP4 file with a segment index. The manifest
+//! addresses the file by byte ranges (`SegmentBase`), or the file is split into one file per segment
+//! (`SegmentTemplate`). Not here: sound, live sources, other codecs. Source: ISO/IEC 23009-1:2022, ISO/IEC
+//! 14496-12.
 
 mod encode;
 mod manifest;
@@ -21,8 +22,8 @@ use tributary_tiles::program::ProgramError;
 pub const MANIFEST: &str = "manifest.mpd";
 /// Duration of a media segment in seconds.
 pub const SEGMENT: u32 = 4;
-/// Bitrates in kbit/s: twenty steps from 45 kbit/s to 3.8 Mbit/s, spaced as those of the dataset of Lederer, Müller and
-/// Timmerer, "Dynamic Adaptive Streaming over HTTP Dataset" (MMSys 2012).
+/// Bitrates in kbit/s: twenty steps from 45 kbit/s to 3.8 Mbit/s, spaced as in Lederer, Müller and Timmerer,
+/// "Dynamic Adaptive Streaming over HTTP Dataset" (MMSys 2012).
 pub const LADDER: [u32; 20] = [
     45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
 ];
@@ -39,9 +40,9 @@ pub enum Layout {
 /// How a video is packaged.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bitrates in kbit/s, rising.
+    /// Bitrates in kbit/s, ascending.
     pub ladder: Vec<u32>,
-    /// Seconds from the beginning; `None` takes all.
+    /// Seconds to package, from the beginning; `None`: all.
     pub seconds: Option<u32>,
     /// libx264's preset.
     pub preset: String,
@@ -56,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// What was made.
+/// The packaged title.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Package {
     /// The manifest.
@@ -74,9 +75,9 @@ pub struct Package {
 pub struct Representation {
     /// Its `id` in the manifest.
     pub id: String,
-    /// Bit/s that the encoder was asked for.
+    /// Target bitrate of the encoder, bit/s.
     pub nominal_bps: u64,
-    /// Bit/s of the media that came out.
+    /// Actual bitrate of the media, bit/s.
     pub actual_bps: u64,
     /// Width in pixels.
     pub width: u32,
@@ -94,7 +95,7 @@ impl Package {
     }
 }
 
-/// Why there is no title.
+/// Why packaging failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PackageError {
@@ -108,13 +109,13 @@ pub enum PackageError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The directory exists and holds something.
+    /// The output directory is not empty.
     #[error("{} is not empty; name a new directory with --out, or remove it", .0.display())]
     NotEmpty(PathBuf),
     /// The bitrates cannot be used.
     #[error("the ladder has to rise from 10 kbit/s to at most 100000 kbit/s in at most 64 steps: {0}")]
     Ladder(String),
-    /// It is no video.
+    /// The file is not a video.
     #[error("{} is no video that ffmpeg can read: {reason}", .path.display())]
     NotVideo {
         /// Which file.
@@ -125,7 +126,7 @@ pub enum PackageError {
     /// A program is missing or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What the encoder wrote is not what was asked for.
+    /// The encoder's output is not as requested.
     #[error("representation {id}: the encoder's file is damaged: {reason}")]
     Output {
         /// Which.
@@ -143,8 +144,8 @@ fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageEr
     move |source| PackageError::File { doing, path, source }
 }
 
-/// Packages `video` into the new directory `out`. `progress` gets the share that is done; `stop` ends the work. The
-/// directory appears when all is done, and not at all otherwise.
+/// Packages `video` into the new directory `out`. `progress` receives the completed share; `stop` aborts. The
+/// directory appears only when everything is complete.
 ///
 /// # Errors
 /// [`PackageError`].
@@ -197,7 +198,7 @@ fn publish(work: tempfile::TempDir, out: &Path) -> Result<(), PackageError> {
     std::fs::set_permissions(work.path(), readable).map_err(file("open up", work.path()))?;
     // An empty directory of that name is replaced.
     std::fs::rename(work.path(), out).map_err(file("make", out))?;
-    // Renamed: there is nothing left to remove under the old name.
+    // It has been renamed, so the temporary directory must not be removed.
     let _ = work.keep();
     Ok(())
 }

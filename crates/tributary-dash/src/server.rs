@@ -1,9 +1,11 @@
-//! An HTTP server for the files of one directory, as DASH players ask for them: whole, by byte range, or only when changed.
+//! An HTTP server for the files of one directory, as DASH players request them: complete, by byte range, or
+//! conditionally.
 //!
-//! HTTP/1.1 and, for clients that begin with its preface, HTTP/2, over every transport whose streams are bytes in
-//! order, and over TLS where TCP comes with a certificate; HTTP/3 over QUIC. What clients can make it hold is bounded: connections by [`Limits::connections`], each by the buffers of
-//! `hyper` and one piece of a file, files in memory by a common budget. Not here: anything but files; nothing is
-//! uploaded, listed or run. Source: RFC 9110.
+//! HTTP/1.1, and HTTP/2 for clients that begin with its preface, over every transport with ordered byte
+//! streams, and over TLS on TCP with a certificate. HTTP/3 over QUIC. Memory that clients can cause is
+//! bounded: [`Limits::connections`] connections, each with the buffers of `hyper` and one piece of a file;
+//! files in memory share one budget. Not here: anything but files; nothing is uploaded, listed or run.
+//! Source: RFC 9110.
 
 mod answer;
 mod body;
@@ -39,21 +41,21 @@ use tributary_net::transport::{
 use files::Store;
 use patience::Patient;
 
-/// Bytes of request headers a connection may send.
+/// Most bytes of request headers on a connection.
 const HEADERS: usize = 16 << 10;
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 32;
-/// Bytes of responses that an HTTP/2 connection holds for each request.
+/// Bytes of responses that an HTTP/2 connection buffers per request.
 const UNSENT: usize = 128 << 10;
-/// Time for a session to say goodbye once its streams have ended.
+/// Timeout for closing a session in order once its streams have ended.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// What a server grants its clients.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; over a session or multipath QUIC every stream is one.
+    /// Concurrent connections; over a session or multipath QUIC every stream counts as one.
     pub connections: usize,
-    /// Time for the headers of a request over HTTP/1.1.
+    /// Timeout for the headers of an HTTP/1.1 request.
     pub headers: Duration,
     /// A connection on which no byte moves for this long is closed.
     pub idle: Duration,
@@ -68,16 +70,17 @@ impl Default for Limits {
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What is served.
+    /// The directory to serve.
     pub directory: PathBuf,
-    /// Transports with the addresses to listen on. MPTCP sockets take plain TCP clients, too; a kernel without MPTCP
-    /// gets TCP sockets instead, with a warning. Certificates make it TLS there; `quic` has HTTP/3 and needs them.
+    /// Transports and the addresses to listen on. MPTCP sockets also accept plain TCP clients; on a kernel
+    /// without MPTCP, TCP sockets are used, with a warning. With certificates, TCP uses TLS; `quic` uses
+    /// HTTP/3 and needs certificates.
     pub listen: Vec<(TransportConfig, Vec<SocketAddr>)>,
-    /// What clients are granted.
+    /// Limits for clients.
     pub limits: Limits,
 }
 
-/// Why there is no server.
+/// Why the server cannot start.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// The directory cannot be used.
@@ -107,11 +110,11 @@ pub struct Server {
 #[derive(Clone, Debug)]
 struct Secure {
     settings: Arc<rustls::ServerConfig>,
-    /// Where the same is to be had over HTTP/3 (RFC 7838).
+    /// Where HTTP/3 is available (RFC 7838).
     alternative: Option<HeaderValue>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone, Debug)]
 struct Serving {
     store: Arc<Store>,
@@ -170,7 +173,7 @@ impl Server {
         self.acceptors.iter().map(|(acceptor, _)| acceptor.addresses().to_vec()).collect()
     }
 
-    /// Serves until `stop`; responses under way then have `drain` to finish, the rest is reset.
+    /// Serves until `stop`. Responses in progress then have `drain` to finish; the rest is reset.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let Self { acceptors, serving } = self;
         let mut accepting = JoinSet::new();
@@ -183,7 +186,7 @@ impl Server {
         tracing::info!(connections, "ending; responses have {drain:?} to finish");
         let reset = ending.finish(Instant::now() + drain).await;
         ending.close_sessions(Instant::now() + CLOSING);
-        // Every acceptor ends when its connections have.
+        // An acceptor ends when its connections have ended.
         let _ = timeout(2 * CLOSING, async { while accepting.join_next().await.is_some() {} }).await;
         Drained { reset, undelivered: 0 }
     }
@@ -205,7 +208,7 @@ fn http(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Takes connections in until the server ends, then waits for them.
+/// Accepts connections until the server stops, then waits for them to end.
 async fn accept(mut acceptor: Acceptor, serving: Serving) {
     let mut connections = JoinSet::new();
     let mut waiting = serving.drain.ticket();
@@ -223,7 +226,7 @@ async fn accept(mut acceptor: Acceptor, serving: Serving) {
     while connections.join_next().await.is_some() {}
 }
 
-/// Serves every stream of a connection of the transport; over TCP and MPTCP there is one.
+/// Serves every stream of a transport connection; TCP and MPTCP have one.
 async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     if let Some(quic) = connection.quic().zip(connection.handshake()) {
         if let Some(_slot) = slot(from, &serving) {
@@ -237,7 +240,7 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
         tokio::select! {
             stream = connection.accept_stream(), if accepting => match stream {
                 Some(stream) if !serving.drain.is_draining() => serve_slot(stream, from, &serving, &mut streams),
-                // Dropped and so reset: the server is ending.
+                // The server is stopping: the stream is dropped and so reset.
                 Some(_) => {}
                 None => accepting = false,
             },
@@ -248,11 +251,11 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
             break;
         }
     }
-    // A session says goodbye; whoever does not answer in time is gone.
+    // Close the session in order; a peer that does not answer in time is dropped.
     let _ = timeout(CLOSING, connection.close()).await;
 }
 
-/// Room for another connection, if there is some.
+/// A permit for another connection, if the limit allows it.
 fn slot(from: SocketAddr, serving: &Serving) -> Option<OwnedSemaphorePermit> {
     let slot = serving.slots.clone().try_acquire_owned().ok();
     if slot.is_none() {
@@ -262,7 +265,7 @@ fn slot(from: SocketAddr, serving: &Serving) -> Option<OwnedSemaphorePermit> {
     slot
 }
 
-/// Serves a stream if there is room for another.
+/// Serves a stream if the limit allows it.
 fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
     let Some(slot) = slot(from, serving) else { return };
     let (serving, ticket) = (serving.clone(), serving.drain.ticket());
@@ -272,7 +275,7 @@ fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, stre
     });
 }
 
-/// One connection of HTTP/1.1 or HTTP/2, to its end.
+/// Serves one HTTP/1.1 or HTTP/2 connection until it ends.
 async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, ticket: Ticket) {
     let stream = Patient::new(stream, serving.limits.idle);
     let Some(secure) = &serving.secure else { return converse(stream, from, serving, ticket).await };

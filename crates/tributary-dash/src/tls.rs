@@ -1,9 +1,9 @@
-//! Who a server is and whom a client trusts: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
+//! Identity of a server and trust of a client: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
 //!
-//! A server shows the certificate of a file, or a fresh one, which proves that the server knows the pre-shared key where
-//! there is a key. A client believes authorities of a file, a pinned certificate, the proof of the key, or, when told
-//! so, anybody. Session tickets allow 0-RTT: the server keeps their secrets, gives each ticket once, and so takes early
-//! data of it once. Source: RFC 8446, RFC 9001.
+//! A server uses the certificate of a file, or a fresh one. With a pre-shared key, the fresh certificate
+//! proves that the server knows the key. A client trusts the authorities of a file, a pinned certificate, the
+//! proof of the key, or, if told so, any server. Session tickets allow 0-RTT. The server keeps their secrets
+//! and accepts each ticket once, so early data cannot be replayed with it. Source: RFC 8446, RFC 9001.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use tributary_net::{Key, proof_verifier, proved_certificate};
 
 /// Application protocol (ALPN) of HTTP/3.
 const HTTP_3: &[u8] = b"h3";
-/// Tickets that a server keeps; the oldest go first.
+/// Tickets that a server keeps; the oldest are dropped first.
 const TICKETS: usize = 16 << 10;
 
 /// Why TLS cannot be set up.
@@ -34,14 +34,14 @@ pub enum TlsError {
     /// A PEM file cannot be used.
     #[error("{}: {reason}; a PEM file with {wanted} is needed", .path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is needed.
+        /// What it must contain.
         wanted: &'static str,
-        /// Why it is not that.
+        /// What is wrong.
         reason: String,
     },
-    /// Certificate and key do not fit, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// A fresh certificate cannot be made.
@@ -52,7 +52,7 @@ pub enum TlsError {
     Fingerprint(String),
 }
 
-/// Who a server is.
+/// The certificate and private key of a server.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -60,7 +60,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The certificate chain and the private key of PEM files.
+    /// Reads the certificate chain and the private key from PEM files.
     ///
     /// # Errors
     /// [`TlsError::File`].
@@ -71,7 +71,7 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// A fresh self-signed certificate, with the proof of a key when there is one.
+    /// Makes a fresh self-signed certificate, with a proof of the key if one is given.
     ///
     /// # Errors
     /// [`TlsError`] when no key pair can be made.
@@ -85,7 +85,7 @@ impl Identity {
         Ok(Self { chain: vec![made.cert.der().clone()], key })
     }
 
-    /// SHA-256 of the certificate, in hexadecimal digits: what a client pins.
+    /// SHA-256 of the certificate in hexadecimal digits, for clients that pin it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = digest(&SHA256, self.chain.first().map_or(&[], |certificate| certificate.as_ref()));
@@ -109,16 +109,16 @@ impl Identity {
     /// Settings for HTTP/3, with 0-RTT.
     ///
     /// # Errors
-    /// [`TlsError`] when certificate and key do not fit.
+    /// [`TlsError`] when certificate and key do not match.
     pub fn http_3(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let mut settings = self.settings(&[&rustls::version::TLS13])?;
         settings.alpn_protocols = vec![HTTP_3.to_vec()];
-        // The only value besides 0 that QUIC has (RFC 9001 §4.6.1).
+        // QUIC allows only this value and 0 (RFC 9001 §4.6.1).
         settings.max_early_data_size = u32::MAX;
         Ok(Arc::new(settings))
     }
 
-    /// Settings for HTTP/2 and HTTP/1.1 over TCP; nothing is taken early there.
+    /// Settings for HTTP/2 and HTTP/1.1 over TCP, without early data.
     ///
     /// # Errors
     /// As [`Identity::http_3`].
@@ -132,18 +132,18 @@ impl Identity {
 /// Whom a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The authorities, or the very certificate, in a PEM file.
+    /// The authorities, or the server's certificate, in a PEM file.
     File(PathBuf),
-    /// A server that proves to know this key.
+    /// A server that proves knowledge of this key.
     Key(Key),
     /// The server whose certificate has this SHA-256.
     Pin([u8; 32]),
-    /// Anybody: for tests on a network of one's own.
+    /// Any server: for tests on a private network.
     Anybody,
 }
 
 impl Trust {
-    /// A pin by the hexadecimal digits that the server prints; colons are skipped.
+    /// Parses the hexadecimal digits that the server prints; colons are skipped.
     ///
     /// # Errors
     /// [`TlsError::Fingerprint`].
@@ -208,7 +208,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(read)
 }
 
-/// Accepts one certificate, or any, if its owner signs the handshake.
+/// Accepts one certificate, or any, if its owner signed the handshake.
 #[derive(Debug)]
 struct Pinned {
     pin: Option<[u8; 32]>,

@@ -1,4 +1,4 @@
-//! The headless client against the server, over every transport: all media arrives, in order, once.
+//! The headless client against the server, over every transport: all media arrives once and in order.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -143,7 +143,8 @@ impl Site {
         }
     }
 
-    /// Every segment is in the saved file, in order and once, behind its quality's initialisation segment.
+    /// Every segment is in the saved file, once and in order, after the initialisation segment of its
+    /// quality.
     fn assert_whole(&self, outcome: &Outcome) {
         let mut expected = Vec::new();
         let mut last = None;
@@ -203,7 +204,7 @@ async fn what_cannot_be_played_says_why() {
     }
     let error = client::play(site.config("tcp", "a.mpd", "best"), &mut |_| {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Rule(_)), "{error}");
-    // A segment that is missing is tried again and then given up; what was there has been played.
+    // A missing segment is retried and then skipped; the others are played.
     std::fs::remove_file(site.directory.path().join("0/2.m4s")).unwrap();
     std::fs::remove_file(site.directory.path().join("1/2.m4s")).unwrap();
     std::fs::remove_file(site.directory.path().join("2/2.m4s")).unwrap();
@@ -219,8 +220,9 @@ async fn what_cannot_be_played_says_why() {
 
 const TOKEN: &str = "let-me-in";
 
-/// A path controller that answers the n-th question with the n-th of `answers`, then with the last one again. A moment
-/// of measurement, `AT` in an answer, advances with every question. What it is told to do is noted.
+/// A path controller that answers the n-th request with the n-th of `answers`, and further ones with the
+/// last. `AT` in an answer is replaced by a time of measurement that advances with every request. Orders to
+/// it are recorded.
 fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -243,14 +245,14 @@ fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
             }
             let head =
                 format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-            // A client that has what it wants may be gone.
+            // The client may close before it has read the whole answer.
             let _ = stream.write_all(format!("{head}{body}").as_bytes());
         }
     });
     (url, orders)
 }
 
-/// Two paths with these RTTs; one without is down.
+/// An answer with two paths and these RTTs; a path without RTT is down.
 fn paths(first: Option<&str>, second: Option<&str>) -> String {
     let path = |id: &str, local: &str, rtt: Option<&str>| {
         let (rtt, up) = (rtt.unwrap_or("null"), rtt.is_some());
@@ -289,12 +291,12 @@ fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
     }
 }
 
-/// A client that has no tickets yet.
+/// A client without session tickets.
 fn fresh_tickets() -> Certificates {
     Certificates { client: Some(Trust::Key(key()).http_3().unwrap()), ..certificates() }
 }
 
-/// Whether a playback began on MPTCP; where the kernel must have it, it must.
+/// Whether a playback began on MPTCP. Fails if the kernel must have MPTCP and does not.
 fn is_on_mptcp(outcome: &Outcome) -> bool {
     if outcome.transports[0] == "tcp" {
         assert!(said(outcome).iter().any(|text| text.starts_with("no MPTCP")), "{:?}", said(outcome));
@@ -305,7 +307,7 @@ fn is_on_mptcp(outcome: &Outcome) -> bool {
     true
 }
 
-/// Decisions, notices and moves.
+/// Decisions, notices and moves of the log.
 fn said(outcome: &Outcome) -> Vec<String> {
     let text = |what: &Happened| match what {
         Happened::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
@@ -319,7 +321,7 @@ fn said(outcome: &Outcome) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_engine_moves_from_mptcp_to_quic_and_no_byte_is_lost_or_doubled() {
     let (site, quic) = engine_site(50).await;
-    // Two good paths; one dies while little is buffered; then the controller lies.
+    // Two good paths; one dies while the buffer is low; then the controller answers with impossible values.
     let (good, one) = (paths(Some("10"), Some("12")), paths(Some("10"), None));
     let answers = vec![good.clone(), good, one.clone(), one, paths(Some("-3"), None)];
     let (url, orders) = controller(answers);
@@ -360,7 +362,7 @@ async fn on_another_path_than_the_first_quic_begins_with_0_rtt() {
     );
 }
 
-/// A port whose packets of the first client address reach `server`, and of no other.
+/// A port that forwards packets of the first client address only.
 async fn first_only(server: SocketAddr) -> u16 {
     let any = || tokio::net::UdpSocket::bind("127.0.0.1:0");
     let (front, back) = (any().await.unwrap(), any().await.unwrap());
@@ -375,7 +377,7 @@ async fn first_only(server: SocketAddr) -> u16 {
                     }
                 }
                 Ok((length, _)) = back.recv_from(&mut down) => {
-                    // A client that has ended takes nothing any more.
+                    // The client may have ended.
                     let _ = front.send_to(&down[..length], first.unwrap()).await;
                 }
             }
@@ -404,7 +406,8 @@ async fn a_move_to_quic_that_nothing_answers_goes_back_to_mptcp() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     let (site, quic) = engine_site(SEGMENTS).await;
-    // Nobody listens at this port: it was free a moment ago, and what binds it next does not speak HTTP.
+    // No server is listening at this port: it was free a moment ago, and a process that binds it next does
+    // not speak HTTP.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);
@@ -414,7 +417,7 @@ async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     let texts = said(&outcome);
     assert!(texts[0].starts_with("controller: ") && texts[0].ends_with("continuing with TCP"), "{texts:?}");
     assert_eq!(texts[1], "start on TCP (NoController)");
-    // A controller that knows one path, and a server whose QUIC nobody reaches.
+    // A controller with one path, and a server whose QUIC port is not reachable.
     let (url, _) = controller(vec![paths(Some("10"), None)]);
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let blocked = steered(&site, url, silent.local_addr().unwrap().port());

@@ -1,4 +1,5 @@
-//! The server on sockets: every transport, both versions of HTTP, clients that behave badly, and the end in order.
+//! The server on sockets: every transport, both HTTP versions over TCP, misbehaving clients, and shutting
+//! down in order.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +18,7 @@ use tributary_net::proxy::Drained;
 use tributary_net::transport::{Certificates, Connection, TransportConfig};
 use tributary_net::{Common, Key};
 
-/// Larger than all buffers between a server and a client that does not read.
+/// Larger than all buffers between the server and a client that does not read.
 const LARGE: usize = 32 << 20;
 
 struct Running {
@@ -50,7 +51,7 @@ async fn start_all(transports: Vec<TransportConfig>, limits: Limits, drain: Dura
     Running { _directory: directory, address: addresses[0], addresses, stop, ended }
 }
 
-/// Does `work` with a blocking socket on a thread of its own.
+/// Runs `work` with a blocking socket on its own thread.
 async fn blocking<T: Send + 'static>(
     address: SocketAddr,
     work: impl FnOnce(TcpStream) -> T + Send + 'static,
@@ -69,7 +70,7 @@ async fn http_1_over_every_transport() {
         let paths =
             ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={}", server.address).parse().unwrap());
         let paths = if matches!(name, "session" | "mpquic") { &paths[..] } else { &paths[..1] };
-        // On a kernel without MPTCP the server listens with TCP, and so does the client of this test.
+        // On a kernel without MPTCP the server listens with TCP, and so does this test's client.
         let client = match Connection::connect(&transport(name), paths).await {
             Err(tributary_net::transport::TransportError::NoMptcp(_)) => {
                 Connection::connect(&transport("tcp"), paths).await
@@ -155,7 +156,7 @@ async fn http_3_serves_requests_side_by_side_and_ends_in_order() {
         tokio::join!(ask("/large"), ask("/a.mpd"), ask("/large"), ask("/none")),
         ((200, LARGE), (200, 6), (200, LARGE), (404, 14))
     );
-    // The server waits for the client to end the connection.
+    // The server waits for the client to close the connection.
     server.stop.send(()).unwrap();
     drop(sender);
     driver.await.unwrap();
@@ -192,7 +193,7 @@ async fn tls_over_tcp_names_the_port_of_http_3() {
         let expected = format!("h3=\":{}\"", server.addresses[1].port());
         assert_eq!(response.headers()["alt-svc"], expected.as_str());
     }
-    // A client without TLS gets nothing.
+    // A client without TLS gets no answer.
     let answer = blocking(server.address, |mut stream| {
         stream.write_all(b"GET /a.mpd HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         let mut answer = Vec::new();
@@ -207,7 +208,7 @@ async fn clients_that_stand_still_are_let_go() {
     let short = Duration::from_millis(100);
     let limits = Limits { headers: short, idle: short, ..Limits::default() };
     let server = start("tcp", limits, Duration::from_secs(60)).await;
-    // Half a request, and the first bytes of HTTP/2's preface: the server ends the connection.
+    // Half a request, and the first bytes of HTTP/2's preface: the server closes the connection.
     for sent in ["GET /a.mpd HTTP/1.1\r\nHost:", "PRI * HT"] {
         let answer = blocking(server.address, move |mut stream| {
             stream.write_all(sent.as_bytes()).unwrap();
@@ -217,7 +218,7 @@ async fn clients_that_stand_still_are_let_go() {
         });
         assert!(!answer.await.starts_with(b"HTTP/1.1 200"), "{sent}");
     }
-    // A response that is not read: the server resets the connection, and has none left when it ends.
+    // A response that is not read: the server resets the connection, and none is open when it ends.
     let held = blocking(server.address, |mut stream| {
         stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 12]).unwrap();

@@ -1,21 +1,21 @@
-//! What requests go over: streams with HTTP/1.1, or a QUIC connection with HTTP/3.
+//! What requests are sent over: streams with HTTP/1.1, or a QUIC connection with HTTP/3.
 
 use tributary_net::PathConfig;
 use tributary_net::transport::{Connection, Handshake, TransportConfig, TransportError, TransportName};
 
 use super::http3::Http3;
 
-/// A connected transport with its version of HTTP. Clones are handles to the same one.
+/// A connected transport with its HTTP version. Clones are handles to the same connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Carrier {
-    /// HTTP/1.1, a connection for each stream.
+    /// HTTP/1.1, one connection per stream.
     Streams(Connection),
     /// HTTP/3.
     Http3(Http3),
 }
 
 impl Carrier {
-    /// Connects. `quic` carries HTTP/3, with 0-RTT where there is a ticket; every other transport HTTP/1.1.
+    /// Connects. `quic` uses HTTP/3, with 0-RTT if there is a ticket; every other transport uses HTTP/1.1.
     pub(crate) async fn connect(
         config: &TransportConfig,
         paths: &[PathConfig],
@@ -31,7 +31,7 @@ impl Carrier {
         Ok(Self::over(Connection::connect(&config, paths).await?))
     }
 
-    /// What this connection carries.
+    /// A carrier over this connection.
     pub(crate) fn over(connection: Connection) -> Self {
         match Http3::over(&connection) {
             Some(http) => Self::Http3(http),
@@ -46,7 +46,7 @@ impl Carrier {
         }
     }
 
-    /// How its handshake stands, where requests may be sent before the end of it.
+    /// The state of the handshake, if requests may be sent before it has finished.
     pub(crate) fn handshake(&self) -> Option<&Handshake> {
         self.connection().handshake()
     }

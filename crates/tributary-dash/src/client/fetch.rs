@@ -1,5 +1,5 @@
-//! Requests to one server. HTTP/1.1 over streams: one connection at a time, opened again when it has ended. HTTP/3 over
-//! QUIC: a stream for each request.
+//! Requests to one server. HTTP/1.1 over streams: one connection at a time, reopened when it has ended.
+//! HTTP/3 over QUIC: one stream per request.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use super::carrier::Carrier;
 use super::http3::Http3;
 use crate::body::{HttpError, Received, Sent};
 
-/// Time for the headers of a response, and for a small response as a whole.
+/// Timeout for the headers of a response, and for a small response as a whole.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// Why a request brought nothing.
+/// Why a request failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The URL is not one of `http`, or of `https` over QUIC.
+    /// The URL is not `http`, and not `https` over QUIC.
     #[error(
         "`{0}` is no URL that can be fetched; write http://HOST:PORT/PATH, or https:// with --transport quic"
     )]
@@ -45,10 +45,10 @@ pub enum FetchError {
         /// Its answer.
         status: StatusCode,
     },
-    /// The server sent something other than the bytes asked for.
+    /// The server sent other bytes than requested.
     #[error("{0}: the server did not send the bytes that were asked for")]
     Range(String),
-    /// The response is larger than anything useful.
+    /// The response is larger than the limit.
     #[error("{url} has more than {most} bytes")]
     TooLarge {
         /// What was asked for.
@@ -78,7 +78,7 @@ pub enum FetchError {
 #[derive(Debug)]
 struct Open {
     sender: SendRequest<Sent>,
-    /// Drives the stream; ends with its owner.
+    /// The task that drives the stream; aborted with this value.
     _driver: JoinSet<()>,
 }
 
@@ -87,7 +87,7 @@ struct Open {
 pub(crate) struct Line {
     carrier: Carrier,
     authority: String,
-    /// Headers of every request.
+    /// Headers sent with every request.
     always: HeaderMap,
     open: Option<Open>,
 }
@@ -109,13 +109,13 @@ impl Line {
         Self { carrier, authority: authority.to_owned(), always: HeaderMap::new(), open: None }
     }
 
-    /// The same with this header in every request.
+    /// Adds a header to every request.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.always.insert(name, value);
         self
     }
 
-    /// A connection that can take a request.
+    /// Returns a connection that can take a request.
     async fn ready(&mut self, url: &str) -> Result<&mut SendRequest<Sent>, FetchError> {
         let usable = match &mut self.open {
             Some(open) => open.sender.ready().await.is_ok(),
@@ -128,18 +128,18 @@ impl Line {
             let stream = connection.open_stream(0).await?;
             let failed = |error: hyper::Error| FetchError::Http { url: url.to_owned(), source: error.into() };
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-            // Why it ended is told by the request that fails.
+            // The request that fails reports why the connection ended.
             let mut driver = JoinSet::new();
             driver.spawn(async move { drop(connection.await) });
             sender.ready().await.map_err(failed)?;
             self.open = Some(Open { sender, _driver: driver });
         }
-        // It is there: made above, or found usable.
+        // The connection exists: it was opened above, or was still usable.
         self.open.as_mut().map(|open| &mut open.sender).ok_or_else(|| FetchError::Url(url.to_owned()))
     }
 
-    /// Asks for a resource and waits for the headers of the response. A connection that the server closed before it
-    /// read the request is opened once more.
+    /// Requests a resource and waits for the headers of the response. If the server closed the connection
+    /// before it read the request, it is sent once more on a new connection.
     pub(super) async fn get(
         &mut self,
         url: &str,
@@ -148,7 +148,7 @@ impl Line {
         self.send(&Method::GET, url, headers, Bytes::new()).await
     }
 
-    /// Sends any request that may be carried out twice.
+    /// Sends a request that is safe to repeat.
     pub(crate) async fn send(
         &mut self,
         method: &Method,
@@ -184,7 +184,7 @@ impl Line {
         Err(FetchError::Silent { url: url.to_owned() })
     }
 
-    /// Fetches something small as a whole.
+    /// Fetches a small resource completely.
     pub(crate) async fn fetch(&mut self, request: &Request, most: usize) -> Result<Bytes, FetchError> {
         let url = &request.url;
         let mut headers = HeaderMap::new();
@@ -194,7 +194,7 @@ impl Line {
         let response = self.get(url, &headers).await?;
         let wanted = if request.range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
         if response.status() != wanted {
-            // What is left of the body would come before the next response.
+            // The rest of the body would precede the next response on this connection.
             self.open = None;
             return Err(FetchError::Status { url: url.clone(), status: response.status() });
         }
@@ -229,7 +229,7 @@ impl Line {
     }
 }
 
-/// A request over HTTP/3.
+/// Sends a request over HTTP/3.
 async fn ask(
     http: &Http3,
     url: &str,
@@ -256,12 +256,12 @@ pub(super) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
-/// The bytes of a whole response, where its headers say so.
+/// The length of a complete response, if its headers say so.
 pub(super) fn length(response: &Response<Received>) -> Option<u64> {
     response.body().left()
 }
 
-/// The first byte that a 206 response has, and the length of the file.
+/// The first byte of a 206 response, and the length of the file.
 pub(super) fn content_range(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
     value.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()

@@ -1,7 +1,7 @@
-//! HTTP/3 requests over one QUIC connection, where possible before its handshake is over (0-RTT).
+//! HTTP/3 requests over one QUIC connection, with 0-RTT where possible.
 //!
-//! Only requests that may be carried out twice are sent. A server that does not take early data, because the ticket has
-//! expired or it has been restarted, gets them again once the handshake is over; one that answers 425 (Too Early), too.
+//! Only requests that are safe to repeat are sent. If the server rejects early data (the ticket has expired,
+//! or the server was restarted) or answers 425 (Too Early), the requests are sent again after the handshake.
 //! Source: RFC 9114, RFC 8470.
 
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tributary_net::transport::{Connection, Handshake};
 
-/// Bytes of the headers of a response.
+/// Most bytes of response headers.
 const HEADERS: u64 = 64 << 10;
 
 type Sender = SendRequest<h3_quinn::OpenStreams, Bytes>;
 
-/// Why a request brought nothing.
+/// Why a request failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Http3Error {
@@ -35,16 +35,16 @@ pub enum Http3Error {
     /// The response ended early.
     #[error("the response ended {0} bytes early")]
     Short(u64),
-    /// The server sent more than it announced.
+    /// The response is longer than announced.
     #[error("the response is longer than its Content-Length")]
     Long,
 }
 
-/// HTTP/3 on the streams of one moment: those opened before the handshake are gone when the server refuses them.
+/// HTTP/3 state. Streams opened before the handshake are lost when the server rejects early data.
 struct Open {
     sender: Sender,
     early: bool,
-    /// Drives the control streams; ends with its owner.
+    /// The task that drives the control streams; aborted with this value.
     _driver: JoinSet<()>,
 }
 
@@ -77,7 +77,7 @@ impl Http3 {
     /// Sends a request without a body and waits for the headers of the response.
     pub(crate) async fn ask(&self, request: &http::Request<()>) -> Result<Response<Answer>, Http3Error> {
         loop {
-            // A second round is never early.
+            // The second attempt is never early.
             let early = !self.handshake.is_over();
             let sender = self.sender().await?;
             let answered = exchange(sender, request.clone()).await;
@@ -93,7 +93,7 @@ impl Http3 {
                 if taken {
                     return answered;
                 }
-                // The server refused the streams of before the handshake; those that follow are good.
+                // The server rejected the early streams; new streams work.
                 self.open.lock().await.take_if(|open| open.early);
             }
         }
@@ -111,10 +111,11 @@ impl Http3 {
         let (mut driver, mut handshake) = (JoinSet::new(), self.handshake.clone());
         driver.spawn(async move {
             if early && handshake.over().await != Some(true) {
-                // Refused streams are not driven: the server's control stream is for those that follow.
+                // Do not drive rejected streams: the server's control stream belongs to the streams opened
+                // later.
                 std::future::pending::<()>().await;
             }
-            // Why it ended is told by the request that fails.
+            // The request that fails reports why the connection ended.
             let _ = http.wait_idle().await;
         });
         Ok(open.insert(Open { sender, early, _driver: driver }).sender.clone())
@@ -123,7 +124,8 @@ impl Http3 {
 
 async fn exchange(mut sender: Sender, request: http::Request<()>) -> Result<Response<Answer>, Http3Error> {
     let mut stream = sender.send_request(request).await?;
-    // A server that answers before it has read the request to its end may stop it; the answer counts (RFC 9114 §4.1).
+    // A server may answer and stop the stream before it has read the whole request; the answer is valid (RFC
+    // 9114 §4.1).
     let _ = stream.finish().await;
     let (head, ()) = stream.recv_response().await?.into_parts();
     let length = head.headers.get(header::CONTENT_LENGTH);
@@ -131,10 +133,10 @@ async fn exchange(mut sender: Sender, request: http::Request<()>) -> Result<Resp
     Ok(Response::from_parts(head, Answer { stream, left }))
 }
 
-/// The body of a response. Dropping it before its end asks the server to stop.
+/// The body of a response. Dropping it early asks the server to stop sending.
 pub(crate) struct Answer {
     stream: RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>,
-    /// Bytes that are to come, where the headers say so.
+    /// Number of bytes still to come, if the headers say so.
     left: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The download of one segment, as a task: what it has to be preceded by, the request, its bytes.
+//! The download of one segment as a task: headers it depends on, the request, its bytes.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use super::fetch::{FetchError, Line, content_range, length, range_value};
 use super::presentation::{Presentation, PresentationError};
 use crate::body::Received;
 
-/// Bytes of a segment that are held.
+/// Most bytes of a segment held in memory.
 const SEGMENT: u64 = 256 << 20;
 
-/// What became of a download.
+/// Messages about a download.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// The response began: bytes of the whole segment, and the entity tag.
+    /// The response began: size of the whole segment, and the entity tag.
     Headers(Option<u64>, Option<HeaderValue>),
-    /// Bytes of it.
+    /// Some of its bytes.
     Data(Bytes),
-    /// It ended.
+    /// It is complete.
     End,
-    /// It failed; whether the bytes that came are of use.
+    /// It failed: whether the bytes received so far can be used, and the reason.
     Failed(bool, String),
 }
 
-/// A download to do.
+/// A download to make.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
     pub(super) segment: usize,
     pub(super) quality: usize,
-    /// Bytes that are there, of this entity tag.
+    /// Bytes received before, and the entity tag they belong to.
     pub(super) from: u64,
     pub(super) tag: Option<HeaderValue>,
     /// CMCD headers.
     pub(super) said: Vec<(&'static str, String)>,
 }
 
-/// Does it; what happens is told. Gives the line back for the next one.
+/// Runs the download and reports its progress. Returns the connection for the next one.
 pub(super) async fn load(
     mut line: Line,
     presentation: Arc<Presentation>,
@@ -55,7 +55,7 @@ pub(super) async fn load(
             Arrived::Failed(kept, why)
         }
     };
-    // Nobody listens: playback has ended.
+    // The receiver is gone: playback has ended.
     let _ = tell.send((job.id, last)).await;
     line
 }
@@ -103,7 +103,7 @@ fn headers(request: &Request, job: &Job) -> HeaderMap {
         headers.insert(header::RANGE, range_value(request.range.unwrap_or(whole), job.from));
     }
     if let Some(tag) = job.tag.as_ref().filter(|_| job.from > 0) {
-        // The rest is of use only if it is of the same state of the file.
+        // The rest is usable only if the file has not changed.
         headers.insert(header::IF_RANGE, tag.clone());
     }
     for (name, value) in &job.said {
@@ -115,13 +115,14 @@ fn headers(request: &Request, job: &Job) -> HeaderMap {
     headers
 }
 
-/// Whether the response is the one asked for, and how many bytes the whole segment has.
+/// Checks that the response is the one requested, and returns the size of the whole segment.
 fn judge(request: &Request, job: &Job, response: &Response<Received>) -> Result<Option<u64>, Failure> {
     let status = response.status();
     let partial = request.range.is_some() || job.from > 0;
     let wanted = if partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     if status != wanted {
-        // A whole file in place of the rest: it has changed, and what is there is of no use.
+        // The server sent the whole file instead of the rest: it has changed, and the bytes received before
+        // are useless.
         let error = FetchError::Status { url: request.url.clone(), status };
         return Err((status != StatusCode::OK, error.to_string()));
     }

@@ -1,4 +1,4 @@
-//! A manifest as a list of segments in several qualities: which request brings which.
+//! A manifest as a list of segments in several qualities, and the requests that fetch them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::fetch::{FetchError, Line};
 
 /// Largest initialisation segment or segment index.
 const HEADER: usize = 4 << 20;
-/// Segments played at most.
+/// Most segments of a title.
 const SEGMENTS: usize = 1 << 20;
 
 /// Why a title cannot be played.
@@ -25,13 +25,13 @@ pub enum PresentationError {
     /// The manifest cannot be read.
     #[error("the manifest: {0}")]
     Mpd(#[from] MpdError),
-    /// It grows while it is played.
+    /// The presentation is live.
     #[error("the presentation is live (type=\"dynamic\"); only finished ones (static) are played")]
     Live,
-    /// A period has no pictures.
+    /// A period has no video.
     #[error("period {0} has no video")]
     NoVideo(usize),
-    /// Its periods have different ladders.
+    /// The periods have different ladders.
     #[error(
         "period {period} has {found} qualities and the first one {first}; all periods need the same number"
     )]
@@ -43,7 +43,7 @@ pub enum PresentationError {
         /// Those of the first period.
         first: usize,
     },
-    /// The number of segments is not known.
+    /// The number of segments cannot be derived.
     #[error("period {0} says neither how long it is nor which segments it has; nothing can be played of it")]
     Endless(usize),
     /// There is no segment, or too many.
@@ -60,7 +60,7 @@ pub enum PresentationError {
         /// What is wrong with it.
         error: SidxError,
     },
-    /// A file is addressed as a whole.
+    /// A segment is addressed as a whole file.
     #[error(
         "representation `{0}` is one file without an index (indexRange); it cannot be played in segments"
     )]
@@ -95,7 +95,7 @@ pub(super) struct Presentation {
 }
 
 impl Presentation {
-    /// Reads a manifest; fetches the segment indices that it takes to know the segments. `most` limits the duration.
+    /// Reads a manifest and fetches the segment indices it needs. `most` limits the duration.
     pub(super) async fn read(
         line: &mut Line,
         (text, url): (&[u8], &str),
@@ -107,7 +107,7 @@ impl Presentation {
         }
         let (mut parts, mut segments, mut rates) = (Vec::<Part>::new(), Vec::new(), Vec::new());
         for (number, period) in mpd.periods.iter().enumerate() {
-            // A set that says nothing of its content is taken for pictures when there is no other.
+            // Without another video set, a set without a content type counts as video.
             let set =
                 period.set("video").or_else(|| period.set("")).ok_or(PresentationError::NoVideo(number))?;
             let tracks = tracks(set);
@@ -145,7 +145,8 @@ impl Presentation {
         (&self.parts[at].tracks[quality], segment - self.parts[at].first)
     }
 
-    /// The request for a segment; the initialisation segment of its quality and its index are fetched first.
+    /// The request for a segment. Fetches the initialisation segment and the index of its quality first, if
+    /// needed.
     pub(super) async fn media(
         &self,
         line: &mut Line,

@@ -1,8 +1,8 @@
-//! The decision engine on sockets: asks the controller, carries decisions out, and says what it did.
+//! The decision engine on sockets: asks the controller, carries out decisions, and logs them.
 //!
-//! Decisions are [`tributary_player::engine`]'s. A controller that is gone or says what cannot be true changes nothing:
-//! playback stays on the transport it has. Retransmissions are those that the client's own sockets report, which send
-//! little; a path is judged by its RTT.
+//! [`tributary_player::engine`] makes the decisions. When the controller does not answer, or answers with
+//! impossible values, nothing changes: playback stays on its transport. Retransmissions are those of the
+//! client's own sockets, which send little; a path is therefore judged by its RTT.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use super::carrier::Carrier;
 use super::{ClientError, Happened};
 use crate::controller::{Controller, ControllerError, Path, Token};
 
-/// The controller is asked this often.
+/// Interval between two questions to the controller.
 const EVERY: Duration = Duration::from_secs(1);
-/// Time that a controller has at the beginning to measure its paths.
+/// How long to wait at the beginning until the controller has measured its paths.
 const FIRST: Duration = Duration::from_secs(3);
-/// Time for a QUIC connection; with none, UDP counts as blocked.
+/// Timeout of a QUIC connection attempt; if it fails, UDP counts as blocked.
 const QUIC: Duration = Duration::from_secs(3);
 
-/// How the engine is used.
+/// Configuration of the engine.
 #[derive(Clone, Debug)]
 pub struct Steering {
     /// URL of the controller.
@@ -37,46 +37,46 @@ pub struct Steering {
     pub settings: engine::Settings,
     /// The media server, `HOST:PORT`, for TCP and MPTCP.
     pub server: String,
-    /// Its port for HTTP/3, and whom to trust there; without it playback never moves to QUIC.
+    /// Port of the media server for HTTP/3, and whom to trust there. Without it playback never moves to QUIC.
     pub quic: Option<(u16, Certificates)>,
     /// Congestion control of the client's sockets.
     pub congestion: Option<String>,
 }
 
-/// A decision with what it was made from, for the log.
+/// A decision with its inputs, for the log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decision {
-    /// What.
+    /// The decision.
     pub decision: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The paths as the controller reported them.
     pub paths: Vec<Report>,
-    /// The play buffer.
+    /// Level of the play buffer.
     pub buffer_s: f64,
 }
 
-/// One of its inputs.
+/// A path's state at a decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The controller's name of the path.
     pub path: String,
-    /// Mean RTT; `null` when it cannot be reached.
+    /// Mean RTT; `null` if the path is not reachable.
     pub rtt_ms: Option<f64>,
     /// Retransmissions.
     pub retransmissions: u64,
 }
 
-/// What playback has to do.
+/// What playback has to do next.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Stay on the transport; the network may have changed.
+    /// Stay on the transport; the set of paths may have changed.
     Stay,
-    /// Go on over QUIC. Unless the connection is known to be up, what was used so far waits for the next two.
+    /// Continue over QUIC. If the flag is false, keep the previous carrier until `Settle` or `Back`.
     Move(Carrier, bool),
-    /// The connection moved to is up.
+    /// The new connection is up.
     Settle,
-    /// It is not: go back.
+    /// The new connection failed: go back to the previous carrier.
     Back,
 }
 
@@ -87,24 +87,24 @@ pub(super) struct Steer {
     steering: Steering,
     engine: Engine,
     seen: Seen,
-    /// What the controller says, once a second.
+    /// The controller's answers, once a second.
     news: mpsc::Receiver<Result<Seen, ControllerError>>,
     /// Paths to take into use or out of it.
     orders: mpsc::Sender<(Path, bool)>,
-    /// QUIC connections being made: the one that is kept ready, and the one to move to.
+    /// QUIC connections being opened: the one kept ready, and the one to move to.
     dialling: JoinSet<(PathId, Result<Carrier, TransportError>)>,
     ready: Option<(PathId, Carrier)>,
-    /// A connection in use whose handshake is not over, and until when it has to be.
+    /// A connection in use whose handshake has not finished, and the deadline for it.
     settling: Option<(Handshake, tokio::time::Instant)>,
     udp: bool,
     moving: bool,
-    /// The controller's last answer was of no use.
+    /// The controller's last answer was unusable.
     lost: bool,
     _asking: JoinSet<()>,
 }
 
 impl Steer {
-    /// Asks the controller, decides, and connects. What happened is added to `log`.
+    /// Asks the controller, decides, and connects. Adds its events to `log`.
     pub(super) async fn start(
         steering: Steering,
         log: &mut Vec<Happened>,
@@ -176,8 +176,8 @@ impl Steer {
             lost: false,
             _asking: asking,
         };
-        // A QUIC connection is made beforehand. It shows whether UDP gets through and brings tickets, so that a move
-        // does not wait for a handshake: on its path the connection is there, on others requests go out with 0-RTT.
+        // Open a QUIC connection in advance. It shows whether UDP gets through, and provides tickets. A move
+        // to its path needs no handshake; a move to another path sends requests with 0-RTT.
         let first = steer.engine.used().next();
         if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
             steer.dial(path);
@@ -193,7 +193,7 @@ impl Steer {
         });
     }
 
-    /// Waits for something to do.
+    /// Waits for the next thing to do.
     pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<Happened>) -> Turn {
         tokio::select! {
             Some(news) = self.news.recv() => self.heard(news, level, now, log),
@@ -251,7 +251,7 @@ impl Steer {
         turn
     }
 
-    /// Playback goes on over this connection, whether or not its handshake is over.
+    /// Continues over this connection, whether or not its handshake has finished.
     fn move_to(&mut self, to: Carrier, log: &mut Vec<Happened>) -> Turn {
         let shaking = to.handshake().filter(|handshake| !handshake.is_over());
         self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
@@ -307,14 +307,14 @@ impl Steer {
     }
 }
 
-/// Waits for the end of a handshake: whether 0-RTT was taken, or `None` when it does not come to its end in time. For
-/// ever where there is none.
+/// Waits for the end of a handshake: whether 0-RTT was accepted, or `None` on timeout. Never returns if there
+/// is no handshake.
 async fn settled(settling: &mut Option<(Handshake, tokio::time::Instant)>) -> Option<bool> {
     let Some((handshake, until)) = settling else { return std::future::pending().await };
     tokio::time::timeout_at(*until, handshake.over()).await.ok().flatten()
 }
 
-/// Connects to the controller and waits for paths that are measured; without them there is none.
+/// Connects to the controller and waits until its paths are measured. Returns an error if there are none.
 async fn first_look(
     steering: &Steering,
     began: tokio::time::Instant,
@@ -345,7 +345,7 @@ fn now(began: tokio::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Asks the controller once a second and gives it orders, until nobody listens.
+/// Asks the controller once a second and passes orders to it, until the receiver is gone.
 async fn ask(
     mut controller: Controller,
     began: tokio::time::Instant,
@@ -372,7 +372,7 @@ async fn ask(
 }
 
 impl Steering {
-    /// Connects a transport that the engine chose.
+    /// Connects a transport chosen by the engine.
     async fn connect(&self, transport: &Transport, seen: &Seen) -> Result<(Carrier, String), TransportError> {
         let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
         let any = || format!("any={}", self.server);

@@ -1,4 +1,4 @@
-//! What ffmpeg and ffprobe are asked to do for a title.
+//! The ffmpeg and ffprobe commands for a title.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -10,14 +10,14 @@ use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, sta
 
 use super::{PackageError, Representation, SEGMENT, Settings};
 
-/// Heights of pictures by the highest bitrate, kbit/s, that has them; more gets the last.
+/// (highest bitrate in kbit/s, height of the picture); higher bitrates get the last height.
 const HEIGHTS: [(u32, u32); 5] = [(128, 240), (369, 360), (779, 480), (1700, 720), (u32::MAX, 1080)];
 
 /// The video to be packaged.
 pub(super) struct Source {
     width: u32,
     height: u32,
-    /// Where the file says so.
+    /// Duration, if the file says so.
     duration: Option<f64>,
 }
 
@@ -39,7 +39,7 @@ struct Format {
     duration: Option<String>,
 }
 
-/// Looks at the file.
+/// Inspects the file.
 pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
     let mut command = Command::new("ffprobe");
     command.args([
@@ -68,7 +68,7 @@ pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
     Ok(Source { width, height, duration: duration.filter(|seconds: &f64| *seconds > 0.0) })
 }
 
-/// The representations of a ladder: pictures as high as the bitrate allows, never higher than the source's.
+/// The representations of a ladder. The bitrate decides the height; it is never above the source's.
 fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
     let even = |pixels: u32| (pixels & !1).max(16);
     let of = |(at, kbps): (usize, &u32)| {
@@ -87,7 +87,7 @@ fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
     ladder.iter().enumerate().map(of).collect()
 }
 
-/// One ffmpeg process decodes once and encodes every representation, with key pictures at the same moments.
+/// One ffmpeg process decodes once and encodes every representation, with key pictures at the same times.
 fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Path) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));
@@ -110,7 +110,7 @@ fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Pa
     for (at, one) in of.iter().enumerate() {
         let (rate, buffer) = (one.nominal_bps.to_string(), (2 * one.nominal_bps).to_string());
         let map = format!("[v{at}]");
-        // No B-pictures: a segment then begins with the picture that is shown first.
+        // No B-pictures: the first picture of a segment is then the first shown.
         let options =
             ["-map", &map, "-fps_mode", "cfr", "-c:v", "libx264", "-preset", &settings.preset, "-bf", "0"];
         all.extend(options.map(OsString::from));
@@ -136,7 +136,7 @@ pub(super) fn encode(
     let mut command = Command::new("ffmpeg");
     command.args(arguments(video, &representations, settings, into));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Ended when it goes out of scope, also by the return of `Stopped`.
+    // Killed when it goes out of scope, also when `Stopped` is returned.
     let mut child = start("ffmpeg", &mut command)?;
     let output = child.stdout.take();
     let complaints = hear(child.stderr.take());

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::mp4::Made;
 use super::{Layout, Representation, SEGMENT};
 
-/// Units a second of the segments' times.
+/// Ticks per second of segment times.
 const TIMESCALE: u128 = 90_000;
 
-/// The text of the manifest; `made` are the files of the representations, in their order.
+/// Writes the manifest; `made` has the files of the representations, in the same order.
 pub(super) fn write(representations: &[Representation], made: &[Made], layout: Layout) -> String {
     let profile = match layout {
         Layout::Segments => "isoff-live",
@@ -33,7 +33,7 @@ pub(super) fn write(representations: &[Representation], made: &[Made], layout: L
     text
 }
 
-/// All representations have their segments at the same times: the encoder puts key pictures at given moments.
+/// All representations have the same segment times, because the encoder puts key pictures at given times.
 fn template(text: &mut String, made: &Made) {
     let _ = writeln!(
         text,
@@ -51,7 +51,7 @@ fn template(text: &mut String, made: &Made) {
 
 fn one(text: &mut String, representation: &Representation, made: &Made, layout: Layout) {
     let Representation { id, nominal_bps, actual_bps, width, height, codecs } = representation;
-    // What a client needs to know is what comes, when the encoder missed its aim.
+    // If the encoder missed its target, clients need the actual bitrate.
     let bandwidth = nominal_bps.max(actual_bps);
     let _ = write!(
         text,

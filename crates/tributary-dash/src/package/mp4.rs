@@ -1,5 +1,5 @@
-//! Fragmented MP4 files as the encoder leaves them: where the header, the segment index and the segments are.
-//! Source: ISO/IEC 14496-12 §8 and ISO/IEC 14496-15 §5.3.3 (`avcC`).
+//! The encoder's fragmented MP4 files: position of the header, the segment index and the segments. Source:
+//! ISO/IEC 14496-12 §8 and ISO/IEC 14496-15 §5.3.3 (`avcC`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use thiserror::Error;
 use tributary_player::dash::mpd::ByteRange;
 use tributary_player::dash::sidx::{self, Entry, SidxError};
 
-/// A header larger than this is not the encoder's.
+/// Largest header; a larger one is an error.
 const HEADER: u64 = 4 << 20;
 
 /// Why a file cannot be used.
@@ -24,7 +24,7 @@ pub(super) enum Mp4Error {
     Missing(&'static str),
 }
 
-/// A file of one representation.
+/// The layout of one representation's file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Made {
     /// RFC 6381 codec string.
@@ -77,7 +77,7 @@ fn codecs(header: &[u8]) -> Option<String> {
     Some(format!("avc1.{profile:02x}{constraints:02x}{level:02x}"))
 }
 
-/// Cuts `N.mp4` into the directory `N`: `init.mp4`, `1.m4s`, `2.m4s` and so on. The file itself goes away.
+/// Splits `N.mp4` into the directory `N` (`init.mp4`, `1.m4s`, `2.m4s`, …) and removes the file.
 pub(super) fn cut(path: &Path, made: &Made) -> io::Result<()> {
     let file = File::open(path)?;
     let directory = path.with_extension("");

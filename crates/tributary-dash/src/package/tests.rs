@@ -54,7 +54,7 @@ fn segments_are_files_that_start_at_the_same_times_in_every_quality() {
         let init = representation.addressing.initialization().unwrap().url;
         assert!(out.join(init.strip_prefix("http://localhost/").unwrap()).is_file());
     }
-    // ffmpeg reads what was made, all pictures of it.
+    // ffmpeg reads the result, with all its pictures.
     let mut command = Command::new("ffprobe");
     command.args([
         "-v",
@@ -85,7 +85,7 @@ fn a_single_file_has_its_index_where_the_manifest_says() {
         let part = &bytes[index.first as usize..=index.last.unwrap() as usize];
         let entries = sidx::read(part, index.first).unwrap();
         assert_eq!(entries.len(), 3);
-        // Behind the segments there is only the table for players that seek without an index.
+        // After the segments there is only the table for players that seek without an index.
         let after = entries.last().unwrap().range.last.unwrap() as usize + 1;
         assert_eq!(&bytes[after + 4..after + 8], b"mfra".as_slice());
     }

@@ -1,4 +1,4 @@
-//! From a request to its response: methods, conditions, ranges and the headers that browsers need.
+//! From a request to its response: methods, conditions, ranges, and the headers that browsers need.
 //!
 //! Source: RFC 9110 §13 (conditional requests) and §14 (ranges), the Fetch standard (CORS).
 
@@ -46,13 +46,13 @@ pub(super) async fn answer(store: &Arc<Store>, request: &Parts) -> Response<Cont
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     headers.insert(HeaderName::from_static("timing-allow-origin"), ANY);
     if request.method == Method::HEAD {
-        // The length of what a GET would bring stays in the headers.
+        // A HEAD response keeps the length of the GET response in its headers.
         *response.body_mut() = Content::Memory(Bytes::new());
     }
     response
 }
 
-/// The answer to a browser that asks what a page of another origin may do.
+/// The answer to a CORS preflight request.
 fn preflight() -> Response<Content> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
@@ -69,7 +69,7 @@ fn empty(status: StatusCode) -> Response<Content> {
     response
 }
 
-/// An error with a line of text for whoever looks at it.
+/// An error response with one line of text.
 pub(super) fn plain(status: StatusCode) -> Response<Content> {
     let text = format!("{status}\n");
     let mut response = Response::new(Content::Memory(Bytes::from(text.clone())));
@@ -83,7 +83,7 @@ pub(super) fn plain(status: StatusCode) -> Response<Content> {
 /// Answers a request for a file.
 async fn file(store: &Arc<Store>, request: &Parts) -> Result<Response<Content>, StatusCode> {
     let path = target::file(request.uri.path()).ok_or(StatusCode::NOT_FOUND)?;
-    // Looking a name up is a short system call; contents are read on other threads.
+    // Opening is a short system call; contents are read on other threads.
     let opened = store.file(&path).map_err(|error| status_of(&error))?;
     if !wanted(&request.headers, &opened) {
         return Err(StatusCode::PRECONDITION_FAILED);
@@ -124,7 +124,7 @@ async fn file(store: &Arc<Store>, request: &Parts) -> Result<Response<Content>, 
     Ok(response)
 }
 
-/// Headers by which a client recognises this state of the file.
+/// Headers that identify this version of the file.
 fn describe(headers: &mut HeaderMap, opened: &Opened) {
     headers.insert(header::ETAG, value(&opened.tag));
     headers.insert(header::LAST_MODIFIED, value(&httpdate::fmt_http_date(opened.modified)));
@@ -139,7 +139,7 @@ fn value(text: &str) -> HeaderValue {
 fn status_of(error: &io::Error) -> StatusCode {
     match error.kind() {
         io::ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        // No descriptors, no memory, or a rename at the same moment: worth another try.
+        // No descriptors, no memory, or a concurrent rename: the client may retry.
         _ if matches!(
             Errno::from_io_error(error),
             Some(Errno::NOMEM | Errno::NFILE | Errno::MFILE | Errno::AGAIN)
@@ -151,7 +151,7 @@ fn status_of(error: &io::Error) -> StatusCode {
     }
 }
 
-/// A header as text, when it is there and is text.
+/// A header as text, if it is present and is text.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
@@ -160,7 +160,7 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(text(headers, name)?).ok()
 }
 
-/// Whether a list of entity tags names this one. `weak` also accepts tags marked `W/`.
+/// Whether a list of entity tags contains this one. `weak` also accepts tags marked `W/`.
 fn lists(list: &str, tag: &str, weak: bool) -> bool {
     list.trim() == "*"
         || list.split(',').any(|one| {
@@ -169,7 +169,7 @@ fn lists(list: &str, tag: &str, weak: bool) -> bool {
         })
 }
 
-/// `If-Match`, else `If-Unmodified-Since`.
+/// Evaluates `If-Match`, else `If-Unmodified-Since`.
 fn wanted(headers: &HeaderMap, opened: &Opened) -> bool {
     match text(headers, header::IF_MATCH) {
         Some(list) => lists(list, &opened.tag, false),
@@ -177,7 +177,7 @@ fn wanted(headers: &HeaderMap, opened: &Opened) -> bool {
     }
 }
 
-/// `If-None-Match`, else `If-Modified-Since`: the client has this state already.
+/// Evaluates `If-None-Match`, else `If-Modified-Since`: whether the client already has this version.
 fn unchanged(headers: &HeaderMap, opened: &Opened) -> bool {
     match text(headers, header::IF_NONE_MATCH) {
         Some(list) => lists(list, &opened.tag, true),
@@ -185,7 +185,7 @@ fn unchanged(headers: &HeaderMap, opened: &Opened) -> bool {
     }
 }
 
-/// `If-Range`: a range is only of use to a client that has the rest of this state.
+/// Evaluates `If-Range`: a range is useful only if the client has the rest of the same version.
 fn same(headers: &HeaderMap, opened: &Opened) -> bool {
     match text(headers, header::IF_RANGE) {
         None => !headers.contains_key(header::IF_RANGE),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-/// Bytes of a file read at once; a response holds one piece while another is sent.
+/// Bytes read from a file at once; a response holds at most one piece while another is sent.
 const PIECE: u64 = 128 << 10;
 
 /// The body of a response.
@@ -40,13 +40,13 @@ impl Content {
 }
 
 impl Disk {
-    /// Starts to read the next piece on a thread that may block.
+    /// Starts reading the next piece on a blocking thread.
     fn next(&self) -> JoinHandle<io::Result<Vec<u8>>> {
         let (file, from) = (self.file.clone(), self.left.start);
         let length = PIECE.min(self.left.end - from) as usize;
         tokio::task::spawn_blocking(move || {
             let mut piece = vec![0; length];
-            // A file that has become shorter ends the response with an error, and with it the connection.
+            // If the file has become shorter, the response and its connection end with an error.
             file.read_exact_at(&mut piece, from).map(|()| piece)
         })
     }

@@ -1,8 +1,8 @@
-//! The files of the served directory: opened below it, and kept in memory while they are small and asked for.
+//! The files of the served directory: opened below it, and cached in memory if they are small.
 //!
-//! Many players fetch the same segments at the same time, so a file up to [`KEPT_FILE`] is read once and shared.
-//! [`KEPT`] bounds what is held, responses on their way included; what does not fit is read from disk in pieces
-//! (`body`). A file that changes has another modification time or length and is read again.
+//! Many players fetch the same segments at the same time, so a file up to [`KEPT_FILE`] is read once and
+//! shared. [`KEPT`] bounds the memory, including responses in progress. Files that do not fit are read from
+//! disk in pieces (`body`). A file that changes gets another modification time or length and is read again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 const KEPT_FILE: u64 = 4 << 20;
 /// Bytes of all files in memory.
 const KEPT: usize = 64 << 20;
-/// Unit in which the memory is counted.
+/// Unit of the memory budget.
 const UNIT: u64 = 4 << 10;
 
-/// One state of one file: device, inode, modification time in ns, length.
+/// One version of one file: device, inode, modification time in ns, length.
 type Identity = (u64, u64, i128, u64);
 
 /// A file as it was when it was opened.
@@ -33,7 +33,7 @@ pub(super) struct Opened {
     pub(super) length: u64,
     /// Entity tag, with its quotation marks.
     pub(super) tag: String,
-    /// Modification time in whole seconds, as HTTP dates have it.
+    /// Modification time in whole seconds, as in HTTP dates.
     pub(super) modified: SystemTime,
     identity: Identity,
 }
@@ -50,13 +50,13 @@ impl AsRef<[u8]> for Kept {
     }
 }
 
-/// A file's contents, once they are read; `None` when it could not be read.
+/// A file's contents once they have been read; `None` if reading failed.
 type Slot = Arc<OnceCell<Option<Bytes>>>;
 
 #[derive(Debug, Default)]
 struct Cache {
     files: BTreeMap<Identity, (Slot, u64)>,
-    /// Counts uses, to find what was used last.
+    /// Counter of uses, for least-recently-used eviction.
     uses: u64,
 }
 
@@ -75,9 +75,9 @@ impl Store {
         Ok(Self { root, cache: Mutex::default(), budget: Arc::new(Semaphore::new(KEPT / UNIT as usize)) })
     }
 
-    /// Opens a regular file by its path below the directory. Links that lead out of it are refused by the kernel.
+    /// Opens a regular file by its path below the directory. The kernel refuses links that lead out of it.
     pub(super) fn file(&self, path: &str) -> io::Result<Opened> {
-        // A pipe without a writer would block; with this flag it opens, and is refused below.
+        // Opening a pipe without a writer would block; with this flag it opens, and is refused below.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let file = File::from(rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)?);
@@ -97,7 +97,8 @@ impl Store {
         })
     }
 
-    /// The contents of a small file; `None` for a large one, and while the memory is taken by responses on their way.
+    /// The contents of a small file; `None` for a large one, and while responses in progress use all the
+    /// memory.
     pub(super) async fn contents(&self, opened: &Opened) -> Option<Bytes> {
         if opened.length > KEPT_FILE {
             return None;
@@ -139,7 +140,7 @@ impl Store {
         Some(Bytes::from_owner(Kept { bytes, _share: share }))
     }
 
-    /// Room for so many bytes; what was not used for longest makes it.
+    /// Reserves memory, evicting the least recently used files.
     fn share(&self, length: u64) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(length.div_ceil(UNIT).max(1)).ok()?;
         loop {
@@ -169,7 +170,7 @@ mod tests {
             std::fs::write(directory.path().join(&name), vec![number as u8; KEPT_FILE as usize]).unwrap();
             held.push(store.contents(&store.file(&name).unwrap()).await);
         }
-        // Responses hold everything: the last one has to come from disk.
+        // Responses hold all the memory: the last file has to come from disk.
         assert_eq!(held.iter().filter(|contents| contents.is_some()).count(), most);
         assert!(held[most].is_none());
         held.clear();

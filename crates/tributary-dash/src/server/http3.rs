@@ -1,7 +1,9 @@
-//! HTTP/3 on one QUIC connection: requests side by side, with limits; early ones where repeating them does no harm.
+//! HTTP/3 on one QUIC connection: concurrent requests within limits, and early requests where a replay is
+//! harmless.
 //!
-//! A request that arrives before the handshake is over may be a replay (RFC 8470). GET, HEAD and OPTIONS change nothing
-//! and are answered; anything else gets 425 (Too Early). Not here: what is answered (`answer`). Source: RFC 9114.
+//! A request that arrives before the handshake has finished may be a replay (RFC 8470). GET, HEAD and OPTIONS
+//! change nothing and are answered; anything else gets 425 (Too Early). Not here: the answers (`answer`).
+//! Source: RFC 9114.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,10 +26,11 @@ use tributary_net::transport::Handshake;
 use super::body::Content;
 use super::{HEADERS, STREAMS, Serving, answer};
 
-/// Bytes of a body handed over at once; a client that takes less of it in [`super::Limits::idle`] is let go.
+/// Bytes of a body written at once; a client that reads none of it within [`super::Limits::idle`] is
+/// disconnected.
 const PIECE: usize = 32 << 10;
 
-/// Why a response did not get to its end.
+/// Why a response was not completed.
 #[derive(Debug, Error)]
 enum Broken {
     #[error(transparent)]
@@ -41,7 +44,7 @@ enum Broken {
 type Requests = RequestResolver<h3_quinn::Connection, Bytes>;
 type Exchange = h3::server::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve(
     (quic, handshake): (&quinn::Connection, &Handshake),
     from: SocketAddr,
@@ -50,7 +53,7 @@ pub(super) async fn serve(
 ) {
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEADERS as u64).send_grease(false);
-    // Requests under way are dropped after the connection, so that none of them looks finished to the client.
+    // Requests in progress are dropped after the connection, so that none looks finished to the client.
     let mut requests = JoinSet::new();
     let mut http = match builder.build(h3_quinn::Connection::new(quic.clone())).await {
         Ok(http) => http,
@@ -68,7 +71,7 @@ pub(super) async fn serve(
                 Err(error) => return tracing::debug!(%from, "connection ended: {error}"),
             },
             Some(_) = requests.join_next() => {}
-            // The client ends the connection when it has its responses (RFC 9114 §5.2).
+            // The client closes the connection when it has its responses (RFC 9114 §5.2).
             () = ticket.draining(), if !draining => {
                 draining = true;
                 if http.shutdown(0).await.is_err() {
@@ -97,7 +100,8 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
         tracing::debug!(%from, "response ended: {error}");
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
-    // The end of a request may come after its answer; to stop it then would look like a refusal. A body is not read.
+    // The end of a request may come after its answer; stopping the stream then would look like a refusal. The
+    // body is not read.
     if let Ok(Ok(Some(_))) = timeout(serving.limits.headers, stream.recv_data()).await {
         stream.stop_sending(Code::H3_NO_ERROR);
     }

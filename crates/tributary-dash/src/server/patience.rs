@@ -1,5 +1,5 @@
-//! A byte stream that fails when nothing moves on it for too long, so that a peer that neither reads nor writes does not
-//! hold a connection for ever.
+//! A byte stream with an idle timeout, so that a peer that neither reads nor writes cannot hold a connection
+//! for ever.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// A stream with a limit on the time between two bytes, in whichever direction they move.
+/// A stream with a limit on the time between two bytes in either direction.
 pub(super) struct Patient<S> {
     stream: S,
     limit: Duration,
@@ -24,7 +24,7 @@ impl<S> Patient<S> {
         Self { stream, limit, moved, timer: Box::pin(tokio::time::sleep_until(moved + limit)) }
     }
 
-    /// Looks at what a read or write brought: `Pending` becomes an error once the limit has passed.
+    /// Checks the result of a read or write: `Pending` becomes an error once the limit has passed.
     fn judge<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -37,7 +37,7 @@ impl<S> Patient<S> {
             }
             return outcome;
         }
-        // The timer is set again only when it has run out, not with every byte.
+        // The timer is reset only when it fires, not with every byte.
         while self.timer.as_mut().poll(cx).is_ready() {
             let due = self.moved + self.limit;
             if due <= Instant::now() {

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-/// Which bytes a request asks for.
+/// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// All: there is no range, or one that RFC 9110 lets a server ignore (another unit, malformed, several ranges).
+    /// All: no range, or one that RFC 9110 allows a server to ignore (another unit, malformed, several
+    /// ranges).
     All,
-    /// These.
+    /// This range.
     Part(Range<u64>),
-    /// None that the file has (416).
+    /// A range outside the file (416).
     Unsatisfiable,
 }
 
@@ -40,7 +41,7 @@ pub(super) fn asked(value: Option<&[u8]>, length: u64) -> Asked {
     Asked::Part(range)
 }
 
-/// A position; one beyond 64 bits is the largest there is.
+/// A position; values beyond 64 bits become the largest.
 fn position(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

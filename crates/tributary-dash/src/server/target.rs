@@ -1,10 +1,10 @@
-//! From the path of a URL to a file below the served directory.
+//! Maps the path of a URL to a file below the served directory.
 //!
-//! The path is decoded once. What could name anything but a visible file below the directory is refused here; links
-//! that lead out of it are refused by the kernel when the file is opened (`files`).
+//! The path is decoded once. Anything but a visible file below the directory is refused here; the kernel
+//! refuses links that lead out of it when the file is opened (`files`).
 
-/// The relative path of a file, or `None` for what names none: `..`, hidden files, empty parts, and parts with a slash
-/// or NUL in them (`%2F`, `%00`). A path that ends with a slash names `index.html`.
+/// The relative path of a file. `None` for `..`, hidden files, empty parts, and parts that contain a slash or
+/// NUL (`%2F`, `%00`). A path that ends with a slash names `index.html`.
 pub(super) fn file(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.strip_prefix('/')?.split('/') {
@@ -18,7 +18,7 @@ pub(super) fn file(path: &str) -> Option<String> {
     parts.iter().all(named).then(|| parts.join("/"))
 }
 
-/// Resolves `%41`; `None` for a malformed escape or for what is not UTF-8.
+/// Resolves escapes such as `%41`; `None` for a malformed escape or bytes that are not UTF-8.
 fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();

@@ -1,4 +1,4 @@
-//! Requests against a directory, answered without a socket.
+//! Requests for files of a directory, answered without a socket.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ struct Site {
     store: Arc<Store>,
 }
 
-/// More than a server keeps in memory, in pieces that differ.
+/// Larger than the server keeps in memory, with contents that differ from piece to piece.
 const LARGE: usize = (4 << 20) + 12_345;
 
 fn large(at: usize) -> u8 {

@@ -1,4 +1,4 @@
-//! HTTP/3 against the server: resumption, what is answered early, replays, and responses that break off.
+//! HTTP/3 against the server: resumption, early requests, replays, and responses that are cut off.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::*;
 use crate::server::{Limits, Server, ServerConfig};
 use crate::tls::{Identity, Trust};
 
-/// A server with three addresses, which share their tickets.
+/// Starts a server with three addresses that share their tickets.
 async fn serve(identity: &Identity) -> (tempfile::TempDir, Vec<SocketAddr>) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.mpd"), b"<MPD/>").unwrap();
@@ -29,7 +29,7 @@ async fn serve(identity: &Identity) -> (tempfile::TempDir, Vec<SocketAddr>) {
     (directory, addresses)
 }
 
-/// A client that keeps its tickets.
+/// A client that keeps its session tickets.
 struct Client(TransportConfig);
 
 impl Client {
@@ -122,7 +122,7 @@ async fn a_server_that_does_not_know_the_ticket_is_asked_again_after_the_handsha
     let identity = Identity::fresh(None).unwrap();
     let client = Client::new(&identity);
     for _ in 0..3 {
-        // Each server is another one with the same certificate, as after a restart.
+        // The servers have the same certificate but no common tickets, as after a restart.
         let (_directory, servers) = serve(&identity).await;
         let http = client.connect(servers[0]).await;
         assert_eq!(get(&http).await, 6);
@@ -143,7 +143,8 @@ async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt
     assert!(!http.handshake.is_over());
     let (_guard, mut lines) = log();
     let asking = tokio::spawn(async move { get(&http).await });
-    // The client's packets go to the second address, from somebody else's; the request in them is answered.
+    // The client's packets are sent to the second address from another socket; the request in them is
+    // answered.
     let (mut packet, mut flight, mut sender) = ([0; 2048], Vec::new(), None);
     let line = loop {
         tokio::select! {
@@ -157,12 +158,12 @@ async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt
         }
     };
     assert!(line.starts_with("GET") && line.ends_with("status=200"), "{line}");
-    // The same packets again, to the third address: the handshake is answered, the request is not.
+    // The same packets again, to the third address: the server answers the handshake but not the request.
     for packet in &flight {
         other_thief.send_to(packet, servers[2]).await.unwrap();
     }
     other_thief.recv_from(&mut packet).await.unwrap();
-    // The client itself gets through at last.
+    // Finally the client's own packets get through.
     let (upstream, sender) = (any().await.unwrap(), sender.unwrap());
     let relay = async {
         let (mut up, mut down) = ([0; 2048], [0; 2048]);
@@ -197,7 +198,7 @@ async fn a_response_that_breaks_off_is_not_taken_for_whole() {
     response.body_mut().next().await.unwrap().unwrap();
     std::fs::File::options().write(true).open(directory.path().join("large")).unwrap().set_len(100).unwrap();
     body(response).await.unwrap_err();
-    // The connection goes on.
+    // The connection still works.
     assert_eq!(get(&http).await, 6);
 }
 
