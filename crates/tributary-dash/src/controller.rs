@@ -85,7 +85,7 @@ pub enum ControllerError {
     #[error("it lists {0} paths; at most {PATHS} are looked at")]
     Excess(usize),
     /// A value is impossible.
-    #[error("path {path}: {name} is {value}, which cannot be")]
+    #[error("path {path}: {name} is {value}, which is impossible")]
     Value {
         /// Which path.
         path: String,

@@ -338,7 +338,7 @@ async fn the_engine_moves_from_mptcp_to_quic_and_no_byte_is_lost_or_doubled() {
         "remove p2 (Unreachable)",
         "move to QUIC over p1 (BufferCritical)",
         "on quic, 0-RTT: false",
-        "controller: path p1: rtt_ms is -3, which cannot be; staying on this transport",
+        "controller: path p1: rtt_ms is -3, which is impossible; staying on this transport",
     ];
     assert_eq!(said, expected);
     assert!(orders.lock().unwrap().iter().any(|order| order.starts_with("DELETE /v1/paths/p2 ")));

@@ -44,7 +44,7 @@ pub enum PresentationError {
         first: usize,
     },
     /// The number of segments cannot be derived.
-    #[error("period {0} says neither how long it is nor which segments it has; nothing can be played of it")]
+    #[error("period {0} has neither a duration nor a list of segments; it cannot be played")]
     Endless(usize),
     /// There is no segment, or too many.
     #[error("the title has {0} segments; from 1 to {SEGMENTS} can be played")]

@@ -35,7 +35,7 @@ const PIECE: usize = 32 << 10;
 enum Broken {
     #[error(transparent)]
     Stream(#[from] StreamError),
-    #[error("the client does not go on")]
+    #[error("the client stopped reading")]
     Still,
     #[error(transparent)]
     File(#[from] io::Error),
