@@ -1,8 +1,8 @@
 //! How many packets per second of processor time the simulated QUIC handles: both QUIC crates, with
 //! TLS and with null crypto, at 1 and 10 Gbit/s. `cargo run --release --example quic_speed`.
 //!
-//! Time is the processor's, not the wall's (`/proc/self/schedstat`), so that other work on the
-//! machine counts less. A packet is a full datagram from the server that the bottleneck delivered.
+//! Time is processor time (`/proc/self/schedstat`), not wall time, so that other work on the machine counts
+//! less. A packet is a full datagram from the server that the bottleneck delivered.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tributary_sim::{
 };
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// One stream's window of 1.375 MiB does not fill 10 Gbit/s over 10 ms.
+/// The window of one stream, 1.375 MiB, does not fill 10 Gbit/s over 10 ms.
 const STREAMS: u32 = 16;
 
 /// Writes without end, or reads everything.
@@ -53,7 +53,7 @@ fn world(config: &QuicConfig, gbps: u64, multipath: bool) -> (World, LinkId) {
     let (client, server) = (world.reserve_host(), world.reserve_host());
     let links = [1, 2].map(|seed| {
         let mut spec = LinkSpec::constant(Bitrate::from_mbps(1000 * gbps));
-        // One product of rate and round trip.
+        // One bandwidth-delay product.
         spec.queue = QueueSpec::Bytes(DataSize::from_bytes(gbps * 1_250_000));
         let mut link = LinkConfig::new(spec, seed);
         link.extra_delay = Duration::from_millis(5);
@@ -81,7 +81,7 @@ fn world(config: &QuicConfig, gbps: u64, multipath: bool) -> (World, LinkId) {
     (world, links[1])
 }
 
-/// Seconds this process has had a processor; zero where the system does not say.
+/// Processor time of this process in seconds; zero if the system does not report it.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos: f64 = text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);

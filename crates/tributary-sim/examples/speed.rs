@@ -1,8 +1,8 @@
 //! How fast the simulator is: data packets per second of processor time, for one flow over rates and
 //! for many flows over one bottleneck. `cargo run --release -p tributary-sim --example speed [CONTROLLER [MBIT/S FLOWS SECONDS]]`
 //!
-//! Prints what it measures on the machine it runs on; asserts nothing about time. The time is the
-//! processor's (`/proc/self/schedstat`), so that other work on the machine counts less.
+//! Prints what it measures on this machine; asserts nothing about time. Time is processor time
+//! (`/proc/self/schedstat`), so that other work on the machine counts less.
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use tributary_link::{LinkConfig, LinkSpec, QueueSpec};
 use tributary_sim::{Application, Endpoint, Notice, StreamKey, TcpConfig, TcpTransport, Transport, World};
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// Writes without end, or reads what comes.
+/// Writes without end, or reads everything.
 #[derive(Debug)]
 struct Bulk {
     writes: bool,
@@ -39,7 +39,7 @@ fn read_all(now: Instant, stream: StreamKey, transport: &mut dyn Transport) -> u
     transport.read(now, stream, u64::MAX)
 }
 
-/// Seconds this process has been on a processor.
+/// Processor time of this process in seconds.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells a process its time");
     let nanos = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());

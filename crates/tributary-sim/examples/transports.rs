@@ -1,5 +1,5 @@
-//! One long transfer over a built-in scenario by each transport named: goodput, worst second, longest
-//! silence, and how fast it was simulated. The first second is left out of goodput.
+//! One long transfer over a built-in scenario with each of the named transports: goodput, worst second,
+//! longest silence, and simulation speed. Goodput excludes the first second.
 //!
 //! `cargo run --release -p tributary-sim --example transports -- SCENARIO SECONDS CONGESTION TRANSPORT[/SCHEDULER]…`
 

@@ -1,9 +1,10 @@
 //! COTAG's network in virtual time: servers, a gateway, access points with correlated radios, one device.
 //!
-//! The coded nodes are the machines of `tributary_coding::cotag`, the same as on sockets; the hosts here own their time
-//! and links, as `tributary-nodes` does there. Inner packets are the bytes of a number inside the codes, so that 10 Gbit/s can be
-//! simulated. Beside coding, the same network carries TCP over both radios, MPTCP and sessions. Not here:
-//! encryption, and the upward direction of the tunnel: acknowledgements cross uncoded.
+//! The coded nodes are the machines of `tributary_coding::cotag`, as on sockets; the hosts here provide time
+//! and links, as `tributary-nodes` does there. An inner packet is coded as the bytes of its number, so that
+//! 10 Gbit/s can be simulated. Without coding, the same network carries TCP over both radios, MPTCP and
+//! sessions. Not here: encryption, and the tunnel's direction from the device: acknowledgements are not
+//! coded.
 //! Source: the COTAG paper, §5; `docs/models/cotag.md`.
 
 mod access_point;

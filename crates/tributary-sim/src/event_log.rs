@@ -1,9 +1,9 @@
-//! The event log: every packet's fate in order, hashed always and kept only when asked.
+//! The event log: the outcome of every packet in order. Always hashed, kept only on request.
 //!
-//! The hash decides "same seed, same run": each record is a few 64-bit words, mixed in by a multiplication
-//! and a rotation, so that it depends on neither the machine nor the build. A TCP segment's numbers and
-//! flags are in it from the moment it is sent; of a datagram only time, place and size are. Packets that
-//! vanish inside a link are counted, not named. Sinks write pcap, text or metrics from the same records.
+//! Equal hashes mean equal runs. Each record is a few 64-bit words, mixed in by a multiplication and a
+//! rotation, so that the hash depends on neither the machine nor the build. The record of a sent TCP segment
+//! includes its numbers and flags; that of a datagram only time, place and size. Packets that are lost inside
+//! a link are counted, not identified. Sinks write pcap, text or metrics from the same records.
 
 use tributary_types::Instant;
 
@@ -22,26 +22,26 @@ pub enum What {
     Crossed = 3,
     /// It reached its host.
     Arrived = 4,
-    /// A link lost packets that it had taken: by its loss process, its queue management or a dead radio.
+    /// A link lost packets that it had accepted: by its loss process, its queue management or a dead radio.
     Dropped = 5,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
-    /// When.
+    /// Time of the event.
     pub now: Instant,
-    /// What.
+    /// Kind of event.
     pub what: What,
-    /// On which link; `None` at a host.
+    /// The link; `None` at a host.
     pub link: Option<LinkId>,
-    /// The packet; `None` for those dropped, which the link only counts.
+    /// The packet; `None` for dropped packets, which the link only counts.
     pub packet: Option<&'a Packet>,
-    /// How many packets: one, but for those dropped.
+    /// Number of packets; above one only for dropped packets.
     pub count: u64,
 }
 
-/// Reads the log while it happens.
+/// Receives the records during the run.
 pub trait LogSink {
     /// One event, in order.
     fn record(&mut self, record: &LogRecord<'_>);
@@ -64,12 +64,13 @@ impl core::fmt::Debug for EventLog {
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x100_0000_01b3;
 
-/// Mixes a word in: weak against an adversary, fast, and tells two runs apart.
+/// Mixes a word into the hash. Fast and sufficient to tell two runs apart; not cryptographic.
 fn fold(hash: u64, word: u64) -> u64 {
     (hash ^ word).wrapping_mul(PRIME).rotate_left(29)
 }
 
-/// Hash of a segment's fields. Computed apart from the log's hash, so that the processor need not wait for that.
+/// Hash of a segment's fields. Independent of the log's hash, so that the processor can compute both at the
+/// same time.
 fn contents(segment: &Segment) -> u64 {
     let flags = u64::from(segment.is_syn)
         | u64::from(segment.is_fin) << 1
@@ -89,18 +90,18 @@ impl EventLog {
         Self { hash: BASIS, ..Self::default() }
     }
 
-    /// Hands every record to `sink` from now on.
+    /// Passes every record to `sink` from now on.
     pub fn attach(&mut self, sink: Box<dyn LogSink>) {
         self.sinks.push(sink);
     }
 
-    /// Hash of everything so far.
+    /// Hash of all records so far.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Records so far.
+    /// Number of records so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events

@@ -1,7 +1,7 @@
 //! The queue of future events: a heap of packed keys.
 //!
-//! Time, insertion number and target share one 128-bit integer, so that a comparison is one
-//! instruction and events of the same moment happen in the order in which they were asked for.
+//! Time, insertion number and target share one 128-bit integer, so that a comparison is one instruction, and
+//! events with the same time are processed in the order in which they were scheduled.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ pub(crate) enum Target {
     Host(u32),
 }
 
-/// Most links, and most hosts, of one world.
+/// Most links, and most hosts, of a world.
 pub(crate) const MOST_TARGETS: u32 = 1 << (TARGET_BITS - 1);
 
 /// The queue.
@@ -34,8 +34,8 @@ impl EventQueue {
             Target::Link(index) => (index, 0),
             Target::Host(index) => (index, 1),
         };
-        // 2^40 events keep their order: days of virtual time at a million events a second, and a run's
-        // event budget ends it before.
+        // The number is unique for 2^40 events, days of virtual time at a million events a second. The run's
+        // event budget ends it earlier.
         self.number += 1;
         let low = (self.number & ((1 << NUMBER_BITS) - 1)) << TARGET_BITS | u64::from(index << 1 | kind);
         self.heap.push(Reverse(u128::from(at.as_nanos()) << 64 | u128::from(low)));

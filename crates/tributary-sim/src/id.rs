@@ -1,4 +1,4 @@
-//! Numbers of what a world is made of: links, routes and hosts. A world gives them out; here is only what they are.
+//! Identifiers of links, routes and hosts. A world assigns them.
 
 /// A link of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,7 +9,7 @@ pub struct LinkId(pub(crate) u32);
 pub struct RouteId(pub(crate) u32);
 
 impl RouteId {
-    /// Its number, for tables.
+    /// Its number, as an index into tables.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -17,7 +17,7 @@ impl RouteId {
 }
 
 impl LinkId {
-    /// Its number, for tables.
+    /// Its number, as an index into tables.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -29,7 +29,7 @@ impl LinkId {
 pub struct HostId(pub(crate) u32);
 
 impl HostId {
-    /// Its number, for tables.
+    /// Its number, as an index into tables.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

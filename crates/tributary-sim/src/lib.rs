@@ -1,9 +1,9 @@
-//! The second world of every scenario: virtual time, one thread, the same seed the same events.
+//! The simulator: runs scenarios in virtual time, in one thread. The same seed gives the same events.
 //!
 //! A [`World`] carries [`Packet`]s over routes of [`tributary_link::Link`]s between [`Host`]s, sans-IO
 //! machines that react to packets and timers and answer with packets. Links, schedulers, congestion
-//! controllers and the session are the crates that run on sockets; what the kernel does there (TCP,
-//! MPTCP) is modelled here. Nothing reads a clock or the operating system's entropy.
+//! controllers and the session come from the crates that also run on sockets. TCP and MPTCP, which the kernel
+//! provides there, are modelled here. Nothing reads a clock or the operating system's entropy.
 
 pub mod cotag;
 mod event_log;

@@ -1,9 +1,10 @@
 //! Multipath TCP at connection level over simulated TCP subflows (RFC 8684).
 //!
 //! One data sequence space and one receive buffer for all subflows, mappings, data acknowledgements,
-//! reinjection, joins and paths that go and come. The schedulers are `tributary-proto`'s, by name. With
-//! `linux-default` the rules around it are the kernel's, with any other those of multipath-tcp.org. Not
-//! here: the options' bytes, keys, fallback to plain TCP, backup subflows. Model: `docs/models/mptcp.md`.
+//! reinjection, joins, and paths that go down and return. The schedulers are `tributary-proto`'s, by name.
+//! With `linux-default` the surrounding rules are the kernel's, with any other scheduler those of
+//! multipath-tcp.org. Not here: the options' bytes, keys, fallback to plain TCP, backup subflows. Model:
+//! `docs/models/mptcp.md`.
 
 mod joining;
 mod mapping;
@@ -35,15 +36,15 @@ use subflow::Subflow;
 
 /// The only stream.
 const STREAM: StreamKey = 0;
-/// A refused writer is woken when this much fits.
+/// A blocked writer is woken when this many bytes fit.
 const WAKE_ROOM: u64 = 64 * 1024;
-/// Bytes of options in a segment with payload: data acknowledgement, data sequence number and mapping, the
-/// first two of 64 bits (RFC 8684 §3.3), and in one without: the data acknowledgement alone.
+/// Bytes of options in a segment with payload (data acknowledgement, data sequence number and mapping, the
+/// first two of 64 bits; RFC 8684 §3.3) and in one without (the data acknowledgement).
 const OPTIONS: [u32; 2] = [28, 12];
-/// SACK blocks that fit beside these and timestamps into the 40 bytes of TCP's options. Linux lets MPTCP's
-/// have precedence (`tcp_established_options`).
+/// SACK blocks that fit beside these and the timestamps into the 40 bytes of TCP options. Linux prefers
+/// MPTCP's options (`tcp_established_options`).
 const SACK_BLOCKS: [u8; 2] = [0, 1];
-/// The kernel's scheduler, which brings the kernel's rules.
+/// The kernel's scheduler. It selects the kernel's rules.
 const KERNEL: &str = "linux-default";
 
 /// Settings of both ends.
@@ -51,14 +52,15 @@ const KERNEL: &str = "linux-default";
 pub struct MptcpConfig {
     /// Name of the scheduler.
     pub scheduler: String,
-    /// TCP of every subflow; MPTCP's options take 28 bytes from its `mss`. `receive_buffer`, `initial_receive_window` and `auto_tune` are those of the
-    /// whole connection; its send buffer is `send_buffer` for each subflow at most.
+    /// TCP settings of every subflow; MPTCP's options take 28 bytes from `mss`. `receive_buffer`,
+    /// `initial_receive_window` and `auto_tune` are those of the whole connection; `send_buffer` is the limit
+    /// per subflow.
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
-    /// For schedulers that draw.
+    /// Seed for schedulers that use random numbers.
     pub seed: u64,
-    /// One segment in so many is marked as prioritised, for schedulers that look; zero marks none.
+    /// N marks every Nth segment as prioritised, for schedulers that use priorities; zero marks none.
     pub mark_every: u64,
 }
 
@@ -74,11 +76,11 @@ impl Default for MptcpConfig {
     }
 }
 
-/// State shared by both ends: pipes of dialled subflows until the SYN takes them, and the ends of streams.
+/// State shared by both ends: pipes of new subflows until their SYN arrives, and the ends of streams.
 #[derive(Debug, Default)]
 struct Shared {
     dialled: RefCell<BTreeMap<u32, [Mappings; 2]>>,
-    /// Bytes in all that client and server send, once they have finished: the place of their DATA_FIN.
+    /// Total bytes that client and server send, once each has finished: the position of its DATA_FIN.
     ends: [Cell<Option<u64>>; 2],
 }
 
@@ -88,7 +90,7 @@ pub struct MptcpTransport {
     side: Side,
     config: Rc<MptcpConfig>,
     ways: Vec<Way>,
-    /// Which paths are there.
+    /// Which paths are up.
     present: Vec<bool>,
     shared: Rc<Shared>,
     next_incarnation: u32,
@@ -99,29 +101,29 @@ pub struct MptcpTransport {
     scheduler: Box<dyn Scheduler>,
     stream: NumberedStream,
     send_buffer: u64,
-    /// Bytes written, and whether the end was asked for, and numbered as one more byte.
+    /// Bytes written; whether the end was requested, and whether it has a number (it counts as one byte).
     written: u64,
     fin_wanted: bool,
     fin_written: bool,
     blocked: bool,
-    /// First byte not acknowledged at the connection level, and first that may not be sent.
+    /// First byte not acknowledged at connection level, and first byte that must not be sent.
     acknowledged: u64,
     edge: u64,
     receive: Receive,
-    /// First byte that the peer knows it may not send.
+    /// The window's end that the peer was last told.
     told_edge: u64,
     join_at: Option<Instant>,
-    /// When the scheduler wants to be asked again.
+    /// When the scheduler wants to be called again.
     ask_at: Option<Instant>,
     retransmit_at: Option<Instant>,
-    /// The period of the kernel's retransmission.
+    /// Period of the kernel's connection-level retransmission.
     period: Duration,
     probe_at: Option<Instant>,
     notices: VecDeque<Notice>,
-    /// Something happened that sending may follow from.
+    /// Something has changed that may allow sending.
     dirty: bool,
     wake: Instant,
-    /// Reused.
+    /// Reused buffer.
     siblings: Vec<SiblingView>,
     views: Vec<SubflowView>,
     counters: Counters,
@@ -130,11 +132,11 @@ pub struct MptcpTransport {
 }
 
 impl MptcpTransport {
-    /// A client and a server with these paths between them. The client connects the first path, and joins
-    /// the others a round trip after that is up.
+    /// A client and a server with these paths between them. The client connects on the first path, and joins
+    /// the others one round trip after it is up.
     ///
     /// # Errors
-    /// [`MultipathError`] names what is unknown or out of range.
+    /// [`MultipathError`] names the unknown name or the value out of range.
     pub fn pair(config: &MptcpConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
         if !scheduler::is_known(&config.scheduler) {
             return Err(MultipathError::UnknownScheduler { name: config.scheduler.clone() });
@@ -191,18 +193,18 @@ impl MptcpTransport {
         }
     }
 
-    /// Subflows that are up.
+    /// Number of subflows that are up.
     #[must_use]
     pub fn subflows(&self) -> usize {
         self.subflows.iter().filter(|s| s.established).count()
     }
 
-    /// What each subflow that is up carried so far, in the order in which they came up.
+    /// What each subflow that is up has carried so far, in the order in which they came up.
     pub fn reports(&self) -> impl Iterator<Item = SubflowReport> + '_ {
         self.subflows.iter().filter(|s| s.established).map(|s| s.report(self.ways[s.way].path))
     }
 
-    /// Whether the kernel's rules apply rather than those of multipath-tcp.org.
+    /// Whether the kernel's rules apply, not those of multipath-tcp.org.
     fn is_kernel(&self) -> bool {
         self.config.scheduler == KERNEL
     }
@@ -221,7 +223,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Views of the subflows that are up and of subflow `own`, whose index among them is returned.
+    /// Fills in the views of the subflows that are up and of subflow `own`; returns the index of `own`.
     fn see_siblings(&mut self, own: usize) -> usize {
         self.siblings.clear();
         let mut found = 0;
@@ -275,7 +277,8 @@ impl MptcpTransport {
         }
     }
 
-    /// The data acknowledgement and the window that come with every acknowledgement (RFC 8684 §3.3).
+    /// Processes the data acknowledgement and the window, which every acknowledgement carries (RFC 8684
+    /// §3.3).
     fn acknowledge(&mut self, segment: &Segment) {
         self.dirty = true;
         self.edge = self.edge.max(segment.data_ack + segment.window);
@@ -288,7 +291,7 @@ impl MptcpTransport {
         self.probe_at = None;
     }
 
-    /// The connection's send buffer is that of its subflows together (`__mptcp_sync_sndbuf`).
+    /// The connection's send buffer is the sum of its subflows' (`__mptcp_sync_sndbuf`).
     fn fit_send_buffer(&mut self) {
         let most = self.config.tcp.send_buffer;
         let subflows = self.subflows.iter().map(|s| s.send_buffer().min(most)).sum::<u64>();
@@ -306,7 +309,7 @@ impl MptcpTransport {
         usize::from(self.side == Side::Server)
     }
 
-    /// Where the peer's bytes end, once it has said so and everything has arrived.
+    /// The end of the peer's bytes, once it is known and everything has arrived.
     fn peer_end(&self) -> Option<u64> {
         self.shared.ends[1 - self.own()].get().filter(|end| self.receive.next() > *end)
     }
@@ -319,7 +322,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Both directions have ended and are acknowledged: the subflows end.
+    /// Closes the subflows once both directions have ended and are acknowledged.
     fn close_when_done(&mut self) {
         let sent = self.fin_written && self.acknowledged > self.written;
         if !sent || self.peer_end().is_none() || self.closed {
@@ -423,7 +426,7 @@ impl Transport for MptcpTransport {
         if bytes > 0 {
             let round_trip = self.subflows.iter().map(|s| s.receiver_rtt).max().unwrap_or_default();
             self.receive.read(now, bytes, round_trip);
-            // A window update on every subflow when the window has doubled (`mptcp_cleanup_rbuf`).
+            // Sends a window update on every subflow when the window has doubled (`mptcp_cleanup_rbuf`).
             if self.receive.window() >= 2 * self.told_edge.saturating_sub(self.receive.next()) {
                 self.told_edge = self.receive.next() + self.receive.window();
                 self.subflows.iter_mut().for_each(|s| s.socket.acknowledge_now());

@@ -1,4 +1,4 @@
-//! Shared by transports over several paths: paths of subflows, and errors.
+//! Shared by transports over several paths: subflow paths, and errors.
 
 use thiserror::Error;
 use tributary_cc::{self as congestion, CongestionController, Setup};
@@ -8,12 +8,12 @@ use crate::id::RouteId;
 use crate::packet::Segment;
 use crate::tcp::TcpConfig;
 
-/// Paths, or subflows over them, at most.
+/// Most paths, or subflows over them.
 pub const MOST_SUBFLOW_PATHS: usize = 128;
-/// Bits of a connection's number that name its way.
+/// Bits of a connection's number that identify its path.
 const WAY_BITS: u32 = 7;
 
-/// Where one subflow runs. Several may share a path.
+/// The path of one subflow. Several subflows may share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubflowPath {
     /// Index of the path in the scenario.
@@ -24,7 +24,7 @@ pub struct SubflowPath {
     pub down: RouteId,
 }
 
-/// Why a transport over several paths cannot be made.
+/// Why a transport over several paths cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MultipathError {
     /// The session's settings.
@@ -52,11 +52,11 @@ pub enum MultipathError {
 pub(crate) struct Way {
     /// Index of the path in the scenario.
     pub path: u8,
-    /// Away from this end.
+    /// The route from this end to the other.
     pub route: RouteId,
 }
 
-/// Checks the settings of both transports; returns the ways of client and server.
+/// Checks the settings of both transports; returns the paths as client and server see them.
 pub(crate) fn ways(congestion: &str, paths: &[SubflowPath]) -> Result<[Vec<Way>; 2], MultipathError> {
     if !congestion::names().contains(&congestion) {
         return Err(MultipathError::UnknownCongestion { name: congestion.to_owned() });
@@ -70,7 +70,7 @@ pub(crate) fn ways(congestion: &str, paths: &[SubflowPath]) -> Result<[Vec<Way>;
     Ok([seen(|p| p.up), seen(|p| p.down)])
 }
 
-/// The controller of a subflow. The name has been checked.
+/// The controller of a subflow. The caller has checked the name.
 pub(crate) fn controller(name: &str, tcp: &TcpConfig, seed: u64) -> Box<dyn CongestionController> {
     let initial_window = tcp.mss * tcp.initial_window_segments;
     let idle_restart = tcp.slow_start_after_idle;
@@ -78,17 +78,17 @@ pub(crate) fn controller(name: &str, tcp: &TcpConfig, seed: u64) -> Box<dyn Cong
     congestion::create(name, setup).expect("the name was checked when the pair was made")
 }
 
-/// Number of the connection of this incarnation on a way.
+/// Number of this incarnation's connection on a path.
 pub(crate) fn connection_number(incarnation: u32, way: usize) -> u32 {
     incarnation << WAY_BITS | way as u32
 }
 
-/// The incarnation and the way of a connection.
+/// The incarnation and the path of a connection.
 pub(crate) fn incarnation_and_way(number: u32) -> (u32, usize) {
     (number >> WAY_BITS, (number & ((1 << WAY_BITS) - 1)) as usize)
 }
 
-/// The answer to a segment of no connection: a reset (RFC 9293 §3.5.2), but never to a reset.
+/// The answer to a segment of an unknown connection: a reset (RFC 9293 §3.5.2), except to a reset.
 pub(crate) fn refusal(segment: &Segment) -> Option<Segment> {
     (!segment.is_reset).then(|| Segment {
         connection: segment.connection,

@@ -1,8 +1,7 @@
 //! Links and the routes over them. Carries packets; decides nothing.
 //!
-//! A link carries numbers. The packets themselves wait beside it in the order in which they entered,
-//! so that they are moved once for each link; a link keeps its order, and one whose number was passed
-//! over is one that it lost.
+//! A link carries packet numbers. The packets wait beside it in the order in which they entered, so that each
+//! is moved once per link. A link keeps the order, so a number that it skips is a lost packet.
 
 use std::collections::VecDeque;
 
@@ -14,8 +13,8 @@ use crate::event_queue::{EventQueue, Target};
 use crate::id::{HostId, LinkId, RouteId};
 use crate::packet::Packet;
 
-/// A route: its part of [`Network::hops`], then a host. Small, and without a place of its own on the heap: a
-/// packet looks at it before each hop, and there are two for each connection.
+/// A route: a range of [`Network::hops`], then a host. Small and without its own heap allocation, because it
+/// is read before each hop of a packet, and each connection has two.
 #[derive(Debug)]
 struct Route {
     first: u32,
@@ -26,13 +25,13 @@ struct Route {
 #[derive(Debug)]
 struct Slot {
     link: Link<u64>,
-    /// Packets inside the link, and such as it has lost since the last that came out.
+    /// Packets inside the link, including those lost since the last that came out.
     inside: VecDeque<Packet>,
-    /// Number of the first of them.
+    /// Number of the first packet in `inside`.
     first: u64,
-    /// Packets that it has dropped, as far as the log knows.
+    /// Dropped packets already written to the log.
     dropped: u64,
-    /// When the link is to be woken: the earliest event of it in the queue.
+    /// The link's earliest event in the queue.
     wake: Instant,
 }
 
@@ -41,7 +40,7 @@ struct Slot {
 pub(crate) struct Network {
     links: Vec<Slot>,
     routes: Vec<Route>,
-    /// The links of all routes, one route's after another's.
+    /// The links of all routes, one route after the other.
     hops: Vec<LinkId>,
     sent: u64,
 }
@@ -73,7 +72,8 @@ impl Network {
         self.sent
     }
 
-    /// Puts a packet on the first link of its route. A route without links delivers at once: returned.
+    /// Puts a packet on the first link of its route. Returned if the route has no links, which means it is
+    /// delivered at once.
     pub fn send(
         &mut self,
         now: Instant,
@@ -88,7 +88,7 @@ impl Network {
         self.forward(now, packet, queue, log)
     }
 
-    /// Onto the next link of its route, or to its host.
+    /// Puts the packet on the next link of its route, or delivers it to its host.
     fn forward(
         &mut self,
         now: Instant,
@@ -112,8 +112,8 @@ impl Network {
         None
     }
 
-    /// The next packet that has reached its host by `now` over `link`; `None` when there are no more.
-    /// Packets with links still ahead are passed on.
+    /// The next packet that has reached its host by `now` over `link`, or `None`. Packets with further links
+    /// are forwarded.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -135,7 +135,7 @@ impl Network {
         }
     }
 
-    /// A wake-up of `link` was taken from the queue.
+    /// The queue's wake-up of `link` has been taken out.
     pub fn woken(&mut self, now: Instant, id: LinkId) {
         let slot = &mut self.links[id.index()];
         if slot.wake <= now {
@@ -149,7 +149,7 @@ impl Network {
 }
 
 impl Slot {
-    /// Puts a packet into the link; returns it when there is no room.
+    /// Puts a packet into the link; returns it if the queue has no room.
     fn push(&mut self, now: Instant, packet: Packet) -> Option<Packet> {
         let number = self.first + self.inside.len() as u64;
         if self.link.push(now, LinkPacket::whole(packet.size, number)) > 0 {
@@ -157,7 +157,7 @@ impl Slot {
         }
         let stats = self.link.stats();
         if stats.queued.packets + stats.in_flight.packets == 0 {
-            // Nothing will come out: the link was dead, or lost what it had.
+            // Nothing is in the link: it was dead, or lost everything.
             self.first = number + 1;
             self.inside.clear();
         } else {
@@ -174,7 +174,7 @@ impl Slot {
         Some(self.inside.pop_front().expect("what comes out went in"))
     }
 
-    /// Logs what the link has dropped since the last look.
+    /// Logs the packets that the link has dropped since the last call.
     fn tell_drops(&mut self, now: Instant, id: LinkId, log: &mut EventLog) {
         let LinkStats { overflowed, managed, lost, dead, .. } = self.link.stats();
         let dropped = overflowed.packets + managed.packets + lost.packets + dead.packets;

@@ -1,7 +1,7 @@
-//! Packets. A segment carries numbers, not bytes; its contents are kept in a queue beside it.
+//! Packets. A segment carries sequence numbers, not bytes; its contents wait in a queue beside it.
 //!
-//! TCP is reliable and in order, so the bytes of a stream need not be copied into packets: the sender
-//! leaves them in a queue that both ends share, and the receiver takes as many as arrived in order.
+//! TCP is reliable and in order, so stream bytes need not be copied into packets. The sender leaves them in a
+//! queue that both ends share, and the receiver reads as many as arrived in order.
 
 use bytes::Bytes;
 use tributary_types::Instant;
@@ -11,10 +11,10 @@ use crate::id::RouteId;
 /// Bytes of IPv4 and TCP headers with timestamps: a full segment has 1500 − 52 = 1448 payload bytes.
 pub const HEADER: u32 = 52;
 
-/// SACK blocks a segment carries at most, beside timestamps (RFC 2018).
+/// Most SACK blocks of a segment, beside timestamps (RFC 2018).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
-/// A run of bytes received out of order: `[from, to)`.
+/// A range of bytes received out of order: `[from, to)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlock {
     /// First byte.
@@ -26,7 +26,7 @@ pub struct SackBlock {
 /// A TCP segment. Sequence numbers are 64 bits wide and never wrap; SYN and FIN count one each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Which connection (subflow) of the host it belongs to.
+    /// The connection (subflow) of the host that it belongs to.
     pub connection: u32,
     /// Number of the first payload byte.
     pub seq: u64,
@@ -46,9 +46,9 @@ pub struct Segment {
     pub is_ack: bool,
     /// Ends the connection at once.
     pub is_reset: bool,
-    /// When it was sent, to be echoed (RFC 7323).
+    /// When it was sent; the peer echoes it (RFC 7323).
     pub timestamp: Instant,
-    /// The timestamp of the segment that is answered.
+    /// The timestamp of the segment that it answers.
     pub echo: Instant,
     /// Out-of-order blocks, newest first (RFC 2018).
     pub sack: [SackBlock; MAX_SACK_BLOCKS],
@@ -57,7 +57,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Sequence space it takes: payload, SYN and FIN.
+    /// Sequence space it occupies: payload, SYN and FIN.
     #[must_use]
     pub fn span(&self) -> u64 {
         u64::from(self.length) + u64::from(self.is_syn) + u64::from(self.is_fin)
@@ -81,23 +81,23 @@ pub enum Body {
     Filler,
 }
 
-/// A packet on its way.
+/// A packet in the network.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Where it goes.
+    /// Its route.
     pub route: RouteId,
-    /// Links of the route it has crossed.
+    /// Number of links of the route that it has crossed.
     pub(crate) hop: u8,
     /// Bytes on the wire, headers included.
     pub size: u32,
-    /// Number in the order of sending, over all packets of the world.
+    /// Its number in the order of sending, over all packets of the world.
     pub(crate) number: u64,
     /// Its contents.
     pub body: Body,
 }
 
 impl Packet {
-    /// A packet for the beginning of `route`.
+    /// A packet at the beginning of `route`.
     #[must_use]
     pub fn new(route: RouteId, size: u32, body: Body) -> Self {
         Self { route, hop: 0, size, number: 0, body }

@@ -1,11 +1,11 @@
 //! Packet captures of a run: libpcap files that tcpdump and Wireshark read, as seen by the server.
 //!
-//! Headers are made up from what the simulator knows: raw IPv4, TCP with timestamps and selective
-//! acknowledgements, or UDP. TCP payload is not recorded, only its length; QUIC datagrams are recorded
-//! whole. Addresses are the emulator's: 10.77.*i*.2 the client and 10.77.*i*.1 the server of path *i*
-//! from one. Background traffic is left out. A capture has a segment's true acknowledgement blocks, for
-//! which the simulated packet, like [`crate::HEADER`], counts no bytes; and none of MPTCP's options, for
-//! which it counts some.
+//! Headers are built from what the simulator knows: raw IPv4, TCP with timestamps and selective
+//! acknowledgements, or UDP. Of TCP payload only the length is recorded; QUIC datagrams are recorded
+//! completely. Addresses are the emulator's: 10.77.*i*.2 is the client and 10.77.*i*.1 the server of path
+//! *i*, counted from one. Background traffic is left out. Two lengths differ from the simulated packet: a
+//! capture contains a segment's SACK blocks, for which the simulator (like [`crate::HEADER`]) counts no
+//! bytes, and lacks MPTCP's options, for which it counts some.
 //! Format: libpcap's savefile with nanoseconds (magic 0xa1b23c4d), link type 101 (raw IP).
 
 mod header;
@@ -27,7 +27,7 @@ const RAW_IP: u32 = 101;
 /// Longest record.
 const SNAP: u32 = 65_535;
 
-/// A capture being written. Clones are the same capture.
+/// A capture being written. Clones share it.
 pub struct Capture<W> {
     inner: Rc<RefCell<Inner<W>>>,
 }
@@ -42,7 +42,7 @@ struct Inner<W> {
 }
 
 impl<W: Write + 'static> Capture<W> {
-    /// Begins a capture of the connections whose routes these are.
+    /// Begins a capture of the connections with these routes.
     ///
     /// # Errors
     /// When the file header cannot be written.
@@ -64,7 +64,7 @@ impl<W: Write + 'static> Capture<W> {
         Box::new(Self { inner: Rc::clone(&self.inner) })
     }
 
-    /// Ends the capture: how many packets it has.
+    /// Ends the capture; returns its number of packets.
     ///
     /// # Errors
     /// The first write that failed.
@@ -83,7 +83,7 @@ impl<W: Write> LogSink for Capture<W> {
         let Some((packet, used)) = record.packet.and_then(|p| Some((p, inner.routes.of(p.route)?))) else {
             return;
         };
-        // The server sees what it sends and what arrives.
+        // The capture is taken at the server: packets it sends and packets that arrive.
         let seen = match used.direction {
             Direction::Down => record.what == What::Sent,
             Direction::Up => record.what == What::Arrived,

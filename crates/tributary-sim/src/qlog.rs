@@ -1,8 +1,8 @@
-//! qlog of a run: windows, round-trip times, losses and link events over time, one JSON text sequence
-//! (RFC 7464) in the qlog main schema 0.4. Made from a run's [`crate::run::Trace`] after the run.
+//! qlog of a run: windows, round-trip times, losses and link events over time, as a JSON text sequence (RFC
+//! 7464) in the qlog main schema 0.4. Written from a run's [`crate::run::Trace`] after the run.
 //!
-//! `recovery:metrics_updated` is QUIC's event (draft-ietf-quic-qlog-quic-events), written whenever one
-//! of its numbers changed; `tributary:*` events are our own. Times are milliseconds since the beginning.
+//! `recovery:metrics_updated` is QUIC's event (draft-ietf-quic-qlog-quic-events), written whenever one of its
+//! numbers changes; `tributary:*` events are our own. Times are milliseconds since the beginning.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::transport::PathSample;
 /// Begins a record of a JSON text sequence.
 const RECORD: char = '\u{1e}';
 
-/// What the head of a file says.
+/// The head of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// Title of the run.
@@ -25,7 +25,7 @@ pub struct Head<'a> {
     pub congestion: &'a str,
 }
 
-/// Writes the log; an outcome without a trace has only a head.
+/// Writes the log; an outcome without a trace gives only a head.
 ///
 /// # Errors
 /// When `to` cannot be written.
@@ -78,7 +78,7 @@ fn losses(trace: &Trace, names: &[&str], outcome: &Outcome, lines: &mut Vec<(Ins
     }
 }
 
-/// One event whenever a subflow's numbers changed; subflows of a path are told apart by their order.
+/// One event whenever a subflow's numbers change; subflows of a path are distinguished by their order.
 fn metrics(trace: &Trace, head: Head<'_>, lines: &mut Vec<(Instant, String)>) {
     let mut last: Vec<((u32, u8, usize), PathSample)> = Vec::new();
     let mut moment = None;
@@ -96,7 +96,7 @@ fn metrics(trace: &Trace, head: Head<'_>, lines: &mut Vec<(Instant, String)>) {
             Some((_, before)) => *before = *path,
             None => last.push((key, *path)),
         }
-        // A threshold that was never set is no number; QUIC's stacks do not tell what is in flight.
+        // No number for a threshold that was never set; the QUIC crates do not report bytes in flight.
         let threshold = match path.threshold {
             u64::MAX => String::new(),
             bytes => format!("\"ssthresh\":{bytes},"),

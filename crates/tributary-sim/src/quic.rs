@@ -1,7 +1,7 @@
-//! QUIC in virtual time: the real `quinn-proto` on one path, the real `noq-proto` on several.
+//! QUIC in virtual time: `quinn-proto` on one path, `noq-proto` on several.
 //!
-//! Not a model of QUIC: packets, frames, loss detection, pacing and flow control are those crates',
-//! fed with virtual time and seeded randomness. Datagrams carry real bytes, streams carry zeros.
+//! This is not a model of QUIC: packets, frames, loss detection, pacing and flow control are those crates',
+//! driven with virtual time and seeded randomness. Datagrams carry real bytes, streams carry zeros.
 //! Scope, limits and numbers: `docs/models/quic.md`.
 //! Source: RFC 9000 to 9002; draft-ietf-quic-multipath for several paths.
 
@@ -27,15 +27,15 @@ pub type QuicTransport = QuicEnd<quinn::Quinn>;
 pub type MultipathQuicTransport = QuicEnd<noq::Noq>;
 
 impl QuicTransport {
-    /// The end that connects, as soon as the world runs.
+    /// The client, which connects when the world starts.
     ///
     /// # Errors
-    /// [`QuicError`] for an unknown congestion controller or sizes that QUIC cannot have.
+    /// [`QuicError`] for an unknown congestion controller or sizes that QUIC does not allow.
     pub fn client(config: &QuicConfig, path: QuicPath) -> Result<Self, QuicError> {
         Ok(Self::new(quinn::Quinn::new(config, stack::Side::Client)?, config, &[path]))
     }
 
-    /// The end that is connected to.
+    /// The server.
     ///
     /// # Errors
     /// As for [`Self::client`].
@@ -45,17 +45,16 @@ impl QuicTransport {
 }
 
 impl MultipathQuicTransport {
-    /// The end that connects over the first of `paths`, as soon as the world runs, and then opens the
-    /// others.
+    /// The client, which connects over the first of `paths` when the world starts, and then opens the others.
     ///
     /// # Errors
-    /// [`QuicError`] for an unknown congestion controller, sizes that QUIC cannot have, no path or
-    /// more than 255.
+    /// [`QuicError`] for an unknown congestion controller, sizes that QUIC does not allow, no path or more
+    /// than 255.
     pub fn client(config: &QuicConfig, paths: &[QuicPath]) -> Result<Self, QuicError> {
         Ok(Self::new(noq::Noq::new(config, stack::Side::Client, paths.len())?, config, paths))
     }
 
-    /// The end that is connected to.
+    /// The server.
     ///
     /// # Errors
     /// As for [`Self::client`].

@@ -1,12 +1,13 @@
-//! Dynamic right-sizing: the receive buffer that what the application reads in a round trip calls for. The
-//! rule of Linux's `tcp_rcv_space_adjust` and `mptcp_rcv_space_adjust`; when it is asked, and what it
-//! limits, is its callers'.
+//! Dynamic right-sizing: the receive buffer for the amount that the application reads in a round trip. The
+//! rule of Linux's `tcp_rcv_space_adjust` and `mptcp_rcv_space_adjust`. Callers decide when to apply it and
+//! what it limits.
 
-/// Bytes of payload wanted after a round trip in which `copied` bytes were read and `space` in the largest before.
+/// Bytes of payload to allow after a round trip in which `copied` bytes were read; `space` is the most read
+/// in an earlier one.
 pub(crate) fn wanted(copied: u64, space: u64, mss: u64) -> u64 {
-    // Twice what was read, and a cushion for losses and small variations.
+    // Twice what was read, and a margin for losses and small variations.
     let window = copied.saturating_mul(2).saturating_add(mss.saturating_mul(16));
-    // Twice its growth too: in slow start the sender doubles.
+    // And twice the growth, because in slow start the sender doubles its rate.
     let growth = u128::from(window) * u128::from(copied.saturating_sub(space)) / u128::from(space.max(1));
     window.saturating_add(u64::try_from(growth.saturating_mul(2)).unwrap_or(u64::MAX))
 }

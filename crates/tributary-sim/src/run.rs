@@ -1,7 +1,7 @@
-//! One run: a scenario, a transport, a congestion control, workloads and a seed become an [`Outcome`].
+//! One run: a scenario, a transport, a congestion control, workloads and a seed give an [`Outcome`].
 //!
-//! Builds the world, lets its time pass, reads what came out. Knows no wall clock: how long a run took
-//! is measured by its caller. Handshakes take place within the run, at its beginning.
+//! Builds the world, runs it, and reads the results. Knows no wall clock: the caller measures how long a run
+//! takes. Handshakes happen within the run, at its beginning.
 
 mod assembly;
 mod background;
@@ -36,16 +36,16 @@ use assembly::{Assembly, Blueprint};
 use topology::Topology;
 use trace::Recorder;
 
-/// Interval at which links are sampled.
+/// Sampling interval of links.
 pub const LINK_SAMPLE: Duration = Duration::from_millis(100);
-/// With [`Options::trace`], interval at which transports are sampled.
+/// Sampling interval of transports with [`Options::trace`].
 pub const TRACE_SAMPLE: Duration = Duration::from_millis(10);
-/// Connections side by side at most.
+/// Most connections at the same time.
 pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
-/// Subflows on each path at most.
+/// Most subflows on each path.
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
-/// Number of the models: one higher with every change after which the same cell gives another run. The
-/// test of the golden hashes holds it to them; stores of finished runs go by it.
+/// Version of the models. Increased with every change after which the same cell gives a different run; the
+/// test of the golden hashes enforces this. Stores of finished runs compare it.
 pub const MODEL_VERSION: u32 = 10;
 
 /// All settings of one run.
@@ -57,7 +57,7 @@ pub struct Cell {
     pub transport: TransportName,
     /// Name of the congestion control of every subflow of both ends.
     pub congestion: String,
-    /// What each connection carries, all at once.
+    /// The workloads of each connection, all at the same time.
     pub workloads: Vec<WorkloadSpec>,
     /// Everything else.
     pub options: Options,
@@ -66,21 +66,21 @@ pub struct Cell {
 /// Settings that usually keep their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Connections side by side, each with the whole workload.
+    /// Number of connections, each with all workloads.
     pub connections: u32,
     /// Subflows on each path.
     pub subflows: u32,
-    /// Events after which the run is stopped; `None` derives it from rates and time.
+    /// Events after which the run is stopped; `None` derives it from rates and duration.
     pub budget: Option<u64>,
-    /// Windows and round-trip times over time.
+    /// Whether to record windows and round-trip times over time.
     pub trace: bool,
     /// Largest transmission window of a session in bytes.
     pub window: Option<usize>,
-    /// Limit on a session's bytes that no subflow has taken, as time at the paths' total rate; `None`: only its send buffer
-    /// limits it.
+    /// Limit on a session's bytes not yet given to a subflow, as time at the paths' total rate; `None`: only
+    /// its send buffer limits it.
     pub unsent: Option<Duration>,
-    /// No workload begins before this; transports connect at once. As long as the connection takes, a run is
-    /// one of connections that are up, as every run of the emulator is.
+    /// No workload begins before this time; transports connect at once. If it covers the handshakes,
+    /// connections are up when the workload begins, as in the emulator.
     pub begin: Duration,
 }
 
@@ -101,19 +101,19 @@ impl Default for Options {
 /// Why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The scenario is impossible.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A name that is not known.
+    /// A name is unknown.
     #[error(transparent)]
     Name(#[from] UnknownName),
-    /// Settings that a transport over several paths cannot have.
+    /// Settings are invalid for a transport over several paths.
     #[error(transparent)]
     Multipath(#[from] MultipathError),
-    /// Settings that QUIC cannot have.
+    /// Settings are invalid for QUIC.
     #[error(transparent)]
     Quic(#[from] QuicError),
-    /// The player or the pusher of a tiled viewing gave up.
+    /// The player or the pusher of a tiled viewing failed.
     #[error("the tiled viewing: {0}")]
     Viewing(String),
     /// An option is out of range.
@@ -129,7 +129,7 @@ pub enum RunError {
     World(#[from] WorldError),
 }
 
-/// Where a connection is put.
+/// The place of a connection in the world.
 struct Place<'a> {
     world: &'a mut World,
     topology: &'a Topology,
@@ -146,7 +146,7 @@ struct Pair {
 }
 
 impl Cell {
-    /// A run of one connection with the customary options.
+    /// A run of one connection with default options.
     #[must_use]
     pub fn new(
         scenario: &Scenario,
@@ -208,7 +208,7 @@ impl Cell {
     /// Runs the cell.
     ///
     /// # Errors
-    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    /// [`RunError`]; bad performance is an outcome, not an error.
     pub fn run(&self) -> Result<Outcome, RunError> {
         self.run_with(|_| Vec::new())
     }
@@ -216,7 +216,7 @@ impl Cell {
     /// As [`Cell::run`], with sinks for the event log, made once the routes are known.
     ///
     /// # Errors
-    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    /// [`RunError`]; bad performance is an outcome, not an error.
     pub fn run_with(
         &self,
         sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
@@ -224,10 +224,10 @@ impl Cell {
         self.run_watched(sinks, &mut |_| ())
     }
 
-    /// As [`Cell::run_with`]; `watch` hears of the share of virtual time that has passed, 0 to 1.
+    /// As [`Cell::run_with`]; calls `watch` with the completed share of virtual time, 0 to 1.
     ///
     /// # Errors
-    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    /// [`RunError`]; bad performance is an outcome, not an error.
     pub fn run_watched(
         &self,
         sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
@@ -251,7 +251,7 @@ impl Cell {
         Ok(Outcome::read(self, &world, &topology, &pairs, recorder))
     }
 
-    /// Workloads of each connection: all on one, where the transport has streams; else one on each.
+    /// Workloads of each connection: all on one if the transport has streams, else one on each.
     fn bundles(&self) -> Vec<Vec<WorkloadSpec>> {
         let once: Vec<Vec<WorkloadSpec>> = if self.transport.has_streams() {
             vec![self.workloads.clone()]
@@ -284,7 +284,7 @@ impl Cell {
         Ok(pairs)
     }
 
-    /// Both ends of a connection's transport, with routes of its own.
+    /// Both ends of a connection's transport, with their own routes.
     fn assemble(&self, place: Place<'_>, pair: Pair, rng: &Rng) -> Result<Assembly, RunError> {
         let used = self.transport.paths(&self.scenario.path_names());
         let mut blueprint = Blueprint {
@@ -305,7 +305,7 @@ impl Cell {
         blueprint.build()
     }
 
-    /// Runs to the end, telling of link events and letting `look` look on the way.
+    /// Runs to the end, passing on link events; calls `look` during the run.
     fn pass_time(
         &self,
         world: &mut World,

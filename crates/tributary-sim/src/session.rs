@@ -1,9 +1,9 @@
 //! A Tributary session in virtual time: the product's own [`Session`] over simulated TCP subflows.
 //!
 //! Drives the session, its connection attempts (`establish`) and its room (`room`) as the runtime does on
-//! kernel sockets, with the same messages and timer resolution. Frames are
-//! real bytes beside the packets; payload is slices of one block of zeros. Not here: encryption (records
-//! have their length only) and anything the session decides. Model: `docs/models/session-in-simulator.md`.
+//! kernel sockets, with the same messages and timer resolution. Frames are real bytes beside the packets;
+//! payload is slices of one block of zeros. Not here: encryption (only the records' lengths are modelled),
+//! and the session's decisions. Model: `docs/models/session-in-simulator.md`.
 
 mod connection;
 mod content;
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tributary_cc::SiblingView;
 #[cfg(not(test))]
 use tributary_proto::establish::Establish;
-// Unit tests look at what the machine was told and what it decided.
+// Unit tests read the state machine's inputs and decisions.
 #[cfg(test)]
 use tributary_proto::establish::record::Recorder as Establish;
 use tributary_proto::{Config, ReadError, Session, Side};
@@ -43,14 +43,14 @@ pub struct SessionConfig {
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
-    /// Records of TLS 1.3 and its round trip; without, the challenge of the plaintext mode.
+    /// With TLS 1.3: its records and its round trip. Without: the challenge of plaintext mode.
     pub tls: bool,
-    /// The client sends behind the hello that opens the session, and counts as connected then: the runtime's
-    /// `connect_early`. Otherwise it waits for the reply.
+    /// The client sends right after the hello that opens the session, and counts as connected then, as with
+    /// the runtime's `connect_early`. Otherwise it waits for the reply.
     pub early: bool,
-    /// Every byte has a content that the reader checks. Costs time and memory.
+    /// Every byte has a known value that the reader checks. Costs time and memory.
     pub check_content: bool,
-    /// For schedulers that draw.
+    /// Seed for schedulers that use random numbers.
     pub seed: u64,
 }
 
@@ -68,7 +68,7 @@ impl Default for SessionConfig {
     }
 }
 
-/// The pipes of connections that the client dialled: up and down. A server takes them with the SYN.
+/// The pipes of connections opened by the client: up and down. The server takes them when the SYN arrives.
 type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
 
 /// One end of a session.
@@ -79,24 +79,24 @@ pub struct SessionTransport {
     ways: Vec<Way>,
     dialled: Dialled,
     started: bool,
-    /// A server has none before the first hello.
+    /// `None` at a server before the first hello.
     session: Option<Session>,
     /// Client only.
     establish: Establish,
     connections: Vec<Connection>,
-    /// The application was told of the connection.
+    /// The application has been notified of the connection.
     connected: bool,
     closed: bool,
     notices: VecDeque<Notice>,
-    /// What was read of a chunk only in part.
+    /// The rest of a chunk that was read only in part.
     leftover: BTreeMap<StreamKey, Bytes>,
     finished: BTreeSet<StreamKey>,
     content: content::Content,
-    /// Something happened that the session may react to.
+    /// Something has happened that the session may react to.
     dirty: bool,
     session_due: Option<Instant>,
     wake: Instant,
-    /// Reused: views of siblings, and what a segment completed.
+    /// Reused buffers: views of siblings, and what a segment completed.
     views: Vec<SiblingView>,
     arrived: VecDeque<Delivery>,
     past: Counters,
@@ -105,10 +105,10 @@ pub struct SessionTransport {
 }
 
 impl SessionTransport {
-    /// A client and a server with these paths between them. The client connects them all at once.
+    /// A client and a server with these paths between them. The client connects on all of them at once.
     ///
     /// # Errors
-    /// [`MultipathError`] names what is unknown or out of range.
+    /// [`MultipathError`] names the unknown name or the value out of range.
     pub fn pair(config: &SessionConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
         config.session.check()?;
         let [up, down] = multipath::ways(&config.congestion, paths)?;
@@ -146,13 +146,13 @@ impl SessionTransport {
         }
     }
 
-    /// The session; a server has none before the first hello.
+    /// The session; `None` at a server before the first hello.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
 
-    /// Subflows that are up.
+    /// Number of subflows that are up.
     #[must_use]
     pub fn subflows(&self) -> usize {
         self.connections.iter().filter(|c| c.phase == Phase::Open).count()
@@ -211,7 +211,8 @@ impl Transport for SessionTransport {
         if chunk.len() as u64 != bytes {
             return Some(false); // longer than any message here
         }
-        // Contents go by their place in the stream, which dropping would move: checked ones stay.
+        // Checked contents depend on their position in the stream. A dropped message would shift them, so
+        // they get no deadline.
         let within = (!self.config.check_content).then_some(within);
         let taken = session.write_message(now, stream(key), chunk, within).is_ok();
         if taken {
@@ -223,7 +224,7 @@ impl Transport for SessionTransport {
 
     fn finish(&mut self, _: Instant, key: StreamKey) {
         if let Some(session) = self.session.as_mut() {
-            // Refused only when the stream or the session is over already.
+            // Refused only if the stream or the session is already over.
             let _ = session.finish(stream(key));
             self.dirty = true;
         }

@@ -1,9 +1,9 @@
 //! TCP as in Linux 6.x, as a sans-IO state machine over numbered segments.
 //!
-//! What it is: handshake, SACK, RACK-TLP or duplicate-acknowledgement recovery, proportional rate
-//! reduction, time-outs with back-off and undo, delayed acknowledgements, receive-window auto-tuning,
-//! pacing, delivery-rate samples. What it is not: bytes (a [`Segment`](crate::Segment) carries
-//! numbers), path MTU discovery, ECN, urgent data, Fast Open. Model and limits: `docs/models/tcp.md`.
+//! Includes handshake, SACK, RACK-TLP or duplicate-acknowledgement recovery, proportional rate reduction,
+//! timeouts with back-off and undo, delayed acknowledgements, receive-window auto-tuning, pacing,
+//! delivery-rate samples. Not here: bytes (a [`Segment`](crate::Segment) carries numbers), path MTU
+//! discovery, ECN, urgent data, Fast Open. Model and limits: `docs/models/tcp.md`.
 
 mod config;
 mod content;

@@ -1,7 +1,7 @@
-//! The seam between a transport (TCP, MPTCP, QUIC, a Tributary session) and the workload above it.
+//! The interface between a transport (TCP, MPTCP, QUIC, a Tributary session) and the workload above it.
 //!
-//! Streams are ordered and reliable and carry numbers of bytes, not contents: a workload decides how
-//! many bytes are written when, and measures when they arrive in order.
+//! Streams are ordered and reliable and carry numbers of bytes, not contents: a workload decides how many
+//! bytes are written and when, and measures when they arrive in order.
 
 use core::any::Any;
 use core::fmt::Debug;
@@ -15,48 +15,49 @@ use crate::packet::Packet;
 /// A stream of one transport; the same number at both ends. A TCP or MPTCP connection is stream 0.
 pub type StreamKey = u64;
 
-/// What a transport tells its application.
+/// Notices of a transport to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The first path is up: streams can be opened and written.
     Connected,
     /// The peer opened a stream; for TCP, together with `Connected`.
     Opened(StreamKey),
-    /// In-order bytes wait to be read, or the end does.
+    /// In-order bytes can be read, or the end was reached.
     Readable(StreamKey),
     /// A write that was cut short may succeed.
     Writable(StreamKey),
-    /// Messages of a stream were dropped as a whole: their deadline passed before they began to be sent.
+    /// Messages of a stream were dropped completely, because their deadline passed before they began to be
+    /// sent.
     Expired {
         /// The stream.
         stream: StreamKey,
-        /// How many.
+        /// Number of messages.
         messages: u32,
     },
-    /// The transport is over.
+    /// The transport has closed.
     Closed,
 }
 
-/// Counters of a transport's end, as far as it has them.
+/// Counters of one end; those that the transport does not count are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
     /// Payload bytes sent for the first time.
     pub sent: u64,
-    /// Payload bytes sent again: retransmitted within a path.
+    /// Payload bytes retransmitted on the same path.
     pub retransmitted: u64,
     /// Payload bytes sent again on another path.
     pub reinjected: u64,
     /// Payload bytes that arrived more than once.
     pub duplicates: u64,
-    /// Retransmission time-outs.
+    /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Smoothed round-trip time, mean over the acknowledgements of all paths.
+    /// Smoothed round-trip time, averaged over the acknowledgements of all paths.
     pub mean_srtt: Duration,
     /// Most bytes held for reassembly and reading.
     pub receive_held_most: u64,
 }
 
-/// One path of a transport at a moment, for time series.
+/// One path of a transport at one time, for time series.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PathSample {
     /// Index of the path in the scenario.
@@ -65,13 +66,13 @@ pub struct PathSample {
     pub window: u64,
     /// Slow-start threshold, bytes.
     pub threshold: u64,
-    /// Bytes in flight, where the transport tells.
+    /// Bytes in flight, if the transport reports them.
     pub in_flight: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt: Duration,
 }
 
-/// One end of a transport. As for a [`Host`], every call leaves in `out` what follows from it.
+/// One end of a transport. As with a [`Host`], every call puts all resulting packets into `out`.
 pub trait Transport: Debug + Any {
     /// A packet arrived.
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox);
@@ -87,16 +88,16 @@ pub trait Transport: Debug + Any {
         let _ = (now, path, up, out);
     }
 
-    /// Opens a stream; a higher `priority` goes first where the transport knows priorities. Transports
-    /// with a single stream return 0 always. `None` while not connected or when there are too many.
+    /// Opens a stream; higher `priority` is sent first if the transport supports priorities. Transports with
+    /// a single stream always return 0. `None` while not connected, or with too many streams.
     fn open(&mut self, now: Instant, priority: u8) -> Option<StreamKey>;
 
-    /// Takes up to `bytes` more and returns how many; `Notice::Writable` follows when fewer.
+    /// Accepts up to `bytes` more and returns how many; if fewer, `Notice::Writable` follows.
     fn write(&mut self, now: Instant, stream: StreamKey, bytes: u64) -> u64;
 
-    /// Writes a message of `bytes`, all of it or nothing, and says which. If it has not begun to be sent
-    /// `within` that time it is dropped as a whole, and `Notice::Expired` follows. `None` where the transport
-    /// knows only bytes.
+    /// Writes a message of `bytes` completely or not at all; returns which. If it has not begun to be sent
+    /// `within` this time, it is dropped completely and `Notice::Expired` follows. `None` if the transport
+    /// has no messages.
     fn write_message(
         &mut self,
         now: Instant,
@@ -108,13 +109,13 @@ pub trait Transport: Debug + Any {
         None
     }
 
-    /// Ends a stream behind what was written.
+    /// Ends a stream after the data written so far.
     fn finish(&mut self, now: Instant, stream: StreamKey);
 
     /// Reads up to `most` in-order bytes; zero when there are none.
     fn read(&mut self, now: Instant, stream: StreamKey, most: u64) -> u64;
 
-    /// Whether a stream ended and everything of it was read.
+    /// Whether a stream has ended and was read completely.
     fn is_finished(&self, stream: StreamKey) -> bool;
 
     /// Sends what writes and reads have made possible. Called after the application's turn.
@@ -123,22 +124,22 @@ pub trait Transport: Debug + Any {
     /// The next notice, until `None`.
     fn poll_notice(&mut self) -> Option<Notice>;
 
-    /// Counters.
+    /// The present counters.
     fn counters(&self) -> Counters;
 
-    /// The paths now.
+    /// Adds the present state of each path.
     fn sample(&self, samples: &mut Vec<PathSample>);
 }
 
-/// What uses a transport: a workload's client or server.
+/// The user of a transport: a workload's client or server.
 pub trait Application: Debug + Any {
-    /// Something happened on the transport.
+    /// Something has happened on the transport.
     fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport);
 
-    /// The moment of [`Application::poll_timeout`] has come.
+    /// The time of [`Application::poll_timeout`] has come.
     fn handle_timeout(&mut self, now: Instant, transport: &mut dyn Transport);
 
-    /// When to call `handle_timeout`. Changes only in one of the calls above: it is read after them.
+    /// When to call `handle_timeout`. Read after each of the calls above; changes only in them.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
@@ -147,7 +148,7 @@ pub trait Application: Debug + Any {
 pub struct Endpoint {
     transport: Box<dyn Transport>,
     application: Box<dyn Application>,
-    /// The application's time-out, kept here so that a packet that tells it nothing leaves its memory alone.
+    /// The application's timeout, cached so that a packet without news for it does not touch its memory.
     application_at: Option<Instant>,
 }
 
@@ -175,14 +176,14 @@ impl Endpoint {
         self.tell(now);
         loop {
             self.transport.flush(now, out);
-            // What a flush brings to light is heard at once, not with the next packet.
+            // Notices caused by the flush are delivered at once, not with the next packet.
             if !self.tell(now) {
                 return;
             }
         }
     }
 
-    /// Hands over the notices there are; whether there were any.
+    /// Delivers the pending notices; returns whether there were any.
     fn tell(&mut self, now: Instant) -> bool {
         let mut told = false;
         while let Some(notice) = self.transport.poll_notice() {

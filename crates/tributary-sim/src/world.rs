@@ -1,4 +1,4 @@
-//! The world: time, and who is woken by what. Wires the network, the hosts and the log together.
+//! The world: time, and which event wakes whom. Connects the network, the hosts and the log.
 
 use core::any::Any;
 use std::collections::VecDeque;
@@ -14,13 +14,13 @@ use crate::id::{HostId, LinkId, RouteId};
 use crate::network::Network;
 use crate::packet::Packet;
 
-/// Events of one moment beyond which a world is believed to run in circles.
+/// Events at one time after which the world counts as looping.
 const SAME_MOMENT: u64 = 10_000_000;
 
-/// Why a run stopped before its end.
+/// Why a run was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorldError {
-    /// More events than allowed.
+    /// The event budget is used up.
     #[error(
         "the run was stopped after {events} events at {at} of virtual time, {pending} still pending; \
          busiest: {busiest}; shorten it, lower its rates or raise the event budget"
@@ -32,17 +32,17 @@ pub enum WorldError {
         at: Instant,
         /// Events in the queue.
         pending: usize,
-        /// Who was woken most.
+        /// The host or link that was woken most often.
         busiest: String,
     },
-    /// Time stands still.
+    /// Time does not advance.
     #[error("time stands still at {at}: {events} events in one moment; busiest: {busiest}")]
     Standstill {
         /// The moment.
         at: Instant,
         /// Events in it.
         events: u64,
-        /// Who was woken most.
+        /// The host or link that was woken most often.
         busiest: String,
     },
 }
@@ -50,7 +50,7 @@ pub enum WorldError {
 #[derive(Debug)]
 struct Slot {
     host: Box<dyn Host>,
-    /// The earliest event of it in the queue.
+    /// Its earliest event in the queue.
     wake: Instant,
     wakes: u64,
 }
@@ -64,7 +64,7 @@ pub struct World {
     hosts: Vec<Slot>,
     log: EventLog,
     outbox: Outbox,
-    /// Over routes without links: delivered in the order of sending, once the sender's call has ended.
+    /// Packets of routes without links: delivered in the order of sending, after the sender's call has ended.
     arrived: VecDeque<(HostId, Packet)>,
     delivering: bool,
     link_wakes: Vec<u64>,
@@ -74,7 +74,7 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world at its origin that stops after `budget` events.
+    /// An empty world at time zero that stops after `budget` events.
     #[must_use]
     pub fn new(budget: u64) -> Self {
         Self {
@@ -105,8 +105,8 @@ impl World {
         self.network.add_link(config)
     }
 
-    /// Reserves the place of a host, so that routes to it can be built before it is. Without one
-    /// its packets end there.
+    /// Reserves the place of a host, so that routes to it can be built before it. Packets to an empty place
+    /// are discarded.
     ///
     /// # Panics
     /// When there are more than eight million.
@@ -116,12 +116,12 @@ impl World {
         HostId(self.hosts.len() as u32 - 1)
     }
 
-    /// A way over `links`, in order, to `host`. Any number of routes may share a link.
+    /// A route over `links`, in order, to `host`. Any number of routes may share a link.
     pub fn add_route(&mut self, links: &[LinkId], host: HostId) -> RouteId {
         self.network.add_route(links, host)
     }
 
-    /// Puts a host in its place; its first time-out is asked for at once.
+    /// Puts a host in its place and sets its first timeout.
     pub fn place_host(&mut self, id: HostId, host: Box<dyn Host>) {
         self.hosts[id.index()] = Slot { host, wake: Instant::MAX, wakes: 0 };
         self.arm(id);
@@ -129,10 +129,10 @@ impl World {
 
     // ---- running
 
-    /// Lets everything up to and including `until` happen.
+    /// Processes all events up to and including `until`.
     ///
     /// # Errors
-    /// [`WorldError`] when the event budget ends or time stands still.
+    /// [`WorldError`] when the event budget is used up or time does not advance.
     pub fn run_until(&mut self, until: Instant) -> Result<(), WorldError> {
         while let Some((at, target)) = self.queue.pop(until) {
             self.count(at)?;
@@ -146,7 +146,7 @@ impl World {
         Ok(())
     }
 
-    /// Acts on a host now, and sends what follows.
+    /// Calls a host's method now, and sends the resulting packets.
     pub fn act<H: Host, R>(
         &mut self,
         id: HostId,
@@ -225,7 +225,7 @@ impl World {
         self.flush(id);
     }
 
-    /// Sends what a host left in the outbox and sets its timer.
+    /// Sends the packets that a host left in the outbox, and sets its timer.
     fn flush(&mut self, id: HostId) {
         let mut packets = core::mem::take(&mut self.outbox.packets);
         for packet in packets.drain(..) {
@@ -234,7 +234,7 @@ impl World {
         }
         self.outbox.packets = packets;
         self.arm(id);
-        // What a receiver sends in its turn waits here, too: no depth of calls, however long the chain.
+        // Packets sent by a receiver are queued here too, so that long chains cause no deep recursion.
         if !core::mem::replace(&mut self.delivering, true) {
             while let Some((host, packet)) = self.arrived.pop_front() {
                 self.deliver(host, packet);
@@ -268,7 +268,7 @@ impl World {
         host.downcast_ref()
     }
 
-    /// Counters of a link.
+    /// The counters of a link.
     #[must_use]
     pub fn link_stats(&self, link: LinkId) -> &LinkStats {
         self.network.stats(link)
@@ -298,7 +298,7 @@ impl World {
     }
 }
 
-/// Holds a place until a host is put there, and takes whatever comes.
+/// Fills a place until a host is put there; discards all packets.
 #[derive(Debug)]
 struct Nobody;
 

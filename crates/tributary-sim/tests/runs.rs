@@ -1,5 +1,4 @@
-//! Runs of whole cells: what they deliver in rounded numbers, that the same cell is the same run, and
-//! what is refused.
+//! Runs of whole cells: rounded results, repeatability, and refused settings.
 
 use core::time::Duration;
 use tributary_link::{
@@ -49,8 +48,9 @@ fn goodput_of_every_transport_in_rounded_numbers() {
 
 const SNAPSHOT: &str = "wifi 45, wigig 72, mptcp 116, fbdt 117, min-rtt 117, quic 45, quic:wigig 72";
 
-/// Event-log hashes of short runs. A rebuild on any machine must find the same ones. A change of a model
-/// changes them: then the new ones are entered here, in the commit that says why, and `MODEL_VERSION` grows.
+/// Event-log hashes of short runs. Every build on every machine must give the same. A change of a model
+/// changes them: enter the new ones here, in the commit that explains the change, and increase
+/// `MODEL_VERSION`.
 const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "wigig", "cubic", 0x90a5_4657_0293_ee77),
     ("onoff", "mptcp", "cubic", 0x3690_c4c8_a9a1_fcbe),
@@ -61,7 +61,7 @@ const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "mpquic", "cubic", 0xf3f3_2730_152c_1c07),
 ];
 
-/// The models' number that the hashes belong to.
+/// The model version of these hashes.
 const GOLDEN_VERSION: u32 = 10;
 
 #[test]
@@ -79,8 +79,8 @@ fn the_same_cell_is_the_same_run_here_and_everywhere() {
 
 #[test]
 fn a_radio_that_fades_neither_ends_nor_stalls_multipath_quic() {
-    // WiGig is never given up although all is acknowledged on WiFi, and no stream comes to have more
-    // pieces out of order than noq-proto allows.
+    // WiGig is never abandoned although everything is acknowledged on WiFi, and no stream has more pieces out
+    // of order than noq-proto allows.
     let scenario = shipped("mobility", 9);
     for congestion in ["quic-cubic", "cubic"] {
         let outcome = cell(&scenario, "mpquic", congestion).run().unwrap();

@@ -1,5 +1,5 @@
-//! An access point as a host: hands its radio a packet when the one before has left, so that what waits, waits in the
-//! machine, where it can still be dropped or overtaken.
+//! An access point as a host. It gives its radio a packet when the previous one has left; the others wait in
+//! the machine, where they can still be dropped or overtaken.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -16,9 +16,9 @@ use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
-/// Time between two words to the gateway.
+/// Interval between two reports to the gateway.
 const WORDS: Duration = Duration::from_micros(500);
-/// IPv4, UDP and the envelope of a word.
+/// IPv4, UDP and the envelope of a report.
 const WORD_SIZE: u32 = 100;
 
 /// The four routes of an access point.
@@ -37,9 +37,9 @@ pub(super) struct AccessPointNode {
     contents: Rc<RefCell<Contents>>,
     ways: Ways,
     received: u64,
-    /// The radio is busy and there may be more to send.
+    /// The radio is busy, and there may be more to send.
     blocked: bool,
-    /// The gateway has not heard of the last change, and when it may.
+    /// Something has changed since the last report, and when the next report may be sent.
     news: bool,
     next_word: Instant,
 }

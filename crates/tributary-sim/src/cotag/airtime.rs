@@ -1,14 +1,14 @@
-//! When a radio has sent what it was given: an access point's knowledge of its own transmitter.
+//! When a radio finishes sending its packets: the access point's knowledge of its own transmitter.
 
 use core::time::Duration;
 
 use tributary_link::{LinkConfig, RateProcess};
 use tributary_types::{Bitrate, Instant};
 
-/// Work of one byte in bit · nanosecond / second, as the link counts it.
+/// Work per byte in bit · ns / s, the unit of the link.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
-/// The rate process of a link, and until when the link is busy.
+/// The rate process of a link, and the time until which the link is busy.
 #[derive(Debug)]
 pub(super) struct Airtime {
     rate: RateProcess,
@@ -16,30 +16,30 @@ pub(super) struct Airtime {
 }
 
 impl Airtime {
-    /// Of the link with this configuration.
+    /// For the link with this configuration.
     pub fn new(config: &LinkConfig) -> Self {
         let rate = RateProcess::new(config.spec.rate.clone(), config.rate_rng.clone());
         Self { rate, free: Instant::ZERO }
     }
 
-    /// The rate now, or when what was given ends if that is later.
+    /// The rate now, or at the end of the queued packets if that is later.
     pub fn rate(&mut self, now: Instant) -> Bitrate {
         self.rate.advance_to(now);
         self.rate.span().rate
     }
 
-    /// When everything given has been sent.
+    /// When all packets have been sent.
     pub fn free(&self) -> Instant {
         self.free
     }
 
-    /// Bytes given and not sent, at the rate at which the last of them is sent.
+    /// Bytes not yet sent, at the rate at which the last of them is sent.
     pub fn backlog(&mut self, now: Instant) -> u64 {
         let busy = self.free.saturating_since(now);
         self.rate(self.free.max(now)).size_in(busy).as_bytes()
     }
 
-    /// Gives it a packet.
+    /// Adds a packet.
     pub fn occupy(&mut self, now: Instant, bytes: u32) {
         let mut at = self.free.max(now);
         let mut left = u128::from(bytes) * WORK_PER_BYTE;

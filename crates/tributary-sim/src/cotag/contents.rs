@@ -1,8 +1,9 @@
-//! What coded packets stand for, beside the packets.
+//! The inner packets behind the coded ones.
 //!
-//! The machines of `tributary_coding::cotag` code real bytes. In virtual time an inner packet is the eight bytes of its number
-//! here, so that coefficients, ranks and losses are the product's and a payload costs nothing; what a device decodes is
-//! looked up. Sizes on the wire are those of the whole packets, padding of combinations included.
+//! The machines of `tributary_coding::cotag` code real bytes. In virtual time an inner packet is represented
+//! by the eight bytes of its number, so that coefficients, ranks and losses are real and payload costs no
+//! time. Decoded numbers are looked up here. Sizes on links are those of the whole packets, including the
+//! padding of combinations.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +18,17 @@ use crate::packet::Packet;
 const NUMBER: usize = 8;
 /// Bytes of length in front of a packet inside a symbol.
 const LENGTH: usize = 2;
-/// IPv4, UDP, and what a hop of the real tunnel adds (16 bytes of header, 16 of tag).
+/// IPv4, UDP, and the overhead of a hop of the real tunnel (16 bytes of header, 16 of tag).
 const ENVELOPE: usize = 20 + 8 + 32;
-/// An inner packet is lost for good when so many have entered behind it.
+/// An inner packet counts as lost when this many have entered after it.
 const MOST: u64 = 1 << 18;
-/// Cohorts whose longest packet is known.
+/// Number of cohorts whose longest packet is kept.
 const LABELS: usize = 256;
 
 /// An inner packet.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
-    /// For its route behind the device.
+    /// The packet, with its route after the device.
     pub packet: Packet,
     /// When it entered the gateway.
     pub entered: Instant,
@@ -38,12 +39,12 @@ pub(super) struct Inner {
 pub(super) struct Contents {
     next: u64,
     held: BTreeMap<u64, Inner>,
-    /// By cohort: combinations are as long as its longest packet.
+    /// By cohort: the size of its longest packet, which is the size of its combinations.
     longest: BTreeMap<u32, u32>,
 }
 
 impl Contents {
-    /// Takes a packet that enters cohort `label`; the bytes that stand for it.
+    /// Stores a packet that enters cohort `label` and returns the bytes that represent it.
     pub fn put(&mut self, now: Instant, label: u32, packet: Packet) -> [u8; NUMBER] {
         let number = self.next;
         self.next += 1;
@@ -59,12 +60,12 @@ impl Contents {
         number.to_be_bytes()
     }
 
-    /// The packet that a delivered one stands for; `None` when there is none or it was delivered before.
+    /// The packet for delivered bytes; `None` if it is unknown or was delivered before.
     pub fn take(&mut self, delivered: &[u8]) -> Option<Inner> {
         self.held.remove(&number(delivered)?)
     }
 
-    /// Bytes that a packet between the nodes has on the wire.
+    /// Size on the wire of a packet between the nodes.
     pub fn wire_size(&self, bytes: &Bytes) -> u32 {
         let inner = match decode(bytes) {
             Ok((header, Payload::Coded(vector, body))) => {

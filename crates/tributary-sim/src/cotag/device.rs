@@ -1,4 +1,4 @@
-//! The device as a host: what it decodes goes on to the ends of the flows.
+//! The device as a host: forwards decoded packets to the ends of the flows.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
-/// Time between two reports of what the device lacks.
+/// Interval between two reports of missing packets.
 const REPORTS: Duration = Duration::from_millis(1);
 /// IPv4, UDP and the envelope of a report.
 const ENVELOPE: u32 = 60;
@@ -23,17 +23,17 @@ const ENVELOPE: u32 = 60;
 pub(super) struct DeviceNode {
     machine: Device,
     contents: Rc<RefCell<Contents>>,
-    /// Route on which an access point is heard, to its number.
+    /// Number of the access point, by the route its packets arrive on.
     links: BTreeMap<RouteId, usize>,
     /// Routes to the access points.
     up: Vec<RouteId>,
-    /// Something has arrived since the last report, and when the next may leave.
+    /// Something has arrived since the last report; when the next report may be sent.
     news: bool,
     next_report: Instant,
-    /// From the gateway to here, of every packet from `measured_from` on.
+    /// Delay from the gateway to here, of every packet from `measured_from` on.
     pub delays: Vec<Duration>,
     measured_from: Instant,
-    /// Deliveries that stand for no packet: always zero unless a decoder is wrong.
+    /// Deliveries without a known packet: zero unless a decoder is wrong.
     pub unknown: u64,
 }
 

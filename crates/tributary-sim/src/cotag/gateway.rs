@@ -1,5 +1,5 @@
-//! The gateway as a host: inner packets go into the machine, what it sends goes to the access point where it
-//! waits the shortest.
+//! The gateway as a host: gives inner packets to the machine, and sends its output to the access point with
+//! the shortest wait.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -16,10 +16,10 @@ use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
-/// A link has time to spare when a packet would wait no longer than this.
+/// A link has spare time when a packet would wait less than this.
 const SPARE: Duration = Duration::from_micros(500);
 
-/// The way to an access point.
+/// The route to an access point.
 #[derive(Debug)]
 struct Outlet {
     route: RouteId,
@@ -32,12 +32,12 @@ struct Outlet {
 pub(super) struct GatewayNode {
     machine: Gateway,
     contents: Rc<RefCell<Contents>>,
-    /// Route on which inner packets come, to the one behind the device and the flow's number.
+    /// For the route of inner packets: their route after the device and the flow's number.
     inner: BTreeMap<RouteId, (RouteId, u64)>,
-    /// Route on which an access point's words come, to its place in `outlets`.
+    /// For the route of an access point's reports: its index in `outlets`.
     words: BTreeMap<RouteId, usize>,
     outlets: Vec<Outlet>,
-    /// Bytes of the last inner packet.
+    /// Size of the last inner packet.
     typical: u32,
 }
 
@@ -47,7 +47,7 @@ impl GatewayNode {
         Self { machine, contents, inner, words, outlets, typical: 1500 }
     }
 
-    /// Packets that come on `from` belong to `flow` and leave the device on `to`.
+    /// Packets that arrive on `from` belong to `flow` and leave the device on `to`.
     pub fn carry(&mut self, from: RouteId, to: RouteId, flow: u64) {
         self.inner.insert(from, (to, flow));
     }
@@ -58,7 +58,7 @@ impl GatewayNode {
         self.outlets.push(Outlet { route: to, sent: 0, room: Room::default() });
     }
 
-    /// Where a packet waits the shortest, and how long.
+    /// The access point with the shortest wait, and the wait.
     fn shortest(&self) -> Option<(usize, Duration)> {
         let wait = |outlet: &Outlet| outlet.room.wait(outlet.sent, self.typical);
         self.outlets.iter().map(wait).enumerate().min_by_key(|(_, wait)| *wait)
@@ -87,7 +87,7 @@ impl GatewayNode {
 impl Host for GatewayNode {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
         if let Some(&(route, flow)) = self.inner.get(&packet.route) {
-            // The packet's cohort is the open one, once one whose time is over has ended.
+            // First end a cohort whose time is over, so that the packet's label is known.
             self.machine.handle_timeout(now);
             self.typical = packet.size;
             let packet = Packet { route, ..packet };

@@ -1,11 +1,12 @@
-//! One run: a setting becomes a world, the world a measurement.
+//! One run: builds a world from a setting and measures it.
 //!
 //! ```text
 //! servers ──(base RTT)── gateway ══ 40 Gbit/s ══ access point i ~~ radio i ~~ device
 //! ```
-//! Ten flows are pushed at 600 Mbit/s each and then, for the burst, at 2 Gbit/s. Radios move by the paper's chain from two
-//! seconds before the first byte, so that it has forgotten its first state. Acknowledgements cross links of their
-//! own without loss. Each radio has a drop-tail queue of [`QUEUE`] packets, which an access point that codes has in its machine.
+//! Ten flows are sent at 600 Mbit/s each and then, for the burst, at 2 Gbit/s. The radios' rate chains start
+//! two seconds before the first byte, so that the initial state has no effect. Acknowledgements use separate
+//! links without loss. Each radio has a drop-tail queue of [`QUEUE`] packets; a coding access point has it in
+//! its machine.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -39,21 +40,21 @@ use crate::world::{World, WorldError};
 const FLOWS: usize = 10;
 const CALM: Bitrate = Bitrate::from_mbps(600);
 const BURST: Bitrate = Bitrate::from_mbps(2000);
-/// Bytes whose time of delivery is measured: 5 Gbit.
+/// Amount of data whose delivery time is measured: 5 Gbit.
 const GOAL: u64 = 5_000_000_000 / 8;
-/// Probability that the first radio changes its state in a step. The paper does not give it.
+/// Probability that the first radio changes its state in a step. Not given in the paper.
 const CHANGE: f64 = 0.1;
-/// Packets in front of a radio at most.
+/// Most packets queued in front of a radio.
 const QUEUE: u64 = 1024;
-/// The interval of a cohort, and the longest wait of the device for one.
+/// Duration of a cohort; the device's longest wait for one.
 const INTERVAL: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(30);
-/// Packets that gateway and device hold at most.
+/// Most packets that gateway and device hold.
 const HELD: usize = 1 << 15;
-/// The radios' chain forgets its first state, then the flows begin, then they burst.
+/// When the flows begin: the chains have forgotten their initial state. The burst follows.
 const BEGIN: Duration = Duration::from_secs(2);
 const CALM_FOR: Duration = Duration::from_secs(1);
-/// A burst that has not been delivered after so long counts as long as this.
+/// A burst that is not delivered after this time counts with this time.
 const LONGEST: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(10);
 const WIRE: Bitrate = Bitrate::from_mbps(40_000);
@@ -62,16 +63,16 @@ const RADIO_DELAY: Duration = Duration::from_micros(100);
 const BUFFERS: u64 = 64 << 20;
 const EVENTS: u64 = 2_000_000_000;
 
-/// The radios and what is scaled with them.
+/// The radios, and the quantities that scale with them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Radio {
-    /// Access points, one radio each. Each pair of them has a chain of its own.
+    /// Number of access points, one radio each. Each pair has its own chain.
     pub count: usize,
-    /// Correlation of the two radios' states in the long run, −1 to 1.
+    /// Long-run correlation of the two radios' states, −1 to 1.
     pub correlation: f64,
-    /// Rates are the paper's 10 and 3 Gbit/s, and the flows' its 600 and 2000 Mbit/s, divided by this.
+    /// Divides the paper's radio rates (10 and 3 Gbit/s) and flow rates (600 and 2000 Mbit/s).
     pub divisor: u64,
-    /// Each radio has its mean rate of the burst all the time.
+    /// Each radio has its mean rate during the burst all the time.
     pub steady: bool,
     /// Probability that a radio loses a packet.
     pub loss: f64,
@@ -80,36 +81,36 @@ pub struct Radio {
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Carrier and gateway.
+    /// Transport of the flows and rule of the gateway.
     pub scheme: Scheme,
     /// The radios.
     pub radio: Radio,
-    /// Bytes of a full inner packet.
+    /// Size of a full inner packet in bytes.
     pub packet: u32,
     /// Base round-trip time between servers and gateway.
     pub rtt: Duration,
-    /// How long throughput is measured.
+    /// Duration of the throughput measurement.
     pub burst: Duration,
-    /// Seed of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What came out of one run.
+/// The results of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Payload delivered in order during the burst, Mbit/s.
     pub throughput: f64,
-    /// What all radios could carry then, Mbit/s.
+    /// What all radios could carry in that time, Mbit/s.
     pub capacity: f64,
-    /// From the burst's begin until 5 Gbit (divided as the rates) have been delivered, ms.
+    /// Time from the beginning of the burst until 5 Gbit (divided by `divisor`) have been delivered, ms.
     pub burst_ms: f64,
     /// Mean of the smoothed round-trip time of all flows, ms.
     pub rtt_ms: f64,
-    /// Payload sent again, per cent of what was sent.
+    /// Retransmitted payload in per cent of the payload sent.
     pub retransmitted: f64,
-    /// Retransmission time-outs of all flows.
+    /// Retransmission timeouts of all flows.
     pub timeouts: u64,
-    /// Of schemes that code.
+    /// Only for schemes that code.
     pub tunnel: Option<TunnelMeasured>,
     /// Hash of the event log.
     pub hash: u64,
@@ -117,22 +118,23 @@ pub struct Measured {
     pub events: u64,
 }
 
-/// What the coded nodes did.
+/// Results of the coded nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TunnelMeasured {
-    /// From gateway to delivery by the device, of packets from the burst's begin on, ms.
+    /// Delay from gateway to delivery by the device, of packets from the beginning of the burst on, ms;
+    /// median.
     pub delay_p50_ms: f64,
     /// The same, 99th percentile.
     pub delay_p99_ms: f64,
-    /// Redundant packets of those that the radios sent, per cent.
+    /// Redundant packets in per cent of the packets that the radios sent.
     pub redundant: f64,
-    /// Packets that the device decoded without having received them.
+    /// Packets that the device decoded without receiving them.
     pub recovered: u64,
-    /// Packets of cohorts that ended without them.
+    /// Packets of cohorts that ended before they were decoded.
     pub lost: u64,
-    /// Packets that access points dropped for want of room.
+    /// Packets that access points dropped because their buffer was full.
     pub full: u64,
-    /// Deliveries that stand for no packet: zero unless a decoder is wrong.
+    /// Deliveries without a known packet: zero unless a decoder is wrong.
     pub unknown: u64,
 }
 
@@ -153,14 +155,14 @@ struct Links {
     spokes: Vec<Spoke>,
 }
 
-/// The coded nodes that are looked at.
+/// The coded nodes of the run, for reading their results.
 #[derive(Debug)]
 struct Tunnel {
     points: Vec<HostId>,
     device: HostId,
 }
 
-/// What stands at the gateway's place until it is put into the world.
+/// The host at the gateway's place, before it is added to the world.
 enum Middle {
     None,
     Spray(HostId, Spray),
@@ -187,7 +189,7 @@ impl Setting {
         spec.delay = DelaySpec::fixed(RADIO_DELAY);
         let rng = Rng::new(self.seed).child("radios");
         let mut config = LinkConfig::new(spec, rng.child(&at.to_string()).next_u64());
-        // Both radios of a pair go through the same states.
+        // Both radios of a pair use the same states.
         config.rate_rng = rng.child(&format!("pair {}", at / 2));
         if self.radio.steady {
             let (from, burst) = (self.burst_from(), self.burst);
@@ -233,7 +235,7 @@ impl Setting {
         TcpConfig { mss, receive_buffer: BUFFERS, send_buffer: BUFFERS, ..TcpConfig::default() }
     }
 
-    /// Subflows of a flow.
+    /// Number of subflows of a flow.
     fn subflows(&self) -> usize {
         if self.scheme.carrier == Carrier::Tcp { 1 } else { self.radio.count }
     }
@@ -269,7 +271,7 @@ impl Setting {
     }
 }
 
-/// Lets one run happen.
+/// Simulates one run.
 ///
 /// # Errors
 /// [`SimulateError`].
@@ -285,7 +287,7 @@ pub fn simulate(setting: &Setting) -> Result<Measured, SimulateError> {
     Ok(run.measured(setting))
 }
 
-/// Why there is no measurement.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
     /// The transport's settings.
@@ -325,7 +327,7 @@ impl Run {
             let plan = Plan {
                 calm: setting.divided(CALM),
                 burst: setting.divided(BURST),
-                // Not all in the same microsecond.
+                // Staggered, so that not all begin in the same microsecond.
                 begin: Instant::ZERO + BEGIN + Duration::from_micros(25) * flow as u32,
                 burst_from: from,
             };
@@ -394,7 +396,7 @@ impl Run {
     }
 }
 
-/// Where a subflow is put.
+/// The place of a subflow.
 struct Place<'a> {
     links: &'a Links,
     flow: usize,
@@ -403,10 +405,11 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Its routes; told to the gateway where that forwards packets.
+    /// Its routes; registered with the gateway if that forwards packets.
     fn path(&self, setting: &Setting, world: &mut World, middle: &mut Middle) -> SubflowPath {
         let (links, (client, server)) = (self.links, self.hosts);
-        // Subflow i belongs to radio i; a flow without subflows acknowledges over one of them.
+        // Subflow i belongs to radio i; a flow without subflows sends its acknowledgements over one of the
+        // radios.
         let own = if setting.subflows() > 1 { self.subflow } else { self.flow % links.spokes.len() };
         let spoke = &links.spokes[own];
         let up = world.add_route(&[spoke.radio_up, spoke.wired_up, links.up], server);
@@ -428,7 +431,7 @@ impl Place<'_> {
     }
 }
 
-/// The gateway, and with coding the nodes behind it.
+/// The gateway, and the nodes behind it if it codes.
 fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, Option<Tunnel>) {
     let mode = match setting.scheme.gate {
         Gate::Routed | Gate::Sends => return (Middle::None, None),

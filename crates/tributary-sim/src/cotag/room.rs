@@ -1,24 +1,24 @@
-//! What an access point tells the gateway: how far it has come, and how fast its radio is.
+//! An access point's report to the gateway: its progress and the rate of its radio.
 
 use core::time::Duration;
 
 use bytes::Bytes;
 use tributary_types::Bitrate;
 
-/// First byte, as of the feedback of the real nodes.
+/// First byte, as in the feedback of the real nodes.
 const KIND: u8 = 1;
 const SIZE: usize = 21;
-/// Before the first word of it.
+/// Rate before the first report.
 const UNKNOWN: Bitrate = Bitrate::from_mbps(1000);
 
-/// Where an access point stands.
+/// State of an access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     /// Packets received from the gateway so far.
     pub received: u64,
-    /// Packets that wait.
+    /// Packets waiting.
     pub waiting: u32,
-    /// Of the radio at present.
+    /// Present rate of the radio.
     pub rate: Bitrate,
 }
 
@@ -45,8 +45,8 @@ impl Room {
         Some(Self { received: long(1), waiting, rate: Bitrate::from_bps(long(13)) })
     }
 
-    /// How long a packet of `bytes` that is sent now waits until it has been sent over the radio, when the
-    /// gateway has sent `sent` packets like it.
+    /// Time until a packet of `bytes` that is sent now has left the radio, if the gateway has sent `sent`
+    /// packets of this size so far.
     pub fn wait(self, sent: u64, bytes: u32) -> Duration {
         let before = sent.saturating_sub(self.received) + u64::from(self.waiting) + 1;
         let work = u128::from(before) * u128::from(bytes) * 8_000_000_000;

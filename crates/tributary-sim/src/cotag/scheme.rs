@@ -1,34 +1,34 @@
-//! What carries the flows and what happens to their packets at the gateway, by name.
+//! Schemes by name: the transport of the flows and the rule of the gateway.
 
 use tributary_coding::cotag::Mode;
 
-/// What a flow is.
+/// The transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// One TCP connection.
     Tcp,
-    /// One MPTCP connection with a subflow for each access point, and its scheduler.
+    /// One MPTCP connection with this scheduler and a subflow per access point.
     Mptcp(&'static str),
-    /// One Tributary session with a subflow for each access point, and its scheduler.
+    /// One Tributary session with this scheduler and a subflow per access point.
     Session(&'static str),
 }
 
-/// What the gateway does.
+/// What the gateway does with packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// Sends packets over the access points in turn.
+    /// Sends packets over the access points alternately.
     InTurn,
-    /// Sends each packet where it leaves the radio the earliest.
+    /// Sends each packet over the access point whose radio finishes it first.
     Balanced,
     /// Routes subflow i over access point i.
     Routed,
     /// Holds the sending ends of the flows itself, and routes subflow i over access point i.
     Sends,
-    /// Codes.
+    /// Codes the packets.
     Coded(Mode),
 }
 
-/// A carrier and a gateway.
+/// A transport and a gateway rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     name: &'static str,
@@ -40,7 +40,7 @@ const KERNEL: Carrier = Carrier::Mptcp("linux-default");
 const MUSHER: Carrier = Carrier::Mptcp("musher");
 const FBDT: Carrier = Carrier::Session("fbdt");
 
-/// All there are.
+/// All schemes.
 const SCHEMES: [Scheme; 12] = [
     scheme("cubic", Carrier::Tcp, Gate::InTurn),
     scheme("cubic-balanced", Carrier::Tcp, Gate::Balanced),

@@ -1,5 +1,5 @@
-//! A gateway without coding that sends each packet over one of the access points: in turn, or where it leaves
-//! the radio the earliest, of which it has perfect knowledge.
+//! A gateway without coding that sends each packet over one access point: alternately, or over the one whose
+//! radio finishes it first, with exact knowledge of the radios.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::packet::Packet;
 /// The host.
 #[derive(Debug)]
 pub(super) struct Spray {
-    /// Route on which packets come, to the routes on, one over each access point.
+    /// For the route on which packets arrive: the routes onward, one over each access point.
     ways: BTreeMap<RouteId, Vec<RouteId>>,
     next: usize,
-    /// The radios, when the choice is by them.
+    /// The radios; empty when packets alternate.
     radios: Vec<Airtime>,
-    /// Packets that wait in front of a radio at most.
+    /// Most packets queued in front of a radio.
     queue: u64,
 }
 
 impl Spray {
-    /// In turn when there are no `radios`.
+    /// Alternates when `radios` is empty.
     pub fn new(radios: Vec<Airtime>, queue: u64) -> Self {
         Self { ways: BTreeMap::new(), next: 0, radios, queue }
     }
 
-    /// Packets that come on `from` go on one of `ways`.
+    /// Packets that arrive on `from` are sent on one of `ways`.
     pub fn carry(&mut self, from: RouteId, ways: Vec<RouteId>) {
         self.ways.insert(from, ways);
     }
@@ -41,7 +41,7 @@ impl Host for Spray {
         self.next += 1;
         if let Some(freest) = (0..self.radios.len()).min_by_key(|at| self.radios[*at].free()) {
             at = freest;
-            // Beyond the queue's limit the radio drops it.
+            // Beyond the queue's limit the radio drops the packet.
             if self.radios[at].backlog(now) <= u64::from(packet.size) * self.queue {
                 self.radios[at].occupy(now, packet.size);
             }

@@ -1,4 +1,4 @@
-//! The schemes on a network of a hundredth of the paper's rates, and the parts they are made of.
+//! The schemes on a network with a hundredth of the paper's rates, and their parts.
 
 use core::time::Duration;
 
@@ -57,7 +57,7 @@ fn more_than_two_access_points_and_a_single_one_work() {
 fn coding_hides_random_loss_from_tcp() {
     let steady = |name| {
         let mut setting = setting(name, 0.02);
-        // Radios that are never full: every loss is a random one.
+        // Radios that never fill: every loss is random.
         (setting.radio.steady, setting.radio.count) = (true, 8);
         simulate(&setting).expect("it runs")
     };
@@ -95,6 +95,6 @@ fn a_word_survives_the_wire_and_counts_what_is_under_way() {
     let room = Room { received: 7, waiting: 3, rate: Bitrate::from_mbps(12) };
     assert_eq!(Room::decode(&room.encode()), Some(room));
     assert_eq!(Room::decode(&[1, 2, 3]), None);
-    // Two under way, three waiting, and the packet itself: six milliseconds.
+    // Two packets in flight, three waiting, and the packet itself: six milliseconds.
     assert_eq!(room.wait(9, 1500), Duration::from_millis(6));
 }

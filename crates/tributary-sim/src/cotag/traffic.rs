@@ -1,4 +1,4 @@
-//! Bursts: a flow that is pushed at one rate and then at a higher one, and what arrives of all flows together.
+//! Bursts: flows that send at one rate and then at a higher one, and the arrivals of all flows together.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -8,10 +8,10 @@ use tributary_types::{Bitrate, Instant};
 
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
-/// Data is written this often.
+/// Interval at which data is written.
 const STEP: Duration = Duration::from_micros(250);
 
-/// When a flow sends how much.
+/// The rates of a flow over time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// Rate from `begin` on.
@@ -30,14 +30,14 @@ impl Plan {
     }
 }
 
-/// What has arrived in order, of all flows.
+/// In-order arrivals of all flows.
 #[derive(Debug)]
 pub(super) struct Tally {
     from: Instant,
     to: Instant,
     goal: u64,
     since: u64,
-    /// Bytes in `[from, to)`.
+    /// Bytes that arrived in `[from, to)`.
     pub within: u64,
     /// When `goal` bytes had arrived since `from`.
     pub reached: Option<Instant>,
@@ -60,7 +60,7 @@ impl Tally {
     }
 }
 
-/// The server's side. What the transport does not take waits in the application.
+/// The server's side. Data that the transport does not accept waits in the application.
 #[derive(Debug)]
 pub(super) struct Source {
     plan: Plan,

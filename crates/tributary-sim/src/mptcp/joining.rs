@@ -1,6 +1,6 @@
-//! Opening and losing subflows: the first connection, joins, and the loss of one.
+//! Opening and losing subflows: the first connection, joins, and the loss of a subflow.
 //!
-//! Source: RFC 8684 §3.1, §3.2. The fourth packet of a join is left out.
+//! Source: RFC 8684 §3.1, §3.2. The fourth packet of a join is not modelled.
 
 use tributary_proto::Side;
 use tributary_proto::scheduler::SchedulerEvent;
@@ -17,7 +17,7 @@ use crate::transport::Notice;
 
 impl MptcpTransport {
     fn socket(&self, number: u32) -> TcpSocket {
-        // A subflow is bounded by the connection's buffers, not by ones of its own.
+        // The connection's buffers limit a subflow; it has none of its own.
         let tcp = TcpConfig { send_buffer: u64::MAX / 4, auto_tune: false, ..self.config.tcp.clone() };
         let tcp_window = tcp.receive_buffer;
         let controller =
@@ -26,12 +26,12 @@ impl MptcpTransport {
             Side::Client => TcpSocket::connect(tcp, controller, number),
             Side::Server => TcpSocket::listen(tcp, controller, number),
         };
-        // The subflow accepts everything; the connection's window, in `send`, limits the peer.
+        // The subflow accepts everything; the connection's window, checked in `send`, limits the peer.
         socket.set_window_override(Some(tcp_window));
         socket
     }
 
-    /// Client: connects a way.
+    /// Client: connects on a path.
     fn dial(&mut self, at: usize) {
         let number = multipath::connection_number(self.next_incarnation, at);
         self.next_incarnation += 1;
@@ -41,7 +41,7 @@ impl MptcpTransport {
         self.subflows.push(Subflow::new(number, way, self.socket(number), [down, up]));
     }
 
-    /// Client: connects every path that is there and has no subflow; only one while none is up.
+    /// Client: connects on every path that is up and has no subflow; only on one while no subflow is up.
     pub(super) fn dial_missing(&mut self) {
         for at in 0..self.ways.len() {
             if !self.connected && !self.subflows.is_empty() {
@@ -53,7 +53,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Server: a segment of no known subflow. A SYN begins one; its index.
+    /// Server: handles a segment of no known subflow. A SYN begins one, whose index is returned.
     pub(super) fn accept(&mut self, segment: &Segment) -> Option<usize> {
         if self.side == Side::Client || !segment.is_syn || segment.is_ack || self.closed {
             return None;
@@ -94,7 +94,7 @@ impl MptcpTransport {
         if !std::mem::replace(&mut self.connected, true) {
             self.notices.push_back(Notice::Connected);
             if self.side == Side::Client {
-                // The first acknowledgement at connection level takes a round trip; joins follow it.
+                // The first acknowledgement at connection level takes a round trip; joins are sent after it.
                 self.join_at = Some(now + self.subflows[at].socket.info().srtt);
             }
         }

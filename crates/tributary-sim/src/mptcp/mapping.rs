@@ -1,20 +1,20 @@
-//! Which bytes of the connection a subflow's bytes are: the mappings of RFC 8684 §3.3.1.
+//! Mappings (RFC 8684 §3.3.1): which bytes of the connection a subflow's bytes are.
 //!
-//! They ride in options of the segments; here they wait beside the packets, in the order of the
-//! subflow's bytes, until TCP has delivered those.
+//! On the wire they are options of segments. Here they wait beside the packets, in the order of the subflow's
+//! bytes, until TCP has delivered those bytes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A run of the connection's bytes, not yet arrived.
+/// A range of the connection's bytes that has not arrived.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     offset: u64,
     left: u64,
 }
 
-/// One direction of a subflow; both ends hold it.
+/// The mappings of one direction of a subflow, shared by both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mappings {
     runs: Rc<RefCell<VecDeque<Run>>>,
@@ -30,7 +30,8 @@ impl Mappings {
         }
     }
 
-    /// `bytes` more have arrived in order on the subflow: `each` hears of their places `from..to`.
+    /// `bytes` more have arrived in order on the subflow; calls `each` with their ranges `from..to` in the
+    /// connection.
     pub fn advance(&self, mut bytes: u64, mut each: impl FnMut(u64, u64)) {
         let mut runs = self.runs.borrow_mut();
         while bytes > 0 {

@@ -1,8 +1,8 @@
 //! The connection's receiving half: one reassembly and one buffer for all subflows.
 //!
-//! The window is relative to the data acknowledgement and never taken back (RFC 8684 §3.3.1). The
-//! buffer grows as Linux's does (`mptcp_rcv_space_adjust`, dynamic right-sizing): by what the
-//! application takes in a round trip.
+//! The window is relative to the data acknowledgement and never shrinks (RFC 8684 §3.3.1). The buffer grows
+//! as Linux's does (`mptcp_rcv_space_adjust`, dynamic right-sizing): with the bytes that the application
+//! reads in a round trip.
 
 use core::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::right_sizing;
 /// Reassembly and window of one direction.
 #[derive(Debug)]
 pub(super) struct Receive {
-    /// First byte that has not arrived.
+    /// First byte that has not arrived in order.
     next: u64,
-    /// Arrived above it: ascending, apart.
+    /// Ranges that arrived above it, ascending and disjoint.
     ahead: Vec<(u64, u64)>,
     ahead_bytes: u64,
     read: u64,
-    /// Bytes held at most now, and ever.
+    /// Present and largest buffer in bytes.
     buffer: u64,
     most: u64,
-    /// First byte the peer may not send.
+    /// First byte that the peer must not send.
     edge: u64,
     tuning: Option<Tuning>,
     mss: u64,
@@ -30,17 +30,17 @@ pub(super) struct Receive {
     pub duplicates: u64,
 }
 
-/// The present round trip of right-sizing.
+/// The current round trip of right-sizing.
 #[derive(Debug)]
 struct Tuning {
-    /// Taken in the last round trip.
+    /// Bytes read in the last round trip.
     space: u64,
     since: Instant,
     read_then: u64,
 }
 
 impl Receive {
-    /// `first` bytes to begin with; they grow up to `most` when there are fewer.
+    /// Starts with `first` bytes and grows up to `most`.
     pub fn new(first: u64, most: u64, mss: u64) -> Self {
         let tuned = first < most;
         let tuning = tuned.then_some(Tuning { space: first / 2, since: Instant::ZERO, read_then: 0 });
@@ -70,12 +70,12 @@ impl Receive {
         self.edge - self.next
     }
 
-    /// In-order bytes that nobody has read.
+    /// In-order bytes that have not been read.
     pub fn readable(&self) -> u64 {
         self.next - self.read
     }
 
-    /// Bytes `from..to` arrived on a subflow. Whether the in-order end moved.
+    /// Bytes `from..to` arrived on a subflow. Returns whether the in-order end moved.
     pub fn insert(&mut self, from: u64, to: u64) -> bool {
         debug_assert!(to <= self.edge, "the peer keeps to the window");
         let before = self.next;
@@ -113,7 +113,7 @@ impl Receive {
         }
     }
 
-    /// The application took `bytes`; `round_trip` is the longest of the subflows as the receiver sees it.
+    /// The application read `bytes`; `round_trip` is the longest of the subflows as the receiver measures it.
     pub fn read(&mut self, now: Instant, bytes: u64, round_trip: Duration) {
         self.read += bytes;
         self.tune(now, round_trip);

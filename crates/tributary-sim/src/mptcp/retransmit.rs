@@ -1,10 +1,10 @@
 //! Retransmission of data that a subflow delays.
 //!
-//! The kernel (upstream Linux, `net/mptcp/protocol.c`): the connection's own timer retransmits its oldest
-//! data on an *idle* subflow, a subflow that stood still for more than four such periods while another could
-//! carry on is *stale*, and then everything unacknowledged goes out again. multipath-tcp.org: a
-//! time-out of a subflow puts everything on it into the reinjection queue, and the subflow counts as
-//! potentially failed until it moves.
+//! The kernel (upstream Linux, `net/mptcp/protocol.c`): the connection's own timer retransmits the oldest
+//! data on an *idle* subflow. A subflow without progress for more than four timer periods, while another
+//! works, is *stale*, and everything unacknowledged is sent again. multipath-tcp.org: a timeout of a subflow
+//! puts all its data into the reinjection queue, and the subflow counts as potentially failed until it makes
+//! progress.
 
 use core::time::Duration;
 
@@ -13,13 +13,13 @@ use tributary_types::{DataSeq, Instant};
 use super::MptcpTransport;
 use crate::tcp::on_wheel;
 
-/// The timer's period while every subflow that has data is backing off (`TCP_RTO_MIN`).
+/// The timer's period while every subflow with data is backing off (`TCP_RTO_MIN`).
 pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(200);
-/// Periods without progress until a subflow is stale (`net.mptcp.stale_loss_cnt`).
+/// Periods without progress after which a subflow is stale (`net.mptcp.stale_loss_cnt`).
 const STALE_AFTER: u8 = 4;
 
 impl MptcpTransport {
-    /// A subflow's timer went off.
+    /// A subflow's retransmission timer fired.
     pub(super) fn timed_out(&mut self, at: usize) {
         let timeouts = self.subflows[at].socket.info().timeouts;
         if std::mem::replace(&mut self.subflows[at].timeouts, timeouts) == timeouts {
@@ -34,7 +34,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Sets the connection's timers while they have something to wait for.
+    /// Sets the connection's timers while data is outstanding.
     pub(super) fn watch(&mut self, now: Instant) {
         let unacknowledged = self.stream.view(0).unacknowledged();
         if unacknowledged == 0 {
@@ -50,8 +50,9 @@ impl MptcpTransport {
         }
     }
 
-    /// The longest timer of the subflows that are not suspected (`mptcp_timeout_from_subflow`): where
-    /// acknowledgements arrive that is the tail-loss probe's. Taken when data is handed over, kept after.
+    /// The longest timer of the subflows that are not suspect (`mptcp_timeout_from_subflow`); while
+    /// acknowledgements arrive, that of the tail-loss probe. Read when data is given to a subflow, and kept
+    /// after.
     pub(super) fn period(&self) -> Duration {
         let trusted = self.subflows.iter().filter(|s| s.established && s.stale_count == 0 && !s.is_idle());
         let infos = trusted.map(|s| s.socket.info());
@@ -59,7 +60,7 @@ impl MptcpTransport {
         timer.max().filter(|time| !time.is_zero()).unwrap_or(LEAST_PERIOD)
     }
 
-    /// The kernel's timer went off (`__mptcp_retrans`).
+    /// The kernel's connection timer fired (`__mptcp_retrans`).
     pub(super) fn retransmit(&mut self, now: Instant) {
         self.dirty = true;
         let mut idle = None;
@@ -81,7 +82,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Counts the periods in which a subflow with data heard nothing (`mptcp_pm_subflow_chk_stale`).
+    /// Counts the periods in which a subflow with data received nothing (`mptcp_pm_subflow_chk_stale`).
     fn check_stale(&mut self, at: usize) {
         let good = |s: &super::Subflow| s.established && !s.stale && s.stale_count < STALE_AFTER - 1;
         let another = self.subflows.iter().enumerate().any(|(i, s)| i != at && good(s));
@@ -98,7 +99,7 @@ impl MptcpTransport {
         }
     }
 
-    /// Everything unacknowledged goes out again, the oldest first (`__mptcp_retransmit_pending_data`).
+    /// Sends all unacknowledged data again, the oldest first (`__mptcp_retransmit_pending_data`).
     fn send_everything_again(&mut self) {
         let view = self.stream.view(0);
         let sent = |seq: &DataSeq| view.segment(*seq).is_some_and(|s| s.sends > 0 && !s.acknowledged);
@@ -108,8 +109,8 @@ impl MptcpTransport {
         }
     }
 
-    /// The window is closed and nothing is under way: asks on every subflow whether that still holds, with
-    /// the last byte the peer has already.
+    /// The window is closed and nothing is in flight: probes it on every subflow with the last byte that the
+    /// peer already has.
     pub(super) fn probe(&mut self, now: Instant) {
         let Some(last) = self.acknowledged.checked_sub(1) else { return };
         for subflow in self.subflows.iter_mut().filter(|s| s.established && !s.finishing) {

@@ -1,4 +1,4 @@
-//! Sending: which segment goes onto which subflow, and what is numbered next.
+//! Sending: which segment is given to which subflow, and which is numbered next.
 
 use core::time::Duration;
 
@@ -7,15 +7,15 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::MptcpTransport;
 
-/// Transmission window of schedulers that have one, bytes (FBDT §3.2).
+/// Shortest interval between two calls of the scheduler on its own timer.
 const TRANSMISSION_WINDOW: usize = 1 << 20;
 /// The scheduler is asked again no sooner.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// The scheduler that asks whether the connection's window blocks the sender.
+/// The scheduler that needs to know whether the connection's window blocks the sender.
 const ASKS_FOR_LIMIT: &str = "min-rtt";
 
 impl MptcpTransport {
-    /// Hands to subflows whatever the scheduler places now.
+    /// Gives subflows all segments that the scheduler assigns now.
     pub(super) fn push(&mut self, now: Instant) {
         let nothing = !self.stream.has_loadable()
             && self.stream.next_urgent().is_none()
@@ -34,13 +34,13 @@ impl MptcpTransport {
         if pushed {
             self.period = self.period();
         }
-        // What is past was answered just now.
+        // A time in the past has just been handled.
         self.ask_at = self.scheduler.poll_timeout().map(|at| at.max(now + LEAST_WAIT));
         self.watch(now);
     }
 
-    /// Credit in whole segments: a remainder would be cut into a short one. All of it when nothing is
-    /// under way, or a window smaller than a segment would never be used.
+    /// Rounds credit down to whole segments, to avoid short ones. Uses all of it when nothing is in flight,
+    /// because a window smaller than a segment would otherwise never be used.
     fn allow(&mut self) {
         let view = self.stream.view(0);
         let numbered = self.acknowledged_floor() + view.unacknowledged();
@@ -50,19 +50,19 @@ impl MptcpTransport {
         self.stream.allow(numbered + credit);
     }
 
-    /// First byte of the first segment that is not acknowledged as a whole.
+    /// First byte of the first segment that is not completely acknowledged.
     fn acknowledged_floor(&self) -> u64 {
         let view = self.stream.view(0);
         self.stream.extent(view.first()).map_or(self.acknowledged, |(offset, _)| offset)
     }
 
-    /// Most bytes of a segment: what the kernel moves at once, or a TCP segment.
+    /// Largest segment in bytes: the kernel's unit, or a TCP segment.
     fn segment(&self) -> u64 {
         if self.is_kernel() { 11 * self.config.tcp.mss } else { self.config.tcp.mss }
     }
 
-    /// `min-rtt` retransmits opportunistically and penalises when the connection's window, or its send
-    /// buffer, is full; others have a transmission window.
+    /// For `min-rtt` the limit is the connection's window or send buffer; when it is full, the scheduler
+    /// retransmits opportunistically and penalises. Others have a transmission window.
     fn transmission_window(&self) -> usize {
         if self.config.scheduler != ASKS_FOR_LIMIT {
             return TRANSMISSION_WINDOW;
@@ -77,7 +77,7 @@ impl MptcpTransport {
         self.views.clear();
         let live = self.subflows.iter_mut().filter(|s| s.established && !s.finishing);
         self.views.extend(live.map(|s| s.view(kernel)));
-        // The most reliable first: here, the least smoothed round-trip time.
+        // The most reliable subflow first: the one with the least smoothed round-trip time.
         for rank in 0..self.views.len() {
             let key = |v: &SubflowView| (v.silent, v.srtt, v.id);
             let own = key(&self.views[rank]);
@@ -94,7 +94,7 @@ impl MptcpTransport {
         let live = self.views.iter().any(|v| !v.silent);
         let mut candidates = self.views.iter().filter(|v| (!v.silent || !live) && !carried(v.id)).peekable();
         if candidates.peek().is_none() {
-            // Every subflow that could take it has it already; its own TCP will bring it.
+            // All subflows that could take it already carry it; their TCP will deliver it.
             let copies = view.segment(seq).is_some_and(|s| s.last_copy.is_some());
             if copies {
                 self.stream.urgent_sent();
@@ -127,7 +127,7 @@ impl MptcpTransport {
         first < end
     }
 
-    /// Applies penalties of the scheduler as published: on the congestion window itself.
+    /// Applies the scheduler's penalties to the congestion window itself, as published.
     fn penalise(&mut self, now: Instant) {
         while let Some(id) = self.scheduler.take_penalty() {
             if let Some(subflow) = self.subflows.iter_mut().find(|s| s.id == id) {

@@ -1,4 +1,4 @@
-//! One subflow of an MPTCP connection: its TCP, its mappings, what is outstanding on it.
+//! One subflow of an MPTCP connection: its TCP, its mappings, and its outstanding data.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use crate::id::RouteId;
 use crate::packet::Segment;
 use crate::tcp::{TcpInfo, TcpSocket, TcpState};
 
-/// The kernel's send buffer of a subflow for each segment in its congestion window: memory for two, each
-/// of 2048 bytes and 256 for bookkeeping (`tcp_sndbuf_expand`). The connection may hold the sum of its
-/// subflows', and counts payload against it (Linux 6.18, measured: docs/models/mptcp.md).
+/// The kernel's send buffer of a subflow, per segment of its congestion window: memory for two segments, each
+/// of 2048 bytes and 256 for bookkeeping (`tcp_sndbuf_expand`). The connection's is the sum of its subflows',
+/// and payload counts against it (Linux 6.18, measured: docs/models/mptcp.md).
 const SEND_BUFFER_SEGMENT: u64 = 2 * (2048 + 256);
 /// The send buffer at the start (`tcp_wmem`).
 const SEND_BUFFER_FIRST: u64 = 65_536;
@@ -24,7 +24,7 @@ const SEND_BUFFER_FIRST: u64 = 65_536;
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     seq: DataSeq,
-    /// Bytes handed to the subflow up to and with it.
+    /// Bytes given to the subflow up to and including it.
     position: u64,
     at: Instant,
 }
@@ -38,17 +38,17 @@ pub(super) struct Subflow {
     pub route: RouteId,
     pub socket: TcpSocket,
     pub established: bool,
-    /// Linux: it stood still while others moved.
+    /// Linux: it made no progress while others did.
     pub stale: bool,
     pub stale_count: u8,
-    /// When it was last heard when its staleness was looked at.
+    /// When it was last heard, at the last check of staleness.
     pub stale_heard: Instant,
     pub heard: Instant,
-    /// Time-outs that were reacted to.
+    /// Timeouts already handled.
     pub timeouts: u64,
-    /// The connection closes it.
+    /// The connection is closing it.
     pub finishing: bool,
-    /// Round-trip time as the receiver of data sees it.
+    /// Round-trip time as the receiver of data measures it.
     pub receiver_rtt: Duration,
     pub observation: Observation,
     input: Mappings,
@@ -56,7 +56,7 @@ pub(super) struct Subflow {
     handed: u64,
     outstanding: VecDeque<Outstanding>,
     send_buffer: u64,
-    /// Mean rate in bit/s over the bytes handed over (`avg_pacing_rate`); zero before any.
+    /// Mean rate in bit/s over the bytes given to it (`avg_pacing_rate`); zero before the first.
     average_rate: u64,
 }
 
@@ -91,7 +91,7 @@ impl Subflow {
         }
     }
 
-    /// Hands a segment to TCP; `each` hears of the connection's bytes that have arrived in order.
+    /// Gives a segment to TCP; calls `each` with the connection's bytes that arrived in order.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -102,7 +102,7 @@ impl Subflow {
         self.heard = now;
         self.stale = false; // `mptcp_subflow_active`
         if segment.length > 0 && segment.echo > Instant::ZERO {
-            // Linux's `tcp_rcv_rtt_measure_ts`: an eighth of each sample.
+            // As in Linux's `tcp_rcv_rtt_measure_ts`: an eighth of each sample.
             let sample = now.saturating_since(segment.echo);
             self.receiver_rtt =
                 if self.receiver_rtt.is_zero() { sample } else { (self.receiver_rtt * 7 + sample) / 8 };
@@ -120,7 +120,7 @@ impl Subflow {
         self.handed - self.socket.unsent() - self.socket.unacknowledged()
     }
 
-    /// What it carried so far.
+    /// What it has carried so far.
     pub fn report(&self, path: u8) -> SubflowReport {
         self.observation.report(path, self.handed)
     }
@@ -133,7 +133,7 @@ impl Subflow {
         }
     }
 
-    /// Hands a copy of a segment, `bytes` of the connection from `offset` on, to TCP. Returns its position.
+    /// Gives TCP a copy of a segment: `bytes` of the connection from `offset` on. Returns its position.
     pub fn carry(&mut self, now: Instant, seq: DataSeq, (offset, bytes): (u64, u32)) -> u64 {
         let bytes = u64::from(bytes);
         self.average(bytes);
@@ -146,30 +146,30 @@ impl Subflow {
         position
     }
 
-    /// Segments that TCP has not delivered.
+    /// Segments that TCP has not delivered yet.
     pub fn outstanding(&self) -> impl Iterator<Item = DataSeq> + '_ {
         self.outstanding.iter().map(|o| o.seq)
     }
 
-    /// What the kernel would let wait here or be under way.
+    /// Most bytes that the kernel would hold here, queued or in flight.
     pub fn send_buffer(&self) -> u64 {
         self.send_buffer
     }
 
-    /// Nothing waits or is under way.
+    /// Nothing is queued or in flight.
     pub fn is_idle(&self) -> bool {
         self.socket.unsent() + self.socket.unacknowledged() == 0
     }
 
-    /// Whether TCP has just shaken hands.
+    /// Whether TCP has just completed its handshake.
     pub fn came_up(&mut self) -> bool {
         let up = !self.established && self.socket.info().state == TcpState::Established;
         self.established |= up;
         up
     }
 
-    /// What a scheduler sees. `buffered`: room is what fits the send buffer, as in Linux; otherwise what
-    /// the congestion window lets leave at once, as at multipath-tcp.org.
+    /// The scheduler's view. With `buffered`, room is the free send buffer, as in Linux; otherwise what the
+    /// congestion window allows to be sent at once, as at multipath-tcp.org.
     pub fn view(&mut self, buffered: bool) -> SubflowView {
         let info = self.socket.info();
         let queued = self.socket.unsent() + self.socket.unacknowledged();
@@ -204,7 +204,7 @@ impl Subflow {
         }
     }
 
-    /// What is queued keeps the rate it was queued at (`mptcp_subflow_get_send`).
+    /// Queued data keeps the rate at which it was queued (`mptcp_subflow_get_send`).
     fn average(&mut self, bytes: u64) {
         let Some(present) = rate(&self.socket.info()) else { return };
         let queued = self.socket.unsent() + self.socket.unacknowledged();
@@ -214,7 +214,7 @@ impl Subflow {
     }
 }
 
-/// A window a round trip: Linux's pacing rate but for its factor.
+/// One window per round trip: Linux's pacing rate without its factor.
 fn rate(info: &TcpInfo) -> Option<Bitrate> {
     Bitrate::of(DataSize::from_bytes(info.cwnd), info.srtt)
 }

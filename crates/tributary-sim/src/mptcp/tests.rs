@@ -1,4 +1,4 @@
-//! MPTCP over simulated TCP: stories of radios, and one driver for every scheduler.
+//! MPTCP over simulated TCP: radios that fade, fail and return, and one test driver for every scheduler.
 
 use tributary_cc as congestion;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
@@ -54,7 +54,7 @@ fn a_blocked_radio_holds_the_kernels_connection_up_until_data_goes_elsewhere() {
         let rig = download(&scenario, &MptcpConfig::default(), ENDLESS, 11);
         let rate = rig.rate(SECOND, 11 * SECOND);
         assert!((85.0..125.0).contains(&rate), "{name}: {rate:.1} Mbit/s");
-        // All that the send buffers hold waits for the blocked radio, WiFi's part too.
+        // Everything in the send buffers waits for the blocked radio, including data that WiFi could carry.
         let blocked = rig.rate(4 * SECOND, 5 * SECOND);
         assert!(blocked < 10.0, "{name}: {blocked:.1} Mbit/s in a second without WiGig");
         let silence = rig.longest_silence();
@@ -66,8 +66,8 @@ fn a_blocked_radio_holds_the_kernels_connection_up_until_data_goes_elsewhere() {
 
 #[test]
 fn with_half_a_second_on_one_path_the_send_buffers_bound_what_a_round_trip_carries() {
-    // The kernel: 1.4 MB of payload unacknowledged, 4608 bytes for each segment of both windows, which come to half
-    // a second with a DATA_ACK.
+    // The kernel holds 1.4 MB of unacknowledged payload, 4608 bytes for each segment of both windows. That is
+    // half a second until the DATA_ACK.
     let rig = download(&Scenario::builtin("delay-wifi").unwrap(), &MptcpConfig::default(), ENDLESS, 8);
     let rate = rig.rate(4 * SECOND, 8 * SECOND);
     assert!((16.0..30.0).contains(&rate), "{rate:.1} Mbit/s");
@@ -131,7 +131,7 @@ fn the_shared_buffer_is_never_exceeded_and_a_slow_reader_is_waited_for() {
 
 #[test]
 fn min_rtt_penalises_the_subflow_that_holds_up_a_full_window() {
-    // A long path beside a short one, and a window too small for both.
+    // A long and a short path, and a window too small for both.
     let mut long = LinkSpec::constant(Bitrate::from_mbps(20));
     long.delay = tributary_link::DelaySpec::fixed(Duration::from_millis(100));
     let short = PathSpec::symmetric("short", LinkSpec::constant(Bitrate::from_mbps(20)));

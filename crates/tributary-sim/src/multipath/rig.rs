@@ -15,20 +15,20 @@ pub(crate) type Ends = (Box<dyn Transport>, Box<dyn Transport>);
 
 const REQUEST: u64 = 100;
 
-/// Asks once and reads everything.
+/// Sends one request and reads everything.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     stream: Option<StreamKey>,
     pub received: u64,
-    /// When in-order bytes arrived, and how many there were then.
+    /// For each arrival: when, and the total of in-order bytes.
     pub arrivals: Vec<(Instant, u64)>,
     pub finished_at: Option<Instant>,
-    /// Reads at most this many bytes, at these intervals.
+    /// Reads at most this many bytes per interval, if set.
     pace: Option<(u64, Duration)>,
     next: Option<Instant>,
 }
 
-/// Sends so many bytes as fast as they are taken.
+/// Sends this many bytes as fast as the transport accepts them.
 #[derive(Debug)]
 pub(crate) struct Writer {
     left: u64,
@@ -106,12 +106,12 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// `bytes` from server to client over `scenario`'s paths.
+    /// Sends `bytes` from server to client over the paths of `scenario`.
     pub fn new(scenario: &Scenario, bytes: u64, make: impl FnOnce(&[SubflowPath]) -> Ends) -> Self {
         Self::paced(scenario, bytes, None, make)
     }
 
-    /// The same with a client that reads so many bytes at these intervals.
+    /// The same with a client that reads a number of bytes per interval.
     pub fn paced(
         scenario: &Scenario,
         bytes: u64,
@@ -141,7 +141,7 @@ impl Rig {
         Self { world, client, server, events: scenario.link_events() }
     }
 
-    /// Runs to this moment, link events included.
+    /// Runs until this time, including link events.
     pub fn run(&mut self, until: Duration) {
         let until = Instant::ZERO + until;
         let (now, later): (Vec<_>, Vec<_>) = self.events.drain(..).partition(|event| event.at <= until);
@@ -169,7 +169,7 @@ impl Rig {
         transport.downcast_ref().expect("the rig was made with this transport")
     }
 
-    /// Mbit/s delivered between two moments.
+    /// Mbit/s delivered between two times.
     pub fn rate(&self, from: Duration, to: Duration) -> f64 {
         let (from, to) = (Instant::ZERO + from, Instant::ZERO + to);
         let until = |at: Instant| {
@@ -180,13 +180,13 @@ impl Rig {
         (until(to) - until(from)) as f64 * 8.0 / 1e6 / to.saturating_since(from).as_secs_f64()
     }
 
-    /// The slowest whole second between two moments, Mbit/s.
+    /// The slowest whole second between two times, Mbit/s.
     pub fn worst_second(&self, from: u64, to: u64) -> f64 {
         let second = Duration::from_secs;
         (from..to).map(|s| self.rate(second(s), second(s + 1))).fold(f64::MAX, f64::min)
     }
 
-    /// The longest time without in-order bytes, from the first on.
+    /// The longest time without in-order bytes, after the first.
     pub fn longest_silence(&self) -> Duration {
         let arrivals = &self.reader().arrivals;
         arrivals.windows(2).map(|pair| pair[1].0.saturating_since(pair[0].0)).max().unwrap_or_default()

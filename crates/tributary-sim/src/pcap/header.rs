@@ -1,5 +1,5 @@
-//! IPv4, TCP and UDP headers for a capture (RFC 791, RFC 9293, RFC 7323, RFC 2018, RFC 768). Checksums
-//! are right; a TCP payload, which has no content here, counts as zeros.
+//! IPv4, TCP and UDP headers for a capture (RFC 791, RFC 9293, RFC 7323, RFC 2018, RFC 768). Checksums are
+//! correct if the TCP payload is taken as zeros.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::run::RouteUse;
 
 /// Port of the server.
 const PORT: u16 = 7000;
-/// Ports of the clients: this one for the first connection or subflow that is seen.
+/// Port of the first connection or subflow that is seen; the next ones count up.
 const CLIENT_PORT: u16 = 40_000;
-/// From here on when those up to the last are taken: above the well-known ones.
+/// The first port used after the last has been assigned: above the well-known ports.
 const FIRST_PORT: u16 = 1024;
 /// Shift of the window field (RFC 7323 §2.2): 64 MiB fit.
 const WINDOW_SHIFT: u8 = 10;
@@ -23,22 +23,21 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
-/// The client's port of each connection and subflow, in the order in which they are seen.
+/// The client's port of each connection and subflow, in the order of their first packets.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     known: BTreeMap<(u32, u32), u16>,
 }
 
 impl Ports {
-    /// The port of a subflow, by its number within the connection. There are 64 511 for all; then they
-    /// begin anew.
+    /// The port of a subflow, by its number within the connection. There are 64 511 ports; then they repeat.
     fn of(&mut self, connection: u32, subflow: u32) -> u16 {
         let taken = self.known.len();
         *self.known.entry((connection, subflow)).or_insert_with(|| nth_port(taken))
     }
 }
 
-/// Client ports in the order in which they are given; never the server's.
+/// Client ports in the order of assignment; never the server's.
 fn nth_port(number: usize) -> u16 {
     let all = usize::from(u16::MAX - FIRST_PORT); // one is the server's
     let above = usize::from(u16::MAX - CLIENT_PORT) + 1;
@@ -117,7 +116,7 @@ fn ip(out: &mut Vec<u8>, used: RouteUse, (length, protocol): (u32, u8)) {
     out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Enters the checksum of what follows the IPv4 header, over the pseudo-header too (RFC 9293 §3.1).
+/// Fills in the checksum of what follows the IPv4 header, including the pseudo-header (RFC 9293 §3.1).
 fn seal(out: &mut [u8], (length, protocol): (u32, u32), place: usize) {
     let addresses = out[12..20].to_vec();
     let mut words = addresses;
@@ -154,7 +153,7 @@ fn flags(segment: &Segment) -> u8 {
         | set(segment.is_ack, ACK)
 }
 
-/// The clock of timestamps.
+/// The timestamp clock, in µs.
 fn micros(nanos: u64) -> u32 {
     (nanos / 1000) as u32
 }

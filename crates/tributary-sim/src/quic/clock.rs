@@ -1,15 +1,15 @@
-//! Virtual time as the QUIC crates want it: `std::time::Instant`s at fixed distances from one base.
+//! Virtual time for the QUIC crates: `std::time::Instant`s at fixed distances from one base.
 //!
-//! They compare and subtract instants but never ask for the time. The base is the only clock reading
-//! of the simulator: there is no other way to make an `Instant`. Nothing depends on its value.
+//! The crates compare and subtract instants but never read the time. The base is the simulator's only clock
+//! reading, because an `Instant` cannot be made otherwise. Nothing depends on its value.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant as Opaque};
 
 use tributary_types::Instant;
 
-/// A day ahead of the reading, so that `instant - duration` inside the crates stays representable on
-/// machines that count from their start.
+/// A day after the reading, so that `instant - duration` inside the crates stays representable on machines
+/// that count from their boot.
 #[expect(
     clippy::disallowed_methods,
     reason = "the opaque base of virtual time; only distances to it are used"
@@ -21,7 +21,7 @@ pub(super) fn opaque(at: Instant) -> Opaque {
     *BASE + Duration::from_nanos(at.as_nanos())
 }
 
-/// Back again; moments before the origin become the origin.
+/// The inverse; times before the origin become the origin.
 pub(super) fn virtual_time(at: Opaque) -> Instant {
     let since = at.saturating_duration_since(*BASE);
     Instant::ZERO + since

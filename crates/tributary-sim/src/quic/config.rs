@@ -1,5 +1,5 @@
-//! Settings of a simulated QUIC connection. Not the QUIC crates' own configuration: that is made
-//! from it, with everything the operating system would choose chosen by the seed.
+//! Settings of a simulated QUIC connection. The QUIC crates' own configurations are made from them; the seed
+//! decides everything that the operating system would decide.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const HEADERS: u32 = 28;
 /// Least UDP payload of a QUIC path (RFC 9000 §14).
 const LEAST_DATAGRAM: u16 = 1200;
 
-/// Most windows may be: QUIC's integers have 62 bits (RFC 9000 §16).
+/// Largest window: QUIC's integers have 62 bits (RFC 9000 §16).
 const MOST_WINDOW: u64 = (1 << 62) - 1;
 
 /// A path of the scenario, as one end sees it.
@@ -34,30 +34,30 @@ pub struct QuicPath {
 pub struct QuicConfig {
     /// Congestion controller: one of [`quic_controllers`]. Default `quic-cubic`, the QUIC crates' own.
     pub controller: String,
-    /// What protects the packets. Default [`Protection::Null`].
+    /// Protection of the packets. Default [`Protection::Null`].
     pub protection: Protection,
     /// Seed of identifiers, packet-number gaps and TLS. Default 1.
     pub seed: u64,
-    /// UDP payload bytes of a full datagram, 1200 to 65527. Default 1472: a packet of 1500. There is
-    /// no discovery: every path carries this much.
+    /// UDP payload bytes of a full datagram, 1200 to 65527. Default 1472: a packet of 1500. There is no path
+    /// MTU discovery: every path carries this size.
     pub datagram: u16,
-    /// Bytes the peer may send ahead of reading, over all streams. Default 6 MiB, as for TCP.
+    /// Most unread bytes over all streams. Default 6 MiB, as for TCP.
     pub receive_window: u64,
-    /// Bytes the peer may send ahead of reading on one stream. Default 1.375 MiB: both QUIC crates give up
-    /// a connection that holds more than 2048 pieces of a stream out of order, if many gaps are between
-    /// them, and so many full datagrams do not fit, even if every one is cut in two because its
-    /// retransmission had to share a packet. (The crates' own default is 1.25 MB.)
+    /// Most unread bytes of one stream. Default 1.375 MiB. Both QUIC crates close a connection that holds
+    /// more than 2048 pieces of a stream out of order with many gaps between them. With this window the limit
+    /// is not reached, even if every full datagram is split in two because its retransmission had to share a
+    /// packet. (The crates' own default is 1.25 MB.)
     pub stream_receive_window: u64,
     /// Bytes written and not yet acknowledged, over all streams. Default 10 MiB.
     pub send_window: u64,
-    /// Streams that each end may have opened and not finished. Default 1000.
+    /// Most streams that each end may have open. Default 1000.
     pub streams: u32,
-    /// Silence after which the connection is over; `None`, the default, for never: the simulator's
-    /// other transports keep idle connections too.
+    /// Silence after which the connection ends; `None`, the default, means never, as for the simulator's
+    /// other transports.
     pub idle_timeout: Option<Duration>,
-    /// Silence after which a path of a multipath connection is given up, what it holds goes to the
-    /// others and a fresh path is tried in its place; at least three PTOs. Default 500 ms. (noq-proto's
-    /// own default is never: a dead path would then hold its packets for ever.)
+    /// Silence after which a path of a multipath connection is abandoned: its data goes to the others, and a
+    /// new path is tried in its place. At least three PTOs. Default 500 ms. (noq-proto's own default is
+    /// never: a dead path would then hold its packets for ever.)
     pub path_idle_timeout: Duration,
     /// Interval of pings on every path of a multipath connection, idle or not. Default 150 ms.
     pub path_keep_alive: Duration,
@@ -81,7 +81,7 @@ impl Default for QuicConfig {
     }
 }
 
-/// Why a connection cannot be made.
+/// Why a connection cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuicError {
     /// No such controller.
@@ -105,7 +105,7 @@ pub enum QuicError {
 }
 
 impl QuicConfig {
-    /// Checks what does not depend on the QUIC crate.
+    /// Checks the settings that do not depend on the QUIC crate.
     pub(super) fn check(&self, paths: usize) -> Result<(), QuicError> {
         let bounds = [
             ("datagram", u64::from(self.datagram), u64::from(LEAST_DATAGRAM), 65_527),

@@ -1,10 +1,10 @@
-//! Congestion control of the simulated QUIC: the QUIC crates' own controllers by name, and
-//! [`tributary_cc`]'s behind their traits.
+//! Congestion control of the simulated QUIC: the QUIC crates' own controllers by name, and [`tributary_cc`]'s
+//! behind their traits.
 //!
-//! [`Driven`] turns what QUIC tells a controller (single packets, RFC 9002) into what ours hear
-//! (acknowledgements in batches with a delivery rate, one loss for each recovery episode).
-//! Deviates: QUIC has no proportional rate reduction, so after a loss the window is the controller's
-//! at once; without pacing of their own, controllers are paced by the QUIC crate at 5/4 of window per RTT.
+//! [`Driven`] converts QUIC's events (single packets, RFC 9002) into those of our controllers (batches of
+//! acknowledgements with a delivery rate, one loss per recovery episode). Deviates: QUIC has no proportional
+//! rate reduction, so after a loss the controller's window applies at once; the QUIC crate paces controllers
+//! without their own pacing at 5/4 of a window per RTT.
 
 pub(super) mod noq;
 pub(super) mod quinn;
@@ -25,8 +25,8 @@ pub(super) const OWN_CUBIC: &str = "quic-cubic";
 /// The QUIC crates' own NewReno.
 pub(super) const OWN_NEW_RENO: &str = "quic-new-reno";
 
-/// Every congestion controller that the simulated QUIC knows, in alphabetical order. The crates' own
-/// BBRs are not among them: they seed themselves from the operating system, and no run would repeat.
+/// Every congestion controller of the simulated QUIC, in alphabetical order. The crates' own BBRs are
+/// excluded: they take seeds from the operating system, so that no run would be repeatable.
 #[must_use]
 pub fn quic_controllers() -> Vec<&'static str> {
     let mut names = congestion::names();
@@ -35,7 +35,7 @@ pub fn quic_controllers() -> Vec<&'static str> {
     names
 }
 
-/// The controllers of one connection's paths: what coupled ones may read of each other.
+/// The controllers of one connection's paths, for coupled ones that read each other.
 #[derive(Debug, Default)]
 struct Family {
     members: Vec<u64>,
@@ -52,13 +52,13 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// Controllers called `name`; `None` when there are none.
+    /// Controllers called `name`; `None` if there are none.
     pub fn new(name: &str, seed: u64) -> Option<Self> {
         congestion::create(name, Setup::new(1200))?;
         Some(Self { name: name.to_owned(), seed, family: Arc::default() })
     }
 
-    /// A controller for one more path, whose datagrams have up to `mtu` bytes.
+    /// A controller for another path, whose datagrams have up to `mtu` bytes.
     pub fn make(&self, mtu: u16) -> Driven {
         let mut family = lock(&self.family);
         family.next += 1;
@@ -92,7 +92,7 @@ fn lock(family: &Mutex<Family>) -> MutexGuard<'_, Family> {
     family.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one incoming acknowledgement has acknowledged so far.
+/// What the current acknowledgement has acknowledged so far.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: u64,
@@ -119,10 +119,10 @@ impl Says {
     }
 }
 
-/// A controller of ours, driven by QUIC's events.
+/// One of our controllers, driven by QUIC's events.
 #[derive(Debug)]
 pub(super) struct Driven {
-    /// Never locked: the QUIC crates want controllers to be `Sync`, and ours are only `Send`.
+    /// Never contended: the QUIC crates require `Sync`, and our controllers are only `Send`.
     controller: Mutex<Box<dyn CongestionController>>,
     /// Its answers after the last event.
     says: Says,
@@ -133,7 +133,7 @@ pub(super) struct Driven {
     batch: Batch,
     rate: RateMeter,
     recovering: bool,
-    /// Losses of packets sent before this belong to an episode already told (RFC 9002 §7.3.2).
+    /// Losses of packets sent before this belong to an episode already reported (RFC 9002 §7.3.2).
     recovery_start: Option<Instant>,
     /// An acknowledgement of a packet sent from here on ends a round.
     round_start: Instant,
@@ -143,8 +143,8 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    /// A fresh one of the same connection: controllers cannot be copied, and are asked to only when
-    /// an address changes, which simulated ones do not.
+    /// A new controller of the same connection, used only when an address changes, which simulated ones do
+    /// not. Controllers cannot be cloned.
     pub fn another(&self) -> Self {
         self.maker.make(u16::try_from(self.setup.mss).unwrap_or(u16::MAX))
     }
@@ -175,13 +175,13 @@ impl Driven {
         self.alone(|controller| controller.on_sent(now, bytes, in_flight));
     }
 
-    /// One packet was acknowledged; `srtt` does not know of it yet.
+    /// One packet was acknowledged; `srtt` does not include it yet.
     pub fn acknowledged(&mut self, sent: Instant, bytes: u64, srtt: Duration) {
         let newest_sent = self.batch.newest_sent.max(Some(sent));
         self.batch = Batch { bytes: self.batch.bytes + bytes, newest_sent, srtt };
     }
 
-    /// Those were all packets of one acknowledgement; `in_flight` is left.
+    /// The acknowledgement is complete; `in_flight` bytes remain in flight.
     pub fn acknowledgement_ended(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
         let batch = core::mem::take(&mut self.batch);
         let Some(newest_sent) = batch.newest_sent else { return };
@@ -198,7 +198,7 @@ impl Driven {
             self.round_start = self.last_sent + Duration::from_nanos(1);
         }
         let rtt = now.saturating_since(newest_sent);
-        // Before the first sample QUIC's estimate is a guess of 333 ms (RFC 9002 §6.2.2).
+        // Before the first sample QUIC's estimate is its initial 333 ms (RFC 9002 §6.2.2).
         let srtt = if self.min_rtt.is_none() { rtt } else { batch.srtt };
         let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
         self.min_rtt = Some(min_rtt);

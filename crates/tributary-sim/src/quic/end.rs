@@ -1,7 +1,7 @@
 //! One end of a QUIC connection as a [`Transport`], over either QUIC crate.
 //!
-//! Datagrams leave in [`Transport::flush`] alone, after the application's turn: what it read and wrote
-//! rides with the acknowledgements, as with a driver that handles what arrived and then sends.
+//! Datagrams leave only in [`Transport::flush`], after the application's turn, so that acknowledgements carry
+//! what the application read and wrote, as with a driver that handles all input before it sends.
 
 use core::fmt::Debug;
 use core::time::Duration;
@@ -20,17 +20,17 @@ use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 
 /// One end of a QUIC connection.
 ///
-/// A stream's `priority` rules what the end that opened it sends; answers on a stream of the peer's
-/// have priority 0, because QUIC's wire format carries none.
-/// [`Counters`]: `sent` is what the application wrote, `retransmitted` the bytes of packets declared
-/// lost; duplicates, time-outs and bytes held are not told by the QUIC crates and stay zero.
+/// A stream's `priority` applies to the end that opened it; answers on a stream of the peer's have priority
+/// 0, because QUIC does not transmit priorities. [`Counters`]: `sent` is what the application wrote,
+/// `retransmitted` the bytes of packets declared lost. The QUIC crates do not report duplicates, timeouts and
+/// bytes held; these stay zero.
 #[derive(Debug)]
 pub struct QuicEnd<S> {
     stack: S,
     paths: Vec<QuicPath>,
     protection: Protection,
     datagram: usize,
-    /// When the stack wants to be woken; a client that has not begun wants it at once.
+    /// When the stack wants to be woken; at once for a client that has not begun.
     wake: Option<Instant>,
     is_started: bool,
     notices: VecDeque<Notice>,
@@ -64,19 +64,19 @@ impl<S: Stack> QuicEnd<S> {
         }
     }
 
-    /// What protects its packets; results name it.
+    /// Protection of its packets; results name it.
     #[must_use]
     pub fn protection(&self) -> Protection {
         self.protection
     }
 
-    /// Why the connection was lost, in the QUIC crate's words; `None` while it was not.
+    /// Why the connection was lost, as reported by the QUIC crate; `None` if it was not.
     #[must_use]
     pub fn lost(&self) -> Option<&str> {
         self.stack.lost()
     }
 
-    /// Fetches what has happened, and when to come back.
+    /// Fetches events and the next timeout.
     fn settle(&mut self, now: Instant) {
         while let Some(event) = self.stack.poll_event(opaque(now)) {
             let notice = match event {
@@ -198,8 +198,8 @@ impl<S: Stack> Transport for QuicEnd<S> {
     }
 }
 
-/// Streams read to their end. Those of one kind are numbered in steps of four (RFC 9000 §2.1) and end
-/// about in order, so a bound for each kind and the few beyond it are enough.
+/// Streams read to their end. Those of one kind are numbered in steps of four (RFC 9000 §2.1) and end roughly
+/// in order, so a bound per kind and the few beyond it are enough.
 #[derive(Debug, Default)]
 struct Ended {
     /// All streams of a kind below this have ended.

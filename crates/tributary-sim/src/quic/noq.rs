@@ -1,8 +1,8 @@
-//! [`Stack`] by noq-proto: one connection over all paths.
+//! [`Stack`] with noq-proto: one connection over all paths.
 //!
-//! The client opens the paths, over the first of which it connected, and a fresh one in the place of
-//! each that was given up. noq-proto decides what goes where: the first path, in the order of their
-//! numbers, whose window has room.
+//! The client connects over the first path, opens the others, and opens a new path in place of each that was
+//! abandoned. noq-proto decides which path sends: the first, in the order of their numbers, whose window has
+//! room.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -30,15 +30,15 @@ use crate::transport::{PathSample, StreamKey};
 /// PATH_UNSTABLE_OR_POOR (draft-ietf-quic-multipath-21, section 5).
 const PATH_UNUSABLE: VarInt = VarInt::from_u32(0x3e76);
 
-/// One end by noq-proto.
+/// One end of a connection with noq-proto.
 pub struct Noq {
     side: Side,
     rng: Rng,
     endpoint: Endpoint,
     client: Option<ClientConfig>,
-    /// In a cell because noq-proto counts its statistics when asked for them.
+    /// In a cell because noq-proto computes its statistics when they are read.
     connection: Option<RefCell<Open>>,
-    /// For each path of the end, its number in the connection and whether its link is there.
+    /// For each path of this end: its number in the connection, and whether its link is up.
     paths: Vec<Way>,
     /// A datagram that the endpoint itself answers with (version negotiation, refusal).
     answer: Option<(usize, Vec<u8>)>,
@@ -56,16 +56,16 @@ struct Open {
 /// A path.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// Its number while it is not given up.
+    /// Its number, unless it was abandoned.
     id: Option<PathId>,
-    /// Link events say that it is there.
+    /// Whether link events say that it is up.
     is_up: bool,
 }
 
-/// Something is said on every path this often, whatever arrives there. noq-proto's own keep-alive waits until
-/// nothing has arrived for so long, and its idle time-out until nothing has; but what arrives is acknowledged
-/// on the first path. So an end that only sends on another path hears nothing there, and would give it
-/// up in the midst of its best time: the end that only receives would never have been silent.
+/// Sends a ping on every path at this interval, even if packets arrive there. noq-proto's own keep-alive and
+/// idle timeout both depend on arriving packets, but acknowledgements come over the first path only. An end
+/// that only sends on another path would therefore hear nothing there and abandon it while it works well,
+/// because the receiving end is never idle and sends no keep-alive.
 #[derive(Debug)]
 struct KeepAlive {
     interval: Duration,
@@ -119,8 +119,8 @@ impl Noq {
         }
     }
 
-    /// Opens what is not open. What noq-proto refuses, because the peer has not yet given identifiers
-    /// for one more path, is tried again after the next datagram or time-out.
+    /// Opens paths that are not open. If noq-proto refuses, because the peer has not provided identifiers for
+    /// another path yet, the next datagram or timeout tries again.
     fn open_paths(&mut self, now: Opaque) {
         if self.side == Side::Server {
             return; // draft-ietf-quic-multipath §3.1: only clients open paths
@@ -138,7 +138,7 @@ impl Noq {
         }
     }
 
-    /// Speaks on every path when it is time.
+    /// Pings every path when it is time.
     fn keep_alive(&mut self, now: Opaque) {
         if self.keep_alive.next.is_none_or(|next| next > now) {
             return;
@@ -150,13 +150,13 @@ impl Noq {
             return;
         }
         for path in connection.paths() {
-            // An error says that it was given up just now.
+            // An error means that it was abandoned just now.
             let _ = connection.ping_path(path);
         }
         self.keep_alive.next = Some(now + self.keep_alive.interval);
     }
 
-    /// The number of a path in the connection: the newest, when one is being replaced.
+    /// The number of a path in the connection; of the newest when one is being replaced.
     fn number(&self, connection: &Connection, path: usize) -> Option<PathId> {
         let to = self.side.peer().address(path);
         let leads = |id: &PathId| connection.network_path(*id).is_ok_and(|way| way.remote() == to);
@@ -176,7 +176,7 @@ fn transport(config: &QuicConfig, paths: usize) -> Result<TransportConfig, QuicE
         .enable_segmentation_offload(false)
         .max_concurrent_bidi_streams(config.streams.into())
         .max_concurrent_uni_streams(0_u32.into())
-        // Twice: a path that was given up is counted until it has drained.
+        // Twice as many: an abandoned path counts until it has drained.
         .max_concurrent_multipath_paths(2 * paths as u32)
         .default_path_max_idle_timeout(Some(config.path_idle_timeout))
         .receive_window(window(config.receive_window))
@@ -301,7 +301,7 @@ impl Stack for Noq {
         self.open_paths(now);
     }
 
-    /// What a host does when an interface goes: it gives the path up, unless it is the last.
+    /// As a host does when an interface disappears: abandons the path, unless it is the last.
     fn handle_path(&mut self, now: Opaque, path: usize, up: bool) {
         self.paths[path].is_up = up;
         if up || self.side == Side::Server {
@@ -309,7 +309,7 @@ impl Stack for Noq {
         } else if let Some(id) = self.paths[path].id
             && let Some(connection) = self.connection()
         {
-            // The last path cannot be closed; its idle time-out decides.
+            // The last path cannot be closed; its idle timeout decides.
             let _ = connection.close_path(now, id, PATH_UNUSABLE);
         }
         self.handle_endpoint_events();
@@ -386,7 +386,7 @@ impl Stack for Noq {
 
     fn finish(&mut self, stream: StreamKey) {
         if let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) {
-            // An error says that it was ended or refused before: nothing is left to end.
+            // An error means that it was finished or refused before.
             let _ = connection.send_stream(id).finish();
         }
     }
@@ -399,7 +399,7 @@ impl Stack for Noq {
         let Ok(mut chunks) = stream.read(true) else { return (0, false) };
         let (mut read, mut ended) = (0, false);
         loop {
-            // With nothing left to ask for, an empty chunk still tells whether the end has come.
+            // An empty read still shows whether the stream has ended.
             let most = usize::try_from(most - read).unwrap_or(usize::MAX);
             match chunks.next(most) {
                 Ok(Some(chunk)) if most > 0 => read += chunk.bytes.len() as u64,

@@ -1,4 +1,4 @@
-//! [`Stack`] by quinn-proto: one connection, one path.
+//! [`Stack`] with quinn-proto: one connection, one path.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,7 +21,7 @@ use super::random::{array, lending};
 use super::stack::{Opened, Side, Stack, StackEvent, ZEROS, path_to};
 use crate::transport::{PathSample, StreamKey};
 
-/// One end by quinn-proto.
+/// One end of a connection with quinn-proto.
 pub struct Quinn {
     side: Side,
     rng: Rng,
@@ -202,7 +202,7 @@ impl Stack for Quinn {
         self.handle_endpoint_events();
     }
 
-    /// One path needs no telling: losses tell.
+    /// With one path, link events are ignored: losses show the outage.
     fn handle_path(&mut self, _: Opaque, _: usize, _: bool) {}
 
     fn poll_timeout(&mut self) -> Option<Opaque> {
@@ -265,7 +265,7 @@ impl Stack for Quinn {
 
     fn finish(&mut self, stream: StreamKey) {
         if let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) {
-            // An error says that it was ended or refused before: nothing is left to end.
+            // An error means that it was finished or refused before.
             let _ = connection.send_stream(id).finish();
         }
     }
@@ -278,7 +278,7 @@ impl Stack for Quinn {
         let Ok(mut chunks) = stream.read(true) else { return (0, false) };
         let (mut read, mut ended) = (0, false);
         loop {
-            // With nothing left to ask for, an empty chunk still tells whether the end has come.
+            // An empty read still shows whether the stream has ended.
             let most = usize::try_from(most - read).unwrap_or(usize::MAX);
             match chunks.next(most) {
                 Ok(Some(chunk)) if most > 0 => read += chunk.bytes.len() as u64,

@@ -1,8 +1,8 @@
-//! Seeded randomness where the QUIC and TLS crates want a source of their own.
+//! Seeded randomness for the QUIC and TLS crates.
 //!
-//! rustls takes its source as a `&'static` object. [`Lent`] is that object: it draws from the
-//! generator that the caller lends it for the length of one call, so that each endpoint has its own
-//! and nothing is global but the hook. Not for secrets: the simulator has none.
+//! rustls takes its source as a `&'static` object. [`Lent`] is that object: it draws from the generator that
+//! the caller lends it for one call, so that each endpoint has its own generator and only the hook is global.
+//! Not for secrets: the simulator has none.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ thread_local! {
     static LENT: Cell<Option<Rng>> = const { Cell::new(None) };
 }
 
-/// Lends `rng` to whatever draws through [`fill_lent`] during `act`.
+/// Lends `rng` to all calls of [`fill_lent`] during `act`.
 pub(super) fn lending<R>(rng: &mut Rng, act: impl FnOnce() -> R) -> R {
     let before = LENT.replace(Some(rng.clone()));
     let result = act();
@@ -22,7 +22,7 @@ pub(super) fn lending<R>(rng: &mut Rng, act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Fills `bytes` from the lent generator; `false` when none is lent.
+/// Fills `bytes` from the lent generator; returns `false` if none is lent.
 pub(super) fn fill_lent(bytes: &mut [u8]) -> bool {
     let Some(mut rng) = LENT.take() else { return false };
     fill(&mut rng, bytes);
@@ -45,7 +45,7 @@ pub(super) fn array<const N: usize>(rng: &mut Rng) -> [u8; N] {
     bytes
 }
 
-/// A keyed checksum of `data`, for stateless-reset tokens: repeatable, and no secret.
+/// A keyed checksum of `data`, for stateless-reset tokens: repeatable and not secret.
 pub(super) fn checksum(key: u64, data: &[u8], out: &mut [u8]) {
     let hash = data
         .iter()

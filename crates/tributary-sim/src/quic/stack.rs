@@ -1,4 +1,4 @@
-//! What [`super::QuicEnd`] needs of a QUIC crate.
+//! The interface of [`super::QuicEnd`] to a QUIC crate.
 
 use core::fmt::Debug;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,7 +17,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Its address on a path: QUIC tells paths apart by addresses, the world by routes.
+    /// Its address on a path: QUIC identifies paths by addresses, the world by routes.
     pub fn address(self, path: usize) -> SocketAddr {
         let path = u8::try_from(path).expect("checked: a connection has at most 255 paths");
         let (host, port) = if self == Self::Client { (1, 50_000) } else { (2, 443) };
@@ -53,8 +53,8 @@ pub enum StackEvent {
     Lost,
 }
 
-/// Streams that the peer has opened: the QUIC crates announce them together, and tell of their first
-/// bytes only by announcing them.
+/// Streams that the peer has opened. The QUIC crates announce several at once, and report a stream's first
+/// bytes only with that announcement.
 #[derive(Debug, Default)]
 pub struct Opened {
     announced: bool,
@@ -62,12 +62,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// There is something to accept.
+    /// There are streams to accept.
     pub fn announce(&mut self) {
         self.announced = true;
     }
 
-    /// The next event, accepting streams by `accept`.
+    /// The next event; `accept` accepts a stream.
     pub fn poll(&mut self, accept: impl FnOnce() -> Option<StreamKey>) -> Option<StackEvent> {
         if let Some(stream) = self.readable.take() {
             return Some(StackEvent::Readable(stream));
@@ -81,7 +81,7 @@ impl Opened {
     }
 }
 
-/// One end of one connection by a QUIC crate. Paths are indices into the end's list.
+/// One end of a connection with a QUIC crate. Paths are indices into the end's list.
 pub trait Stack: Debug + 'static {
     /// A client connects.
     fn start(&mut self, now: Opaque);
@@ -116,7 +116,7 @@ pub trait Stack: Debug + 'static {
     /// Reads; returns how many bytes, and whether that was the end.
     fn read(&mut self, stream: StreamKey, most: u64) -> (u64, bool);
 
-    /// Why the connection was lost, in the QUIC crate's words.
+    /// Why the connection was lost, as reported by the QUIC crate.
     fn lost(&self) -> Option<&str>;
 
     /// Bytes of packets declared lost.
@@ -129,5 +129,5 @@ pub trait Stack: Debug + 'static {
     fn sample(&self, path: usize) -> Option<PathSample>;
 }
 
-/// Zeros to write from.
+/// Zeros, as data to write.
 pub static ZEROS: [u8; 65_536] = [0; 65_536];

@@ -17,14 +17,14 @@ use crate::id::{LinkId, RouteId};
 use crate::transport::{Endpoint, Transport};
 use crate::world::World;
 
-/// A path: rate both ways, delay each way, loss on the way to the client, dead times in ms.
+/// A path: rate both ways, delay each way, loss towards the client, dead times in ms.
 #[derive(Clone, Copy)]
 struct Way {
     mbps: u64,
     delay: u64,
     loss: f64,
     dead: Option<(u64, u64)>,
-    /// Bytes of the queue; `None` for the default one.
+    /// Queue size in bytes; `None`: the default.
     queue: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// One path by quinn-proto.
+    /// One path with quinn-proto.
     fn single(config: &QuicConfig, way: Way, writes: &[Write]) -> Self {
         let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
             let made = if is_client { QuicTransport::client } else { QuicTransport::server };
@@ -65,7 +65,7 @@ impl Rig {
         Self::build(config, &[way], writes, make)
     }
 
-    /// All paths by noq-proto.
+    /// All paths with noq-proto.
     fn multi(config: &QuicConfig, ways: &[Way], writes: &[Write]) -> Self {
         let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
             let made =
@@ -121,7 +121,7 @@ impl Rig {
         self.world.host::<Endpoint>(self.server).unwrap().transport()
     }
 
-    /// The sender's congestion window on a path, bytes; zero while there is none.
+    /// The sender's congestion window on a path, bytes; zero if there is none.
     fn window(&self, path: u8) -> u64 {
         let mut samples = Vec::new();
         self.sender().sample(&mut samples);

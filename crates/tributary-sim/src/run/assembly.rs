@@ -1,4 +1,4 @@
-//! Transports from their names: both ends of one connection. The one place that knows them all.
+//! Creates both ends of a connection from a transport's name. The only place that knows all transports.
 
 use std::rc::Rc;
 
@@ -13,20 +13,20 @@ use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{TcpConfig, TcpTransport};
 use crate::transport::Transport;
 
-/// Largest buffers of a host, at both ends: those of the emulator's hosts, so that a scenario has the same
-/// in both worlds. A connection's own grow up to them.
+/// Largest buffers of a host, at both ends: those of the emulator's hosts, so that both worlds have the same.
+/// A connection's own buffers grow up to them.
 const HOST_BUFFERS: u64 = 64 << 20;
 
-/// Everything a transport is made of.
+/// Everything needed to create a transport.
 pub(super) struct Blueprint<'a> {
     pub choice: &'a TransportName,
-    /// Checked.
+    /// Checked by the caller.
     pub congestion: &'a str,
     pub options: &'a Options,
     pub seed: u64,
-    /// A session's client sends behind its hello.
+    /// Whether a session's client sends data right after its hello.
     pub early: bool,
-    /// Where the subflows run; several may share a path.
+    /// The paths of the subflows; several may share a path.
     pub paths: Vec<SubflowPath>,
 }
 
@@ -96,7 +96,7 @@ impl Blueprint<'_> {
         QuicConfig { controller: self.congestion.to_owned(), seed: self.seed, ..QuicConfig::default() }
     }
 
-    /// As the client and as the server see them; QUIC has one path for each of the scenario's.
+    /// The paths as client and server see them; QUIC has one for each path of the scenario.
     fn quic_paths(&self) -> [Vec<QuicPath>; 2] {
         let mut paths = self.paths.clone();
         paths.dedup();
@@ -106,7 +106,7 @@ impl Blueprint<'_> {
     }
 }
 
-/// Both ends of a TCP connection with the customary settings; `congestion` has been checked.
+/// Both ends of a TCP connection with default settings; the caller has checked `congestion`.
 pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) -> Assembly {
     let config = Rc::new(host_tcp());
     let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
@@ -115,7 +115,7 @@ pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) 
     Assembly::new(client, server)
 }
 
-/// TCP of a host of the emulator.
+/// TCP settings of a host in the emulator.
 fn host_tcp() -> TcpConfig {
     TcpConfig { receive_buffer: HOST_BUFFERS, send_buffer: HOST_BUFFERS, ..TcpConfig::default() }
 }

@@ -1,5 +1,4 @@
-//! Background traffic of a scenario: generators of packets nobody reads, and long TCP transfers of
-//! others. Takes part in no result.
+//! Background traffic of a scenario: packet generators, and long TCP transfers. Not part of any result.
 
 use core::time::Duration;
 use tributary_link::{
@@ -24,7 +23,7 @@ struct Source {
     route: RouteId,
 }
 
-/// Places the scenario's background traffic.
+/// Adds the scenario's background traffic.
 pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World) {
     for (index, spec) in scenario.background.iter().enumerate() {
         let Some(place) = scenario.link_place(&spec.on) else { continue };
@@ -38,13 +37,13 @@ pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World)
 }
 
 fn generate(generator: Background, link: LinkId, world: &mut World) {
-    // There is no host at the sink.
+    // Nothing is at the sink.
     let (source, sink) = (world.reserve_host(), world.reserve_host());
     let route = world.add_route(&[link], sink);
     world.place_host(source, Box::new(Source { generator, route }));
 }
 
-/// Long transfers over one link, each with a way back of its own that only takes time.
+/// Long transfers over one link, each with its own return link that only delays.
 fn flows(scenario: &Scenario, (index, spec): (usize, &BackgroundSpec), link: LinkId, world: &mut World) {
     let BackgroundKind::Tcp { flows, congestion, rtt } = &spec.kind else { return };
     let back = world.add_link(delay_only(rtt.unwrap_or(scenario.rtt)));

@@ -1,4 +1,4 @@
-//! How many events a run may take: from what its links can carry, with a margin. Decides nothing else.
+//! Event budget of a run: from what its links can carry, with a margin. Decides nothing else.
 
 use tributary_link::{Direction, WorkloadSpec};
 use tributary_types::Instant;
@@ -7,12 +7,12 @@ use super::Cell;
 
 /// Bytes of a full packet.
 const PACKET_BYTES: u64 = 1500;
-/// Events a packet causes on a link and at its hosts, with a margin for small packets and acknowledgements.
+/// Events per packet on a link and at its hosts, with a margin for small packets and acknowledgements.
 const EVENTS_PER_PACKET: u64 = 24;
-/// Events of timers in a second, for each connection.
+/// Timer events per second and connection.
 const TIMERS: u64 = 50_000;
 
-/// How many full packets the links can carry in the whole run, over all links.
+/// Number of full packets that all links together can carry in the run.
 #[must_use]
 pub fn expected_packets(cell: &Cell) -> u64 {
     let scenario = &cell.scenario;
@@ -25,8 +25,8 @@ pub fn expected_packets(cell: &Cell) -> u64 {
     }
     for (index, source) in scenario.background.iter().enumerate() {
         if let Some(place) = scenario.link_place(&source.on) {
-            // Generated traffic and TCP flows alike pass no faster than their link; a generator may
-            // offer more, and what does not fit costs an event, too.
+            // Generated traffic and TCP flows cannot exceed the rate of their link. A generator may offer
+            // more, and a packet that does not fit costs an event too.
             let link = scenario.link_config_at(place, source.direction).capacity(Instant::ZERO, end);
             bytes = bytes.saturating_add(link.as_bytes().max(offered(cell, index)));
         }
@@ -34,7 +34,7 @@ pub fn expected_packets(cell: &Cell) -> u64 {
     bytes / PACKET_BYTES
 }
 
-/// Bytes that a background generator makes at most, as full packets: small ones count as full.
+/// Most bytes of a background generator, as full packets: small packets count as full ones.
 fn offered(cell: &Cell, index: usize) -> u64 {
     use tributary_link::BackgroundKind::{Constant, OnOff, Poisson};
     match &cell.scenario.background[index].kind {
@@ -46,7 +46,7 @@ fn offered(cell: &Cell, index: usize) -> u64 {
     }
 }
 
-/// The events after which a run is stopped unless its caller says otherwise.
+/// The event budget of a run if its caller sets none.
 #[must_use]
 pub fn least_budget(cell: &Cell) -> u64 {
     let connections = u64::from(cell.options.connections) * cell.workloads.len() as u64;
@@ -60,7 +60,7 @@ pub fn least_budget(cell: &Cell) -> u64 {
         .saturating_add(1_000_000)
 }
 
-/// Writes by the clock: each may become a packet of its own.
+/// Number of writes by the clock; each may become a packet of its own.
 fn messages(workload: &WorkloadSpec, seconds: u64) -> u64 {
     match workload {
         WorkloadSpec::Messages { per_second, .. } => (per_second * seconds as f64) as u64,

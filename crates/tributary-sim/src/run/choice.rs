@@ -1,5 +1,5 @@
-//! Which transports and congestion controls the simulator runs. Not their names' syntax: that is
-//! [`tributary_proto::transport`]'s, the same for scenario files, the command line and real sockets.
+//! The transports and congestion controls that the simulator supports. The syntax of their names is in
+//! [`tributary_proto::transport`], the same for scenario files, the command line and real sockets.
 
 use tributary_cc as congestion;
 use tributary_link::Scenario;
@@ -21,15 +21,15 @@ pub(super) fn check(
     transport.check(&scenario.path_names())
 }
 
-/// Refuses a congestion control that no transport has.
+/// Refuses a congestion control that no transport supports.
 ///
 /// # Errors
-/// [`UnknownName`] lists the names there are.
+/// [`UnknownName`] lists the known names.
 pub fn check_congestion(name: &str) -> Result<(), UnknownName> {
     if quic_controllers().contains(&name) { Ok(()) } else { check_tcp_congestion(name) }
 }
 
-/// Refuses a congestion control that TCP does not have.
+/// Refuses a congestion control that TCP does not support.
 pub(super) fn check_tcp_congestion(name: &str) -> Result<(), UnknownName> {
     let known = congestion::names();
     if known.contains(&name) { Ok(()) } else { Err(UnknownName::new("congestion control", name, known)) }

@@ -1,4 +1,4 @@
-//! Result of a run. Nothing here depends on how fast the run was.
+//! Result of a run. Independent of how fast the run was.
 
 use core::time::Duration;
 use tributary_link::{Direction, LinkStats};
@@ -16,11 +16,11 @@ use crate::world::World;
 pub struct ConnectionRecord {
     /// Records of its workloads.
     pub flows: Vec<FlowRecord>,
-    /// Counters of the client's end.
+    /// Counters at the client.
     pub client: Counters,
-    /// Counters of the server's end, which sends.
+    /// Counters at the server, which sends.
     pub server: Counters,
-    /// Subflows that the server's end has at the end.
+    /// Number of subflows at the server at the end.
     pub subflows: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct LinkReport {
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Virtual time that passed.
+    /// Virtual duration.
     pub duration: Duration,
     /// Every connection.
     pub connections: Vec<ConnectionRecord>,
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub events: u64,
     /// Packets that hosts sent.
     pub packets: u64,
-    /// Windows, round-trip times and losses over time, when asked for.
+    /// Windows, round-trip times and losses over time, if requested.
     pub trace: Option<Trace>,
 }
 
@@ -95,7 +95,7 @@ impl Outcome {
         self.connections.iter().flat_map(|connection| &connection.flows)
     }
 
-    /// Arrivals of all workloads together; silences are those of the first workload of the first
+    /// Arrivals of all workloads together; the silences are those of the first workload of the first
     /// connection.
     #[must_use]
     pub fn arrivals(&self) -> Arrivals {
@@ -105,7 +105,7 @@ impl Outcome {
         sum
     }
 
-    /// Counters of all sending ends together; the mean round-trip time is the connections' mean.
+    /// Counters of all sending ends together; the mean round-trip time is the mean over connections.
     #[must_use]
     pub fn sent(&self) -> Counters {
         total(self.connections.iter().map(|connection| &connection.server))

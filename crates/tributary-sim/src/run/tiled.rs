@@ -1,4 +1,4 @@
-//! A run whose one connection carries a tiled viewing in place of the cell's workloads.
+//! A run with one connection that carries a tiled viewing instead of the cell's workloads.
 
 use tributary_player::tiled::{PushCounters, SESSION_UNSENT, TiledRecord};
 use tributary_types::{Instant, Rng};
@@ -13,7 +13,7 @@ use crate::world::World;
 /// Result of a tiled viewing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TiledOutcome {
-    /// When the start was asked for; `None` if the connection never came up.
+    /// When the viewer requested the start; `None` if the connection never came up.
     pub started: Option<Instant>,
     /// Planned and arrived tiles.
     pub record: TiledRecord,
@@ -28,11 +28,11 @@ pub struct TiledOutcome {
 }
 
 impl Cell {
-    /// Lets a viewer watch: one connection of this cell's transport, this scenario's duration, and the product's player
-    /// and pusher in place of the workloads.
+    /// Simulates a viewing: one connection of this cell's transport for the duration of the scenario, with
+    /// the product's player and pusher in place of the workloads.
     ///
     /// # Errors
-    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    /// [`RunError`]; bad performance is an outcome, not an error.
     pub fn run_tiled(&self, spec: TiledSpec) -> Result<TiledOutcome, RunError> {
         let mut cell = self.clone();
         cell.options.unsent = Some(SESSION_UNSENT);
@@ -42,7 +42,7 @@ impl Cell {
         let mut routes = RouteMap::default();
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
         let rng = Rng::new(cell.scenario.seed).child("connections").child("0");
-        // As `stream play`: the first request goes behind the hello.
+        // As in `stream play`, the first request is sent right after the hello.
         let (topology, routes) = (&topology, &mut routes);
         let place = Place { world: &mut world, topology, routes, number: 0, early: true };
         let Assembly { client, server } = cell.assemble(place, pair, &rng)?;

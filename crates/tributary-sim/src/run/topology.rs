@@ -1,4 +1,4 @@
-//! A scenario's links in a world, the routes over them, and who uses which route.
+//! A scenario's links in a world, the routes over them, and the use of each route.
 
 use tributary_link::{Direction, LinkPlace, Scenario};
 
@@ -26,7 +26,7 @@ pub(super) struct PlacedLink {
 pub struct RouteUse {
     /// Index of the path in the scenario.
     pub path: u8,
-    /// Which way packets go on it.
+    /// Direction of its packets.
     pub direction: Direction,
     /// Number of the connection.
     pub connection: u32,
@@ -55,7 +55,7 @@ impl RouteMap {
         Self { uses }
     }
 
-    /// What `route` is used for; `None` for background traffic.
+    /// The use of `route`; `None` for background traffic.
     #[must_use]
     pub fn of(&self, route: RouteId) -> Option<RouteUse> {
         self.uses.get(route.index()).copied().flatten()

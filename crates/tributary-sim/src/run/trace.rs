@@ -1,5 +1,5 @@
-//! What is looked at while time passes: what links carried, and, when asked for, windows, round-trip
-//! times and losses every 10 ms.
+//! Samples during a run: bytes delivered by links, and on request windows, round-trip times and losses every
+//! 10 ms.
 
 use tributary_link::{LinkEvent, LinkStats};
 use tributary_types::Instant;
@@ -10,10 +10,10 @@ use crate::id::LinkId;
 use crate::transport::{Endpoint, PathSample};
 use crate::world::World;
 
-/// One subflow of the sending end at a moment.
+/// One subflow of the sending end at a sampling time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceSample {
-    /// When.
+    /// Time of the sample.
     pub at: Instant,
     /// Number of the connection.
     pub connection: u32,
@@ -21,33 +21,33 @@ pub struct TraceSample {
     pub path: PathSample,
 }
 
-/// Packets that a link dropped since the last look.
+/// Packets that a link dropped since the previous sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLosses {
-    /// When it was looked at.
+    /// Time of the sample.
     pub at: Instant,
-    /// Index among [`super::Outcome::links`].
+    /// Index in [`super::Outcome::links`].
     pub link: usize,
     /// Dropped by a full queue or by queue management.
     pub overflowed: u64,
     /// Lost at random.
     pub lost: u64,
-    /// Lost because the radio was dead or gone.
+    /// Lost because the radio was dead or absent.
     pub dead: u64,
 }
 
-/// Everything looked at every 10 ms.
+/// All samples of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// Subflows of the sending ends.
     pub samples: Vec<TraceSample>,
-    /// Losses, where there were any.
+    /// Losses; links without any are left out.
     pub losses: Vec<LinkLosses>,
-    /// Radios that went or came back.
+    /// Radios that went down or came back.
     pub events: Vec<LinkEvent>,
 }
 
-/// Looks.
+/// Takes the samples.
 #[derive(Debug)]
 pub(super) struct Recorder {
     links: Vec<LinkId>,
@@ -58,7 +58,7 @@ pub(super) struct Recorder {
     last_bytes: Vec<u64>,
     pub trace: Option<Trace>,
     scratch: Vec<PathSample>,
-    /// The only path of transports that have one; they do not know its index.
+    /// The path of transports with only one; they do not know its index.
     only: Option<u8>,
 }
 

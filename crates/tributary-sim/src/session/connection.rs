@@ -1,7 +1,7 @@
-//! One TCP connection of a session: an attempt, a subflow or one that is ending. As the runtime's
-//! `subflow.rs` on a kernel socket: what it can take now, what it knows, what is queued.
+//! One TCP connection of a session: an attempt, a subflow, or one that is closing. Does what the runtime's
+//! `subflow.rs` does on a kernel socket: its room, TCP's state, its queue.
 //!
-//! Makes no decisions: the driver moves it from phase to phase.
+//! Makes no decisions: the driver changes its phase.
 
 use std::collections::VecDeque;
 
@@ -18,13 +18,13 @@ use crate::tcp::{TcpSocket, TcpState};
 /// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// TCP shakes hands.
+    /// TCP handshake.
     Dialling,
-    /// TLS does, or the challenge, hello and reply are under way.
+    /// TLS handshake or challenge, hello and reply.
     Greeting,
-    /// A subflow.
+    /// An open subflow.
     Open,
-    /// Closed by this end; what is queued is still sent.
+    /// Closed by this end; queued data is still sent.
     Ending,
 }
 
@@ -32,21 +32,21 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub number: u32,
-    /// Which of the transport's paths.
+    /// Index of the transport's path.
     pub path: usize,
-    /// The attempt or subflow; on a server only once it has said so.
+    /// The attempt or subflow; a server knows it only after the hello.
     pub subflow: SubflowId,
     pub phase: Phase,
-    /// Given up then, unless it is open. A client's attempts have their deadlines in `Establish`.
+    /// When it is abandoned, unless it is open. Deadlines of a client's attempts are in `Establish`.
     pub until: Instant,
     pub socket: TcpSocket,
     pub route: RouteId,
     input: Wire,
     output: Writer,
-    /// Complete on the wire but not taken by TCP.
+    /// Bytes complete on the wire that TCP has not accepted yet.
     unwritten: u64,
     room: Room,
-    /// The room the session counts on.
+    /// The room that the session was last told.
     pub told: usize,
 }
 
@@ -83,7 +83,7 @@ impl Connection {
 
     // ---- reading
 
-    /// Hands a segment to TCP and takes what has arrived in order.
+    /// Passes a segment to TCP and reads what has arrived in order.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// The peer has ended it, orderly or not.
+    /// The peer has closed or reset it.
     pub fn is_over(&self) -> bool {
         self.socket.is_closed() || self.socket.is_finished_reading()
     }
@@ -112,12 +112,12 @@ impl Connection {
         self.write();
     }
 
-    /// Queues a frame; nothing is handed to TCP yet.
+    /// Queues a frame; it is given to TCP in [`Self::write`].
     pub fn push(&mut self, transmit: Transmit) {
         self.unwritten += self.output.push(&transmit.head, transmit.payload);
     }
 
-    /// Hands what is queued to TCP, as far as it takes it.
+    /// Gives queued bytes to TCP, as far as it accepts them.
     pub fn write(&mut self) {
         self.unwritten += self.output.finish();
         if self.unwritten > 0 {
@@ -125,19 +125,19 @@ impl Connection {
         }
     }
 
-    /// Bytes the path can take soon.
+    /// Bytes that the path can take soon.
     pub fn room(&self) -> usize {
         if self.held() > 0 { 0 } else { self.room.bytes(self.socket.unsent()) }
     }
 
-    /// Bytes that TCP has not taken.
+    /// Bytes that TCP has not accepted.
     fn held(&self) -> u64 {
         self.unwritten + self.output.open()
     }
 
     // ---- what TCP knows
 
-    /// TCP's view, when the last one is old enough.
+    /// TCP's state, if the previous one is old enough.
     pub fn refresh(&mut self, now: Instant, mss: u64) -> Option<SubflowInfo> {
         if !self.room.poll_ask(now) {
             return None;
@@ -156,7 +156,7 @@ impl Connection {
         }))
     }
 
-    /// TCP has shaken hands.
+    /// TCP has completed its handshake.
     pub fn is_established(&self) -> bool {
         self.socket.info().state == TcpState::Established
     }

@@ -1,4 +1,4 @@
-//! Contents of streams: one block of zeros, or bytes that tell their place and are checked when read.
+//! Contents of streams: one block of zeros, or bytes that encode their position and are checked when read.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use crate::transport::StreamKey;
 
-/// Most bytes handed over at once.
+/// Most bytes written at once.
 const BLOCK: usize = 256 * 1024;
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
-/// Content that this end writes and expects to read.
+/// Contents that this end writes and expects to read.
 #[derive(Debug)]
 pub(super) struct Content {
     checked: bool,
@@ -37,17 +37,17 @@ impl Content {
         (from..from + length as u64).map(|offset| byte(key, offset)).collect::<Vec<u8>>().into()
     }
 
-    /// This many of them were taken.
+    /// This many bytes of a stream were written.
     pub fn written(&mut self, key: StreamKey, bytes: u64) {
         if self.checked {
             *self.written.entry(key).or_default() += bytes;
         }
     }
 
-    /// These bytes were read.
+    /// Checks these bytes, which were read from a stream.
     ///
     /// # Panics
-    /// When checked and a byte is not the one that was written at its place.
+    /// If checking is on and a byte differs from the one written at its position.
     pub fn read(&mut self, key: StreamKey, bytes: &[u8]) {
         if !self.checked {
             return;

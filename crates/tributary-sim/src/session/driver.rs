@@ -1,7 +1,7 @@
 //! The driver's turn: moves bytes between TCP and the session. Source: the runtime's `driver.rs`.
 //!
-//! A turn tells the session what each subflow can take, drains it, writes, and repeats while that moves
-//! anything. It takes no time: the processor is not modelled.
+//! A turn tells the session each subflow's room, drains the session, writes, and repeats while there is
+//! progress. It takes no virtual time: the processor is not modelled.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::transport::Notice;
 const TICK: Duration = Duration::from_millis(1);
 
 impl SessionTransport {
-    /// Client: connects its paths.
+    /// Client: connects on its paths.
     pub(super) fn start(&mut self, now: Instant) {
         if std::mem::replace(&mut self.started, true) || self.side == Side::Server {
             return;
@@ -73,7 +73,7 @@ impl SessionTransport {
         }
     }
 
-    /// Views of all subflows and of connection `own`, whose index among them is returned.
+    /// Fills in the views of all subflows and of connection `own`; returns the index of `own`.
     fn see_siblings(&mut self, own: usize) -> usize {
         self.views.clear();
         let mut found = 0;
@@ -88,7 +88,7 @@ impl SessionTransport {
         found
     }
 
-    /// A segment of no connection.
+    /// Answers a segment of an unknown connection.
     fn refuse(&self, segment: &Segment, out: &mut Outbox) {
         let (_, way) = multipath::incarnation_and_way(segment.connection);
         if let (Some(way), Some(reset)) = (self.ways.get(way), multipath::refusal(segment)) {
@@ -159,7 +159,7 @@ impl SessionTransport {
         self.arm(now);
     }
 
-    /// Tells the session what its subflows know and can take. Whether it may have something to do.
+    /// Tells the session the state and room of its subflows. Returns whether it may have something to do.
     fn inform(&mut self, now: Instant) -> bool {
         let Some(session) = &mut self.session else { return false };
         for connection in self.connections.iter_mut().filter(|c| c.phase == Phase::Open) {
@@ -177,7 +177,7 @@ impl SessionTransport {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Takes from the session what it has; whether it had anything.
+    /// Takes the session's output; returns whether there was any.
     fn drain(&mut self, now: Instant) -> bool {
         let mut moved = self.take_transmits(now);
         let over = self.session.as_ref().is_some_and(tributary_proto::Session::is_closed);
@@ -242,7 +242,7 @@ impl SessionTransport {
         }
     }
 
-    /// Forgets connections that are over, but not their counters.
+    /// Removes connections that are over, but keeps their counters.
     fn bury(&mut self) {
         let past = &mut self.past;
         self.connections.retain(|connection| {
@@ -255,7 +255,8 @@ impl SessionTransport {
     }
 
     fn arm(&mut self, now: Instant) {
-        // A deadline that is past and was handled waits a tick rather than spin; ticks are whole ones.
+        // A deadline in the past that was handled waits for the next tick, so that the driver does not spin.
+        // Ticks are whole.
         let tick = self.session_due.map(|due| {
             let at = due.max(now + TICK).as_nanos();
             Instant::from_nanos(at.next_multiple_of(TICK.as_nanos() as u64))

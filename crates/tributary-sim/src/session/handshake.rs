@@ -1,6 +1,7 @@
-//! How connections become subflows: dialling, the TLS round trip or the challenge, hello and reply.
+//! How connections become subflows: connecting, the TLS round trip or the challenge, hello and reply.
 //!
-//! The client's decisions are `tributary_proto::establish`'s; the server's are those of the runtime's `listener.rs`.
+//! The client's decisions are in `tributary_proto::establish`; the server's follow the runtime's
+//! `listener.rs`.
 
 use tributary_proto::establish::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
 use tributary_proto::{Session, Side};
@@ -30,7 +31,7 @@ impl SessionTransport {
         }
     }
 
-    /// Client: carries out what `Establish` decided.
+    /// Client: carries out the decisions of `Establish`.
     pub(super) fn carry_out(&mut self, now: Instant) {
         while let Some(action) = self.establish.poll_action() {
             match action {
@@ -88,7 +89,7 @@ impl SessionTransport {
         }));
     }
 
-    /// Server: a segment of no known connection. A SYN begins one; its index.
+    /// Server: handles a segment of an unknown connection. A SYN begins one, whose index is returned.
     pub(super) fn accept(&mut self, now: Instant, segment: &Segment) -> Option<usize> {
         if self.side == Side::Client || !segment.is_syn || segment.is_ack {
             return None;
@@ -110,7 +111,7 @@ impl SessionTransport {
         Some(self.connections.len() - 1)
     }
 
-    /// TCP may have shaken hands.
+    /// Called when TCP may have completed its handshake.
     pub(super) fn dialled(&mut self, now: Instant, at: usize) {
         let tls = self.config.tls;
         let connection = &mut self.connections[at];
@@ -149,10 +150,10 @@ impl SessionTransport {
         }
     }
 
-    /// Server: a client wants a session, or to join it.
+    /// Server: a client opens a session or joins it.
     fn hello(&mut self, now: Instant, at: usize, (opens, subflow): (bool, SubflowId)) {
         if opens {
-            // A session opened before is one whose reply the client never saw: it has no other subflow.
+            // If a session was opened before, the client never saw its reply, so it has no other subflow.
             for other in 0..self.connections.len() {
                 if self.connections[other].phase == Phase::Open {
                     self.end(now, other, true);
@@ -180,7 +181,7 @@ impl SessionTransport {
         }
     }
 
-    /// The session does not need a connection any more.
+    /// The session no longer needs a connection.
     pub(super) fn end(&mut self, now: Instant, at: usize, abort: bool) {
         let connection = &mut self.connections[at];
         if connection.phase == Phase::Ending {
@@ -200,7 +201,7 @@ impl SessionTransport {
         }
     }
 
-    /// A connection broke, or its time is over.
+    /// A connection broke or timed out.
     pub(super) fn broken(&mut self, now: Instant, at: usize) {
         let (phase, subflow) = (self.connections[at].phase, self.connections[at].subflow);
         self.dirty = true;
@@ -211,7 +212,7 @@ impl SessionTransport {
         {
             session.handle_subflow_closed(now, subflow);
         }
-        // An attempt was reset just now.
+        // The attempt was reset just now.
         self.end(now, at, phase != Phase::Open);
     }
 }

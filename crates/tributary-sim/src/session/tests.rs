@@ -1,4 +1,4 @@
-//! Sessions over simulated TCP: stories of radios, and one driver for every scheduler.
+//! Sessions over simulated TCP: radios that fade, fail and return, and one test driver for every scheduler.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn a_session_opens_after_tcp_tls_and_hello_and_its_first_byte_takes_one_more_round_trip() {
     let path = PathSpec::symmetric("wifi", LinkSpec::constant(Bitrate::from_mbps(1000)));
     let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(100));
-    // Without TLS the server's challenge takes the place of its round trip.
+    // Without TLS, the server's challenge takes a round trip instead.
     for tls in [true, false] {
         let rig = download(&scenario, &SessionConfig { tls, ..SessionConfig::default() }, 1000, 1);
         let first = rig.reader().arrivals[0].0.as_nanos() / 1_000_000;
@@ -83,7 +83,7 @@ fn what_is_written_is_what_is_read() {
 
 #[test]
 fn fbdt_fills_both_radios_in_every_condition() {
-    // Mbit/s of payload over capacity, and the slowest whole second.
+    // Payload in Mbit/s over this capacity, and the slowest whole second.
     for (name, capacity, worst) in [("los", 187.0, 160.0), ("nlos", 122.0, 100.0), ("mobility", 132.2, 35.0)]
     {
         let scenario = Scenario::builtin(name).unwrap();
@@ -145,7 +145,7 @@ fn an_absence_that_both_ends_are_told_of_costs_next_to_nothing() {
     assert_eq!(rig.transport::<SessionTransport>(rig.client).subflows(), 2);
 }
 
-/// WiFi is away from 1 to 3 s, WiGig from 2 to 5 s: for a second there is nothing.
+/// WiFi is absent from 1 to 3 s, WiGig from 2 to 5 s: for a second there is no path.
 pub(crate) fn leaving_in_turn() -> Scenario {
     let mut scenario = Scenario::builtin("los").unwrap();
     for path in &mut scenario.paths {
@@ -200,7 +200,7 @@ fn every_congestion_control_carries_a_session() {
     }
 }
 
-/// One to four paths of any kind; the first lives all the time, the others may die and come back.
+/// One to four paths of any kind. The first always works; the others may die and return.
 pub(crate) fn random_scenario(rng: &mut Rng) -> Scenario {
     let mut scenario = Scenario::new("random").with_rtt(Duration::from_millis(1 + rng.below(60)));
     for path in 0..1 + rng.below(4) {

@@ -1,8 +1,8 @@
-//! What one end wrote on a connection, until the other has read it: records, handshake messages, frames.
+//! Data written on a connection and not yet read: records, handshake messages, frames.
 //!
-//! TCP carries numbers of bytes; these are the bytes themselves, shared by both ends of a connection.
-//! With protection a record arrives whole or not at all, as in TLS 1.3; without it bytes come as they are.
-//! Not here: encryption. A record only has its length.
+//! TCP carries numbers of bytes; the bytes themselves are here, shared by both ends of a connection. With
+//! protection, a record arrives complete or not at all, as in TLS 1.3; without it, bytes arrive as they are.
+//! Not here: encryption. Only a record's length is modelled.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,23 +14,23 @@ use tributary_types::SubflowId;
 
 /// Most plaintext in one record (RFC 8446 §5.1).
 pub(super) const RECORD: u64 = 16_384;
-/// Bytes a record adds: head, inner content type and tag (RFC 8446 §5.2).
+/// Overhead of a record in bytes: head, inner content type and tag (RFC 8446 §5.2).
 const RECORD_OVERHEAD: u64 = 22;
 /// Frame heads are cut from blocks of this size.
 const HEAD_BLOCK: usize = 64 * 1024;
 
-/// Messages before a subflow is up. Lengths are the runtime's (docs/wire-handshake.md); those of TLS are typical.
+/// Handshake messages. Lengths are the runtime's (docs/wire-handshake.md); those of TLS are typical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// TLS: the client's first flight, with its ticket.
     ClientHello,
-    /// TLS: the server's flight, with its certificate and the proof beside it.
+    /// TLS: the server's flight, with its certificate and its proof.
     ServerFlight,
     /// TLS: the client's second flight.
     ClientFinished,
     /// Plaintext: the client's first bytes.
     Ticket,
-    /// Plaintext: what the client's proof is bound to, and the server's proof.
+    /// Plaintext: the challenge, and the server's proof.
     Challenge,
     /// Opens a session, or joins one with this subflow.
     Hello { opens: bool, subflow: SubflowId },
@@ -43,12 +43,12 @@ impl Message {
     fn length(self, protected: bool) -> u64 {
         let record = if protected { RECORD_OVERHEAD } else { 0 };
         match self {
-            // 240 without the ticket, which is 72 in an ALPN extension of its own (7 more, RFC 7301 §3.1).
+            // 240 without the ticket, which takes 72 bytes and an ALPN extension (7 more, RFC 7301 §3.1).
             Self::ClientHello => 240 + 79,
-            // 900 without the second entry of the certificate list: 32 and 5 more (RFC 8446 §4.4.2).
+            // 900 without the second entry of the certificate list: 32 bytes and 5 more (RFC 8446 §4.4.2).
             Self::ServerFlight => 900 + 37,
             Self::ClientFinished => 64,
-            // The eight bytes before the ticket name the protocol and its version.
+            // The eight bytes before the ticket contain the protocol's name and version.
             Self::Ticket => 8 + 72,
             Self::Challenge => 40 + 32,
             Self::Hello { .. } => 112 + record,
@@ -57,7 +57,7 @@ impl Message {
     }
 }
 
-/// What arrived.
+/// Something that arrived.
 #[derive(Debug)]
 pub(super) enum Delivery {
     Message(Message),
@@ -67,9 +67,9 @@ pub(super) enum Delivery {
 #[derive(Debug)]
 enum Content {
     Message(Message),
-    /// This many bytes of frames, which arrive together.
+    /// Frame bytes of a record, which arrive together.
     Record(u64),
-    /// The same, as they arrive.
+    /// Frame bytes without records.
     Plain,
 }
 
@@ -86,7 +86,7 @@ struct Queue {
     frames: VecDeque<Bytes>,
 }
 
-/// One direction of a connection; both ends hold it.
+/// One direction of a connection, shared by both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wire {
     queue: Rc<RefCell<Queue>>,
@@ -98,7 +98,7 @@ pub(super) struct Writer {
     wire: Wire,
     protected: bool,
     heads: BytesMut,
-    /// Bytes of frames that are in no record yet.
+    /// Frame bytes that are in no record yet.
     open: u64,
 }
 
@@ -137,7 +137,7 @@ impl Writer {
         complete
     }
 
-    /// Completes the record under way; returns its bytes on the wire.
+    /// Completes the current record; returns its bytes on the wire.
     pub fn finish(&mut self) -> u64 {
         if self.open == 0 { 0 } else { self.seal(self.open) }
     }
@@ -160,7 +160,7 @@ impl Writer {
 }
 
 impl Wire {
-    /// `bytes` more have arrived in order; `arrived` receives what they complete.
+    /// `bytes` more have arrived in order; adds what they complete to `arrived`.
     pub fn advance(&self, mut bytes: u64, arrived: &mut VecDeque<Delivery>) {
         let mut queue = self.queue.borrow_mut();
         while bytes > 0 {

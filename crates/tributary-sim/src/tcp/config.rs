@@ -8,7 +8,7 @@ pub enum LossDetection {
     /// By time, with tail-loss probes (RFC 8985).
     #[default]
     Rack,
-    /// Three segments acknowledged selectively above (RFC 6675); no tail-loss probes.
+    /// Three segments above are selectively acknowledged (RFC 6675); no tail-loss probes.
     DupAck,
 }
 
@@ -19,43 +19,45 @@ pub struct TcpConfig {
     pub mss: u64,
     /// First window in segments (RFC 6928).
     pub initial_window_segments: u64,
-    /// Most payload bytes held for reassembly and reading, and so the largest window. Linux's
-    /// `tcp_rmem` counts kernel memory instead, payload and bookkeeping.
+    /// Most payload bytes held for reassembly and reading, and so the largest window. Linux's `tcp_rmem`
+    /// counts kernel memory instead.
     pub receive_buffer: u64,
     /// Window at the start, before auto-tuning.
     pub initial_receive_window: u64,
-    /// Buffers grow with the window (dynamic right-sizing); otherwise they have their full size at once.
+    /// Buffers grow with the window (dynamic right-sizing). Otherwise they have their full size from the
+    /// beginning.
     pub auto_tune: bool,
     /// Most payload bytes written but not acknowledged.
     pub send_buffer: u64,
-    /// Longest an acknowledgement is held back.
+    /// Longest delay of an acknowledgement.
     pub delayed_ack: Duration,
-    /// Least deviation term of the retransmission time-out: it is `srtt` plus at least this.
+    /// Least deviation term of the retransmission timeout, which is `srtt` plus at least this.
     pub min_rto: Duration,
     /// Longest retransmission time-out.
     pub max_rto: Duration,
     /// Time-out before the first round-trip sample (RFC 6298).
     pub initial_rto: Duration,
-    /// The clock of time-outs, probes and delayed acknowledgements ticks so often: 4 ms with the kernel's
-    /// default of 250 Hz. Zero is an exact clock.
+    /// Tick of the clock of timeouts, probes and delayed acknowledgements: 4 ms with the kernel's default of
+    /// 250 Hz. Zero means an exact clock.
     pub tick: Duration,
     /// Loss detection.
     pub loss_detection: LossDetection,
-    /// Spaces segments of controllers without a rate of their own, at 2 cwnd/srtt in slow start and
-    /// 1.2 cwnd/srtt after, as the `fq` queue discipline does. Controllers with a rate are paced always.
+    /// Paces controllers without their own rate, at 2 cwnd/srtt in slow start and 1.2 cwnd/srtt after, as the
+    /// `fq` queue discipline does. Controllers with a rate are always paced.
     pub pacing: bool,
-    /// A window that the application does not use decays (RFC 2861). Restarting after idle time is the
-    /// controllers' own, by `Setup::idle_restart`.
+    /// An unused window decays (RFC 2861). Restarting after idle time is a setting of the controllers
+    /// (`Setup::idle_restart`).
     pub slow_start_after_idle: bool,
     /// A small segment waits while another is unacknowledged (RFC 896, Minshall's variant).
     pub nagle: bool,
-    /// New data leaves in bursts of about a millisecond, as segmentation offload makes them.
+    /// New data is sent in bursts of about a millisecond, as with segmentation offload.
     pub segmentation_offload: bool,
-    /// Acknowledgements of out-of-order data are thinned out, up to 1 ms or a twentieth of a round trip.
+    /// Compresses acknowledgements of out-of-order data: they are delayed by up to 1 ms or a twentieth of a
+    /// round trip.
     pub compress_sacks: bool,
-    /// Retransmission time-outs in a row after which the connection is given up.
+    /// Consecutive retransmission timeouts after which the connection fails.
     pub retries: u32,
-    /// Retransmissions of SYN after which it is given up.
+    /// Retransmissions of SYN after which the connection fails.
     pub syn_retries: u32,
 }
 

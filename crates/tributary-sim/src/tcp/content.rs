@@ -1,7 +1,7 @@
 //! Real bytes beside the packets: TCP is reliable and in order, so contents need not cross the links.
 //!
-//! Both ends hold the pipe of one direction. The sender pushes what it writes, the receiver takes as
-//! many bytes as TCP delivered to it. Not a transport: it knows neither time nor loss.
+//! Both ends hold the pipe of one direction. The sender pushes what it writes, the receiver takes as many
+//! bytes as TCP has delivered. Knows neither time nor loss.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ struct Inner {
     bytes: u64,
 }
 
-/// A first-in first-out queue of bytes with two holders.
+/// A first-in first-out queue of bytes, shared by two ends.
 #[derive(Clone, Debug, Default)]
 pub struct Pipe {
     inner: Rc<RefCell<Inner>>,
@@ -48,13 +48,13 @@ impl Pipe {
         Some(taken)
     }
 
-    /// Bytes pushed and not taken.
+    /// Bytes pushed and not taken yet.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.inner.borrow().bytes
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,16 +1,16 @@
-//! Loss by counting: a segment is lost when three above it are acknowledged selectively (RFC 6675 §4).
-//! A retransmission that is lost is noticed by the time-out alone.
+//! Loss detection by counting: a segment is lost when three above it are selectively acknowledged (RFC 6675
+//! §4). Only a timeout detects a lost retransmission.
 
 use super::scoreboard::{EVER_RETRANSMITTED, Scoreboard};
 
-/// Up to which segment losses have been judged.
+/// Losses have been judged up to this segment.
 #[derive(Debug, Default)]
 pub(super) struct DupAck {
     judged: u64,
 }
 
 impl DupAck {
-    /// Marks what is lost; `threshold` segments above mean a loss.
+    /// Marks lost segments: those with `threshold` selectively acknowledged segments above.
     pub fn detect(&mut self, threshold: u64, board: &mut Scoreboard) {
         let (Some(limit), Some(front)) = (board.sacked_from_top(threshold), board.front_id()) else { return };
         for id in self.judged.max(front)..limit {
@@ -21,7 +21,7 @@ impl DupAck {
         self.judged = self.judged.max(limit);
     }
 
-    /// On a time-out everything is (RFC 6675 §5.1).
+    /// After a timeout everything is lost (RFC 6675 §5.1).
     pub fn mark_on_timeout(&mut self, board: &mut Scoreboard) {
         if let (Some(front), Some(back)) = (board.front_id(), board.back_id()) {
             (front..=back).for_each(|id| board.mark_lost(id));

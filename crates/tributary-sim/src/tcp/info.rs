@@ -1,11 +1,11 @@
-//! What can be read off a connection: its state, its error, its numbers. Linux's `tcp_info`.
+//! State, error and numbers of a connection, as in Linux's `tcp_info`.
 
 use core::time::Duration;
 
 use thiserror::Error;
 use tributary_types::Bitrate;
 
-/// Where a connection stands (RFC 9293 §3.3.2, with the closing states as seen by the application).
+/// State of a connection (RFC 9293 §3.3.2, with the closing states as the application sees them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TcpState {
     /// Waits for a SYN.
@@ -15,7 +15,7 @@ pub enum TcpState {
     Connecting,
     /// Answered a SYN.
     Accepting,
-    /// Both directions may carry data, unless ended.
+    /// Both directions may carry data, unless they have ended.
     Established,
     /// Over.
     Closed,
@@ -30,12 +30,12 @@ pub enum TcpError {
     /// The peer sent a reset.
     #[error("the peer reset the connection")]
     Reset,
-    /// This end gave it up.
+    /// This end aborted it.
     #[error("the connection was aborted")]
     Aborted,
 }
 
-/// A connection's numbers now.
+/// The present numbers of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
     /// State.
@@ -44,11 +44,11 @@ pub struct TcpInfo {
     pub srtt: Duration,
     /// Mean deviation of the round-trip time: what Linux reports as `tcpi_rttvar`.
     pub mean_deviation: Duration,
-    /// Deviation term of the time-out (four mean deviations, floor included).
+    /// Deviation term of the timeout (four mean deviations, at least the floor).
     pub rttvar: Duration,
     /// Least round-trip time; zero before the first sample.
     pub min_rtt: Duration,
-    /// Present time-out, back-off included.
+    /// Present timeout, including back-off.
     pub rto: Duration,
     /// Bytes that may be in flight.
     pub cwnd: u64,
@@ -58,25 +58,25 @@ pub struct TcpInfo {
     pub in_flight: u64,
     /// Bytes written but not sent.
     pub unsent: u64,
-    /// Newest delivery rate that the application did not limit, or a higher one that it did.
+    /// Newest delivery rate that was not limited by the application, or a higher one that was.
     pub delivery_rate: Bitrate,
-    /// The application limited that rate.
+    /// Whether the application limited that rate.
     pub app_limited: bool,
     /// Payload bytes sent for the first time.
     pub sent: u64,
     /// Payload bytes sent again.
     pub retransmitted: u64,
-    /// Bytes found lost.
+    /// Bytes detected as lost.
     pub lost: u64,
     /// Payload bytes received more than once.
     pub duplicates: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Time-outs since the last acknowledgement of new data: a path with any is "potentially failed".
+    /// Timeouts since the last acknowledgement of new data. MPTCP calls a path with any "potentially failed".
     pub timeouts_in_a_row: u32,
-    /// Losses that turned out to be none.
+    /// Losses that turned out to be spurious.
     pub spurious: u64,
-    /// A loss is being recovered from.
+    /// Whether it is recovering from a loss.
     pub in_recovery: bool,
     /// Bytes held by the receiver for reassembly and reading.
     pub receive_held: u64,

@@ -1,23 +1,23 @@
-//! Bursts as segmentation offload makes them: new data waits until about a millisecond of it, or a third
-//! of the window, may leave at once. Linux's `tcp_tso_autosize` and `tcp_tso_should_defer`.
+//! Bursts as with segmentation offload: new data waits until about a millisecond of it, or a third of the
+//! window, can be sent at once. Linux's `tcp_tso_autosize` and `tcp_tso_should_defer`.
 
 use tributary_types::Instant;
 
 /// Largest burst: one super-frame.
 pub(super) const MOST_BURST: u64 = 65_536;
-/// A sender that rested longer does not wait, nanoseconds.
+/// A sender that was idle for longer does not wait, nanoseconds.
 const RECENT: u64 = 1_000_000;
 
-/// What the decision depends on. Bytes and nanoseconds.
+/// Inputs of the decision, in bytes and nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OffloadView {
     pub now: Instant,
-    /// What the windows allow now.
+    /// Bytes that the windows allow now.
     pub room: u64,
     pub window: u64,
     pub unsent: u64,
     pub srtt: u64,
-    /// Transmission of the oldest segment under way.
+    /// When the oldest segment in flight was sent.
     pub oldest: Option<Instant>,
     pub recovering: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct OffloadView {
 pub(super) struct Offload {
     mss: u64,
     burst: u64,
-    /// Rest of the burst that is leaving.
+    /// Rest of the current burst.
     left: u64,
     last: Option<Instant>,
     waits: bool,
@@ -38,7 +38,7 @@ impl Offload {
         Self { mss, burst: 2 * mss, left: 0, last: None, waits: false }
     }
 
-    /// Sizes bursts for a flow of `bytes_per_second`: 1/1024 s, more over very short paths.
+    /// Sets the burst size for a flow of `bytes_per_second`: 1/1024 s of data, more over very short paths.
     pub fn resize(&mut self, bytes_per_second: u64, min_rtt: u64) {
         let near = (min_rtt / 1000) >> 9;
         let bonus = if near < 32 { MOST_BURST >> near } else { 0 };
@@ -46,7 +46,7 @@ impl Offload {
         self.burst = (bytes / self.mss).max(2) * self.mss;
     }
 
-    /// Whether a new segment of `bytes` may leave now.
+    /// Whether a new segment of `bytes` may be sent now.
     pub fn may_send(&mut self, view: OffloadView, bytes: u64) -> bool {
         if self.left == 0 {
             self.waits = self.defers(view);
@@ -63,16 +63,17 @@ impl Offload {
     fn defers(&self, view: OffloadView) -> bool {
         let since = |at: Instant| view.now.saturating_since(at).as_nanos() as u64;
         let recent = self.last.is_some_and(|last| since(last) <= RECENT);
-        // With half a round trip to go the next acknowledgement comes too late to wait for.
+        // The next acknowledgement is at least half a round trip away: too late to wait for.
         let soon = view.oldest.is_some_and(|oldest| since(oldest) >= view.srtt / 2);
         let enough = view.room >= self.burst.min(view.window / 3).min(view.unsent);
-        // Deviates: a slow flow does not wait for its pair. By the rule it would, and lose a tenth of its
-        // goodput under random loss, which Linux in the emulator does not (docs/models/validation-linux.md).
+        // Deviates: a slow flow does not wait for a second segment. With Linux's rule the model would lose a
+        // tenth of its goodput under random loss, which Linux in the emulator does not
+        // (docs/models/validation-linux.md).
         let pays = self.burst > 2 * self.mss;
         recent && soon && pays && !enough && !view.recovering
     }
 
-    /// Nothing more leaves now. Returns whether something waits for company.
+    /// Nothing more is sent now. Returns whether a segment waits for a larger burst.
     pub fn pause(&mut self) -> bool {
         self.left = 0;
         core::mem::take(&mut self.waits)

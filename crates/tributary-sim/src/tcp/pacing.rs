@@ -1,5 +1,4 @@
-//! Spaces segments: Linux's internal pacing. Bursts of about a millisecond, as segmentation offload
-//! makes them (`tcp_tso_autosize`).
+//! Spaces segments as Linux's internal pacing does, in bursts of about a millisecond (`tcp_tso_autosize`).
 
 use tributary_types::{Bitrate, Instant};
 
@@ -19,13 +18,13 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    /// Whether a segment may leave now; if not, [`Self::poll_timeout`] tells when.
+    /// Whether a segment may be sent now; if not, [`Self::poll_timeout`] returns when.
     pub fn may_send(&mut self, now: Instant) -> bool {
         self.waiting = self.burst_left == 0 && now < self.next;
         !self.waiting
     }
 
-    /// A segment of `bytes` leaves at `rate`.
+    /// A segment of `bytes` is sent at `rate`.
     pub fn on_sent(&mut self, now: Instant, bytes: u64, rate: Bitrate, mss: u64) {
         let bps = rate.as_bps().max(1);
         if self.burst_left == 0 {
@@ -41,7 +40,7 @@ impl Pacer {
         self.burst_left = self.burst_left.saturating_sub(bytes);
     }
 
-    /// Nothing more leaves now: the burst is over.
+    /// Nothing more is sent now: the burst is over.
     pub fn pause(&mut self) {
         self.burst_left = 0;
     }

@@ -1,18 +1,18 @@
-//! RACK: a segment is lost when one sent later has arrived and it has had time enough (RFC 8985),
-//! as in Linux's `tcp_recovery.c`. The tail-loss probe is in `timer` and `recovery`.
+//! RACK: a segment is lost when one sent later has arrived and a reordering window has passed (RFC 8985), as
+//! in Linux's `tcp_recovery.c`. The tail-loss probe is in `timer` and `recovery`.
 
 use tributary_types::Instant;
 
 use super::scoreboard::{EVER_RETRANSMITTED, Scoreboard, Sent};
 
-/// Recoveries for which a widened window is kept (RFC 8985 §6.2 step 4).
+/// Number of recoveries for which a widened window is kept (RFC 8985 §6.2 step 4).
 const PERSISTENCE: u8 = 16;
-/// Segments acknowledged out of order that do not yet mean a loss (RFC 5681), while no reordering was seen.
+/// Segments acknowledged out of order without meaning a loss (RFC 5681), while no reordering was seen.
 pub(super) const DUPLICATE_THRESHOLD: u64 = 3;
 /// Linux's `tcp_max_reordering`.
 const MOST_REORDERING: u64 = 300;
 
-/// What the reordering window depends on.
+/// Inputs of the reordering window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RackView {
     pub srtt: u64,
@@ -23,11 +23,11 @@ pub(super) struct RackView {
 /// State of RACK.
 #[derive(Debug)]
 pub(super) struct Rack {
-    /// Transmission time and end of the segment delivered that was sent last.
+    /// Transmission time and end of the delivered segment that was sent last.
     newest: Option<(Instant, u64)>,
     rtt: u64,
     advanced: bool,
-    /// The reordering window in quarters of the least round-trip time.
+    /// The reordering window in quarters of the minimum round-trip time.
     steps: u8,
     persist: u8,
     duplicate_seen: bool,
@@ -67,7 +67,7 @@ impl Rack {
         }
     }
 
-    /// A segment below what had arrived was no retransmission: the path reorders.
+    /// A segment that was not retransmitted arrived below delivered data: the path reorders.
     pub fn on_reordering(&mut self, bytes: u64, mss: u64) {
         self.reordering_seen = true;
         if bytes > self.reordering * mss {
@@ -75,18 +75,18 @@ impl Rack {
         }
     }
 
-    /// Segments by which arrivals may be out of order without a loss.
+    /// By how many segments arrivals may be out of order without a loss.
     pub fn reordering(&self) -> u64 {
         self.reordering
     }
 
-    /// A duplicate was reported: a retransmission was in vain (RFC 8985 §6.2 step 4).
+    /// A duplicate was reported: a retransmission was unnecessary (RFC 8985 §6.2 step 4).
     pub fn on_duplicate(&mut self) {
         self.duplicate_seen = true;
     }
 
-    /// Adapts the window, at most once a round trip. `prior` and `delivered` count bytes: delivered when the newest
-    /// acknowledged segment was sent, and now.
+    /// Adapts the window, at most once a round trip. `prior` and `delivered` are bytes delivered when the
+    /// newest acknowledged segment was sent, and now.
     pub fn adapt(&mut self, prior: u64, delivered: u64) {
         if prior < self.last_delivered {
             self.duplicate_seen = false;
@@ -113,8 +113,8 @@ impl Rack {
         (view.min_rtt / 4 * u64::from(self.steps)).min(view.srtt)
     }
 
-    /// Marks what is lost (RFC 8985 §6.2 step 5). Returns how long to wait for segments that may be,
-    /// in nanoseconds.
+    /// Marks lost segments (RFC 8985 §6.2 step 5). Returns how long to wait for segments that may be lost, in
+    /// nanoseconds.
     pub fn detect(&mut self, now: Instant, view: RackView, board: &mut Scoreboard) -> Option<u64> {
         let (newest_at, newest_end) = self.newest?;
         let window = self.reordering_window(view, board);
@@ -126,7 +126,8 @@ impl Rack {
                 return None;
             }
             if (now.saturating_since(sent.at).as_nanos() as u64) < patience {
-                // Deviates: Linux looks for the last such segment; it was sent close before the newest.
+                // Deviates: Linux takes the last such segment in its list, which was sent shortly before the
+                // newest.
                 let elapsed = now.saturating_since(newest_at).as_nanos() as u64;
                 return Some(patience.saturating_sub(elapsed).max(1));
             }
@@ -144,7 +145,7 @@ impl Rack {
         self.detect(now, view, board)
     }
 
-    /// On a time-out: what was sent too recently to be lost is spared, the front is not (Linux's
+    /// After a timeout marks the first segment and everything not sent very recently (Linux's
     /// `tcp_timeout_mark_lost`).
     pub fn mark_on_timeout(&self, now: Instant, board: &mut Scoreboard) {
         let Some(front) = board.front_id() else { return };

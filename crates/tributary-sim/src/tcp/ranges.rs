@@ -1,5 +1,5 @@
-//! Disjoint ranges of numbers in ascending order: what arrived out of order, what was acknowledged
-//! selectively. Few in practice, mostly touched at either end; holds no bytes.
+//! Disjoint ranges of numbers in ascending order, for data that arrived or was acknowledged out of order.
+//! Usually few, and changed at either end; holds no bytes.
 
 use std::collections::VecDeque;
 
@@ -27,8 +27,8 @@ impl RangeSet {
         self.ranges.iter().rev().copied()
     }
 
-    /// Adds `[from, to)`, calls `gap` for each part that was not there, in ascending order, and
-    /// returns the range it is now part of.
+    /// Adds `[from, to)`, calls `gap` for each part that was missing, in ascending order, and returns the
+    /// merged range.
     pub fn insert(&mut self, from: u64, to: u64, mut gap: impl FnMut(u64, u64)) -> (u64, u64) {
         if from >= to {
             return (from, to);
@@ -65,7 +65,7 @@ impl RangeSet {
         (low, high)
     }
 
-    /// Forgets everything below `limit`.
+    /// Removes everything below `limit`.
     pub fn remove_below(&mut self, limit: u64) {
         while let Some((from, to)) = self.ranges.front_mut() {
             if *to > limit {
@@ -76,7 +76,7 @@ impl RangeSet {
         }
     }
 
-    /// Forgets everything from `limit` on; how many numbers that were.
+    /// Removes everything from `limit` on; returns how many numbers that were.
     pub fn remove_from(&mut self, limit: u64) -> u64 {
         let mut removed = 0;
         while let Some((from, to)) = self.ranges.back_mut().filter(|(_, to)| *to > limit) {
@@ -106,7 +106,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a map of numbers.
+        /// Compared with a set of numbers.
         #[test]
         fn ranges_agree_with_a_bitmap(steps in prop::collection::vec((0_u64..60, 0_u64..12, 0_u64..4), 1..40)) {
             let mut set = RangeSet::default();

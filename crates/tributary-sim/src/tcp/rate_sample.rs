@@ -20,7 +20,7 @@ pub(super) struct RateEstimator {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// The application limits the sender until so much is delivered.
+    /// Segments are marked as application-limited until this much is delivered.
     app_limited_until: u64,
     newest: Option<Newest>,
     shown: Bitrate,
@@ -42,7 +42,7 @@ impl Default for RateEstimator {
 }
 
 impl RateEstimator {
-    /// A segment leaves; `idle` when nothing was out before it.
+    /// A segment is sent; `idle` if nothing was in flight before it.
     pub fn stamp(&mut self, now: Instant, idle: bool, lost: u64) -> Stamp {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -51,12 +51,12 @@ impl RateEstimator {
         Stamp { first_sent, delivered_at, delivered, lost }
     }
 
-    /// Whether segments that leave now are marked.
+    /// Whether segments sent now are marked.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// The application left nothing to send with `in_flight` bytes under way.
+    /// The application has no more data, with `in_flight` bytes in flight.
     pub fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
@@ -65,7 +65,7 @@ impl RateEstimator {
         self.delivered
     }
 
-    /// A segment has arrived, for the first time it is heard of.
+    /// A segment is reported as arrived for the first time.
     pub fn on_delivered(&mut self, sent: &Sent) {
         self.delivered += u64::from(sent.span);
         let (at, end) = (sent.at, sent.end());
@@ -75,12 +75,12 @@ impl RateEstimator {
         }
     }
 
-    /// Bytes delivered when the newest segment of this acknowledgement left.
+    /// Bytes that had been delivered when the newest segment of this acknowledgement was sent.
     pub fn prior_delivered(&self) -> Option<u64> {
         self.newest.map(|newest| newest.stamp.delivered)
     }
 
-    /// Ends an acknowledgement: its sample, if it is one.
+    /// Ends an acknowledgement; returns its sample, if it gives one.
     pub fn finish(&mut self, now: Instant, min_rtt: u64, lost: u64) -> Option<RateSample> {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;

@@ -1,5 +1,5 @@
-//! The receiving half: reassembly of numbers, selective acknowledgements (RFC 2018, RFC 2883), the end of
-//! the stream. When to acknowledge is `ack_policy`, how much to allow is `window`.
+//! The receiving half: reassembly of numbers, selective acknowledgements (RFC 2018, RFC 2883), the end of the
+//! stream. `ack_policy` decides when to acknowledge, `window` how much the peer may send.
 
 mod ack_policy;
 mod window;
@@ -12,8 +12,8 @@ use crate::packet::{MAX_SACK_BLOCKS, SackBlock, Segment};
 use ack_policy::{AckPolicy, Arrival};
 use window::ReceiveWindow;
 
-/// Ranges held out of order beyond which more are refused: what Linux's accounting of small segments
-/// comes to, and a bound on what a hostile sender can make us hold.
+/// Most ranges held out of order: about Linux's limit for small segments, and a bound on the memory that a
+/// hostile sender can use.
 const MOST_RANGES: usize = 8192;
 
 /// Blocks remembered for acknowledgements; one more than fit beside a duplicate report.
@@ -28,11 +28,11 @@ pub(super) struct Receiver {
     read: u64,
     ahead: RangeSet,
     ahead_bytes: u64,
-    /// Blocks in the order in which they last grew, newest first.
+    /// Blocks in the order of their last growth, newest first.
     recent: [SackBlock; REMEMBERED],
     recent_count: usize,
     duplicate: Option<SackBlock>,
-    /// Number of FIN.
+    /// Number of the FIN.
     fin: Option<u64>,
     finished: bool,
     window: ReceiveWindow,
@@ -71,7 +71,7 @@ impl Receiver {
         self.window.start(now);
     }
 
-    /// The window on our own SYN, which acknowledges nothing.
+    /// Puts the window on our own SYN, which acknowledges nothing.
     pub fn announce(&mut self, segment: &mut Segment) {
         segment.window = self.window.advertise(self.next, 0);
     }
@@ -133,12 +133,13 @@ impl Receiver {
 
     // ---- arrivals
 
-    /// Something arrived that is to be acknowledged at once whatever it is.
+    /// Something arrived that must be acknowledged at once.
     pub fn acknowledge_now(&mut self) {
         self.policy.acknowledge_now();
     }
 
-    /// A segment of the peer's established connection. `rto` is the time after which a pause counts as idle.
+    /// Handles a segment of an established connection. `rto` is the pause after which the connection counts
+    /// as idle.
     pub fn handle(&mut self, now: Instant, segment: &Segment, rto: u64) {
         let (from, to) = (segment.seq, segment.seq + u64::from(segment.length));
         if from <= self.acknowledged && segment.timestamp >= self.echo {
@@ -181,7 +182,7 @@ impl Receiver {
         self.held_most = self.held_most.max(self.held());
     }
 
-    /// Files `[from, to)`; the segment began at `sent_from`.
+    /// Stores `[from, to)`; the segment began at `sent_from`.
     fn place(&mut self, from: u64, to: u64, sent_from: u64) {
         if from < to && from > self.next {
             return self.place_ahead(from, to);
@@ -215,7 +216,7 @@ impl Receiver {
         self.remember(SackBlock { from: low, to: high });
     }
 
-    /// FIN has number `fin`: what a peer that breaks the rules sent beyond is nothing.
+    /// FIN has number `fin`. Data beyond it, from a peer that breaks the rules, is dropped.
     fn end_at(&mut self, fin: u64) {
         self.fin = Some(fin);
         let beyond = self.ahead.remove_from(fin);

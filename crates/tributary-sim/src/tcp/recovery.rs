@@ -1,28 +1,28 @@
-//! Where loss recovery stands: phases, proportional rate reduction (RFC 6937 with Linux's slow-start
-//! reduction bound), what may be undone (RFC 4015, RFC 2883), F-RTO (RFC 5682) and the tail-loss probe's
-//! episode (RFC 8985 §7.4). Marks and sends nothing.
+//! State of loss recovery: phases, proportional rate reduction (RFC 6937 with Linux's slow-start reduction
+//! bound), what may be undone (RFC 4015, RFC 2883), F-RTO (RFC 5682) and the tail-loss probe's episode (RFC
+//! 8985 §7.4). Marks and sends nothing.
 
 use tributary_types::Instant;
 
-/// Linux's `icsk_ca_state`, its Disorder and CWR counted as open.
+/// As Linux's `icsk_ca_state`; Disorder and CWR count as open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
     Open,
     /// Fast recovery.
     Recovery,
-    /// After a time-out.
+    /// After a timeout.
     Loss,
 }
 
-/// Where the sender stood when an episode began.
+/// State of the sender when an episode began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     /// First unacknowledged number.
     pub una: u64,
     /// Next number to be sent.
     pub next: u64,
-    /// Bytes of retransmissions under way.
+    /// Retransmitted bytes in flight.
     pub retransmitted: u64,
 }
 

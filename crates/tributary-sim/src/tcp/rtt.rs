@@ -1,27 +1,27 @@
-//! Round-trip times and the retransmission time-out: RFC 6298 as Linux's `tcp_rtt_estimator` does it.
+//! Round-trip times and the retransmission timeout: RFC 6298 as in Linux's `tcp_rtt_estimator`.
 
 use tributary_types::Instant;
 
 use super::config::TcpConfig;
 
-/// How long the least round-trip time is remembered (Linux's `tcp_min_rtt_wlen`), in nanoseconds.
+/// How long the minimum round-trip time is remembered (Linux's `tcp_min_rtt_wlen`), in nanoseconds.
 const MIN_RTT_MEMORY: u64 = 300_000_000_000;
 
-/// The estimator. Times in nanoseconds; `srtt` eight times and `deviation` four times their value.
+/// The estimator. Times in nanoseconds; `srtt` is stored times eight and `deviation` times four.
 #[derive(Clone, Debug)]
 pub(super) struct RttEstimator {
     srtt8: u64,
     deviation4: u64,
     /// Largest deviation of the present round trip.
     deviation_most: u64,
-    /// The term in the time-out: never below the floor.
+    /// The deviation term of the timeout: never below the floor.
     variance: u64,
     /// The present round trip ends when this is acknowledged.
     round_end: u64,
     floor: u64,
     ceiling: u64,
     initial: u64,
-    /// The time-out is a whole number of these, then doubled; zero for any time.
+    /// The timeout is a whole number of ticks, then doubled; zero means an exact clock.
     tick: u64,
     backoff: u32,
     min_rtt: Option<(u64, Instant)>,
@@ -44,8 +44,8 @@ impl RttEstimator {
         }
     }
 
-    /// A sample for the smoothed time and the time-out. `unacknowledged` is the first unacknowledged
-    /// number, `next` the next to be sent.
+    /// A sample for the smoothed time and the timeout. `unacknowledged` is the first unacknowledged number,
+    /// `next` the next to be sent.
     pub fn sample(&mut self, rtt: u64, unacknowledged: u64, next: u64) {
         self.backoff = 0; // RFC 6298 §5.7: a valid sample ends the back-off
         if self.srtt8 == 0 {
@@ -76,7 +76,7 @@ impl RttEstimator {
         }
     }
 
-    /// A sample for the least time.
+    /// A sample for the minimum.
     pub fn sample_min(&mut self, now: Instant, rtt: u64) {
         let rtt = rtt.max(1);
         if self
@@ -96,7 +96,7 @@ impl RttEstimator {
         self.srtt8 > 0
     }
 
-    /// Smoothed, nanoseconds; zero before the first sample.
+    /// Smoothed round-trip time, nanoseconds; zero before the first sample.
     pub fn srtt(&self) -> u64 {
         self.srtt8 / 8
     }
@@ -105,12 +105,12 @@ impl RttEstimator {
         self.variance
     }
 
-    /// Least, nanoseconds; zero before the first sample.
+    /// Minimum round-trip time, nanoseconds; zero before the first sample.
     pub fn min_rtt(&self) -> u64 {
         self.min_rtt.map_or(0, |(rtt, _)| rtt)
     }
 
-    /// The time-out, back-off included, in nanoseconds.
+    /// The timeout including back-off, in nanoseconds.
     pub fn rto(&self) -> u64 {
         let mut base = if self.srtt8 == 0 { self.initial } else { self.srtt() + self.variance };
         if self.tick > 0 {
@@ -119,12 +119,12 @@ impl RttEstimator {
         base.saturating_mul(1_u64.checked_shl(self.backoff.min(40)).unwrap_or(u64::MAX)).min(self.ceiling)
     }
 
-    /// The floor of the time-out's deviation term, nanoseconds.
+    /// The floor of the timeout's deviation term, nanoseconds.
     pub fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// A time-out: the next is twice as long (RFC 6298 §5.5).
+    /// After a timeout the next one takes twice as long (RFC 6298 §5.5).
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(40);
     }

@@ -1,6 +1,6 @@
-//! What was sent and not yet acknowledged cumulatively: one entry a segment, as Linux's retransmission
-//! queue. Knows which are acknowledged selectively, believed lost, retransmitted, and the order of their
-//! last transmission. Decides nothing; its source is RFC 2018, RFC 6675 §4 and Linux's `tcp_sock`.
+//! Segments sent and not yet cumulatively acknowledged, one entry each, as in Linux's retransmission queue.
+//! Records which are selectively acknowledged, considered lost, retransmitted, and the order of their last
+//! transmission. Decides nothing; source: RFC 2018, RFC 6675 §4 and Linux's `tcp_sock`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,9 +11,9 @@ use super::ranges::RangeSet;
 
 /// Acknowledged selectively.
 pub(super) const SACKED: u8 = 1;
-/// Believed lost.
+/// Considered lost.
 pub(super) const LOST: u8 = 2;
-/// A retransmission of it is under way.
+/// A retransmission of it is in flight.
 pub(super) const RETRANSMITTED: u8 = 4;
 /// It was retransmitted at least once.
 pub(super) const EVER_RETRANSMITTED: u8 = 8;
@@ -25,10 +25,10 @@ pub(super) const APP_LIMITED: u8 = 32;
 const MASK: u32 = 0x7fff_ffff;
 const NONE: u32 = u32::MAX;
 
-/// What was known when a segment left.
+/// State when a segment was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
-    /// When the first segment of the flight had left.
+    /// When the first segment of the flight was sent.
     pub first_sent: Instant,
     /// When `delivered` was reached.
     pub delivered_at: Instant,
@@ -38,7 +38,7 @@ pub(super) struct Stamp {
     pub lost: u64,
 }
 
-/// A segment under way.
+/// A segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub seq: u64,
@@ -54,7 +54,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// A segment that leaves now for the first time.
+    /// A segment that is sent now for the first time.
     pub fn new(now: Instant, seq: u64, span: u32, flags: u8, stamp: Stamp) -> Self {
         Self { seq, span, flags, earlier: NONE, later: NONE, at: now, stamp }
     }
@@ -76,7 +76,7 @@ pub(super) struct Scoreboard {
     base: u64,
     /// Ids acknowledged selectively.
     sacked: RangeSet,
-    /// Ids marked lost and not sent again since; may hold some that are neither any more.
+    /// Ids marked lost and not sent again; may contain some that are neither any more.
     lost: BinaryHeap<Reverse<u64>>,
     first_sent: u32,
     last_sent: u32,
@@ -117,7 +117,7 @@ impl Scoreboard {
         self.ring.len()
     }
 
-    /// Sequence space sent and not acknowledged cumulatively.
+    /// Sequence space sent and not cumulatively acknowledged.
     pub fn out(&self) -> u64 {
         self.out
     }
@@ -138,9 +138,9 @@ impl Scoreboard {
         self.lost_total
     }
 
-    /// RFC 6675's pipe: what is believed to be in the network.
+    /// RFC 6675's pipe: bytes estimated to be in the network.
     pub fn in_flight(&self) -> u64 {
-        // Never negative: what is sacked or lost is out, and what is retransmitted was lost.
+        // Never negative: what is sacked or lost is part of `out`, and what is retransmitted was lost before.
         self.out - self.sacked_bytes - self.lost_bytes + self.retransmitted_bytes
     }
 
@@ -160,12 +160,12 @@ impl Scoreboard {
         &self.ring[(id - self.base) as usize]
     }
 
-    /// One past the highest byte acknowledged selectively.
+    /// One past the highest selectively acknowledged byte.
     pub fn highest_sacked(&self) -> Option<u64> {
         self.sacked.descending().next().map(|(_, to)| self.entry(to - 1).end())
     }
 
-    /// The lowest id of which `count` segments above are acknowledged selectively, itself included.
+    /// The highest id at or above which `count` segments are selectively acknowledged.
     pub fn sacked_from_top(&self, count: u64) -> Option<u64> {
         let mut missing = count;
         for (from, to) in self.sacked.descending() {
@@ -199,21 +199,21 @@ impl Scoreboard {
 
     // ---- sending
 
-    /// A segment leaves for the first time.
+    /// A segment is sent for the first time.
     pub fn push(&mut self, sent: Sent) {
         self.ring.push_back(sent);
         self.out += u64::from(sent.span);
         self.link_last(self.base + self.ring.len() as u64 - 1);
     }
 
-    /// A segment leaves again.
+    /// A segment is sent again.
     pub fn retransmit(&mut self, now: Instant, id: u64, stamp: Stamp) {
         self.unlink(id);
         let index = (id - self.base) as usize;
         let sent = &mut self.ring[index];
         if sent.flags & (RETRANSMITTED | SACKED) == 0 {
-            // A probe or a forced retransmission may repeat what was not marked lost; then it counts
-            // twice in the pipe, as in Linux.
+            // A probe or a forced retransmission may repeat a segment that was not marked lost; it then
+            // counts twice in the pipe, as in Linux.
             sent.flags |= RETRANSMITTED;
             self.retransmitted_bytes += u64::from(sent.span);
         }
@@ -224,7 +224,7 @@ impl Scoreboard {
 
     // ---- acknowledgements
 
-    /// Everything below `ack` has arrived: hands out and forgets segments that lie below.
+    /// Everything below `ack` has arrived: passes these segments to `each` and removes them.
     pub fn acknowledge(&mut self, ack: u64, mut each: impl FnMut(&Sent)) {
         while let Some(front) = self.ring.front() {
             if front.end() > ack {
@@ -258,8 +258,8 @@ impl Scoreboard {
         }
     }
 
-    /// `[from, to)` has arrived: hands out each segment within that was not acknowledged before, as it
-    /// was until now.
+    /// `[from, to)` has arrived: passes each segment within that was not acknowledged before to `each`, in
+    /// its state before.
     pub fn sack(&mut self, from: u64, to: u64, mut each: impl FnMut(&Sent)) {
         let first = self.first_not_below(from);
         let mut last = self.first_not_below(to);
@@ -284,13 +284,13 @@ impl Scoreboard {
         self.sacked = sacked;
     }
 
-    /// Id of the first segment that begins at or after `seq`; the next id to be given when none does.
+    /// Id of the first segment that begins at or after `seq`; the next free id if there is none.
     fn first_not_below(&self, seq: u64) -> u64 {
         let Some(front) = self.ring.front() else { return self.base };
         if seq <= front.seq {
             return self.base;
         }
-        // Segments are nearly always full: guess before searching.
+        // Segments are nearly always full: guess the place before searching.
         let guess = ((seq - front.seq) / self.mss) as usize;
         if self.ring.get(guess).is_some_and(|sent| sent.seq == seq) {
             return self.base + guess as u64;
@@ -300,7 +300,7 @@ impl Scoreboard {
 
     // ---- losses
 
-    /// Believes that a segment, or its retransmission, is lost.
+    /// Marks a segment, or its retransmission, as lost.
     pub fn mark_lost(&mut self, id: u64) {
         let index = (id - self.base) as usize;
         let sent = self.ring[index];
@@ -320,7 +320,7 @@ impl Scoreboard {
         self.lost.push(Reverse(id));
     }
 
-    /// The losses were none (RFC 4015): what is marked lost and not sent again is in flight.
+    /// The losses were spurious (RFC 4015): segments marked lost and not sent again are in flight.
     pub fn unmark_lost(&mut self) {
         for index in 0..self.ring.len() {
             let sent = self.ring[index];
@@ -334,7 +334,7 @@ impl Scoreboard {
         self.link_all();
     }
 
-    /// The receiver threw away what it had acknowledged selectively (RFC 2018 §8).
+    /// The receiver has discarded data that it had selectively acknowledged (RFC 2018 §8).
     pub fn forget_sacks(&mut self) {
         for index in 0..self.ring.len() {
             let sent = self.ring[index];
@@ -382,7 +382,7 @@ impl Scoreboard {
         self.last_sent = low;
     }
 
-    /// Builds the list anew: rare, after many segments came back into it.
+    /// Rebuilds the list: rare, after many segments were added to it again.
     fn link_all(&mut self) {
         let in_flight = |sent: &Sent| !sent.has(SACKED) && sent.flags & (LOST | RETRANSMITTED) != LOST;
         let ids = self.base..self.base + self.ring.len() as u64;

@@ -1,7 +1,7 @@
-//! The sending half: what leaves when. Wires the scoreboard, loss detection, recovery, round-trip and
-//! rate estimates, pacing and the congestion controller; owns none of their rules. Linux's `tcp_output.c`.
+//! The sending half. Connects the scoreboard, loss detection, recovery, round-trip and rate estimates, pacing
+//! and the congestion controller; contains none of their rules. Linux's `tcp_output.c`.
 //!
-//! Payload byte *k* has sequence number *k* + 1: SYN takes zero.
+//! Payload byte *k* has sequence number *k* + 1, because SYN takes zero.
 
 mod ack;
 mod timeout;
@@ -25,11 +25,11 @@ use super::timer::{Timer, TimerKind};
 use super::validation::{Usage, Validation};
 use crate::packet::HEADER;
 
-/// The send buffer holds so many windows: room for two, at 4352 bytes of memory for each segment, of
-/// which large writes fill nearly all with payload (Linux's `tcp_sndbuf_expand`).
+/// Windows that the send buffer holds. Linux allows two, at 4352 bytes of memory per segment, and large
+/// writes fill nearly all of it with payload (`tcp_sndbuf_expand`).
 const WINDOWS_HELD: u64 = 6;
 
-/// A segment to be sent, without what the receiving half adds.
+/// A segment to be sent, without the fields of the receiving half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub seq: u64,
@@ -37,14 +37,14 @@ pub(super) struct Outgoing {
     pub is_fin: bool,
 }
 
-/// What leaves next regardless of the window.
+/// A segment that is sent next regardless of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forced {
-    /// The oldest segment, after a time-out.
+    /// The oldest segment, after a timeout.
     Oldest,
     /// A tail-loss probe.
     TailProbe,
-    /// What a window too small for a segment allows, or an empty segment below it.
+    /// As much as a very small window allows, or an empty segment below it.
     WindowProbe,
 }
 
@@ -75,15 +75,15 @@ pub(super) struct Sender {
     peer_window: u64,
     peer_window_most: u64,
     peer_window_seq: u64,
-    /// Most bytes that may be written and unacknowledged; grows with the window.
+    /// Most bytes written and not acknowledged; grows with the window.
     buffer: u64,
     forced: Option<Forced>,
-    /// F-RTO: new data instead of retransmissions until the next acknowledgement.
+    /// F-RTO: sends new data instead of retransmissions until the next acknowledgement.
     prefer_new: bool,
     /// End of the last small segment sent (Minshall).
     small_end: u64,
     sent_since_drained: bool,
-    /// Bytes delivered when the present round trip ends.
+    /// The present round trip ends when this many bytes are delivered.
     round_end: u64,
     window_probes: u32,
     timeouts_in_a_row: u32,
@@ -136,7 +136,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is done. `rtt` is its round-trip time unless SYN was repeated.
+    /// The handshake is done. `rtt` is its round-trip time, unless the SYN was repeated.
     pub fn start(&mut self, now: Instant, rtt: Option<u64>, window: u64) {
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt, self.una, self.next);
@@ -192,7 +192,7 @@ impl Sender {
         self.rtt.srtt()
     }
 
-    /// The present time-out in nanoseconds.
+    /// The present timeout in nanoseconds.
     pub fn rto(&self) -> u64 {
         self.rtt.rto()
     }
@@ -210,7 +210,7 @@ impl Sender {
         self.controller.as_mut()
     }
 
-    /// What may be in flight now.
+    /// Bytes that may be in flight now.
     fn window(&self) -> u64 {
         if self.recovery.phase == Phase::Recovery && !self.controller.owns_recovery() {
             return self.recovery.window();
@@ -251,7 +251,7 @@ impl Sender {
 
     // ---- sending
 
-    /// The next segment that may leave now.
+    /// The next segment that may be sent now.
     pub fn poll(&mut self, now: Instant) -> Option<Outgoing> {
         if self.is_at_rest() {
             self.pacer.pause();
@@ -285,8 +285,8 @@ impl Sender {
         outgoing
     }
 
-    /// Nothing is under way, waits, or is new since the last look: the receiver of a transfer, always. A window
-    /// is never smaller than a segment, so that it limits nobody then.
+    /// Nothing is in flight, waiting or new since the last check, as always at the receiver of a transfer. A
+    /// window is never smaller than a segment, so it limits nothing then.
     fn is_at_rest(&self) -> bool {
         self.board.is_empty()
             && self.end <= self.next
@@ -300,35 +300,36 @@ impl Sender {
         self.end > self.next || self.board.lost_bytes() > 0
     }
 
-    /// Whether pacing lets a segment leave.
+    /// Whether pacing allows a segment now.
     fn may_leave(&mut self, now: Instant) -> bool {
         self.pace().is_none() || self.pacer.may_send(now)
     }
 
-    /// The rate at which payload leaves; `None` when nothing spaces it.
+    /// The rate at which payload is sent; `None` without pacing.
     fn pace(&self) -> Option<Bitrate> {
         let Some(own) = self.controller.pacing_rate() else {
             let paces = self.config.pacing && self.rtt.has_sample();
             return paces.then(|| Bitrate::from_bps(self.usual_pace().saturating_mul(8)));
         };
-        // Linux's BBR counts headers in its rate, its pacing only payload (`tcp_mss_to_mtu`,
-        // `tcp_update_skb_after_send`): without the `fq` discipline it sends so much faster.
+        // Linux's BBR counts headers in its rate, but its pacing counts only payload (`tcp_mss_to_mtu`,
+        // `tcp_update_skb_after_send`). Without the `fq` discipline it therefore sends faster by the headers'
+        // share.
         let mss = self.config.mss.max(1);
         let wire = u128::from(own.as_bps()) * u128::from(mss + u64::from(HEADER)) / u128::from(mss);
         Some(Bitrate::from_bps(u64::try_from(wire).unwrap_or(u64::MAX)))
     }
 
-    /// `tcp_update_pacing_rate`, bytes a second: 200 % of window over round-trip time in the first half of
-    /// slow start, 120 % after.
+    /// `tcp_update_pacing_rate`, bytes a second: 200 % of cwnd / srtt in the first half of slow start, 120 %
+    /// after.
     fn usual_pace(&self) -> u64 {
         let window = self.window();
         let slow = window < self.controller.slow_start_threshold() / 2;
         let factor = if slow { 2_000_000 } else { 1_200_000 };
-        // Windows are below 2^40 bytes, so that this fits.
+        // Windows are below 2^40 bytes, so this does not overflow.
         window.max(self.board.out()) * factor / (self.rtt.srtt() / 1000).max(1)
     }
 
-    /// Sizes bursts after an acknowledgement.
+    /// Sets the burst size after an acknowledgement.
     fn size_bursts(&mut self) {
         if self.config.segmentation_offload {
             let rate =
@@ -387,8 +388,8 @@ impl Sender {
         Some(self.emit(now, length, is_fin))
     }
 
-    /// Length of the next new segment and whether it ends the stream, if the peer's window and Nagle's
-    /// rule let it go.
+    /// Length of the next new segment and whether it ends the stream, if the peer's window and Nagle's rule
+    /// allow it.
     fn next_new(&self) -> Option<(u64, bool)> {
         let unsent = self.unsent();
         let ends = self.finishing && !self.fin_sent;
@@ -442,7 +443,7 @@ impl Sender {
         self.sent_since_drained = true;
     }
 
-    /// Everything that may leave now has.
+    /// Everything that may be sent now has been sent.
     fn drained(&mut self, now: Instant) {
         self.pacer.pause();
         let waits = self.offload.pause();
@@ -469,7 +470,7 @@ impl Sender {
         }
     }
 
-    /// A window that the application does not use shrinks (RFC 2861).
+    /// Shrinks a window that the application does not use (RFC 2861).
     fn decay_if_app_limited(&mut self, now: Instant, window: u64) {
         let applies = self.config.slow_start_after_idle
             && self.unsent() == 0

@@ -1,4 +1,5 @@
-//! One TCP connection's end: handshake, end, reset; wires the sending and the receiving half (RFC 9293).
+//! One end of a TCP connection: handshake, close and reset; connects the sending and the receiving half (RFC
+//! 9293).
 
 use std::rc::Rc;
 
@@ -12,15 +13,15 @@ use super::send::{Outgoing, Sender};
 use super::timer::on_wheel;
 use crate::packet::Segment;
 
-/// Larger numbers and windows are invalid: no run sends so much.
+/// Numbers and windows above this are invalid: no run sends as much.
 const LIMIT: u64 = 1 << 62;
 const WINDOW_LIMIT: u64 = 1 << 40;
 
-/// A connection's end. Mutate, then drain [`TcpSocket::poll_transmit`], then read
+/// One end of a connection. Mutate, then drain [`TcpSocket::poll_transmit`], then read
 /// [`TcpSocket::poll_timeout`].
 #[derive(Debug)]
 pub struct TcpSocket {
-    /// Shared: of a thousand connections with the same settings one copy is read all the time.
+    /// Shared, so that a thousand connections with the same settings read the same memory.
     config: Rc<TcpConfig>,
     connection: u32,
     state: TcpState,
@@ -36,7 +37,7 @@ pub struct TcpSocket {
 /// SYN and SYN-ACK.
 #[derive(Debug, Default)]
 struct Handshake {
-    /// Is to be sent now.
+    /// Must be sent now.
     due: bool,
     tries: u32,
     sent: Instant,
@@ -44,7 +45,7 @@ struct Handshake {
 }
 
 impl TcpSocket {
-    /// Opens a connection: SYN is the first thing to be sent. Connections may share their settings.
+    /// Opens a connection; a SYN is sent first. Connections may share their settings.
     #[must_use]
     pub fn connect(
         config: impl Into<Rc<TcpConfig>>,
@@ -170,7 +171,8 @@ impl TcpSocket {
         }
     }
 
-    /// Whether [`Self::handle_segment`] will not look at the siblings: the sender hears only of a window.
+    /// Whether [`Self::handle_segment`] does not use the siblings, because the segment brings the sender only
+    /// a window.
     pub(super) fn tells_sender_nothing(&self, segment: &Segment) -> bool {
         let flags = segment.is_syn || segment.is_reset;
         self.state == TcpState::Established && !flags && self.sender.hears_nothing(segment)
@@ -280,12 +282,12 @@ impl TcpSocket {
 
     // ---- the application's side
 
-    /// Takes up to `bytes` more to be sent; returns how many.
+    /// Accepts up to `bytes` more to be sent; returns how many.
     pub fn write(&mut self, bytes: u64) -> u64 {
         if self.state == TcpState::Closed { 0 } else { self.sender.write(bytes) }
     }
 
-    /// Ends the sending direction behind what was written.
+    /// Ends the sending direction after the data written so far.
     pub fn finish(&mut self) {
         self.sender.finish();
     }
@@ -315,13 +317,13 @@ impl TcpSocket {
         self.receiver.read(now, bytes);
     }
 
-    /// Whether a write would be taken that is worth a wake-up: a third of the buffer is free.
+    /// Whether a writer should be woken: a third of the buffer is free.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.state != TcpState::Closed && self.sender.is_writable()
     }
 
-    /// The handshake is done and the connection not over.
+    /// The handshake is done and the connection is not over.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.state == TcpState::Established
@@ -333,13 +335,13 @@ impl TcpSocket {
         self.receiver.is_finished_reading()
     }
 
-    /// Everything written, and the end, was acknowledged.
+    /// Everything written, including the end, was acknowledged.
     #[must_use]
     pub fn is_finished_writing(&self) -> bool {
         self.sender.is_finished()
     }
 
-    /// The connection is over, orderly or not.
+    /// The connection is over, closed or failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state == TcpState::Closed
@@ -363,13 +365,13 @@ impl TcpSocket {
         self.sender.unacknowledged()
     }
 
-    /// Bytes that the windows would let leave now: cwnd less in flight, within the peer's window.
+    /// Bytes that the windows allow to be sent now: cwnd − in flight, within the peer's window.
     #[must_use]
     pub fn can_send(&self) -> u64 {
         if self.is_established() { self.sender.can_send() } else { 0 }
     }
 
-    /// The connection's numbers.
+    /// The present numbers of the connection.
     #[must_use]
     pub fn info(&self) -> TcpInfo {
         let mut info = TcpInfo {
@@ -402,18 +404,18 @@ impl TcpSocket {
         self.config.mss
     }
 
-    /// What siblings may know of this subflow.
+    /// What siblings may read of this subflow.
     #[must_use]
     pub fn controller_view(&self) -> SiblingView {
         self.sender.controller().view()
     }
 
-    /// The scheduler penalises this subflow.
+    /// Applies a scheduler's penalty to this subflow.
     pub fn penalise(&mut self, now: Instant) {
         self.sender.controller_mut().on_penalty(now);
     }
 
-    /// The window to advertise instead of this socket's own; `None` for its own again.
+    /// Advertises this window instead of the socket's own; `None` restores its own.
     pub fn set_window_override(&mut self, window: Option<u64>) {
         self.receiver.override_window(window);
     }
@@ -423,7 +425,7 @@ impl TcpSocket {
         self.data_ack = number;
     }
 
-    /// An acknowledgement leaves with the next [`Self::poll_transmit`], whatever arrived.
+    /// Sends an acknowledgement with the next [`Self::poll_transmit`], whatever arrived.
     pub fn acknowledge_now(&mut self) {
         if matches!(self.state, TcpState::Established | TcpState::Closed) {
             self.receiver.acknowledge_now();

@@ -1,21 +1,21 @@
-//! The sender's one retransmission timer, which means one of four things (Linux's `icsk_pending`), and the
-//! clock that all timers but the fine ones go by: ticks, on a wheel that is coarser the longer a timer runs.
+//! The sender's retransmission timer, which has one of four purposes at a time (Linux's `icsk_pending`), and
+//! the timer wheel, whose ticks are coarser for longer timers.
 //!
-//! Source: Linux's `kernel/time/timer.c`. Fine timers (pacing, thinned acknowledgements) do not use it.
+//! Source: Linux's `kernel/time/timer.c`. Pacing and compressed acknowledgements use exact timers instead.
 
 use core::time::Duration;
 
 use tributary_types::Instant;
 
-/// Slots of a level of the wheel, less the one that is being served.
+/// Slots of a level of the wheel, without the one being served.
 const SLOTS: u64 = 63;
-/// Each level counts in eight of the one below.
+/// The tick of a level is eight ticks of the level below.
 const LEVEL_SHIFT: u32 = 3;
 /// Levels of the wheel.
 const LEVELS: u32 = 9;
 
-/// When a timer that is set at `now` for `at` goes off: never early, at a tick, and from 63 ticks on at a
-/// whole number of eight, from 504 on of 64, and so on. `tick` zero is an exact clock.
+/// When a timer set at `now` for `at` fires: never early, on a tick; delays from 63 ticks on fire on
+/// multiples of 8 ticks, from 504 on of 64, and so on. `tick` zero is an exact clock.
 pub(crate) fn on_wheel(tick: Duration, now: Instant, at: Instant) -> Instant {
     let tick = tick.as_nanos() as u64;
     if tick == 0 {
@@ -29,14 +29,14 @@ pub(crate) fn on_wheel(tick: Duration, now: Instant, at: Instant) -> Instant {
     Instant::from_nanos(expires.saturating_mul(tick))
 }
 
-/// What happens when it fires.
+/// What the timer does when it fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimerKind {
-    /// Retransmission time-out (RFC 6298).
+    /// Retransmission timeout (RFC 6298).
     Retransmission,
     /// Tail-loss probe (RFC 8985 §7).
     Probe,
-    /// Segments late enough to be lost (RFC 8985 §6.2).
+    /// Segments sent long enough ago to be lost (RFC 8985 §6.2).
     Reordering,
     /// Zero-window probe (RFC 9293 §3.8.6.1).
     Persist,
@@ -50,12 +50,12 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// By a clock that ticks so often; exact when that is zero.
+    /// With this tick; exact if it is zero.
     pub fn new(tick: Duration) -> Self {
         Self { tick, set: None }
     }
 
-    /// Set at `now` for `at`.
+    /// Sets the timer at `now` for `at`.
     pub fn arm(&mut self, kind: TimerKind, now: Instant, at: Instant) {
         self.set = Some((kind, on_wheel(self.tick, now, at)));
     }
@@ -72,7 +72,7 @@ impl Timer {
         self.set.map(|(_, at)| at)
     }
 
-    /// What is due, once.
+    /// The purpose that is due, once.
     pub fn fire(&mut self, now: Instant) -> Option<TimerKind> {
         self.set.take_if(|(_, at)| *at <= now).map(|(kind, _)| kind)
     }

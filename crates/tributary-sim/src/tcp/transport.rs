@@ -24,7 +24,7 @@ pub struct TcpTransport {
     announced: Announced,
     /// Notices not yet taken; at most four kinds.
     notices: [Option<Notice>; 4],
-    /// How many of them there are.
+    /// Number of waiting notices.
     waiting: u8,
     srtt_sum: u128,
     srtt_count: u64,
@@ -36,14 +36,14 @@ struct Announced {
     connected: bool,
     closed: bool,
     ended: bool,
-    /// A write was cut short and no room was announced since.
+    /// A write was cut short, and no room has been announced since.
     wants_room: bool,
     /// Bytes that could be read at the last event.
     readable: u64,
 }
 
 impl TcpTransport {
-    /// The end that opens the connection; its packets go over `route`.
+    /// The end that opens the connection; its packets use `route`.
     #[must_use]
     pub fn client(
         config: impl Into<Rc<TcpConfig>>,
@@ -53,7 +53,7 @@ impl TcpTransport {
         Self::new(TcpSocket::connect(config, controller, 0), route, false)
     }
 
-    /// The end that waits for it.
+    /// The end that accepts it.
     #[must_use]
     pub fn server(
         config: impl Into<Rc<TcpConfig>>,
@@ -104,7 +104,7 @@ impl TcpTransport {
         }
     }
 
-    /// Notices what has changed.
+    /// Derives notices from changes of the socket.
     fn observe(&mut self) {
         if !self.announced.connected && self.socket.is_established() {
             self.announced.connected = true;
@@ -134,7 +134,7 @@ impl TcpTransport {
 impl Transport for TcpTransport {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
         let Body::Segment(segment) = &packet.body else { return };
-        // What tells the sender nothing does not reach its controller, whose memory stays untouched.
+        // A segment that brings the sender nothing does not touch its controller's memory, which saves time.
         let quiet = self.socket.tells_sender_nothing(segment);
         let view = [if quiet { SiblingView::default() } else { self.socket.controller_view() }];
         self.socket.handle_segment(now, segment, Siblings::new(&view, 0));

@@ -1,13 +1,13 @@
-//! Whether the window is what limits the sender, and what becomes of it while it does not: Linux's
-//! `tcp_cwnd_validate`, `tcp_is_cwnd_limited` and `tcp_cwnd_application_limited` (RFC 2861). The restart
-//! after idle time is the controllers' own.
+//! Whether the window limits the sender, and how it decays while it does not: Linux's `tcp_cwnd_validate`,
+//! `tcp_is_cwnd_limited` and `tcp_cwnd_application_limited` (RFC 2861). The controllers restart after idle
+//! time themselves.
 //!
-//! A controller does not see that its window is little used, so the transport holds a *cap* over it
-//! that grows as in slow start until it no longer matters.
+//! A controller does not know that its window is not used, so the transport keeps a *cap* on it. The cap
+//! grows as in slow start until it no longer limits.
 
 use tributary_types::Instant;
 
-/// What validation looks at.
+/// Inputs of validation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub now: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Validation {
 }
 
 impl Validation {
-    /// What may be in flight under a controller's `window`.
+    /// Bytes that may be in flight under a controller's `window`.
     pub fn capped(&self, window: u64) -> u64 {
         self.cap.map_or(window, |cap| cap.min(window))
     }
@@ -52,7 +52,7 @@ impl Validation {
         }
     }
 
-    /// The sender has sent what it could.
+    /// The sender has sent everything it could.
     pub fn on_drained(&mut self, usage: Usage) {
         if usage.unacknowledged >= self.usage_end
             || usage.limited
@@ -75,7 +75,8 @@ impl Validation {
         self.limited || (slow_start && window < 2 * self.most_out)
     }
 
-    /// The application has limited the sender for a time-out: halfway down to what it used.
+    /// The application has limited the sender for the time of a timeout: lowers the cap halfway to the used
+    /// window.
     pub fn on_app_limited(&mut self, now: Instant, window: u64, rto: u64, initial: u64) {
         if (now.saturating_since(self.used_since).as_nanos() as u64) < rto {
             return;

@@ -1,4 +1,4 @@
-//! Packets cross their links in order and in time, the budget ends what would not end.
+//! Packets cross links in order and on time; the budget stops endless runs.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use super::*;
 use crate::event_log::{LogRecord, LogSink};
 use crate::packet::Body;
 
-/// Sends `left` packets, one each `every`; remembers when packets arrived.
+/// Sends `left` packets, one per `every`; records when packets arrived.
 #[derive(Debug)]
 struct Clockwork {
     route: Option<RouteId>,
@@ -91,7 +91,7 @@ fn a_run_that_does_not_end_is_stopped_with_a_diagnosis() {
     assert!(error.to_string().contains("busiest: host 0"), "{error}");
 }
 
-/// Counts packets by what happened to them.
+/// Counts packets by outcome.
 #[derive(Clone, Default)]
 struct Fates(Rc<RefCell<[u64; 6]>>);
 
@@ -123,7 +123,7 @@ fn every_packet_sent_is_in_the_log_once_more_arrived_dropped_or_turned_away() {
     assert_eq!(sent, overflowed + dropped + arrived);
 }
 
-/// Notes the sizes that arrive, and passes each packet on at once if it has a route.
+/// Records the sizes that arrive, and forwards each packet at once if it has a route.
 #[derive(Debug)]
 struct Relay {
     on: Option<RouteId>,

@@ -1,4 +1,4 @@
-//! One link fed by a source of equal packets at random times: M/D/1.
+//! One link with equal packets at random times: M/D/1.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use tributary_types::{Bitrate, DataSize, Instant, Rng};
 const PACKET: u32 = 1500;
 const RATE: Bitrate = Bitrate::from_mbps(12);
 
-/// Sends `left` packets; gaps are exponential with a generator, else all equal.
+/// Sends `left` packets; gaps are exponential with a generator, otherwise equal.
 #[derive(Debug)]
 struct Source {
     route: RouteId,
@@ -40,7 +40,7 @@ impl Host for Source {
     }
 }
 
-/// Remembers which packet arrived when.
+/// Records when each packet arrived.
 #[derive(Debug, Default)]
 struct Sink {
     arrivals: Vec<(u64, Instant)>,
@@ -56,30 +56,30 @@ impl Host for Sink {
     }
 }
 
-/// What came of one run.
+/// The result of one run.
 pub struct Queue {
-    /// Time of one transmission.
+    /// Transmission time of a packet.
     pub service: Duration,
     /// The link's counters at the end.
     pub link: LinkStats,
     sojourns: Vec<Duration>,
     span: Duration,
-    /// Sum over looks at the link of packets in it, and the number of looks.
+    /// Packets in the link summed over all samples, and the number of samples.
     seen: (u64, u64),
 }
 
 impl Queue {
-    /// Poisson arrivals at `load`, a queue without limit.
+    /// Poisson arrivals at `load`, with an unlimited queue.
     pub fn run(load: f64, packets: u32, seed: u64) -> Self {
         Self::simulate(load, packets, 1 << 20, Some(Rng::new(seed)))
     }
 
-    /// The same load at regular times.
+    /// The same load with regular arrivals.
     pub fn run_regular(load: f64, packets: u32) -> Self {
         Self::simulate(load, packets, 1 << 20, None)
     }
 
-    /// Poisson arrivals, room for so many packets, the one in service included.
+    /// Poisson arrivals, with room for `room` packets including the one in service.
     pub fn run_with_room(load: f64, packets: u32, room: u64, seed: u64) -> Self {
         Self::simulate(load, packets, room, Some(Rng::new(seed)))
     }
@@ -97,7 +97,7 @@ impl Queue {
         let mut source = Source { route, left: packets, gap, rng, next: Instant::ZERO, sent: Vec::new() };
         source.plan_next();
         world.place_host(from, Box::new(source));
-        // Looks at regular times, which do not keep step with anything: time averages.
+        // Samples at regular times that are not synchronised with the packets give time averages.
         let mut seen = (0, 0);
         let look = Duration::from_nanos(7_654_321);
         let mut until = Instant::ZERO + look;

@@ -11,7 +11,7 @@ use tributary_types::{Bitrate, DataSize, Instant, Rng};
 /// Payload of a full packet.
 const SEGMENT: f64 = 1448.0;
 
-/// What to run.
+/// Settings of a transfer.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     pub congestion: &'static str,
@@ -22,7 +22,7 @@ pub struct Transfer {
     pub time: Duration,
 }
 
-/// What came of it.
+/// Results of a transfer.
 pub struct Outcome {
     pub received: u64,
     pub down: LinkStats,
@@ -30,25 +30,25 @@ pub struct Outcome {
 }
 
 impl Transfer {
-    /// A link so wide that only random losses limit; 200 s.
+    /// A link so fast that only random losses limit; 200 s.
     pub fn spacious(congestion: &'static str) -> Self {
         let (rate, rtt) = (Bitrate::from_mbps(400), Duration::from_millis(50));
         Self { congestion, rate, rtt, queue: 1 << 24, loss: 0.0, time: Duration::from_secs(200) }
     }
 
-    /// A queue of a quarter of the product; 10 s.
+    /// A queue of a quarter of the bandwidth-delay product; 10 s.
     pub fn cramped(congestion: &'static str) -> Self {
         let (rate, rtt) = (Bitrate::from_mbps(20), Duration::from_millis(40));
         Self { congestion, rate, rtt, queue: 25_000, loss: 0.0, time: Duration::from_secs(10) }
     }
 
-    /// Packets that arrived in order in each round trip, mean over so many seeds.
+    /// Packets that arrived in order per round trip, averaged over this many seeds.
     pub fn packets_per_round_trip(&self, seeds: u64) -> f64 {
         let received: u64 = (1..=seeds).map(|seed| self.run(seed).received).sum();
         received as f64 / SEGMENT / seeds as f64 / (self.time.as_secs_f64() / self.rtt.as_secs_f64())
     }
 
-    /// Lets it happen.
+    /// Runs the transfer.
     pub fn run(&self, seed: u64) -> Outcome {
         let mut world = World::new(u64::MAX);
         let down = world.add_link(self.link(self.queue, self.loss, seed));

@@ -10,13 +10,13 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, 
 use super::super::clock::virtual_time;
 use super::{Driven, Maker, OWN_CUBIC, OWN_NEW_RENO};
 
-/// What makes controllers called `name`, for datagrams of `mtu` bytes; `None` when there are none.
+/// The factory of controllers called `name`, for datagrams of `mtu` bytes; `None` if there are none.
 pub(in super::super) fn factory(
     name: &str,
     mtu: u16,
     seed: u64,
 ) -> Option<Arc<dyn ControllerFactory + Send + Sync + 'static>> {
-    let initial = 10 * u64::from(mtu); // RFC 9002 §7.2, and what TCP begins with here
+    let initial = 10 * u64::from(mtu); // RFC 9002 §7.2, and TCP's initial window here
     Some(match name {
         OWN_CUBIC => {
             let mut config = CubicConfig::default();
@@ -55,7 +55,7 @@ impl Controller for Driven {
         self.lost(virtual_time(now), virtual_time(sent), lost_bytes, persistent);
     }
 
-    fn on_mtu_update(&mut self, _: u16) {} // datagrams keep their size: no discovery
+    fn on_mtu_update(&mut self, _: u16) {} // datagrams keep their size: no MTU discovery
 
     fn window(&self) -> u64 {
         self.window()

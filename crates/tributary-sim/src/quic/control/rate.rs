@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tributary_cc::RateSample;
 use tributary_types::{Bitrate, Instant};
 
-/// State when the packets of one moment were sent.
+/// State when the packets of one instant were sent.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     at: Instant,
@@ -16,8 +16,7 @@ struct Departure {
     app_limited: bool,
 }
 
-/// Counts deliveries of one path. Holds one entry for each moment of sending that may still be
-/// acknowledged first.
+/// Counts deliveries on one path. Holds one entry per sending instant that may still be acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct RateMeter {
     departures: VecDeque<Departure>,
@@ -29,7 +28,7 @@ pub(super) struct RateMeter {
 }
 
 impl RateMeter {
-    /// Bytes leave, `in_flight` before them.
+    /// `bytes` are sent; `in_flight` were in flight before.
     pub fn sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         debug_assert!(bytes > 0, "an empty datagram is not sent");
         if in_flight == 0 {
@@ -54,7 +53,7 @@ impl RateMeter {
         self.lost += bytes;
     }
 
-    /// `bytes` arrived, the newest packet of them sent at `sent`.
+    /// `bytes` arrived; the newest packet of them was sent at `sent`.
     pub fn acknowledged(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! QUIC's events become those that our controllers hear.
+//! QUIC's events are converted into those of our controllers.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn the_delivery_rate_is_the_links() {
     let gap = Duration::from_micros(1472 * 8 / 10); // 10 Mbit/s
     let at = |index: u32| Instant::ZERO + gap * index;
     let mut samples = Vec::new();
-    // Seventeen gaps are a round trip of 20 ms.
+    // Seventeen gaps make a round trip of 20 ms.
     for index in 0..67_u32 {
         if let Some(acknowledged) = index.checked_sub(17) {
             samples.extend(meter.acknowledged(at(index), at(acknowledged), 1472, false));

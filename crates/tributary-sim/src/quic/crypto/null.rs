@@ -1,23 +1,24 @@
-//! A handshake without cryptography: the flights of TLS 1.3 (RFC 8446 §2, RFC 9001 §4) in the sizes
-//! that rustls gives them here, carrying the transport parameters and padding.
+//! A handshake without cryptography: the flights of TLS 1.3 (RFC 8446 §2, RFC 9001 §4) with the sizes that
+//! rustls gives them here. They carry the transport parameters and padding.
 //!
-//! Knows neither QUIC crate: [`super::null_quinn`] and [`super::null_noq`] put their traits on it.
+//! Independent of the QUIC crates: [`super::null_quinn`] and [`super::null_noq`] implement their traits with
+//! it.
 
 /// Bytes of a packet's authentication tag and of a header-protection sample (AES-128-GCM).
 pub(in super::super) const TAG: usize = 16;
 
-/// Generation of the keys of Initial packets; those of later levels and updates count on from it.
+/// Generation of the keys of Initial packets; later levels and updates count up from it.
 pub(in super::super) const INITIAL: u64 = 0;
 
-/// Writes the tag of a key at the end of a packet that has room for it.
+/// Writes a key's tag at the end of a packet that has room for it.
 pub(in super::super) fn seal(generation: u64, packet: &mut [u8]) {
     if let Some(tag) = packet.last_chunk_mut::<TAG>() {
         *tag = u128::from(generation).to_be_bytes();
     }
 }
 
-/// Bytes in front of the tag, if it is this key's. Receivers find out by it, as by a real one, which
-/// of two keys a packet from around a key update belongs to (RFC 9001 §6.3).
+/// The bytes in front of the tag, if the tag belongs to this key. Like a real tag, it shows which of two keys
+/// protects a packet around a key update (RFC 9001 §6.3).
 pub(in super::super) fn opened(generation: u64, payload: &[u8]) -> Option<usize> {
     let tag = payload.last_chunk::<TAG>()?;
     (*tag == u128::from(generation).to_be_bytes()).then_some(payload.len() - TAG)
@@ -26,13 +27,13 @@ pub(in super::super) fn opened(generation: u64, payload: &[u8]) -> Option<usize>
 /// Packets that may be sealed with one key before it is updated (RFC 9001 §6.6, AES-GCM).
 pub(in super::super) const SEALED_MOST: u64 = 1 << 23;
 
-/// Packets that may fail to open (RFC 9001 §6.6, AES-GCM); here none does.
+/// Packets that may fail to open (RFC 9001 §6.6, AES-GCM); none does here.
 pub(in super::super) const OPENED_WRONG_MOST: u64 = 1 << 52;
 
 /// A message's type and length (RFC 8446 §4) and the length of the parameters in it.
 const HEAD: usize = 4 + 2;
 
-// What rustls sends beside the transport parameters; a test compares them.
+// Bytes that rustls sends beside the transport parameters; a test compares them.
 const CLIENT_HELLO: usize = 187;
 const SERVER_HELLO: usize = 90;
 const SERVER_FLIGHT: usize = 505;
@@ -76,7 +77,7 @@ pub(in super::super) struct Handshake {
 }
 
 impl Handshake {
-    /// With the encoded transport parameters of this end.
+    /// `own` are the encoded transport parameters of this end.
     pub fn new(end: End, own: Vec<u8>) -> Self {
         let next = match end {
             End::Client => Next::WriteClientHello,
@@ -90,7 +91,7 @@ impl Handshake {
         self.peer.as_deref()
     }
 
-    /// Until both ends can protect application data.
+    /// Whether the handshake is still in progress.
     pub fn is_handshaking(&self) -> bool {
         !matches!(
             self.next,
@@ -98,14 +99,14 @@ impl Handshake {
         )
     }
 
-    /// Bytes of CRYPTO frames, in order.
+    /// Takes bytes of CRYPTO frames, in order.
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         self.received.extend_from_slice(bytes);
         while let Some(parameters) = self.take_message()? {
             self.next = match self.next {
                 Next::ReadClientHello => Next::WriteServerHello,
                 Next::ReadServerHello => Next::TakeHandshakeKeys,
-                // The flight may come in one read with the hello before it.
+                // The flight may arrive in the same read as the hello before it.
                 Next::TakeHandshakeKeys | Next::ReadServerFlight => Next::WriteClientFinished,
                 Next::ReadClientFinished => Next::WriteTickets,
                 Next::WriteClientFinished | Next::ReadTickets => Next::Nothing,
@@ -118,7 +119,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Appends what is to be sent; `true` when the keys of the next level are due.
+    /// Appends what is to be sent; returns `true` when the keys of the next level are due.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let (next, keys) = match self.next {
             Next::WriteClientHello => {
@@ -164,7 +165,7 @@ impl Handshake {
     }
 }
 
-/// A message of `beside` bytes more than `parameters`.
+/// A message with `beside` bytes more than `parameters`.
 fn message(out: &mut Vec<u8>, parameters: &[u8], beside: usize) {
     let size = beside + parameters.len();
     let length = u16::try_from(size - 4).expect("flights are shorter than 64 KiB");

@@ -1,4 +1,4 @@
-//! quinn-proto's cryptography traits without cryptography.
+//! quinn-proto's cryptography traits, without cryptography.
 
 use std::any::Any;
 use std::io::Cursor;
@@ -53,7 +53,7 @@ impl ServerConfig for Null {
 struct NullSession {
     end: End,
     handshake: Handshake,
-    /// Of the keys last made: handshake, application data, then one for each update.
+    /// Generation of the last keys: handshake, application data, then one for each update.
     generation: u64,
 }
 
@@ -123,7 +123,7 @@ impl NullSession {
     }
 }
 
-/// Leaves packets as they are and names itself in the tag: what another key sealed does not open.
+/// Leaves packets unchanged and writes its generation into the tag, so that another key does not open them.
 struct Key {
     generation: u64,
 }

@@ -1,9 +1,9 @@
-//! TLS 1.3 by rustls, repeatable: certificate and key are fixed, randomness is lent by the endpoint,
-//! certificates' dates are compared with no clock.
+//! Repeatable TLS 1.3 with rustls: certificate and key are fixed, the endpoint provides the randomness,
+//! certificates' dates are not checked.
 //!
-//! Deviates: the key exchange has X25519's name and sizes, but its "secret" is the sum of both public
-//! values: ring draws ephemeral keys from the operating system only. An outsider could read the
-//! simulated packets; there is none.
+//! Deviates: the key exchange has X25519's name and sizes, but its "secret" is the sum of both public values,
+//! because ring draws ephemeral keys from the operating system only. The simulated packets are therefore not
+//! secret.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// Draws from the generator lent by the endpoint.
+/// Draws from the endpoint's generator.
 #[derive(Debug)]
 struct Lent;
 
@@ -90,7 +90,7 @@ impl TimeProvider for NoClock {
     }
 }
 
-/// X25519 in name and sizes; no secrecy.
+/// X25519 in name and sizes only; not secret.
 #[derive(Debug)]
 struct OpenExchange;
 
@@ -130,7 +130,7 @@ impl ActiveKeyExchange for Share {
     }
 }
 
-/// Accepts the one certificate.
+/// Accepts only the fixed certificate.
 #[derive(Debug)]
 struct Pinned {
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! A source that writes streams of given sizes, and a sink that reads whatever comes.
+//! A source that writes streams of given sizes, and a sink that reads everything.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub struct Write {
     pub bytes: u64,
 }
 
-/// Opens its streams when connected and writes them as fast as it may.
+/// Opens its streams when connected and writes as fast as allowed.
 #[derive(Debug)]
 pub struct Source {
     writes: Vec<Write>,
-    /// Bytes left, by stream, in the order of opening.
+    /// Remaining bytes per stream, in the order of opening.
     pub left: Vec<(StreamKey, u64)>,
     pub closed: bool,
 }
@@ -55,7 +55,7 @@ impl Application for Source {
     }
 }
 
-/// What a stream has brought.
+/// What has arrived on a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     pub bytes: u64,
@@ -67,7 +67,7 @@ pub struct Received {
 pub struct Sink {
     pub streams: BTreeMap<StreamKey, Received>,
     pub total: u64,
-    /// When bytes last came, and the longest wait between two arrivals.
+    /// Time of the last arrival, and the longest time between two arrivals.
     pub last: Option<Instant>,
     pub longest_wait: core::time::Duration,
 }

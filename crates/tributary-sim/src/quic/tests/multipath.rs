@@ -30,7 +30,7 @@ fn when_a_path_dies_the_other_goes_on_and_nothing_is_missing() {
         let sink = rig.sink();
         let stream = sink.streams.values().next().unwrap();
         assert!(stream.bytes == 10_000_000 && stream.ended.is_some(), "path {dead}: {stream:?}");
-        // A second until the dead path is given up, three PTOs until what it held counts as lost.
+        // A second until the dead path is abandoned, three PTOs until its data counts as lost.
         let wait = sink.longest_wait.as_secs_f64();
         assert!(wait < 2.5, "path {dead}: {wait}");
     }
@@ -38,10 +38,10 @@ fn when_a_path_dies_the_other_goes_on_and_nothing_is_missing() {
 
 #[test]
 fn a_path_that_only_sends_is_not_given_up() {
-    // What it carries is acknowledged on the other path: the sender hears nothing here but keep-alives.
+    // Data on the second path is acknowledged on the first: the sender hears only keep-alives there.
     let mut rig = Rig::multi(&QuicConfig::default(), &TWO, &bulk(40_000_000));
     let least = (25..250).map(|step| rig.run(20 * step).window(1)).min().unwrap();
-    // A fresh path would begin with ten datagrams; of this one's window a loss leaves more than half.
+    // A new path would begin with ten datagrams; a loss leaves more than half of this one's window.
     assert!(least > 2 * 14_720, "{least}");
     assert!(rig.sink().longest_wait < Duration::from_millis(200), "{:?}", rig.sink().longest_wait);
 }
@@ -67,7 +67,7 @@ fn a_link_event_moves_everything_at_once() {
     rig.run(10_000);
     let sink = rig.sink();
     assert_eq!(sink.total, 8_000_000);
-    // What it held is known to be lost after three PTOs; without the event a second more would pass.
+    // Its data counts as lost after three PTOs; without the link event it would take a second more.
     assert!(sink.longest_wait < Duration::from_millis(900), "{:?}", sink.longest_wait);
 }
 
@@ -100,7 +100,7 @@ fn our_controllers_drive_each_path_and_coupled_ones_read_their_siblings() {
 
 #[test]
 fn what_slow_start_loses_is_no_more_than_a_stream_may_miss() {
-    // With a larger window the receiver comes to hold too many pieces, and gives the connection up.
+    // With a larger window the receiver would hold too many pieces and close the connection.
     let deep = Way { queue: Some(1_250_000), ..way(1000, 5) };
     let lost = |stream_receive_window| {
         let receive_window = 64 << 20;

@@ -1,13 +1,13 @@
-//! Nothing of one process, such as the seeds of its hash maps, shows in the events.
+//! Properties of the process, such as the seeds of its hash maps, have no effect on the events.
 
 use std::process::Command;
 
 use super::*;
 
-/// Set for the process that is asked.
+/// Set in the child process.
 const ASKED: &str = "TRIBUTARY_SIM_QUIC_ASKED";
 
-/// Hashes of a lossy run by either QUIC crate.
+/// Hashes of a lossy run with either QUIC crate.
 fn hashes() -> String {
     let config = QuicConfig { seed: 11, protection: Protection::Tls, ..QuicConfig::default() };
     let ways = [Way { loss: 0.01, ..way(20, 10) }, Way { dead: Some((300, 900)), ..way(20, 20) }];

@@ -32,7 +32,7 @@ fn a_blackout_is_survived() {
     rig.run(10_000);
     let sink = rig.sink();
     assert_eq!(sink.total, 5_000_000);
-    // Probes back off to twice the silence at most.
+    // Probes back off to at most twice the silence.
     let wait = sink.longest_wait.as_secs_f64();
     assert!((1.0..2.2).contains(&wait), "{wait}");
 }
@@ -66,7 +66,8 @@ fn what_is_more_urgent_goes_first() {
     rig.run(4_000);
     let ended: Vec<Instant> = rig.sink().streams.values().map(|stream| stream.ended.unwrap()).collect();
     assert!(ended[2] < ended[1] && ended[1] < ended[0], "{ended:?}");
-    // The most urgent has the whole link: 100 kB take 42 ms of it, and three round trips of slow start.
+    // The most urgent stream has the whole link: 100 kB take 42 ms of it, and three round trips of slow
+    // start.
     assert!(ended[2] < Instant::from_millis(180), "{ended:?}");
 }
 
@@ -75,7 +76,7 @@ fn a_receiver_that_cannot_keep_up_stops_the_sender() {
     let config = QuicConfig { receive_window: 100_000, ..QuicConfig::default() };
     let mut rig = Rig::single(&config, way(100, 50), &bulk(50_000_000));
     rig.run(5_000);
-    // One window for each round trip: 8 Mbit/s.
+    // One window per round trip: 8 Mbit/s.
     let goodput = rig.goodput(5_000);
     assert!((6.0..8.2).contains(&goodput), "{goodput}");
 }

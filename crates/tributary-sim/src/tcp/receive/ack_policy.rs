@@ -1,5 +1,5 @@
-//! When to acknowledge: at once at the beginning, after gaps and every second segment, else after 40 ms
-//! (RFC 5681 §4.2; Linux's `__tcp_ack_snd_check`, `tcp_event_data_recv` and compressed SACKs).
+//! When to acknowledge: at once at the beginning, after gaps and for every second segment, otherwise after 40
+//! ms (RFC 5681 §4.2; Linux's `__tcp_ack_snd_check`, `tcp_event_data_recv` and compressed SACKs).
 
 use core::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::tcp::timer::on_wheel;
 
 /// Acknowledgements sent at once at the start and after a pause (Linux's `TCP_MAX_QUICKACKS`).
 const QUICK: u64 = 16;
-/// Duplicate acknowledgements that are never thinned out: the sender may need them to notice a loss.
+/// Duplicate acknowledgements that are never delayed: the sender may need them to detect a loss.
 const UNTHINNED: u32 = 3;
-/// Out-of-order segments that share an acknowledgement at most (Linux's `tcp_comp_sack_nr`).
+/// Most out-of-order segments that share a compressed acknowledgement (Linux's `tcp_comp_sack_nr`).
 const THINNED_MOST: u32 = 44;
-/// Longest wait of a thinned acknowledgement (Linux's `tcp_comp_sack_delay_ns`).
+/// Longest delay of a compressed acknowledgement in ns (Linux's `tcp_comp_sack_delay_ns`).
 const THINNED_WAIT: u64 = 1_000_000;
 
 /// A segment with payload or FIN that was accepted.
@@ -30,9 +30,9 @@ pub(super) struct Arrival {
     pub has_gap: bool,
     /// The stream is at its end.
     pub ends: bool,
-    /// A longer pause than this is idleness.
+    /// A pause longer than this, in ns, counts as idle.
     pub rto: u64,
-    /// The window left.
+    /// The remaining window.
     pub room: u64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct AckPolicy {
     patience: Duration,
     tick: Duration,
     thin: bool,
-    /// Bytes not acknowledged.
+    /// Bytes not acknowledged yet.
     pending: u64,
     now: bool,
     delayed: Option<Instant>,
@@ -53,10 +53,10 @@ pub(super) struct AckPolicy {
     gap_at: u64,
     quick: u64,
     last: Option<Instant>,
-    /// Data flows back: acknowledgements will ride on it.
+    /// Data also flows back and carries acknowledgements.
     interactive: bool,
     last_probe: Option<Instant>,
-    /// Round-trip time as the receiver knows it, nanoseconds.
+    /// Round-trip time as the receiver measures it, nanoseconds.
     rtt: u64,
 }
 
@@ -86,7 +86,7 @@ impl AckPolicy {
         self.now = true;
     }
 
-    /// For the wait of thinned acknowledgements.
+    /// Round-trip time, for the delay of compressed acknowledgements.
     pub fn set_rtt(&mut self, rtt: u64) {
         self.rtt = rtt;
     }
@@ -96,14 +96,14 @@ impl AckPolicy {
         self.interactive = false;
     }
 
-    /// A segment that could not be used: tell the sender where we are.
+    /// A segment could not be used: the sender needs our state.
     pub fn on_unusable(&mut self) {
         self.quick = self.quick.max(2);
         self.interactive = false;
         self.now = true;
     }
 
-    /// An empty segment below what is expected asks for an acknowledgement; one in half a second is
+    /// An empty segment below the expected number asks for an acknowledgement. One in half a second is
     /// answered, so that two confused ends do not keep each other busy.
     pub fn on_probe(&mut self, now: Instant) {
         let rest = Duration::from_millis(500);
@@ -160,7 +160,7 @@ impl AckPolicy {
         }
     }
 
-    /// An acknowledgement left, `with_payload` or alone.
+    /// An acknowledgement was sent, with payload or alone.
     pub fn on_acknowledged(&mut self, now: Instant, with_payload: bool) {
         let scheduled = self.now || self.delayed.is_some();
         self.quick = self.quick.saturating_sub(u64::from(scheduled));

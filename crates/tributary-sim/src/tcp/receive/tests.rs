@@ -1,4 +1,4 @@
-//! Reassembly, blocks, duplicates, the end.
+//! Reassembly, blocks, duplicates, the end of the stream.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How much the peer may send: the receive buffer grows with what the application reads in a round trip
+//! How much the peer may send. The receive buffer grows with what the application reads in a round trip
 //! (dynamic right-sizing, Linux's `tcp_rcv_space_adjust`), the window with what arrives (`tcp_grow_window`).
 
 use tributary_types::Instant;
@@ -18,13 +18,13 @@ pub(super) struct ReceiveWindow {
     most: u64,
     /// Largest window offered (Linux's `rcv_ssthresh`).
     threshold: u64,
-    /// One past the last number the peer was allowed.
+    /// One past the last number that the peer was allowed.
     promised: u64,
     override_with: Option<u64>,
-    /// Round-trip time by echoed timestamps, nanoseconds; zero before the first.
+    /// Round-trip time from echoed timestamps, nanoseconds; zero before the first.
     rtt: u64,
     last_echo: Instant,
-    /// Bytes read in the round trip measured before.
+    /// Bytes read in the previous measured round trip.
     space: u64,
     measured_from: u64,
     measured_since: Instant,
@@ -58,9 +58,9 @@ impl ReceiveWindow {
         self.override_with = window;
     }
 
-    /// One past the last number acceptable.
+    /// One past the last acceptable number.
     pub fn end(&self, next: u64) -> u64 {
-        // Before anything was promised the first window is on its way.
+        // Before the first promise, the initial window is on its way.
         if self.promised == 0 { next + self.buffer } else { self.promised.max(next) }
     }
 
@@ -69,7 +69,7 @@ impl ReceiveWindow {
         self.rtt
     }
 
-    /// A segment arrived: its echo tells the round-trip time (`tcp_rcv_rtt_measure_ts`).
+    /// A segment arrived: its echo gives the round-trip time (`tcp_rcv_rtt_measure_ts`).
     pub fn on_segment(&mut self, now: Instant, segment: &Segment) {
         if segment.echo == self.last_echo || u64::from(segment.length) < self.mss {
             return;
@@ -102,7 +102,7 @@ impl ReceiveWindow {
         self.measured_since = now;
     }
 
-    /// What may be offered with `held` bytes waiting (`__tcp_select_window`).
+    /// The window that can be offered with `held` bytes waiting (`__tcp_select_window`).
     fn select(&self, held: u64) -> u64 {
         if let Some(window) = self.override_with {
             return window;
@@ -114,14 +114,14 @@ impl ReceiveWindow {
         free.min(self.threshold)
     }
 
-    /// The window to tell the peer; what was promised stays promised.
+    /// The window for the peer. It never takes back a promise.
     pub fn advertise(&mut self, next: u64, held: u64) -> u64 {
         let end = next.saturating_add(self.select(held)).max(self.promised.max(next));
         self.promised = end;
         end - next
     }
 
-    /// Whether the window has at least doubled since the peer was told (`tcp_cleanup_rbuf`).
+    /// Whether the window has at least doubled since the last announcement (`tcp_cleanup_rbuf`).
     pub fn has_opened(&self, next: u64, held: u64) -> bool {
         let told = self.promised.saturating_sub(next);
         let window = self.select(held);

@@ -1,11 +1,11 @@
-//! Counts agree with the entries whatever happens to them.
+//! Counts agree with the entries after any operation.
 
 use super::*;
 use crate::tcp::rate_sample::RateEstimator;
 use proptest::prelude::*;
 
 impl Scoreboard {
-    /// Recounts everything the slow way.
+    /// Recounts everything naively.
     fn check(&self) {
         let sum = |flag: u8| {
             self.ring.iter().filter(|sent| sent.has(flag)).map(|sent| u64::from(sent.span)).sum::<u64>()
@@ -14,7 +14,7 @@ impl Scoreboard {
         assert_eq!(self.lost_bytes, sum(LOST));
         assert_eq!(self.retransmitted_bytes, sum(RETRANSMITTED));
         assert_eq!(self.out, self.ring.iter().map(|sent| u64::from(sent.span)).sum::<u64>());
-        // The list holds what is in flight, in the order of transmission.
+        // The list contains the segments in flight, in the order of transmission.
         let mut listed = Vec::new();
         let mut at = self.oldest_in_flight();
         while let Some(id) = at {

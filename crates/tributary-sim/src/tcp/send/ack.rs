@@ -1,4 +1,4 @@
-//! What an acknowledgement does to the sender: Linux's `tcp_ack` and `tcp_fastretrans_alert`.
+//! Processing of acknowledgements by the sender: Linux's `tcp_ack` and `tcp_fastretrans_alert`.
 
 use core::time::Duration;
 
@@ -21,9 +21,9 @@ struct Shown {
     advanced: bool,
     /// End of the recovery episode.
     high: u64,
-    /// Highest byte acknowledged selectively before.
+    /// Highest selectively acknowledged byte before it.
     highest: u64,
-    /// Transmission of the first and the last segment acknowledged that was never retransmitted.
+    /// When the first and the last acknowledged segment that was never retransmitted were sent.
     acked: Option<(Instant, Instant)>,
     sacked: Option<(Instant, Instant)>,
     retransmitted_acked: bool,
@@ -31,7 +31,7 @@ struct Shown {
     any_sacked: bool,
     /// Lowest segment that arrived after a higher one.
     reordered: Option<u64>,
-    /// Something sent before the episode, and only once, has arrived.
+    /// A segment that was sent before the episode, and only once, has arrived.
     original: bool,
     duplicate: bool,
 }
@@ -41,7 +41,7 @@ fn extend(span: &mut Option<(Instant, Instant)>, at: Instant) {
 }
 
 impl Shown {
-    /// A segment is heard of for the first time.
+    /// A segment is reported as delivered for the first time.
     fn delivered(&mut self, sent: &Sent, rate: &mut RateEstimator, rack: &mut Rack) {
         rate.on_delivered(sent);
         let again = sent.has(EVER_RETRANSMITTED);
@@ -57,7 +57,7 @@ impl Shown {
         }
     }
 
-    /// Samples for the smoothed round-trip time and for the least one (Linux's `seq_rtt`, `ca_rtt`).
+    /// Samples for the smoothed and for the minimum round-trip time (Linux's `seq_rtt`, `ca_rtt`).
     fn rtt(&self) -> (Option<u64>, Option<u64>) {
         let since = |at: Instant| self.now.saturating_since(at).as_nanos() as u64;
         let acked = self.acked.filter(|_| !self.retransmitted_acked);
@@ -127,8 +127,8 @@ impl Sender {
         self.size_bursts();
     }
 
-    /// Whether nothing is under way and the segment tells only its window: what the receiver of a transfer
-    /// gets with every packet. All that [`Self::handle_ack`] does besides comes to nothing then.
+    /// Whether nothing is in flight and the segment carries only a window, as every packet to the receiver of
+    /// a transfer does. Everything else in [`Self::handle_ack`] has no effect then.
     pub fn hears_nothing(&self, segment: &Segment) -> bool {
         self.board.is_empty()
             && segment.ack == self.una
@@ -138,8 +138,8 @@ impl Sender {
             && self.rate.prior_delivered().is_none()
     }
 
-    /// An acknowledgement that another has overtaken: RFC 9293 §3.10.7.4 takes windows only from those with
-    /// SND.UNA ≤ SEG.ACK. What its blocks say still counts (Linux's `old_ack`).
+    /// A reordered, older acknowledgement. RFC 9293 §3.10.7.4 takes windows only from those with SND.UNA ≤
+    /// SEG.ACK. Its SACK blocks still count (Linux's `old_ack`).
     fn handle_old_ack(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
         if segment.sack_count == 0 {
             return;
@@ -159,7 +159,7 @@ impl Sender {
         true
     }
 
-    /// The cumulative number and the blocks.
+    /// Processes the cumulative number and the blocks.
     fn take_numbers(&mut self, now: Instant, segment: &Segment) -> Shown {
         let mut shown = Shown {
             now,
@@ -224,7 +224,7 @@ impl Sender {
         }
     }
 
-    /// Round-trip samples; returns whether the retransmission timer starts again.
+    /// Takes round-trip samples; returns whether the retransmission timer restarts.
     fn take_rtt(&mut self, shown: &Shown) -> bool {
         let (smooth, least) = shown.rtt();
         if let Some(rtt) = least {
@@ -233,7 +233,7 @@ impl Sender {
         if let Some(rtt) = smooth {
             self.rtt.sample(rtt, self.una, self.next);
         }
-        // A selective acknowledgement of what left after the front does not postpone the time-out.
+        // A selective acknowledgement of data sent after the first segment does not postpone the timeout.
         shown.any_acked
             || shown.sacked.is_some_and(|(first, _)| self.board.front().is_some_and(|front| first < front.at))
     }
@@ -244,7 +244,7 @@ impl Sender {
         {
             return;
         }
-        // RFC 8985 §7.4: a loss that only the probe noticed is answered like any other.
+        // RFC 8985 §7.4: a loss detected only by the probe reduces the window like any other.
         self.recovery.forget_undo();
         let in_flight = self.board.in_flight();
         let loss = Loss { now, kind: LossKind::Fast, bytes: self.config.mss, in_flight };
@@ -252,7 +252,7 @@ impl Sender {
         self.controller.on_recovery_end(now);
     }
 
-    /// Moves the recovery machine. Returns whether the reordering timer runs.
+    /// Runs the recovery state machine. Returns whether the reordering timer is armed.
     fn recover(&mut self, shown: &Shown, before: u64, siblings: Siblings<'_>) -> bool {
         let (now, advanced) = (shown.now, shown.advanced);
         let suspicious = self.recovery.phase != Phase::Open
@@ -267,7 +267,7 @@ impl Sender {
             self.end_recovery(now, shown);
         }
         match self.recovery.phase {
-            // Reports may come after the episode (`tcp_try_undo_dsack`).
+            // Reports may arrive after the episode (`tcp_try_undo_dsack`).
             Phase::Open => self.undo_if(now, self.recovery.all_were_duplicates()),
             Phase::Recovery => {
                 if advanced && self.recovery.original_arrived(shown.echo) {
@@ -319,7 +319,7 @@ impl Sender {
         self.controller.on_recovery_end(now);
     }
 
-    /// The losses were none: back to the window before them.
+    /// The losses were spurious: restores the window before them.
     fn undo_if(&mut self, now: Instant, spurious: bool) {
         if !spurious {
             return;
@@ -336,7 +336,7 @@ impl Sender {
         self.recovery.forget_retransmissions();
     }
 
-    /// After a time-out: undo, F-RTO, or go on (Linux's `tcp_process_loss`).
+    /// After a timeout: undo, F-RTO, or continue (Linux's `tcp_process_loss`).
     fn process_loss(&mut self, now: Instant, shown: &Shown, advanced: bool) {
         let recovered = self.una >= self.recovery.high;
         let delayed = self.recovery.all_were_duplicates() || self.recovery.original_arrived(shown.echo);
@@ -344,7 +344,7 @@ impl Sender {
             return self.undo_if(now, true);
         }
         if self.recovery.frto {
-            // RFC 5682 §3.1 with SACK, step 3b: never retransmitted, and it arrived.
+            // RFC 5682 §3.1 with SACK, step 3b: it arrived and was never retransmitted.
             if shown.original {
                 return self.undo_if(now, true);
             }
@@ -373,7 +373,7 @@ impl Sender {
         self.recovery.enter_fast(begin, target, prior);
     }
 
-    /// Tells the controller (Linux's `tcp_cong_control`).
+    /// Informs the controller (Linux's `tcp_cong_control`).
     fn control(&mut self, shown: &Shown, tally: Tally, siblings: Siblings<'_>) {
         let Tally { now, before, lost, advanced, bytes } = tally;
         if bytes == 0 {
@@ -388,7 +388,8 @@ impl Sender {
         let in_flight = self.board.in_flight();
         let owner = self.controller.owns_recovery();
         let reducing = self.recovery.phase == Phase::Recovery;
-        // Growth needs progress in order, unless the path is known to reorder (`tcp_may_raise_cwnd`).
+        // The window grows only with in-order progress, unless the path is known to reorder
+        // (`tcp_may_raise_cwnd`).
         let may_raise = advanced || (self.rack.reordering() > DUPLICATE_THRESHOLD && shown.any_sacked);
         let (window, threshold) = (self.window(), self.controller.slow_start_threshold());
         let capped = self.validation.is_capped();
@@ -419,7 +420,7 @@ impl Sender {
         );
     }
 
-    /// The send buffer follows the window (`tcp_sndbuf_expand`).
+    /// The send buffer grows with the window (`tcp_sndbuf_expand`).
     fn grow_buffer(&mut self) {
         if self.config.auto_tune && self.recovery.phase == Phase::Open {
             let wanted = WINDOWS_HELD * self.controller.window();
@@ -427,7 +428,7 @@ impl Sender {
         }
     }
 
-    /// The timer after progress: a tail-loss probe where there may be one, else the time-out.
+    /// Sets the timer after progress: a tail-loss probe if allowed, else the timeout.
     fn rearm(&mut self, now: Instant) {
         if self.board.is_empty() {
             if !self.timer.is(TimerKind::Persist) {
@@ -445,7 +446,7 @@ struct Tally {
     now: Instant,
     /// In flight before.
     before: u64,
-    /// Lost in all before.
+    /// Total bytes lost before.
     lost: u64,
     advanced: bool,
     /// Delivered by it.

@@ -1,4 +1,4 @@
-//! The sender's timers: time-outs, tail-loss probes, reordering, zero windows. Linux's `tcp_timer.c`.
+//! The sender's timers: timeouts, tail-loss probes, reordering, zero windows. Linux's `tcp_timer.c`.
 
 use core::time::Duration;
 
@@ -54,7 +54,7 @@ impl Sender {
 
     // ---- arming
 
-    /// The time-out, from the oldest segment's transmission when another timer stood in for it
+    /// Sets the timeout: from the oldest segment's transmission if another timer took its place
     /// (`tcp_rearm_rto`), else from now.
     pub(super) fn arm_timeout(&mut self, now: Instant) {
         let Some(front) = self.board.front() else { return self.timer.stop() };
@@ -64,7 +64,7 @@ impl Sender {
         self.timer.arm(TimerKind::Retransmission, now, at);
     }
 
-    /// A probe after two round trips (`tcp_schedule_loss_probe`); false when none is due.
+    /// Sets a probe after two round trips (`tcp_schedule_loss_probe`); returns false if none is allowed.
     pub(super) fn arm_tail_probe(&mut self, now: Instant) -> bool {
         let clean = self.recovery.phase == Phase::Open
             && self.board.sacked_bytes() + self.board.lost_bytes() + self.board.retransmitted_bytes() == 0;
@@ -72,7 +72,7 @@ impl Sender {
             return false;
         }
         let wait = if self.rtt.has_sample() {
-            // One segment alone may wait for a delayed acknowledgement (RFC 8985 §7.2).
+            // The acknowledgement of a single segment may be delayed (RFC 8985 §7.2).
             2 * self.rtt.srtt() + if self.board.count() == 1 { self.rtt.floor() } else { LEAST }
         } else {
             self.rtt.rto()
@@ -112,8 +112,8 @@ impl Sender {
         } else {
             self.dup_ack.mark_on_timeout(&mut self.board);
         }
-        // Once a window: not again for what was sent before the last reduction (`tcp_enter_loss`).
-        // Controllers judge by the same rule whether the threshold falls.
+        // At most once per window: not again for data sent before the last reduction (`tcp_enter_loss`).
+        // Controllers use the same rule for the threshold.
         let reduces = before == Phase::Open
             || self.una >= self.recovery.high
             || (before == Phase::Loss && self.timeouts_in_a_row == 0);
@@ -191,19 +191,19 @@ impl Sender {
         }
     }
 
-    /// New data when there is some, else the last segment again (RFC 8985 §7.3).
+    /// Sends new data if there is some, else the last segment again (RFC 8985 §7.3).
     fn send_tail_probe(&mut self, now: Instant) -> Option<Outgoing> {
         let id = self.board.back_id()?;
         let new = self.next_new().map(|(length, is_fin)| self.emit(now, length, is_fin));
         let repeats = new.is_none();
         let outgoing = new.unwrap_or_else(|| self.retransmit(now, id));
         self.recovery.on_probe(self.next, repeats);
-        // The whole time-out from the probe on (`tcp_send_loss_probe` forgets the timer that stood in).
+        // A full timeout, counted from the probe (`tcp_send_loss_probe` does not keep the elapsed part).
         self.timer.arm(TimerKind::Retransmission, now, now + Duration::from_nanos(self.rtt.rto()));
         Some(outgoing)
     }
 
-    /// What the window takes, else an empty segment below it, which must be answered
+    /// Sends what the window allows, else an empty segment below it, which the peer must answer
     /// (`tcp_write_wakeup`).
     fn send_window_probe(&mut self, now: Instant) -> Option<Outgoing> {
         let room = self.window_end().saturating_sub(self.next);

@@ -1,4 +1,4 @@
-//! Paths that lose, die and return; windows that close.
+//! Paths that lose packets, die and return; windows that close.
 
 use tributary_link::{LossSpec, QueueSpec};
 use tributary_types::{DataSize, Instant};
@@ -42,7 +42,7 @@ fn a_blackout_of_three_seconds_is_survived_and_the_path_taken_up_again() {
         let plan = Plan { dead: vec![(1_000, 4_000)], controller, ..Plan::new(20, 30) };
         let pair = plan.run(10_000_000, 60);
         let seconds = pair.expect_complete(10_000_000);
-        // Four seconds of transmission, three of blackout, the rest of a doubled time-out, slow start.
+        // Four seconds of transmission, three of blackout, the rest of a doubled timeout, slow start.
         assert!((7.0..12.0).contains(&seconds), "{controller}: {seconds}");
         assert!(pair.info(pair.client).timeouts >= 2);
     }
@@ -63,7 +63,7 @@ fn nobody_answering_a_syn_is_an_error_too() {
     let plan = Plan { dead: vec![(0, u64::MAX / 2_000_000)], ..Plan::new(20, 30) };
     let pair = plan.run(1, 1_000);
     assert_eq!(pair.transport(pair.client).socket().error(), Some(TcpError::TimedOut(7)));
-    // 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds, each by a clock that is coarser the longer it waits.
+    // 1 + 2 + 4 + 8 + 16 + 32 + 64 seconds, each rounded up by a clock that is coarser for longer waits.
     let closed = pair.peer(pair.client).closed.expect("the application is told");
     assert!(closed >= Instant::from_millis(127_000) && closed < Instant::from_millis(132_000), "{closed}");
 }

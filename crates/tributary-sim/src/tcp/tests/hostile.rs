@@ -1,4 +1,4 @@
-//! Segments that no TCP would send: they neither panic nor make a connection hold more than its bounds.
+//! Invalid segments: they cause no panic, and no connection exceeds its bounds.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ fn segment() -> impl Strategy<Value = Segment> {
             length,
             ack,
             window,
-            // A reset or SYN ends the story: rare.
+            // A reset or SYN ends the test case, so they are rare.
             is_reset: flags == 255,
             is_syn: flags & 0xf0 == 0xf0,
             is_fin: flags & 0x0c == 0x0c,
@@ -60,7 +60,7 @@ proptest! {
                 if socket.poll_timeout().is_some_and(|at| at <= now) {
                     socket.handle_timeout(now, Siblings::new(&view, 0));
                 }
-                // What one segment provokes is bounded by what the buffers hold.
+                // The buffers bound what one segment can trigger.
                 let sent = (0..100_000).take_while(|_| socket.poll_transmit(now).is_some()).count();
                 prop_assert!(sent < 100_000);
                 let info = socket.info();

@@ -1,5 +1,5 @@
-//! Acknowledgements that come late: overtaken ones open no window, reports of duplicates after the episode
-//! still undo its reduction.
+//! Late acknowledgements: reordered ones open no window; duplicate reports after an episode still undo its
+//! reduction.
 
 use tributary_cc::{Setup, Siblings, create};
 use tributary_types::Instant;
@@ -9,7 +9,7 @@ use crate::tcp::{LossDetection, TcpConfig, TcpError, TcpSocket};
 
 const MSS: u64 = 1448;
 
-/// A sender whose peer is the test.
+/// A sender; the test plays its peer.
 struct Sending {
     socket: TcpSocket,
     now: Instant,
@@ -25,7 +25,7 @@ impl Sending {
         sending
     }
 
-    /// The peer's segment `at` milliseconds.
+    /// The peer's segment arrives at `at` milliseconds.
     fn hear(&mut self, at: u64, segment: Segment) {
         self.now = Instant::from_millis(at);
         let segment = Segment { is_ack: true, timestamp: self.now, ..segment };
@@ -59,20 +59,20 @@ fn duplicates_reported_after_the_episode_undo_its_reduction() {
     sending.socket.write(10 * MSS);
     sending.drain();
     let before = sending.cwnd();
-    // Four segments above the first: it looks lost, and goes out again.
+    // Four segments above the first arrived: it counts as lost and is sent again.
     sending.hear(100, with_block(ack(1, 50, 1 << 20), 1 + MSS, 1 + 5 * MSS));
     assert!(sending.socket.info().in_recovery);
     assert!(sending.drain().iter().any(|segment| segment.seq == 1 && segment.length > 0));
-    // Everything arrived; the echo is the retransmission's.
+    // Everything arrived; the echo is that of the retransmission.
     let end = 1 + 10 * MSS;
     sending.hear(150, ack(end, 100, 1 << 20));
     let info = sending.socket.info();
     assert!(!info.in_recovery && info.spurious == 0 && info.cwnd < before, "{info:?}");
-    // It had arrived twice (RFC 2883).
+    // The first segment arrived twice (RFC 2883).
     sending.hear(160, with_block(ack(end, 100, 1 << 20), 1, 1 + MSS));
     assert_eq!(sending.socket.info().spurious, 1);
     assert!(sending.cwnd() >= before, "{} of {before}", sending.cwnd());
-    // Once.
+    // Only one undo.
     sending.hear(170, with_block(ack(end, 100, 1 << 20), 1, 1 + MSS));
     assert_eq!(sending.socket.info().spurious, 1);
 }

@@ -1,6 +1,6 @@
-//! Against theory: the loss–rate law of Reno (Padhye et al., SIGCOMM 1998, equation 30, with one segment an
-//! acknowledged window: Linux counts bytes, so that delayed acknowledgements do not slow growth), what small
-//! queues cost, conservation of packets.
+//! Against theory: the loss–rate law of Reno (Padhye et al., SIGCOMM 1998, equation 30, with one segment of
+//! growth per acknowledged window: Linux counts bytes, so delayed acknowledgements do not slow growth), the
+//! cost of small queues, conservation of packets.
 //! `cargo test -p tributary-sim --lib tcp::tests::law -- --nocapture` prints the ratios.
 
 use tributary_link::LossSpec;
@@ -13,7 +13,7 @@ fn goodput(plan: &Plan, seconds: u64) -> f64 {
     let pair = plan.run(1 << 40, seconds);
     let read = pair.peer(pair.server).read;
     let info = pair.info(pair.client);
-    // What was sent has arrived, been lost on the way, or is on its way.
+    // Every packet sent has arrived, was lost, or is in flight.
     let link = pair.world.link_stats(pair.links[0]);
     let sent = (info.sent + info.retransmitted) / 1448;
     assert!(link.offered.packets.abs_diff(sent) < 100, "{sent} segments, {} packets", link.offered.packets);
@@ -43,7 +43,8 @@ fn reno_follows_the_loss_rate_law() {
 
 #[test]
 fn a_lossless_queue_smaller_than_the_product_costs_what_halving_says() {
-    // Reno between W/2 and W with the pipe full from half a buffer on: three quarters at least.
+    // Reno's window moves between W/2 and W, and with half a buffer the pipe stays full: at least three
+    // quarters.
     for (buffer, least, most) in [(0.1, 0.72, 0.9), (1.0, 0.97, 1.01)] {
         let mut plan = Plan::new(50, 40);
         let bytes = (50.0 * 40.0 * 125.0 * buffer) as u64;

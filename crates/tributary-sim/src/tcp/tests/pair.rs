@@ -1,4 +1,4 @@
-//! Two ends, a link each way, applications that write and read by numbers.
+//! Two ends, a link each way, and applications that write and read numbers of bytes.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::tcp::{TcpConfig, TcpInfo, TcpTransport};
 use crate::transport::{Application, Endpoint, Notice, StreamKey, Transport};
 use crate::{HostId, LinkId, World};
 
-/// Writes `left` bytes as room permits, ends the stream, and reads whatever comes.
+/// Writes `left` bytes as room permits, ends the stream, and reads everything.
 #[derive(Debug)]
 pub struct Peer {
     left: u64,
@@ -88,7 +88,7 @@ impl Application for Peer {
     }
 }
 
-/// What a pair is made of.
+/// Settings of a pair.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub mbps: u64,
@@ -182,7 +182,8 @@ impl Pair {
         (transport as &dyn core::any::Any).downcast_ref().unwrap()
     }
 
-    /// Everything the client wrote was read, once, and both ends are over. Returns the time it took.
+    /// Checks that everything the client wrote was read once and that both ends are over. Returns the time it
+    /// took.
     #[track_caller]
     pub fn expect_complete(&self, bytes: u64) -> f64 {
         let (client, server) = (self.peer(self.client), self.peer(self.server));

@@ -1,5 +1,5 @@
-//! Everything written is read, once and in order, under any seed's weather; reordering and duplicates
-//! are recognised as what they are.
+//! Everything written is read, once and in order, on networks from random seeds; reordering and duplicates
+//! are recognised.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ proptest! {
     }
 }
 
-/// Sends `bytes` one way and returns the sender's numbers, with the wire for the time it took.
+/// Sends `bytes` one way and returns the wire, with the sender's numbers and the time it took.
 fn send(bytes: u64, config: &TcpConfig, weather: Weather) -> Wire {
     let mut wire = Wire::new(config, "reno", weather, 1);
     wire.flows[0].total = bytes;
@@ -63,7 +63,7 @@ fn duplicates_of_the_network_are_no_losses() {
 
 #[test]
 fn a_lost_tail_is_probed_for_instead_of_timed_out() {
-    // The last of few segments gets lost with some seed; with a probe no time-out is needed.
+    // With some seed the last of few segments is lost; with a probe no timeout is needed.
     let mut probed = 0;
     for seed in 0..40 {
         let weather = Weather { loss: 0.1, ..Weather::default() };

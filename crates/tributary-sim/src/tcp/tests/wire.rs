@@ -1,5 +1,5 @@
-//! Two sockets and a wire that loses, delays, reorders and repeats segments as a seed says. Unlike a
-//! link it lets segments overtake one another.
+//! Two sockets and a wire that loses, delays, reorders and repeats segments according to a seed. Unlike a
+//! link, it lets segments overtake one another.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tributary_types::{Instant, Rng};
 use crate::packet::Segment;
 use crate::tcp::{TcpConfig, TcpSocket};
 
-/// What the wire does.
+/// Behaviour of the wire.
 #[derive(Clone, Debug)]
 pub struct Weather {
     pub delay: Duration,
@@ -25,7 +25,7 @@ impl Default for Weather {
     }
 }
 
-/// One direction's application: writes up to `total`, reads at most `appetite` a time.
+/// One direction's application: writes up to `total`, reads at most `appetite` at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flow {
     pub total: u64,
@@ -79,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// Applications and sockets do what they can now.
+    /// Lets applications and sockets do everything they can now.
     fn settle(&mut self) {
         for end in 0..2 {
             let flow = &mut self.flows[end];
@@ -109,7 +109,7 @@ impl Wire {
         assert!(flow.read <= flow.written);
     }
 
-    /// Runs until both directions are over, at most to `limit`. Returns whether they are.
+    /// Runs until both directions are over, or to `limit`. Returns whether they are.
     pub fn run(&mut self, limit: Duration) -> bool {
         let end = self.now + limit;
         self.settle();

@@ -1,4 +1,4 @@
-//! The flights have the sizes of TLS's, and nonsense is refused.
+//! The flights have the sizes of TLS's, and malformed input is refused.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::*;
 /// What both kinds of handshake can do.
 trait Flights {
     fn read(&mut self, bytes: &[u8]);
-    /// Whether keys came with it.
+    /// Returns whether keys came with it.
     fn write(&mut self, out: &mut Vec<u8>) -> bool;
     fn is_over(&self) -> bool;
 }
@@ -42,15 +42,14 @@ impl Flights for Connection {
     }
 }
 
-/// Everything both ends write, each once in its turn, as levels are reached one after the other:
-/// (end, bytes, whether keys came with it).
+/// Everything both ends write, alternately, until no level is left: (end, bytes, whether keys came with it).
 fn flights<F: Flights>(mut ends: [F; 2]) -> Vec<(usize, usize, bool)> {
     let mut flights = Vec::new();
     for turn in 0..16 {
         let from = turn % 2;
         let mut bytes = Vec::new();
         let keys = ends[from].write(&mut bytes);
-        // In pieces, as CRYPTO frames may come.
+        // In pieces, as in CRYPTO frames.
         for piece in bytes.chunks(50) {
             ends[1 - from].read(piece);
         }
