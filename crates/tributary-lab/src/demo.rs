@@ -1,6 +1,6 @@
-//! Demonstrations through one emulated trace. Tiled: what one viewer sees with the product and without it.
-//! Untiled: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and
-//! `fbdt`. Measures and describes; the caller writes the files.
+//! Demonstrations over one emulated trace. Tiled: the view of one viewer, with the product and with kernel
+//! MPTCP. Untiled: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper`
+//! and `fbdt`. Measures and describes; the caller writes the files.
 
 mod head;
 pub mod imu;
@@ -26,27 +26,27 @@ pub use tiles::{LOOPED_SECONDS, TilesError, tiles_of};
 use tributary_link::Scenario;
 use tributary_stream::LadderError;
 
-/// Distance of the player to the live edge: a GoP of one second and half a second to ride out a blockage.
+/// Distance of the player to the live edge: a GoP of one second, and half a second to bridge a blockage.
 const START_UP: Duration = Duration::from_millis(1500);
-/// Seconds of distinct video; it repeats.
+/// Seconds of video before it repeats.
 const DISTINCT: u32 = 4;
 /// Width to which the video is scaled.
 const WIDTH: u32 = 2048;
 
-/// What to demonstrate.
+/// Settings of a demonstration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The network.
     pub scenario: Scenario,
-    /// The video; `None` is the rendered scene.
+    /// The video; `None`: a rendered scene.
     pub video: Option<PathBuf>,
     /// Whether a video that is not equirectangular is accepted.
     pub any_aspect: bool,
-    /// Seconds a transport is measured: two fifths bulk, the rest live.
+    /// Seconds per transport: two fifths bulk, the rest live.
     pub seconds: u32,
     /// Congestion control of every socket.
     pub congestion: String,
-    /// Where encoded videos are kept.
+    /// Folder in which encoded videos are cached.
     pub cache: PathBuf,
     /// The command line, for the report.
     pub command: String,
@@ -55,7 +55,7 @@ pub struct Settings {
 /// Why a demo failed.
 #[derive(Debug, Error)]
 pub enum DemoError {
-    /// No video.
+    /// The video cannot be used.
     #[error(transparent)]
     Ladder(#[from] LadderError),
     /// A run failed.
@@ -66,18 +66,18 @@ pub enum DemoError {
     Contestant(#[from] UnknownContestant),
 }
 
-/// How far it is: share of the whole, 0 to 1, and what is being done.
+/// Callback for progress: completed share, 0 to 1, and the present step.
 pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
 
 impl Settings {
-    /// Seconds of bulk and GoPs of live video for each transport.
+    /// Seconds of bulk and GoPs of live video per transport.
     #[must_use]
     pub fn split(&self) -> (u32, u32) {
         let bulk = (self.seconds * 2 / 5).max(3);
         (bulk, self.seconds.saturating_sub(bulk).max(3))
     }
 
-    /// Looks whether the video can be opened, before anything takes time.
+    /// Checks that the video can be opened, before a long run begins.
     ///
     /// # Errors
     /// [`LadderError::Unreadable`] names the file.
@@ -101,15 +101,15 @@ impl Settings {
     }
 }
 
-/// Runs it all.
+/// Runs all measurements.
 ///
 /// # Errors
-/// [`DemoError`]; a transport that performs badly is a result.
+/// [`DemoError`]; bad performance is a result, not an error.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoError> {
     let began = Instant::now();
     let video = settings.encoded();
     let contestants = contestants(&settings.scenario)?;
-    let share = 0.12; // of the time, roughly, goes into a first encoding
+    let share = 0.12; // rough share of the time that a first encoding takes
     video.build(&mut |part| progress(part * share, "encoding the video"))?;
     let (bulk_seconds, gops) = settings.split();
     let mut transports = Vec::new();
@@ -145,7 +145,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     Ok(Outcome::new(settings.scenario.clone(), transports, info))
 }
 
-/// Every radio alone, kernel MPTCP, the published mode, the product.
+/// Every radio alone, kernel MPTCP, the published mode, and the product.
 fn contestants(scenario: &Scenario) -> Result<Vec<Contestant>, UnknownContestant> {
     let radios = scenario.paths.iter().map(|path| path.name.as_str());
     radios.chain(["mptcp", "fbdt-paper", "fbdt"]).map(|name| Contestant::find(name, scenario)).collect()
@@ -155,7 +155,7 @@ fn file_name(path: &std::path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The report as one HTML file; takes its pictures from the cached video.
+/// The report as one HTML file, with pictures from the cached video.
 ///
 /// # Errors
 /// [`LadderError`] when the pictures cannot be decoded.

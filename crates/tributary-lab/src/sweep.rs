@@ -1,8 +1,8 @@
 //! Sweeps: a plan's grid of simulated runs on all cores, kept as they finish, resumed after a stop.
 //!
-//! Each cell is one single-threaded run with a key that everything deciding it goes into; finished cells
-//! are lines of an append-only file, so that a stop costs no more than the runs under way. Shards of a
-//! plan may run on different machines: their files side by side are the whole.
+//! Each cell is one single-threaded run. Its key covers everything that decides the run. Finished cells are
+//! lines of an append-only file, so that an interruption loses only the runs in progress. Shards of a plan
+//! may run on different machines; put their files into one directory to combine them.
 
 pub mod execute;
 pub mod frame;

@@ -1,9 +1,9 @@
-//! Tiled 360° video on real sockets: serve a video from disk, play it as a headless viewer with a head
-//! trace, decode what arrived in time, and measure what was seen against the source.
+//! Tiled 360° video on real sockets: serve a video from disk, play it as a headless viewer with a recorded
+//! head movement, decode the tiles that arrived in time, and compare the view with the source.
 //!
-//! The protocol is `tributary-stream`'s, tiles on disk are `tributary-tiles`', pictures and figures
-//! `tributary-video`'s; this puts them together. Decoding and measuring come after the last picture, so that
-//! they cannot disturb the clock of what is measured.
+//! The protocol is in `tributary-stream`, tiles on disk in `tributary-tiles`, pictures and metrics in
+//! `tributary-video`; this module connects them. Decoding and measuring follow after the last picture, so
+//! that they do not disturb the timing.
 
 mod measure;
 mod motion;

@@ -1,7 +1,7 @@
 //! Generated head movement: rests of about a second, then turns, mostly sideways.
 //!
-//! For machines without a recorded head. Not a model of viewers: speeds and rests are of the order that public
-//! recordings show, no more. From one seed, the same on every machine.
+//! For use without a recorded head movement. Not a model of viewers: only the magnitudes of speeds and rests
+//! are those of public recordings. The seed is fixed, so the trace is the same on every machine.
 
 use core::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use tributary_types::Rng;
 
 /// Samples a second.
 const RATE: f64 = 30.0;
-/// How long it lasts, seconds: longer than any demo that is not asked to be long.
+/// Duration in seconds: longer than a demo with default settings.
 const SECONDS: f64 = 600.0;
-/// Shortest rest and what is added to it at most, seconds.
+/// Shortest rest, and the most that is added to it, seconds.
 const REST_S: (f64, f64) = (0.5, 1.5);
-/// Mean speed of a turn, degrees a second.
+/// Mean speed of a turn, degrees per second.
 const SPEED_DEG_S: f64 = 70.0;
 
-/// Writes it beside other cached files, in the plain format; gives the path.
+/// Writes the trace into the cache, in the plain format; returns the path.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn generated_head(cache: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(cache)?;
     let path = cache.join("generated-head.csv");
-    // Renamed into its place: a demo that runs at the same time must not read half of it.
+    // Renamed when complete, so that a demo running at the same time never reads half of it.
     let part = tempfile::NamedTempFile::new_in(cache)?;
     std::fs::write(part.path(), movement())?;
     part.persist(&path)?;
@@ -48,7 +48,7 @@ fn movement() -> String {
         let to = (from.0 + turn, between(-20.0, 15.0));
         let moving = turn.abs() / SPEED_DEG_S;
         for step in 0..((rest + moving) * RATE) as u32 {
-            // Speeds up and slows down without a jerk.
+            // Speeds up and slows down smoothly.
             let way = ((f64::from(step) / RATE - rest) / moving).clamp(0.0, 1.0);
             let eased = way * way * (3.0 - 2.0 * way);
             sample(at, (from.0 + (to.0 - from.0) * eased, from.1 + (to.1 - from.1) * eased));

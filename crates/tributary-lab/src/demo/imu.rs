@@ -1,5 +1,5 @@
-//! Live video with head movement and sound beside it: what a viewer's movement waits for, by scheduler.
-//! Measures; what is said about it is in `page.rs`.
+//! Live video with head movement and sound beside it: the latency of a viewer's movement, by scheduler.
+//! Measures; `page.rs` describes the results.
 
 mod page;
 
@@ -15,14 +15,14 @@ use serde::Serialize;
 use std::time::Instant;
 use tributary_report::{RunInfo, Table};
 
-/// Kernel MPTCP with a connection for each flow; its scheduler in a session, and the product's, each
-/// without and with priorities.
+/// Kernel MPTCP with a connection for each flow; its scheduler in a session, and the product's, each with and
+/// without priorities.
 const TRANSPORTS: [&str; 5] = ["mptcp", "linux-default", "avira+linux-default", "fbdt", "avira+fbdt"];
 
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImuOutcome {
-    /// A run for each transport.
+    /// One run per transport.
     pub runs: Vec<RunResult>,
     /// How it was measured.
     pub run: RunInfo,
@@ -31,7 +31,7 @@ pub struct ImuOutcome {
 /// Runs live video, 1000 messages of head movement a second and 50 frames of sound over each transport.
 ///
 /// # Errors
-/// [`DemoError`]; a transport that performs badly is a result.
+/// [`DemoError`]; bad performance is a result, not an error.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, DemoError> {
     let began = Instant::now();
     let video = settings.encoded();
@@ -75,7 +75,7 @@ impl ImuOutcome {
         rows.collect()
     }
 
-    /// Latencies of each flow, and the video beside them.
+    /// Latencies of each flow, and results of the video.
     #[must_use]
     pub fn table(&self) -> Table {
         page::table(&self.rows())

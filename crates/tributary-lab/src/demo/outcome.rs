@@ -1,4 +1,4 @@
-//! What a demo measured, and the sentences and tables that follow from it.
+//! The measurements of a demo, and the sentences and tables made from them.
 
 use crate::result::RunResult;
 use crate::workload::Record;
@@ -138,7 +138,7 @@ impl Outcome {
         table
     }
 
-    /// Quality that arrived in time in each second of the live stream, Mbit/s; zero when it was late.
+    /// Bitrate that arrived in time in each second of the live stream, Mbit/s; zero if it was late.
     #[must_use]
     pub fn quality(transport: &Transport) -> Vec<f64> {
         let of =
@@ -146,13 +146,13 @@ impl Outcome {
         transport.record().gops.iter().map(of).collect()
     }
 
-    /// The live second in which the rival's viewer got least.
+    /// The live second in which the rival's viewer got the lowest bitrate.
     #[must_use]
     pub fn worst_gop(&self) -> usize {
         let Some((_, theirs)) = self.rivals() else { return 0 };
         let quality = Self::quality(theirs);
         let least = stats::minimum(quality.get(1..).unwrap_or_default()).unwrap_or(0.0);
-        // The first GoP is everybody's lowest quality: the player begins there.
+        // The first GoP has the lowest quality for everybody, because the player begins there.
         quality.iter().skip(1).position(|q| *q <= least).map_or(0, |index| index + 1)
     }
 }

@@ -1,4 +1,4 @@
-//! The demo's HTML report. Every sentence follows from the numbers, whichever way they turn out.
+//! The demo's HTML report. Every sentence follows from the measured numbers.
 
 use super::{Outcome, Transport};
 use crate::figures;
@@ -65,7 +65,7 @@ fn cards(outcome: &Outcome) -> Vec<KeyFigure> {
     ]
 }
 
-/// The three lines worth laying over each other.
+/// The three curves that are compared in one figure.
 pub(super) fn overlay(outcome: &Outcome) -> TimeSeries {
     let radio = outcome.scenario.paths.first().map_or("", |path| path.name.as_str());
     let few = [radio, "mptcp", "fbdt"].into_iter().filter_map(|name| outcome.transport(name));
@@ -99,7 +99,7 @@ fn quality(outcome: &Outcome) -> TimeSeries {
 }
 
 impl Outcome {
-    /// The figure of every second's goodput as a separate SVG file.
+    /// The figure of the goodput in each second, as a separate SVG file.
     #[must_use]
     pub fn figure(&self) -> String {
         let bulk: Vec<&RunResult> = self.transports.iter().map(|t| &t.bulk).collect();

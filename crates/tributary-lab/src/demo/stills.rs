@@ -1,4 +1,4 @@
-//! Pictures of the worst second: what each viewer had in front of the eyes.
+//! Pictures of the worst second, as each viewer saw it.
 
 use super::Outcome;
 use tributary_report::Image;
@@ -7,7 +7,7 @@ use tributary_stream::{Ladder, LadderError, LiveRecord};
 /// Width of a picture.
 const WIDTH: u32 = 960;
 
-/// One picture each for the product, MPTCP and the first radio alone.
+/// One picture each of the product, MPTCP and the first radio alone.
 pub(super) fn worst_second(outcome: &Outcome, ladder: &Ladder) -> Result<Vec<Image>, LadderError> {
     let index = outcome.worst_gop();
     let radio = outcome.scenario.paths.first().map_or("", |path| path.name.as_str());
@@ -28,7 +28,7 @@ pub(super) fn worst_second(outcome: &Outcome, ladder: &Ladder) -> Result<Vec<Ima
     Ok(images)
 }
 
-/// Which GoP was shown in the slot of GoP `index`, and in what state.
+/// The GoP shown in the slot of GoP `index`, and its state.
 fn in_front_of_the_eyes(record: &LiveRecord, index: usize) -> Option<(usize, String)> {
     let gop = record.gops.get(index)?;
     let mbps = |i: usize| record.gops[i].rate_bps / 1_000_000;

@@ -1,8 +1,8 @@
-//! The demo: one viewer of a tiled 360° video twice through the same emulated radios, once as the product
-//! does it (OWS on an FBDT session) and once as it is done without (FIX on kernel MPTCP).
+//! The tiled demo: one viewer watches a tiled 360° video twice over the same emulated radios, once with the
+//! product (OWS on an FBDT session) and once with its rival (FIX on kernel MPTCP).
 //!
 //! Both ends are the program's own commands, `stream serve` and `stream play`, each in its namespace.
-//! Decoding and measuring come after both viewings.
+//! Decoding and measuring follow after both viewings.
 
 use core::time::Duration;
 use std::io::Write;
@@ -29,19 +29,19 @@ use crate::tiled::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
 
-/// Time for a server to be ready, and for a client to end after its last picture.
+/// Timeout for a server to become ready, and for a client to exit after its last picture.
 const GRACE: Duration = Duration::from_secs(30);
-/// What is compared with: the paper's plain choice of qualities on the kernel's multipath TCP.
+/// The rival: the paper's plain choice of qualities, on the kernel's multipath TCP.
 const RIVAL: (&str, &str) = ("fix", "mptcp");
 
-/// What to demonstrate.
+/// Settings of a demonstration.
 #[derive(Debug, Clone)]
 pub struct TiledSettings {
     /// The network.
     pub scenario: Scenario,
     /// The tiled video.
     pub directory: PathBuf,
-    /// The viewer; its allocator is the product's, the rival has its own.
+    /// The viewer, with the product's allocator; the rival uses its own.
     pub viewer: ViewerConfig,
     /// Seconds of playing time.
     pub seconds: u32,
@@ -54,42 +54,42 @@ pub struct TiledSettings {
 /// Why a demo failed.
 #[derive(Debug, Error)]
 pub enum TiledDemoError {
-    /// The tiled video.
+    /// The tiled video cannot be used.
     #[error(transparent)]
     Video(#[from] TiledError),
-    /// The viewer.
+    /// The viewer's settings are invalid.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The emulated network.
+    /// The emulated network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// A process or the kernel.
+    /// A process or a system call failed.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// No key.
+    /// The key cannot be made.
     #[error(transparent)]
     Key(#[from] tributary_net::KeyError),
-    /// No place for what arrives.
-    #[error("cannot keep what arrives: {0}")]
+    /// Received data cannot be stored.
+    #[error("cannot store received data: {0}")]
     Files(#[from] std::io::Error),
-    /// No picture for the report.
+    /// A picture for the report cannot be made.
     #[error(transparent)]
     Still(#[from] StillError),
 }
 
-/// What a demo measured, the product first.
+/// The measurements of a demo, the product first.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TiledOutcome {
-    /// One viewing each.
+    /// The two viewings.
     pub viewings: Vec<TiledResult>,
     /// How it was made.
     pub run: RunInfo,
 }
 
-/// Plays twice, measures, and gives the numbers and the page.
+/// Plays twice and measures; returns the numbers and the page.
 ///
 /// # Errors
-/// [`TiledDemoError`]; a transport that performs badly is a result.
+/// [`TiledDemoError`]; bad performance is a result, not an error.
 pub fn run_tiled(
     settings: &TiledSettings,
     progress: Progress<'_>,
@@ -135,7 +135,7 @@ fn viewpoint(settings: &TiledSettings, allocator: &str) -> Result<Viewpoint, Vie
     Viewpoint::new(viewer(settings, allocator))
 }
 
-/// The viewer with one of the contestants' allocators; the rival plans as it is described.
+/// The viewer with this allocator; the rival plans as in its paper.
 fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
     let ours = allocator == settings.viewer.allocator;
     ViewerConfig {
@@ -146,8 +146,8 @@ fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
     }
 }
 
-/// One viewing in a fresh emulated network: an allocator over a transport as `stream` calls it. Everything that both
-/// ends write is kept in the folder `files`.
+/// One viewing in a fresh emulated network: an allocator over a transport, named as in `stream`. The folder
+/// `files` keeps the output of both ends.
 ///
 /// # Errors
 /// [`TiledDemoError`]; a transport that performs badly is a result.
@@ -188,7 +188,7 @@ pub(crate) fn play_emulated(
         play.arg("--path").arg(format!("{}={server}", Side::Client.address(path)));
     }
     play.args(viewer_arguments(&viewer(settings, allocator)));
-    // The trace begins when the viewer does.
+    // The trace starts when the viewer starts.
     network.rewind()?;
     let client = Process::start("client", play)?;
     let kept: Kept = client.line(duration + GRACE)?;
@@ -197,7 +197,7 @@ pub(crate) fn play_emulated(
     Ok((Played { viewing: kept.viewing, video: None, spool }, audit))
 }
 
-/// A key that only this user may read, as `stream` demands it.
+/// Writes a key that only this user can read, as `stream` requires.
 fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -217,7 +217,7 @@ fn joined(contestants: &[(&str, &str)], audits: &[AuditNote]) -> schema::Audit {
     }
 }
 
-/// The viewer as the command line of `stream play` says it.
+/// The viewer's settings as arguments of `stream play`.
 fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
     let mut arguments: Vec<std::ffi::OsString> = Vec::new();
     let mut add = |name: &str, value: &std::ffi::OsStr| arguments.extend([name.into(), value.to_owned()]);
@@ -245,7 +245,7 @@ struct Listening {
     listening: Vec<SocketAddr>,
 }
 
-/// One of our own commands in a namespace: answers with a line of JSON, killed when dropped.
+/// One of our own commands in a namespace: prints lines of JSON, and is killed when dropped.
 struct Process {
     name: &'static str,
     child: Child,
@@ -262,7 +262,7 @@ impl Process {
         Ok(Self { name, child, lines })
     }
 
-    /// The next line it prints.
+    /// The next line that it prints.
     fn line<T: serde::de::DeserializeOwned>(&self, within: Duration) -> Result<T, LabError> {
         let failed = |reason: String| LabError::Endpoint { name: self.name, reason };
         let line = self.lines.recv_timeout(within).map_err(|error| match error {
@@ -275,13 +275,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The moment that looked worst to the rival's viewer, to ours, and the middle one, each seen by both beside the original.
+/// The worst moment of the rival's viewer, the worst of ours, and the middle one, each with both pictures and
+/// the original.
 fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
     let worst = |viewed: &Viewed| viewed.result.quality.as_ref().map(|quality| quality.worst_slot);
     let mut slots: Vec<(u32, String)> = Vec::new();
@@ -293,7 +294,7 @@ fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
             format!("Second {slot}, the worst one of {} on {}:", at.result.allocator, at.result.transport);
         slots.push((slot, words));
     }
-    // A still moment beside the worst ones: the middle of the viewing.
+    // The middle of the viewing, as an ordinary moment.
     let middle = viewed.first().map_or(0, |viewed| viewed.result.record.slots.len() as u32 / 2);
     if slots.iter().all(|known| known.0 != middle) {
         slots.push((middle, format!("Second {middle}, the middle of the viewing:")));

@@ -1,4 +1,4 @@
-//! The demo's video in tiles: made once, kept in the cache.
+//! The demo's video in tiles: made once and cached.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,32 +14,33 @@ use tributary_video::tiles::TileGrid;
 
 /// Tiles across and down.
 const GRID: (usize, usize) = (8, 4);
-/// From nearly without loss to a blur.
+/// From nearly lossless to very coarse.
 const QPS: [u8; 7] = [18, 22, 27, 32, 37, 42, 47];
-/// The demo plays so many seconds from the beginning of a video, over and over.
+/// The demo repeats this many seconds from the beginning of a video.
 pub const LOOPED_SECONDS: u32 = 8;
-/// The size every video is scaled to: any clip can be cut into the tiles then, and takes about as long.
+/// Every video is scaled to this size, so that any clip can be divided into tiles and takes about the same
+/// time.
 const SIZE: (u32, u32) = (2048, 1024);
 /// Pictures a second of the rendered scene.
 const RATE: u32 = 30;
 
-/// Why there are no tiles.
+/// Why the tiles cannot be made.
 #[derive(Debug, Error)]
 pub enum TilesError {
-    /// The video.
+    /// The video cannot be ingested.
     #[error(transparent)]
     Ingest(#[from] IngestError),
-    /// The rendered scene.
+    /// The scene cannot be rendered.
     #[error(
         "cannot render a scene into {cache}: {source}; make room, or set XDG_CACHE_HOME to another place"
     )]
     Scene {
-        /// Where.
+        /// The cache.
         cache: PathBuf,
         /// What failed.
         source: ProgramError,
     },
-    /// The cache.
+    /// A file cannot be cached.
     #[error("cannot keep {path}: {source}")]
     Cache {
         /// Which file.
@@ -49,7 +50,7 @@ pub enum TilesError {
     },
 }
 
-/// The directory with the tiles of `video`, or of the rendered scene; `progress` is told 0 to 1. Blocks.
+/// The directory with the tiles of `video`, or of the rendered scene. Calls `progress` with 0 to 1. Blocks.
 ///
 /// # Errors
 /// [`TilesError`].

@@ -1,4 +1,4 @@
-//! Runs the cells that are missing, each on one thread, as many at once as there are cores.
+//! Runs the missing cells in parallel, one thread per cell and as many as there are cores.
 
 use super::store::{Finished, Shard, Store, StoreError};
 use crate::demo::Progress;
@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What became of the cells.
+/// Counts of the cells by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Cells of the shard.
     pub cells: usize,
-    /// Finished before.
+    /// Finished in an earlier run.
     pub before: usize,
-    /// Finished now.
+    /// Finished in this run.
     pub now: usize,
     /// Without a result.
     pub failed: usize,
-    /// Not begun for want of time.
+    /// Not started because the time was up.
     pub left_out: usize,
 }
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Runs at once; `None` is one a core.
+    /// Parallel runs; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
-    /// No run begins after this.
+    /// No cell is started after this time.
     pub limit: Option<Duration>,
     /// The part of the plan.
     pub shard: Shard,
@@ -40,11 +40,11 @@ impl Default for Effort {
     }
 }
 
-/// Runs those of `cells` that belong to the shard and have no result in the store, in their order: what
-/// failed before is tried again. Beside the cells: what gives a cell's key.
+/// Runs the `cells` of the shard that have no result in the store, in order; failed ones are retried. `key`
+/// gives the key of a cell.
 ///
 /// # Errors
-/// [`StoreError`] when a finished cell cannot be kept; a cell that fails is a row that says so.
+/// [`StoreError`] when a finished cell cannot be stored; a cell that fails becomes a row with the reason.
 pub fn execute<C: Sync, R: Finished + Send>(
     (cells, key): (&[C], fn(&C) -> &str),
     run: impl Fn(&C) -> R + Sync,
@@ -99,10 +99,10 @@ pub fn execute<C: Sync, R: Finished + Send>(
     Ok(report)
 }
 
-/// Runs one cell. A fault of the program in one cell does not end the others: its text is returned.
+/// Runs one cell and catches a panic, so that the other cells continue; the panic's text is returned.
 ///
 /// # Errors
-/// What the program said when it failed.
+/// The text of the panic.
 pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

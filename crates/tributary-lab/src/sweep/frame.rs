@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Words.
+    /// Texts.
     Text(Vec<Option<String>>),
     /// Numbers.
     Number(Vec<Option<f64>>),
-    /// Counts.
+    /// Non-negative integers.
     Whole(Vec<u64>),
 }
 
-/// Columns of equal length.
+/// A table: columns of equal length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Name and values.
@@ -67,7 +67,7 @@ impl Frame {
         self.columns.first().map_or(0, |(_, column)| column.len())
     }
 
-    /// With a heading line; line ends are `\n`. Missing values are empty.
+    /// As CSV with a heading line; lines end with `\n`. Missing values are empty.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
@@ -80,7 +80,7 @@ impl Frame {
         out
     }
 
-    /// Writes a Parquet file of one row group, uncompressed. Counts are signed 64-bit integers.
+    /// Writes a Parquet file with one row group, uncompressed. Counts are signed 64-bit integers.
     ///
     /// # Errors
     /// When `to` cannot be written.
@@ -122,7 +122,7 @@ fn write_column<W: Write + Send>(
     writer.close().map(|_| ())
 }
 
-/// The values that are there, and for each row whether it is.
+/// The values that are present, and for each row whether it has one.
 fn split<T, U>(values: &[Option<T>], convert: impl Fn(&T) -> U) -> (Vec<U>, Vec<i16>) {
     let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
     (values.iter().flatten().map(convert).collect(), levels)

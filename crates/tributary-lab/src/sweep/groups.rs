@@ -1,4 +1,5 @@
-//! Statistics over the seeds: one group a cell without its seed, one row a group and metric.
+//! Statistics over the seeds: a group contains the cells that differ only in their seed; one row per group
+//! and metric.
 
 use super::frame::{Column, Frame};
 use super::row::Row;
@@ -7,16 +8,16 @@ use tributary_report::{Interval, stats};
 /// Rounds and seed of the bootstrap.
 const BOOTSTRAP: (u32, u64) = (1000, 1);
 
-/// A number of a cell that is looked at over its seeds.
+/// A number of a cell that is summarised over its seeds.
 #[derive(Clone, Copy)]
 pub struct Metric {
     /// Name, as in the table of cells.
     pub name: &'static str,
-    /// Its value in a row.
+    /// Reads its value from a row.
     pub of: fn(&Row) -> Option<f64>,
 }
 
-/// What is looked at.
+/// All metrics.
 pub const METRICS: [Metric; 8] = [
     Metric { name: "goodput_mbps", of: |row| row.measured.goodput_mbps },
     Metric { name: "p10_mbps", of: |row| row.measured.p10_mbps },
@@ -28,17 +29,17 @@ pub const METRICS: [Metric; 8] = [
     Metric { name: "reinjected_percent", of: |row| row.measured.reinjected_percent },
 ];
 
-/// The cells that differ in their seed only.
+/// The cells that differ only in their seed.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     /// Its rows; at least one.
     pub rows: Vec<&'a Row>,
 }
 
-/// A group's metric over its seeds.
+/// Statistics of a group's metric over its seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Values.
+    /// Number of values.
     pub count: usize,
     /// Mean.
     pub mean: f64,
@@ -51,7 +52,7 @@ pub struct Spread {
 }
 
 impl<'a> Group<'a> {
-    /// Groups in the order of their first rows; cells that failed are left out.
+    /// Groups in the order of their first rows, without failed cells.
     #[must_use]
     pub fn of(rows: &'a [Row]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
@@ -68,7 +69,7 @@ impl<'a> Group<'a> {
         groups
     }
 
-    /// What all its rows share.
+    /// The fields that all its rows share.
     #[must_use]
     pub fn head(&self) -> &'a Row {
         self.rows[0]
@@ -90,7 +91,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The tidy table: one row a group and metric, with confidence intervals.
+/// The tidy table: one row per group and metric, with confidence intervals.
 #[must_use]
 pub fn frame(groups: &[Group<'_>]) -> Frame {
     let mut rows: Vec<(&Row, &'static str, Spread)> = Vec::new();

@@ -1,11 +1,11 @@
-//! The key of a cell: 64-bit FNV-1a over a text that says everything that decides its run.
+//! The key of a cell: 64-bit FNV-1a over a text of everything that decides its run.
 
 use core::fmt::Write;
 
 const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x100_0000_01b3;
 
-/// Hashes what is written into it.
+/// Hashes the text written into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fnv(u64);
 
@@ -24,7 +24,7 @@ impl Write for Fnv {
     }
 }
 
-/// The key of a text, sixteen hexadecimal digits.
+/// The key of a text: sixteen hexadecimal digits.
 #[must_use]
 pub fn of(text: &str) -> String {
     let mut hash = Fnv::default();

@@ -1,4 +1,4 @@
-//! A place in a plan: file, line and field, for error messages.
+//! Positions in a plan (file, line and field) for error messages.
 
 use super::plan::PlanError;
 use core::ops::Range;
@@ -11,7 +11,7 @@ pub(super) struct Source<'a> {
     pub text: &'a str,
 }
 
-/// A value in its place.
+/// A value with its position.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
     source: &'a Source<'a>,
@@ -31,7 +31,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Every key of `table` must be in `known`.
+    /// Checks that every key of `table` is in `known`.
     pub fn only(&self, table: &DeTable<'_>, known: &[&str]) -> Result<(), PlanError> {
         for key in table.keys() {
             let name = key.get_ref().as_ref();

@@ -1,5 +1,5 @@
 //! Plans: lists of scenarios, transports, schedulers, congestion controls, round-trip times, queues and
-//! seeds, and the grid that they span. Runs nothing.
+//! seeds, whose combinations are the cells. Runs nothing.
 
 mod read;
 
@@ -12,7 +12,7 @@ use thiserror::Error;
 use tributary_link::{Scenario, ScenarioError, WorkloadSpec};
 use tributary_sim::run::{Options, TransportName};
 
-/// Cells that a plan may have unless it or its user says otherwise.
+/// Default limit of a plan's cells.
 pub const LIMIT: u64 = 100_000;
 
 /// A grid of runs.
@@ -20,48 +20,48 @@ pub const LIMIT: u64 = 100_000;
 pub struct Plan {
     /// Name.
     pub name: String,
-    /// Its file, or its name when it was made in code: for what is refused.
+    /// Its file, or its name if it was made in code; for error messages.
     pub source: String,
     /// One sentence.
     pub description: String,
     /// Networks.
     pub scenarios: Vec<Scenario>,
-    /// What carries the bytes, by name.
+    /// Transports by name.
     pub transports: Vec<String>,
-    /// Schedulers of `mptcp` and `session`; empty is their own default. Other transports run once.
+    /// Schedulers of `mptcp` and `session`; if empty, their default. Other transports run once.
     pub schedulers: Vec<String>,
     /// Congestion controls.
     pub congestion: Vec<String>,
-    /// Base RTTs; `None` is the scenario's own.
+    /// Base RTTs; `None`: the scenario's own.
     pub rtts: Vec<Option<Duration>>,
-    /// Queues of every path's link.
+    /// Queues of the links of every path.
     pub queues: Vec<Queue>,
-    /// Seeds to work with.
+    /// Seeds for development.
     pub seeds: Vec<u64>,
-    /// Seeds that nothing may be tuned on: for results.
+    /// Seeds for final results; nothing may be tuned with them.
     pub held_back: Vec<u64>,
-    /// Length of each run.
+    /// Duration of each run in seconds.
     pub seconds: u32,
-    /// What is carried.
+    /// The workload.
     pub workload: Work,
-    /// Cells that the plan may have.
+    /// Most cells of the plan.
     pub limit: u64,
 }
 
-/// What every run of a plan carries.
+/// The workload of every run of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Work {
     /// One bulk transfer.
     #[default]
     Bulk,
-    /// What each scenario's `run` table says; bulk where it says nothing.
+    /// The scenario's `run` table; bulk if it has none.
     Scenario,
 }
 
-/// Which seeds.
+/// Which seeds to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Seeds {
-    /// Those to work with.
+    /// Those for development.
     #[default]
     Working,
     /// The held-back ones.
@@ -73,7 +73,7 @@ pub enum Seeds {
 pub struct Planned {
     /// Its key.
     pub key: String,
-    /// The base RTT and queue as the plan says them.
+    /// The base RTT and the queue as written in the plan.
     pub labels: (String, String),
     /// The run itself.
     pub simulation: Simulation,
@@ -90,7 +90,7 @@ pub enum PlanError {
         /// The reason.
         problem: String,
     },
-    /// A field has an impossible value, is missing or is unknown; or the text is no TOML.
+    /// A field is missing, unknown or has an invalid value; or the text is not TOML.
     #[error("{file}:{line}: {field}: {problem}")]
     Field {
         /// The file.
@@ -102,7 +102,7 @@ pub enum PlanError {
         /// What is wrong, and what is expected.
         problem: String,
     },
-    /// A scenario of the plan.
+    /// A scenario of the plan is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// Too many cells.
@@ -113,14 +113,14 @@ pub enum PlanError {
     TooLarge {
         /// Its file or name.
         plan: String,
-        /// The lengths of its lists.
+        /// The lengths of its lists, as a product.
         product: String,
-        /// Their product.
+        /// The number of cells.
         cells: u128,
         /// The limit.
         limit: u64,
     },
-    /// A plan made in code has an impossible combination.
+    /// A plan made in code has an invalid combination.
     #[error("{plan}: {problem}")]
     Impossible {
         /// Its file or name.
@@ -131,7 +131,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// One second of bulk for each scenario with the customary lists; to be changed.
+    /// A plan with one second of bulk for each scenario and the usual lists, to be adapted.
     #[must_use]
     pub fn new(name: &str, scenarios: Vec<Scenario>, transports: &[&str]) -> Self {
         Self {
@@ -176,10 +176,10 @@ impl Plan {
         ]
     }
 
-    /// All runs, in the plan's order, each once: transports without a scheduler do not repeat for each.
+    /// All runs in the plan's order, each once: transports without schedulers are not repeated for each.
     ///
     /// # Errors
-    /// [`PlanError::TooLarge`] states the product.
+    /// [`PlanError::TooLarge`] states the number of cells.
     pub fn cells(&self, which: Seeds) -> Result<Vec<Planned>, PlanError> {
         let seeds = match which {
             Seeds::Working => &self.seeds,
@@ -227,7 +227,7 @@ impl Plan {
         Err(PlanError::TooLarge { plan, product, cells, limit })
     }
 
-    /// What carries the bytes, each once, by the names that the plan gives.
+    /// The transports, each once, with their names in the plan.
     fn choices(&self, scenario: &Scenario) -> Result<Vec<(String, TransportName)>, PlanError> {
         let mut choices: Vec<(String, TransportName)> = Vec::new();
         let mut known = std::collections::BTreeSet::new();
@@ -282,7 +282,7 @@ impl Plan {
     }
 }
 
-/// Results go by the name of their network: two of one name must be the same.
+/// Results are stored by scenario name: two scenarios with the same name must be equal.
 fn clash(networks: &[Scenario], network: &Scenario) -> Option<String> {
     let plain = |of: &Scenario| Scenario { description: String::new(), ..of.clone() };
     let other = networks.iter().find(|other| other.name == network.name)?;

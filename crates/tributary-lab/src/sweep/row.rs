@@ -1,5 +1,5 @@
-//! One finished cell: what it was and what it measured, as a line of the store and a row of the table.
-//! Holds nothing that depends on the machine, so that a cell's row is the same wherever it ran.
+//! One finished cell: its settings and measurements, as a line of the store and a row of the table. Contains
+//! nothing that depends on the machine, so that a cell's row is the same everywhere.
 
 use super::execute::guarded;
 use super::frame::{Column, Frame};
@@ -12,19 +12,19 @@ use tributary_report::stats;
 /// A finished cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Key of everything that decides the run.
+    /// Key of all settings that decide the run.
     pub key: String,
     /// Scenario.
     pub scenario: String,
-    /// Transport; sessions have their scheduler's name.
+    /// Transport; for sessions, their scheduler's name.
     pub transport: String,
     /// Scheduler, if it has one.
     pub scheduler: Option<String>,
     /// Congestion control.
     pub congestion: String,
-    /// Base RTT as the plan says it.
+    /// Base RTT as written in the plan.
     pub rtt: String,
-    /// Queue as the plan says it.
+    /// Queue as written in the plan.
     pub queue: String,
     /// Workloads.
     pub workload: String,
@@ -34,16 +34,16 @@ pub struct Row {
     pub seconds: f64,
     /// Why the run has no result.
     pub failure: Option<String>,
-    /// What was measured.
+    /// The measurements.
     pub measured: Measured,
 }
 
-/// What a cell measured. Rates in Mbit/s, times in milliseconds, shares in per cent.
+/// The measurements of a cell. Rates in Mbit/s, times in milliseconds, shares in per cent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Mean goodput from the second second on.
     pub goodput_mbps: Option<f64>,
-    /// A tenth of the seconds are below this.
+    /// 10th percentile of the goodput per second.
     pub p10_mbps: Option<f64>,
     /// The worst whole second.
     pub worst_second_mbps: Option<f64>,
@@ -57,9 +57,9 @@ pub struct Measured {
     pub took_p99_ms: Option<f64>,
     /// Messages that missed their deadline.
     pub late: u64,
-    /// Sent again within a path.
+    /// Data retransmitted on the same path.
     pub retransmitted_percent: f64,
-    /// Sent again on another path.
+    /// Data sent again on another path.
     pub reinjected_percent: Option<f64>,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -69,7 +69,7 @@ pub struct Measured {
     pub packets: u64,
     /// Hash of the event log.
     pub hash: String,
-    /// Every whole second.
+    /// Goodput of every whole second.
     pub per_second_mbps: Vec<f64>,
     /// Every silence of at least 20 ms.
     pub silences_ms: Vec<f64>,
@@ -100,7 +100,7 @@ impl Row {
         }
     }
 
-    /// The row of a cell that ran.
+    /// The row of a successful run.
     #[must_use]
     pub fn new(planned: &Planned, result: &SimResult) -> Self {
         let goodput = result.goodput.as_ref();
@@ -132,7 +132,7 @@ impl Row {
         Self { measured, ..Self::blank(planned) }
     }
 
-    /// The row of a cell that gave no result.
+    /// The row of a failed run.
     #[must_use]
     pub fn failed(planned: &Planned, failure: &str) -> Self {
         Self { failure: Some(failure.to_owned()), ..Self::blank(planned) }
@@ -164,12 +164,12 @@ impl Row {
     }
 }
 
-/// Three decimals: finer digits would only fill files.
+/// Rounds to three decimals, to keep files small.
 fn short(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// All rows as a table, one row a cell, without the lists.
+/// All rows as a table, one per cell, without the lists.
 #[must_use]
 pub fn frame(rows: &[Row]) -> Frame {
     let text = |of: fn(&Row) -> &str| Column::Text(rows.iter().map(|r| Some(of(r).to_owned())).collect());

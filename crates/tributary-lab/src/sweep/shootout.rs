@@ -1,5 +1,5 @@
-//! The shoot-out: every transport in every condition, the best of each row, and where the product's own
-//! scheduler is not the best. Says so by itself; nobody edits the verdicts.
+//! The shoot-out: every transport in every condition, the best of each row, and the conditions in which the
+//! product's scheduler is not the best. The verdicts are computed, never edited.
 
 use super::groups::{Group, Spread};
 use super::plan::{Plan, Work};
@@ -7,12 +7,12 @@ use super::row::Row;
 use crate::machine;
 use tributary_report::{Bars, Cell, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone, plot::Bar};
 
-/// The product's own.
+/// The product's scheduler.
 const HERO: &str = "fbdt";
-/// Differences below this share of the best are a tie.
+/// Differences below this share of the best value are a tie.
 const TIE: f64 = 0.01;
 
-/// What transports are compared by.
+/// The measures that are compared.
 const MEASURES: [Measure; 3] = [
     Measure { title: "mean", of: |row| row.measured.goodput_mbps },
     Measure { title: "p10 of the seconds", of: |row| row.measured.p10_mbps },
@@ -47,7 +47,7 @@ struct Line {
     queue: String,
 }
 
-/// Rank of the hero in one line by one measure.
+/// Rank of the product's scheduler in one line by one measure.
 #[derive(Clone, Debug, PartialEq)]
 struct Standing {
     line: Line,
@@ -55,7 +55,7 @@ struct Standing {
     hero: f64,
     best: f64,
     winner: String,
-    /// The confidence intervals do not touch; a single seed has none.
+    /// The confidence intervals do not overlap; false with a single seed.
     clear: bool,
 }
 
@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// The condition in words, without what is the scenario's own.
+    /// The condition in words, without values that the scenario has anyway.
     fn condition(&self) -> String {
         let mut text = self.scenario.clone();
         for (name, value) in [("RTT", &self.rtt), ("queue", &self.queue)] {
@@ -82,7 +82,7 @@ impl Line {
 }
 
 impl<'a> Page<'a> {
-    /// The report on finished runs.
+    /// Makes the report of finished runs.
     #[must_use]
     pub fn new(plan: &Plan, rows: &'a [Row], command: &str) -> Self {
         let groups = Group::of(rows);
@@ -115,7 +115,7 @@ impl<'a> Page<'a> {
         Self { groups, lines, transports, info, name: plan.name.clone(), is_held_back, failed }
     }
 
-    /// Seeds of the transport of a line that has the fewest, and runs of the line that gave no result.
+    /// Seeds of the transport with the fewest in a line, and the number of failed runs of the line.
     fn counts(&self, line: &Line) -> (usize, usize) {
         let own = self.groups.iter().filter(|group| Line::of(group.head()) == *line);
         let fewest = own.map(|group| group.rows.len()).min().unwrap_or(0);
@@ -128,7 +128,7 @@ impl<'a> Page<'a> {
         self.groups.iter().find(same)?.spread(measure.of)
     }
 
-    /// The best transport of a line; of equals the first.
+    /// The best transport of a line; the first of equals.
     fn best(&self, line: &Line, measure: Measure) -> Option<(&str, Spread)> {
         let all = self
             .transports
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// Where the hero is not the best, worst first.
+    /// The conditions in which the product's scheduler is not the best, worst first.
     fn losses(&self) -> Table {
         let mut lost: Vec<Standing> =
             self.standings().into_iter().filter(|s| s.hero < s.best * (1.0 - TIE)).collect();
@@ -211,7 +211,8 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// One sentence a measure: in how many conditions the hero is the best, or within a hundredth of it.
+    /// One sentence per measure: in how many conditions the product's scheduler is the best, or within 1 % of
+    /// it.
     fn verdicts(&self) -> Vec<String> {
         let standings = self.standings();
         let of = |measure: &Measure| {
@@ -292,7 +293,7 @@ impl<'a> Page<'a> {
         report.render()
     }
 
-    /// The first congestion control in every condition.
+    /// Bars of the first congestion control in every condition.
     fn bars(&self, measure: Measure) -> Bars {
         let few: Vec<&String> = self.transports.iter().filter(|name| tone(name) != Tone::Peer).collect();
         let series: Vec<(&str, Tone)> = few.iter().map(|name| (name.as_str(), tone(name))).collect();

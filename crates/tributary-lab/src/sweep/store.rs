@@ -1,7 +1,7 @@
-//! Finished cells on disk: append-only files of one JSON object a line, one file a shard.
+//! Finished cells on disk: append-only files with one JSON object per line, one file per shard.
 //!
-//! A process that is stopped leaves at most one half-written line, the last of its own file: it is
-//! ignored when read and cut off before the next line is written. Damage anywhere else is refused.
+//! An interrupted process leaves at most one incomplete line, the last of its file. It is ignored when
+//! reading and removed before the next line is written. Damage anywhere else is an error.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Every file of finished cells begins with this.
+/// Prefix of every file of finished cells.
 const STEM: &str = "cells";
 const EXTENSION: &str = "jsonl";
 
@@ -23,15 +23,15 @@ pub struct Shard {
     count: u32,
 }
 
-/// Why a shard is refused.
+/// The shard is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is no shard: give it as i/n with 1 ≤ i ≤ n ≤ 10000, such as 1/4")]
+#[error("`{0}` is not a shard: give it as i/n with 1 ≤ i ≤ n ≤ 10000, such as 1/4")]
 pub struct BadShard(String);
 
 /// Why a store cannot be used.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The file system.
+    /// A file cannot be read or written.
     #[error("{path}")]
     Io {
         /// The file or directory.
@@ -39,7 +39,7 @@ pub enum StoreError {
         /// The reason.
         source: io::Error,
     },
-    /// A line, other than the last, that is not a finished cell.
+    /// A line, other than the last, is not a finished cell.
     #[error("{path}:{line}: not a finished cell ({problem}); remove the line, and its cell runs again")]
     Damaged {
         /// The file.
@@ -51,9 +51,9 @@ pub enum StoreError {
     },
 }
 
-/// A finished cell that a store keeps.
+/// A finished cell that can be stored.
 pub trait Finished: Serialize + DeserializeOwned {
-    /// Key of everything that decides the run.
+    /// Key of all settings that decide the run.
     fn key(&self) -> &str;
     /// Why the run has no result.
     fn failure(&self) -> Option<&str>;
@@ -103,7 +103,7 @@ impl FromStr for Shard {
 }
 
 impl<R: Finished> Store<R> {
-    /// Removes the finished cells of a directory.
+    /// Deletes the finished cells of a directory.
     ///
     /// # Errors
     /// [`StoreError::Io`] names the file.
@@ -115,7 +115,7 @@ impl<R: Finished> Store<R> {
         }
     }
 
-    /// Opens a directory for one shard; all files of finished cells in it count.
+    /// Opens a directory for one shard; reads all files of finished cells in it.
     ///
     /// # Errors
     /// [`StoreError`] names the file, and the line when it is damaged.
@@ -130,7 +130,7 @@ impl<R: Finished> Store<R> {
         Ok(store)
     }
 
-    /// Reads the finished cells of another directory, too.
+    /// Also reads the finished cells of another directory.
     ///
     /// # Errors
     /// [`StoreError`] names the file, and the line when it is damaged.
@@ -177,13 +177,13 @@ impl<R: Finished> Store<R> {
         self.rows.get(key)
     }
 
-    /// Whether there is a result with this key.
+    /// Whether there is a successful result with this key.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.row(key).is_some_and(|row| row.failure().is_none())
     }
 
-    /// Keeps a finished cell.
+    /// Stores a finished cell.
     ///
     /// # Errors
     /// [`StoreError`] when it cannot be written.
@@ -198,7 +198,7 @@ impl<R: Finished> Store<R> {
         Ok(())
     }
 
-    /// A failure never takes the place of a result.
+    /// A failure never replaces a result.
     fn keep(&mut self, row: R) {
         if row.failure().is_none() || !self.has(row.key()) {
             self.rows.insert(row.key().to_owned(), row);

@@ -1,4 +1,4 @@
-//! What a sweep leaves behind: tables of runs and of groups, and one JSON object.
+//! The output of a sweep: tables of runs and of groups, and one JSON object.
 
 use super::execute::Report;
 use super::groups::{self, Group, METRICS};
@@ -9,28 +9,28 @@ use parquet::errors::ParquetError;
 use serde_json::{Value, json};
 use tributary_report::{Cell, Column, Table};
 
-/// The finished runs of a plan, of all shards that the store knows.
+/// The finished runs of a plan, from all shards in the store.
 #[derive(Clone, Debug)]
 pub struct Tables {
     /// Name of the plan.
     pub plan: String,
-    /// Runs of the whole plan.
+    /// Number of runs of the whole plan.
     pub planned: usize,
-    /// What became of this shard.
+    /// The counts of this shard.
     pub report: Report,
     /// Finished runs, in the plan's order.
     pub rows: Vec<Row>,
 }
 
 impl Tables {
-    /// Collects what is finished of `cells`.
+    /// Collects the finished runs of `cells`.
     #[must_use]
     pub fn new(plan: &Plan, cells: &[Planned], store: &Store<Row>, report: Report) -> Self {
         let rows = cells.iter().filter_map(|cell| store.row(&cell.key).cloned()).collect();
         Self { plan: plan.name.clone(), planned: cells.len(), report, rows }
     }
 
-    /// File names and contents.
+    /// Names and contents of the output files.
     ///
     /// # Errors
     /// When a Parquet file cannot be made.
@@ -50,7 +50,7 @@ impl Tables {
         ])
     }
 
-    /// Everything but the runs themselves as one JSON object.
+    /// Everything except the runs themselves as one JSON object.
     ///
     /// # Errors
     /// When it cannot be written as JSON.
@@ -93,7 +93,7 @@ fn group_json(group: &Group<'_>) -> Value {
     })
 }
 
-/// The groups as a table for the terminal, and what is not there.
+/// The groups as a table for the terminal, and the missing runs.
 #[must_use]
 pub fn text(tables: &Tables) -> String {
     let mut table = Table::new(&format!("{}: means over the seeds, 95 % intervals", tables.plan)).columns([

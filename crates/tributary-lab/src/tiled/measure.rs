@@ -1,7 +1,7 @@
-//! What the viewer saw: decode what was in time, conceal the rest, look through the viewport picture by
-//! picture, and compare with the source seen the same way.
+//! The quality that the viewer saw: decodes the tiles that were in time, conceals the others, renders the
+//! viewport picture by picture, and compares it with the source's viewport.
 //!
-//! Nothing is modelled: every figure comes from decoded pictures. A tile that was late does not exist here.
+//! Nothing is modelled: every number comes from decoded pictures. Late tiles count as missing.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use super::stills::Stills;
 use tributary_stream::tiled::TiledRecord;
 use tributary_stream::viewing::{Spool, SpoolError, Spooled};
 
-/// Points of S-PSNR: it is taken once a GoP and agrees with all of them within hundredths of a decibel.
+/// Points of S-PSNR. It is computed once per GoP, and differs from the full set by hundredths of a decibel.
 const POINTS: usize = 65_536;
 
-/// How a viewing is looked at.
+/// How the view is rendered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasureSettings {
     /// What is seen at once.
@@ -35,51 +35,51 @@ pub struct MeasureSettings {
     pub concealment: Concealment,
 }
 
-/// What was seen of one slot. Errors are of luma, means over the slot's pictures.
+/// Quality of one slot. Errors are of luma, averaged over the slot's pictures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GopQuality {
     /// The slot.
     pub slot: u32,
     /// Mean squared error of the viewport.
     pub viewport_mse: f64,
-    /// The same of the worst picture.
+    /// Mean squared error of the worst picture's viewport.
     pub worst_picture_mse: f64,
     /// Mean squared error over the sphere, weighted by solid angle (WS-PSNR).
     pub ws_mse: f64,
     /// Mean squared error at points spread over the sphere (S-PSNR), of the middle picture.
     pub s_mse: f64,
-    /// Share of the viewport's solid angle whose tiles had been asked for and were not in time.
+    /// Share of the viewport's solid angle whose tiles were requested but not in time.
     pub late_share: f64,
-    /// Share of the viewport's solid angle whose tiles had not been asked for.
+    /// Share of the viewport's solid angle whose tiles were not requested.
     pub left_out_share: f64,
 }
 
-/// All that was seen.
+/// The quality of a whole viewing.
 #[derive(Debug)]
 pub struct Measured {
     /// Slot by slot.
     pub gops: Vec<GopQuality>,
-    /// How soon what came into view was good.
+    /// Motion to high quality.
     pub motion: Motion,
-    /// The middle picture of every slot as it was seen, and as it was.
+    /// The middle picture of every slot, as seen and as in the source.
     pub stills: Stills,
 }
 
-/// Why nothing could be measured.
+/// Why measuring failed.
 #[derive(Debug, Error)]
 pub enum MeasureError {
-    /// The video on disk.
+    /// The video on disk cannot be used.
     #[error(transparent)]
     Video(#[from] TiledError),
-    /// What arrived cannot be read.
+    /// The received data cannot be read.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// What arrived does not decode.
+    /// The received data does not decode.
     #[error("slot {slot}: {source}")]
     Decode {
         /// The slot.
         slot: u32,
-        /// Why.
+        /// The decoder's error.
         source: DecodeError,
     },
     /// The source has fewer pictures than it should.
@@ -87,27 +87,27 @@ pub enum MeasureError {
     Reference {
         /// The GoP.
         gop: u32,
-        /// How many there should be.
+        /// The expected number.
         expected: usize,
     },
     /// The source does not decode.
     #[error("the source's pictures: {0}")]
     Source(#[from] DecodeError),
-    /// A size that cannot be.
+    /// A size is not valid.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// A size that cannot be.
+    /// A size is not valid.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// The server's video is not the one on disk here.
+    /// The server's video differs from the one on disk.
     #[error("the server's video is not the one to compare with: {0}")]
     Other(String),
-    /// No file for the pictures.
-    #[error("cannot keep pictures: {0}")]
+    /// Pictures cannot be stored.
+    #[error("cannot store pictures: {0}")]
     Stills(#[from] std::io::Error),
 }
 
-/// Decodes and measures a viewing of `video`; `progress` is told 0 to 1. Blocks.
+/// Decodes and measures a viewing of `video`. Calls `progress` with 0 to 1. Blocks.
 ///
 /// # Errors
 /// [`MeasureError`].
@@ -136,7 +136,7 @@ pub fn measure(
     Ok(Measured { gops, motion: viewing.motion.finish(), stills: viewing.stills })
 }
 
-/// Of each slot and tile, the finest copy that was in time.
+/// For each slot and tile, the finest copy that was in time.
 fn best_in_time(spool: &Spool) -> BTreeMap<u32, BTreeMap<u16, Spooled>> {
     let mut best: BTreeMap<u32, BTreeMap<u16, Spooled>> = BTreeMap::new();
     for tile in spool.tiles().iter().filter(|tile| tile.in_time) {
@@ -157,7 +157,7 @@ struct Looking<'a> {
     renderer: Renderer,
     viewer: Viewer,
     points: SpherePoints,
-    /// What the player shows now.
+    /// The picture that the player shows.
     panorama: Picture,
     black: Picture,
     seen: Picture,
@@ -252,14 +252,14 @@ impl<'a> Looking<'a> {
         Ok(quality)
     }
 
-    /// Brings the panorama to picture `at` of the slot: what arrived moves, the rest is concealed.
+    /// Updates the panorama to picture `at` of the slot: received tiles are drawn, the others concealed.
     fn show(&mut self, at: usize, decoded: &Decoded) -> Result<(), MeasureError> {
         let (grid, size) = (self.video.grid(), self.video.size());
         for tile in 0..grid.tiles() {
             let arrived = decoded.get(&(tile as u16)).and_then(|(_, pictures)| pictures.get(at));
             let picture = match (arrived, self.settings.concealment) {
                 (Some(picture), _) => picture,
-                // What was shown last stays.
+                // The last picture stays.
                 (None, Concealment::Freeze) => continue,
                 (None, Concealment::Black) => &self.black,
             };

@@ -1,40 +1,40 @@
-//! Motion to high quality: how long what the head turns to is worse than the rest of the view.
+//! Motion to high quality: how long a tile that comes into view is worse than the rest of the view.
 //!
-//! A tile *comes into view* when it fills at least a fiftieth of the viewport and did not in the picture
-//! before. It is *good* when its QP is at most six above the finest in view (twice the quantiser's step, one
-//! step of the customary ladder). The time runs from coming into view to being good. Tiles that leave
-//! before are counted apart: they have no such time.
+//! A tile *comes into view* when it fills at least 2 % of the viewport and did not in the previous picture.
+//! It is *good* when its QP is at most six above the finest in view (twice the quantiser step). The time is
+//! counted from coming into view to being good. Tiles that leave the view before are counted separately,
+//! without a time.
 
 use serde::{Deserialize, Serialize};
 
-/// Share of the viewport from which a tile counts as in view.
+/// Share of the viewport above which a tile is in view.
 const VISIBLE: f64 = 0.02;
 /// QP steps above the finest in view that are still good.
 const GOOD_QP: u8 = 6;
 
-/// How soon what came into view was good. Times in milliseconds.
+/// Times from coming into view to good quality, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Motion {
     /// Tiles that came into view while the head moved.
     pub came: u32,
-    /// Of these, good at once.
+    /// Of these, already good when they came into view.
     pub good_at_once: u32,
-    /// Of these, out of view again before they were good, or at the end.
+    /// Of these, out of view before they were good, or not good at the end.
     pub left_before: u32,
-    /// Mean time of those that became good, zero for those that were at once.
+    /// Mean time of those that became good; zero for those that already were.
     pub mean_ms: Option<f64>,
-    /// The 95th percentile of the same.
+    /// 95th percentile of the same times.
     pub p95_ms: Option<f64>,
 }
 
-/// Watches picture after picture.
+/// Evaluates picture after picture.
 #[derive(Debug)]
 pub(super) struct MotionMeter {
     qps: Vec<u8>,
     picture_s: f64,
-    /// Whether each tile was in view in the picture before; `None` before the first.
+    /// Whether each tile was in view in the previous picture; `None` before the first.
     before: Option<Vec<bool>>,
-    /// Pictures since a tile came into view, while it is not good.
+    /// Pictures since a tile came into view, until it is good.
     waiting: Vec<Option<u32>>,
     times: Vec<u32>,
     came: u32,
@@ -54,7 +54,8 @@ impl MotionMeter {
         }
     }
 
-    /// A picture with each tile's share of the viewport and its quality, `None` where it was concealed.
+    /// Evaluates a picture, with each tile's share of the viewport and its quality, `None` if it is
+    /// concealed.
     pub(super) fn picture(&mut self, shares: &[f64], shown: &[Option<u8>]) {
         let visible: Vec<bool> = shares.iter().map(|share| *share >= VISIBLE).collect();
         let qp = |tile: usize| shown[tile].and_then(|quality| self.qps.get(usize::from(quality))).copied();
@@ -111,9 +112,9 @@ mod tests {
         let mut meter = MotionMeter::new(&[22, 27, 37], 4, 0.1);
         let view = |b: f64, c: f64, d: f64| vec![1.0 - b - c - d, b, c, d];
         let good = [Some(0), Some(2), Some(1), None];
-        // What is in view at first has not come.
+        // Tiles in view at the beginning have not come into view.
         meter.picture(&view(0.0, 0.0, 0.0), &good);
-        // Tile 1 comes coarse, tile 2 good, tile 3 concealed.
+        // Tile 1 comes into view coarse, tile 2 good, tile 3 concealed.
         meter.picture(&view(0.1, 0.1, 0.1), &good);
         meter.picture(&view(0.1, 0.1, 0.1), &good);
         // Tile 1 becomes good after two pictures, tile 3 leaves.

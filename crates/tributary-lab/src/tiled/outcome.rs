@@ -1,4 +1,4 @@
-//! What one viewing came to: quality with everything it depends on named beside it.
+//! The results of one viewing, with all its conditions.
 
 use serde::{Deserialize, Serialize};
 use tributary_report::{Cell, Column, Table};
@@ -10,56 +10,56 @@ use tributary_video::rd::Concealment;
 use super::measure::{GopQuality, Measured};
 use super::motion::Motion;
 
-/// What was known of capacity when plans were made.
+/// Knowledge of the capacity when plans were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
     /// The rate assumed for the first GoP, Mbit/s.
     pub assumed_mbps: f64,
-    /// GoPs planned with the assumption, because nothing was measured yet.
+    /// GoPs planned with the assumed rate, because nothing was measured yet.
     pub gops_assumed: u32,
-    /// Mean samples of measured arrivals the others were planned with.
+    /// Mean number of measured samples in the other plans.
     pub mean_samples: f64,
     /// Their mean, Mbit/s.
     pub mean_mbps: f64,
 }
 
-/// What was asked for and what of it came.
+/// Amounts of media requested and received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Media asked for, Mbit/s of playing time.
+    /// Media requested, Mbit/s of playing time.
     pub planned_mbps: f64,
-    /// Media that came in time, Mbit/s of playing time.
+    /// Media received in time, Mbit/s of playing time.
     pub in_time_mbps: f64,
-    /// Everything that came, heads and late tiles included, Mbit/s of playing time.
+    /// Everything received, including headers and late tiles, Mbit/s of playing time.
     pub arrived_mbps: f64,
-    /// Tiles asked for, as the server counted them; as the player did, where the server gave no account.
+    /// Tiles requested, as counted by the server, or by the player if the server sent no counts.
     pub tiles_planned: u64,
     /// Of these, in time.
     pub tiles_in_time: u64,
     /// Of these, late.
     pub tiles_late: u64,
-    /// The rest: dropped by the server, or never whole.
+    /// The rest: dropped by the server, or incomplete.
     pub tiles_dropped: u64,
-    /// Tiles left to concealment on purpose.
+    /// Tiles not requested on purpose.
     pub tiles_left_out: u64,
 }
 
-/// What the viewer saw, every figure in both means.
+/// Quality of the view, with the mean of dB and the dB of the mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// PSNR of the viewport's luma: mean of per-GoP dB, PSNR of the mean MSE, worst 5 % of GoPs.
     pub viewport: Summary,
     /// WS-PSNR of the whole panorama.
     pub ws: Summary,
-    /// S-PSNR of the whole panorama, one picture a GoP.
+    /// S-PSNR of the whole panorama, one picture per GoP.
     pub s: Summary,
-    /// Share of the view whose tiles had been asked for and were not in time, in percent.
+    /// Share of the view whose tiles were requested but not in time, in per cent.
     pub late_percent: f64,
-    /// Share of the view whose tiles had not been asked for, in percent.
+    /// Share of the view whose tiles were not requested, in per cent.
     pub left_out_percent: f64,
-    /// The slot in which the viewport was worst.
+    /// The slot with the worst viewport.
     pub worst_slot: u32,
-    /// How soon what came into view was good.
+    /// Motion to high quality.
     pub motion: Motion,
     /// Slot by slot.
     pub gops: Vec<GopQuality>,
@@ -68,38 +68,38 @@ pub struct Quality {
 /// One viewing with its conditions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TiledResult {
-    /// What carried it, for people.
+    /// The transport, for display.
     pub transport: String,
     /// The allocator's name.
     pub allocator: String,
-    /// How often a GoP was planned.
+    /// How many times each GoP was planned.
     pub plans: u16,
-    /// What stood where a tile was missing.
+    /// What was shown in place of missing tiles.
     pub concealment: Concealment,
     /// The clip, its grid and QPs, in words.
     pub clip: String,
-    /// Whose head it was, in words; where the trace ended before the viewing, that is said here.
+    /// The head movement, in words; says so if the trace ended before the viewing.
     pub head: String,
-    /// What was known of capacity.
+    /// Knowledge of the capacity.
     pub knowledge: Knowledge,
     /// Paths in use at the start.
     pub paths_up: usize,
-    /// From asking for the start to the first picture, milliseconds.
+    /// From requesting the start to the first picture, milliseconds.
     pub start_up_ms: Option<f64>,
     /// One round trip at the start, milliseconds.
     pub rtt_ms: f64,
     /// GoP duration, milliseconds.
     pub gop_ms: f64,
-    /// What was asked for and came.
+    /// Amounts of media.
     pub load: Load,
-    /// What was seen; `None` without the source to compare with.
+    /// The quality; `None` without the source to compare with.
     pub quality: Option<Quality>,
-    /// Every slot's plan and arrivals.
+    /// Plan and arrivals of every slot.
     pub record: TiledRecord,
 }
 
 impl Knowledge {
-    /// Of a viewing whose player assumed this rate at first.
+    /// The knowledge in a viewing whose player first assumed this rate.
     #[must_use]
     pub fn of(record: &TiledRecord, assumed_mbps: f64) -> Self {
         let measured: Vec<&SlotRecord> =
@@ -117,7 +117,7 @@ impl Knowledge {
 }
 
 impl Load {
-    /// Of a viewing.
+    /// The load of a viewing.
     #[must_use]
     pub fn of(record: &TiledRecord) -> Self {
         let seconds = record.slots.len() as f64 * record.gop_ms.max(1.0) / 1e3;
@@ -143,7 +143,7 @@ impl Load {
 }
 
 impl Quality {
-    /// Of what was measured; `None` of nothing.
+    /// The quality from measured slots; `None` if there are none.
     #[must_use]
     pub fn of(measured: &Measured) -> Option<Self> {
         let gops = measured.gops.clone();
@@ -169,7 +169,7 @@ impl Quality {
     }
 }
 
-/// A clip in words.
+/// A clip in words: size, grid, QPs.
 #[must_use]
 pub fn clip(video: &TiledVideo, slots: u32) -> String {
     let ((width, height), grid) = (video.size(), video.grid());
@@ -190,7 +190,7 @@ pub fn clip(video: &TiledVideo, slots: u32) -> String {
 }
 
 impl TiledResult {
-    /// One sentence of how it was.
+    /// A sentence with the main result.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(quality) = &self.quality else {
@@ -218,7 +218,7 @@ impl TiledResult {
         format!("clip: {}\nhead: {}\nmissing tiles: {missing}{cap}", self.clip, self.head)
     }
 
-    /// What was asked for, what came, and what was known of capacity, in a line.
+    /// Media requested and received, and knowledge of the capacity, in one line.
     #[must_use]
     pub fn load_words(&self) -> String {
         let Load { planned_mbps, tiles_planned, tiles_in_time, tiles_late, tiles_dropped, .. } = self.load;
@@ -232,7 +232,7 @@ impl TiledResult {
         )
     }
 
-    /// What was known of capacity, in words.
+    /// The knowledge of the capacity, in words.
     #[must_use]
     pub fn capacity_words(&self) -> String {
         let Knowledge { assumed_mbps, gops_assumed, mean_samples, mean_mbps } = self.knowledge;
@@ -244,13 +244,13 @@ impl TiledResult {
     }
 }
 
-/// What a PSNR without an error counts as, for readers of tables.
+/// The PSNR shown in tables for a picture without error.
 #[must_use]
 pub fn psnr_cap() -> String {
     format!("PSNR: what has no error counts as {MOST_DB:.0} dB")
 }
 
-/// Viewings beside each other.
+/// A table of viewings.
 #[must_use]
 pub fn table(results: &[&TiledResult]) -> Table {
     let mut table = Table::new("").columns([
@@ -299,7 +299,7 @@ pub fn concealment(concealment: Concealment) -> &'static str {
     }
 }
 
-/// The name of a concealment, as the command line has it.
+/// The concealment of this name, as on the command line.
 #[must_use]
 pub fn concealment_name(concealment: Concealment) -> &'static str {
     match concealment {

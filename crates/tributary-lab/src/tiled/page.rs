@@ -1,5 +1,5 @@
-//! The HTML report of viewings: figures per GoP, and what the viewer saw beside the original. Every
-//! sentence follows from the numbers.
+//! The HTML report of viewings: numbers per GoP, and the viewers' pictures beside the original. Every
+//! sentence follows from the measured numbers.
 
 use tributary_report::{
     Cell, Column, HtmlReport, Image, KeyFigure, Layout, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
@@ -11,25 +11,25 @@ use super::outcome::{self, TiledResult};
 
 /// Colours of viewings, in their order.
 const TONES: [Tone; 4] = [Tone::Hero, Tone::Rival, Tone::Cousin, Tone::Peer];
-/// Decibels at which a plot ends: equal pictures would have infinitely many.
+/// Upper end of plots in dB: equal pictures would be infinite.
 const TOP_DB: f64 = 60.0;
 
-/// Pictures of one moment, with what is said above them.
+/// Pictures of one moment, with a caption.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// Which moment it is.
+    /// The caption.
     pub words: String,
-    /// What was seen and what it should have been.
+    /// The pictures that were seen, and the original.
     pub images: Vec<Image>,
 }
 
-/// The quality of every GoP as a separate picture (SVG).
+/// The quality of every GoP as a separate SVG picture.
 #[must_use]
 pub fn figure(results: &[&TiledResult]) -> String {
     Plot::standalone(&quality(results))
 }
 
-/// The report of one or more viewings of the same clip, the product's first.
+/// The report of viewings of the same clip, the product's first.
 #[must_use]
 pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &RunInfo) -> String {
     let mut report = HtmlReport::new(title);
@@ -132,7 +132,7 @@ fn name(result: &TiledResult) -> String {
     format!("{} on {}", result.allocator, result.transport)
 }
 
-/// A line per viewing with one value a GoP.
+/// One curve per viewing with one value per GoP.
 fn lines(
     plot: &mut TimeSeries,
     results: &[&TiledResult],

@@ -1,4 +1,4 @@
-//! Pictures of what was seen, for reports: the middle one of every slot beside the original.
+//! Pictures for reports: the middle picture of every slot as seen, beside the original.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use tributary_report::Image;
 use tributary_tiles::program::{self, ProgramError};
 use tributary_video::picture::{Picture, PictureError, sample_count};
 
-/// The pictures of all slots, in a file that is gone when this is dropped.
+/// The pictures of all slots, in a temporary file.
 #[derive(Debug)]
 pub struct Stills {
     file: BufWriter<File>,
@@ -20,10 +20,10 @@ pub struct Stills {
 /// Why a picture cannot be made.
 #[derive(Debug, Error)]
 pub enum StillError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("a kept picture cannot be read back: {0}")]
     Io(#[from] io::Error),
-    /// The file's content.
+    /// The file's content is invalid.
     #[error(transparent)]
     Picture(#[from] PictureError),
     /// ffmpeg, which writes JPEG.
@@ -43,7 +43,7 @@ impl Stills {
         Ok(())
     }
 
-    /// What was seen in the middle of a slot, and what would have been; `None` for a slot that never was.
+    /// The middle picture of a slot as seen, and the original; `None` if the slot was not played.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -69,7 +69,7 @@ impl Stills {
     }
 }
 
-/// Pictures with their captions as a report embeds them.
+/// Encodes pictures with captions for a report.
 ///
 /// # Errors
 /// ffmpeg is missing or fails.

@@ -1,4 +1,4 @@
-//! A real clip over real sockets on loopback: served, played, decoded and measured.
+//! A real clip over loopback sockets: served, played, decoded and measured.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tributary_video::tiles::TileGrid;
 
 use super::*;
 
-/// A directory of tiles, gone with its last user.
+/// A directory of tiles, deleted with its last user.
 struct Clip(tempfile::TempDir);
 
 impl Clip {
@@ -25,7 +25,7 @@ impl Clip {
     }
 }
 
-/// Two seconds of a moving pattern in 4×2 tiles, made once for tests that run at the same time.
+/// Two seconds of a moving pattern in 4×2 tiles, shared by tests that run at the same time.
 fn clip() -> Arc<Clip> {
     static CLIP: Mutex<Weak<Clip>> = Mutex::new(Weak::new());
     let mut shared = CLIP.lock().unwrap();
@@ -88,7 +88,7 @@ async fn view(transport: &str, config: ViewerConfig, directory: &Path) -> Result
     let viewpoint = Viewpoint::new(config)?;
     let viewed = viewpoint.view(&config_play, Some(directory), &mut |_, _| ()).await;
     if let Ok(viewed) = &viewed {
-        // What the server says of the viewing is what the viewer says of it.
+        // The server's counts equal the viewer's.
         let (account, error) = told.recv().await.unwrap();
         assert_eq!((account, error), (viewed.result.record.account, None), "{transport}");
         let Account { asked, in_time, late } = account.expect(transport);
@@ -120,7 +120,7 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         assert!(result.clip.contains("played over and over"), "{}", result.clip);
         let quality = result.quality.as_ref().unwrap();
         assert_eq!(quality.gops.len(), 3);
-        // A loaded machine may be late with some of it; what came is far better than nothing.
+        // On a loaded machine some tiles may be late; the result is far better than without tiles.
         assert!(quality.viewport.pooled_db > 12.0, "{quality:?}");
         assert!(quality.viewport.mean_db >= quality.viewport.worst_db - 1e-9);
         let moments = viewed.moments().unwrap();
@@ -139,7 +139,7 @@ fn what_arrived_in_time_is_what_is_measured() {
     let video = TiledVideo::open(&clip.path()).unwrap();
     let viewpoint = Viewpoint::new(viewer("fix", None)).unwrap();
     let tiles = video.grid().tiles() as u16;
-    // All tiles finest in slot 0, all coarsest in slot 1, none but late ones in slot 2.
+    // All tiles finest in slot 0, all coarsest in slot 1, only late ones in slot 2.
     let mut spool = Spool::temporary().unwrap();
     let mut record = tributary_stream::tiled::TiledRecord { gop_ms: 1000.0, ..Default::default() };
     record.start_up_ms = Some(1000.0);
@@ -174,7 +174,7 @@ fn what_arrived_in_time_is_what_is_measured() {
         video.table().gop(gop).iter().map(|cells| cells.mse[quality]).sum::<f64>() / f64::from(tiles)
     };
     let [fine, coarse, late] = frozen.gops.as_slice() else { panic!("three slots") };
-    // The table was measured by the ingest from the same pictures, in other weights.
+    // The ingest measured the table from the same pictures, with other weights.
     assert!(fine.ws_mse < 4.0 * table_mse(0, 0) && coarse.ws_mse > table_mse(1, 2) / 4.0);
     assert!(fine.viewport_mse < coarse.viewport_mse && coarse.viewport_mse < late.viewport_mse);
     assert_eq!((fine.late_share, coarse.late_share), (0.0, 0.0));
@@ -218,7 +218,7 @@ async fn segments_that_are_gone_and_servers_that_are_none_are_named() {
     assert!(copied.success());
     let error = {
         let video = DiskSource(Arc::new(TiledVideo::open(&copy).unwrap()));
-        // Gone after the server has looked.
+        // Deleted after the server has checked it.
         for tile in 0..video.0.grid().tiles() {
             for qp in video.0.qps() {
                 std::fs::remove_file(copy.join(tributary_tiles::layout::segment(1, tile, *qp))).unwrap();
@@ -237,7 +237,7 @@ async fn segments_that_are_gone_and_servers_that_are_none_are_named() {
     assert!(error.contains("GoP 1") && error.contains("is missing"), "{error}");
     assert!(TiledVideo::open(&copy).is_err());
 
-    // Something else listens there and hangs up.
+    // Another program listens there and closes the connection.
     let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = other.local_addr().unwrap();
     let accepting = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! From a user's wishes to a measured viewing: names and files are checked before anything connects.
+//! From the user's options to a measured viewing: names and files are checked before connecting.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use tributary_video::viewport::{FieldOfView, FieldOfViewError};
 use super::measure::{MeasureError, MeasureSettings, Measured, measure};
 use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
 
-/// The viewer and how the viewing is planned and measured.
+/// Settings of the viewer, its planning and measuring.
 #[derive(Debug, Clone)]
 pub struct ViewerConfig {
     /// The allocator's name.
     pub allocator: String,
-    /// Qualities by exact dynamic programming.
+    /// Whether to choose qualities by exact dynamic programming.
     pub exact: bool,
-    /// The head's movement and its format; `None` looks ahead without moving.
+    /// File and format of the head movement; `None`: looks straight ahead without moving.
     pub head: Option<(PathBuf, String)>,
     /// Other viewers of the same video, in the same format.
     pub crowd: Vec<PathBuf>,
     /// What is shown in place of a missing tile.
     pub concealment: Concealment,
-    /// How long, seconds; `None` is the video once.
+    /// Duration in seconds; `None`: the video once.
     pub seconds: Option<u32>,
-    /// What the paths are taken to carry at first.
+    /// The rate assumed before anything is measured.
     pub assumed: Bitrate,
-    /// Plans a GoP; `None` is what suits the allocator, see [`ViewerConfig::plans`].
+    /// Plans per GoP; `None`: the allocator's default, see [`ViewerConfig::plans`].
     pub plans: Option<u16>,
     /// Field of view, degrees.
     pub field: (f64, f64),
@@ -61,37 +61,37 @@ impl Default for ViewerConfig {
 }
 
 impl ViewerConfig {
-    /// Plans a GoP.
+    /// Number of plans per GoP.
     #[must_use]
     pub fn plans(&self) -> u16 {
         self.plans.unwrap_or_else(|| tiled::default_plans(&self.allocator)).max(1)
     }
 }
 
-/// Why a viewer cannot be made.
+/// Why the viewer's options are refused.
 #[derive(Debug, Error)]
 pub enum ViewError {
-    /// No allocator has this name.
+    /// The allocator is unknown.
     #[error(transparent)]
     Allocator(#[from] UnknownAllocator),
-    /// No format has this name.
+    /// The format is unknown.
     #[error(transparent)]
     Format(#[from] UnknownFormat),
-    /// A field of view that cannot be.
+    /// The field of view is invalid.
     #[error(transparent)]
     Field(#[from] FieldOfViewError),
-    /// A viewport that cannot be.
-    #[error("a viewport {0} pixels wide; 16 to 8192 are possible")]
+    /// The viewport's width is invalid.
+    #[error("the viewport is {0} pixels wide; it must be 16 to 8192")]
     Width(usize),
-    /// A trace that cannot be opened.
+    /// A head movement cannot be opened.
     #[error("cannot open the head movement {path}: {source}")]
     Open {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// An invalid trace.
+    /// A head movement is invalid.
     #[error("{path} as {format}: {source}; formats are plain, nasrabadi19, jin22, wu17 (--head-format)")]
     Trace {
         /// Which.

@@ -1,5 +1,5 @@
-//! What is said about head movement and sound beside live video. Every sentence follows from the numbers,
-//! whichever way they turn out.
+//! The report about head movement and sound beside live video. Every sentence follows from the measured
+//! numbers.
 
 use tributary_report::plot::Bar;
 use tributary_report::{
@@ -8,22 +8,22 @@ use tributary_report::{
 
 use crate::messages::MessageRecord;
 
-/// The product's default with priorities, and what it is compared with.
+/// The product's default with priorities, which is compared with the others.
 const OURS: &str = "avira+fbdt";
 const RIVAL: &str = "mptcp";
 const TONES: [Tone; 5] = [Tone::Rival, Tone::Peer, Tone::RadioA, Tone::Cousin, Tone::Hero];
 
-/// What a transport did.
+/// Results of one transport.
 pub(super) struct Row<'a> {
     /// Its name.
     pub transport: &'a str,
     /// Its name for readers.
     pub label: String,
-    /// Messages by their kind.
+    /// Messages by kind.
     pub flows: &'a [MessageRecord],
-    /// Bitrate of the video that was played.
+    /// Bitrate of the video as played.
     pub played_mbps: f64,
-    /// How often the playhead stood still.
+    /// Number of stalls.
     pub stalls: u32,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> Table {
     table
 }
 
-/// Movements of the product and of its rival.
+/// Head movement of the product and of its rival.
 fn rivals<'a>(rows: &'a [Row<'_>]) -> Option<[(&'a Row<'a>, &'a MessageRecord); 2]> {
     let find = |name| {
         let row = rows.iter().find(|row| row.transport == name)?;

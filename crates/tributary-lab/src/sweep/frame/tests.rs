@@ -1,4 +1,4 @@
-//! Tables as files, read back.
+//! Tables written as files and read back.
 
 use super::*;
 use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -1,5 +1,5 @@
-//! A plan read from its file: TOML, checked field by field and as a whole. What it spans is
-//! [`super::Plan`]'s.
+//! Reads a plan from its TOML file; checks the fields and their combinations. [`super::Plan`] makes the
+//! cells.
 
 use core::time::Duration;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::sweep::place::{Source, Value};
 
 /// Longest run in seconds.
 const LONGEST: u64 = 86_400;
-/// Most seeds of one list, all its ranges together.
+/// Most seeds of one list, including its ranges.
 const MOST_SEEDS: u64 = 1_000_000;
 /// Keys of a plan's file.
 const KEYS: [&str; 13] = [
@@ -34,7 +34,7 @@ const KEYS: [&str; 13] = [
 ];
 
 impl Plan {
-    /// Reads a plan; scenarios that are files are looked for beside it.
+    /// Reads a plan; scenario files are looked for beside it.
     ///
     /// # Errors
     /// [`PlanError`] with file, line and field.
@@ -94,7 +94,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Each distinct combination of names, and each network in each condition, must be possible.
+    /// Checks that each combination of names, and each network in each condition, is possible.
     fn check_combinations<'a>(
         &self,
         source: &'a Source<'a>,
@@ -195,12 +195,12 @@ fn stem(file: &str) -> &str {
     Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("plan")
 }
 
-/// Whether a transport by this name runs the scheduler that is named beside it.
+/// Whether a transport of this name accepts a scheduler.
 fn takes_scheduler(transport: &str) -> bool {
     ["mptcp", "session"].contains(&transport)
 }
 
-/// A shipped scenario by name, or a file beside the plan.
+/// A built-in scenario by name, or a file beside the plan.
 fn scenario(value: &Value<'_>, beside: &Path) -> Result<Scenario, PlanError> {
     let name = value.text()?;
     let is_file = name.ends_with(".toml");

@@ -1,4 +1,4 @@
-//! Plans: what they span, and what is refused where.
+//! The cells of plans, and the positions of errors.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn refused(text: &str, parts: &[&str]) {
 fn the_grid_has_every_combination_once() {
     let plan = parse(PLAN).unwrap();
     let cells = plan.cells(Seeds::Working).unwrap();
-    // wifi and fbdt have no scheduler of their choice, mptcp has two.
+    // wifi and fbdt have no choice of scheduler, mptcp has two.
     assert_eq!(cells.len(), 2 * 2 * 3 * 2 * 4 * 4);
     let names: std::collections::BTreeSet<String> =
         cells.iter().map(|cell| cell.simulation.transport.name()).collect();

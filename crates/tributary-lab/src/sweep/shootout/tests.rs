@@ -1,4 +1,4 @@
-//! Verdicts on made-up rows.
+//! Verdicts on invented rows.
 
 use super::*;
 use crate::sweep::row::Measured;

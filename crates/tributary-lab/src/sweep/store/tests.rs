@@ -1,4 +1,4 @@
-//! Stops, shards and damage.
+//! Interruptions, shards and damaged files.
 
 use super::*;
 use crate::sweep::Row;

@@ -1,4 +1,4 @@
-//! The page says what was measured, also when that is bad or nothing.
+//! The page states the measured results, also when they are bad or missing.
 
 use super::*;
 
