@@ -1,10 +1,10 @@
-//! How long the allocators take, how far the greedy walk is from the exact programme, and what they
-//! expect of each other, on GoPs drawn like an encoder's.
+//! Benchmark of the allocators on random GoPs with an encoder's statistics: time, distance of the greedy from
+//! the exact plan, and expected distortion.
 //!
 //! ```text
 //! cargo run --release -p tributary-video --example allocation
 //! ```
-//! It measures the thread's processor time (Linux); everything else it prints is the same everywhere.
+//! Times are the thread's processor time (Linux); all other output is independent of the machine.
 
 use rustix::time::{ClockId, clock_gettime};
 use tributary_types::Rng;
@@ -12,8 +12,8 @@ use tributary_video::allocation::{
     Allocation, Arrival, Capacity, Choice, GopProblem, Settings, TileMenu, create, names,
 };
 
-/// Sizes fall by `2^-0.8` and distortions double per step of six QP, around a tile's own busyness; a few
-/// tiles hold most of the view, as real viewports do.
+/// Sizes fall by `2^-0.8` and distortions double per step of six QP, around a tile's own complexity; a few
+/// tiles hold most of the view, as in real viewports.
 fn encoded(rng: &mut Rng, tiles: usize, qualities: usize) -> GopProblem {
     let raw: Vec<f64> = (0..tiles).map(|_| rng.uniform() * rng.uniform() * rng.uniform()).collect();
     let whole: f64 = raw.iter().sum();
@@ -73,7 +73,7 @@ fn row(name: &str, problems: &[GopProblem]) {
     let run = |exact| {
         let allocator = create(name, Settings { exact, ..Settings::default() }).expect("a known name");
         let one = |problem: &GopProblem| {
-            // The fastest of three: cold caches are not the allocator's time.
+            // The fastest of three runs, so that cold caches do not count.
             let times = [(); 3].map(|()| {
                 let start = processor_ms();
                 std::hint::black_box(allocator.allocate(problem));
@@ -85,7 +85,7 @@ fn row(name: &str, problems: &[GopProblem]) {
     };
     let (mut greedy_ms, greedy) = run(false);
     let (mut exact_ms, exact) = run(true);
-    // Each plan's distance from the bound at its own budget.
+    // Distance of each plan from the bound at its own budget.
     let gap = |made: &Allocation| made.plan.gap_db();
     let mut gaps: Vec<f64> = greedy.iter().map(gap).collect();
     let proved = exact.iter().filter(|made| made.plan.optimal).count();

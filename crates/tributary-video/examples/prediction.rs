@@ -1,11 +1,12 @@
-//! How good predictions of the view are on a folder of head-movement traces.
+//! Evaluates predictions of the view on a folder of head-movement traces.
 //!
 //! ```text
 //! cargo run --release -p tributary-video --example prediction -- FORMAT FOLDER [SECONDS [SETTINGS]]
 //! ```
 //! FORMAT is `jin22`, `nasrabadi19`, `wu17` or `plain`. Files that name the same video (`video<V>_user<U>` or
-//! `<USER>_<VIDEO>`) are viewers of one population. SETTINGS is JSON such as `{"spread_deg":20}`. Each viewer's every GoP of one second is predicted one
-//! and two seconds before its middle, on 6 × 4 tiles; nothing but the given files decides what is printed.
+//! `<USER>_<VIDEO>`) form one population. SETTINGS is JSON such as `{"spread_deg":20}`. For each viewer, GoPs
+//! of one second are predicted one and two seconds before their middle, on 6 × 4 tiles. The output depends
+//! only on the files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +22,7 @@ use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::{FieldOfView, Viewer};
 
-/// All viewers of one video: their traces, and what they saw.
+/// All viewers of one video: their traces, and their viewings.
 type Watching<'a> = (&'a Vec<HeadTrace>, &'a Population);
 type Error = Box<dyn std::error::Error>;
 
@@ -121,7 +122,7 @@ fn population(traces: &[HeadTrace], clock: GopClock) -> Result<Population, Error
     Ok(Population::new(viewings)?)
 }
 
-/// What is known without looking at yaw: how often tiles of a row were seen by the others at all.
+/// Prediction without yaw: how often the others saw tiles of a row.
 fn by_row(population: &Population, without: usize) -> Vec<TileOutlook> {
     let (columns, gops) = (grid().columns(), population.viewings()[0].gops());
     let mut rows = vec![TileOutlook::default(); grid().rows()];
@@ -144,7 +145,7 @@ fn row(
     let (mut misplaced, mut count) = (0.0, 0.0);
     for (traces, population) in videos {
         for (viewer, trace) in traces.iter().enumerate() {
-            // From the third GoP on, so that every lead has a past; every second one is enough.
+            // From the third GoP on, so that every prediction has past samples; every second GoP is enough.
             for gop in (2..clock.gops).step_by(2) {
                 let outlook = predict((*traces, *population), trace, viewer, gop);
                 let views = population.viewings()[viewer].gop(gop);

@@ -1,12 +1,12 @@
-//! The viewport renderer beside ffmpeg's v360 on the same pictures: processor time, and how near each is to
-//! the picture exact mathematics gives.
+//! The viewport renderer compared with ffmpeg's v360 on the same pictures: processor time, and distance from
+//! the exactly computed picture.
 //!
 //! ```text
 //! cargo run --release -p tributary-video --example viewport [-- PANORAMA_WIDTH]
 //! ```
-//! Needs `ffmpeg` in the path. Both run on one thread and are measured in processor time,
-//! so another load on the machine disturbs little; rounds alternate. What ffmpeg spends besides v360 is
-//! measured by runs of two lengths and without the filter, and taken off.
+//! Needs `ffmpeg` in the path. Both run on one thread and are measured in processor time, so that other load
+//! disturbs little; rounds alternate. ffmpeg's time without v360 is measured with runs of two lengths and
+//! without the filter, and subtracted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const MANY: usize = 120;
 fn main() -> ExitCode {
     let folder = std::env::temp_dir().join(format!("tributary-viewport-{}", std::process::id()));
     let done = fs::create_dir_all(&folder).map_err(Error::from).and_then(|()| run(&folder));
-    // Whatever went wrong, nothing stays behind.
+    // Remove the files also after an error.
     let _ = fs::remove_dir_all(&folder);
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,7 +105,7 @@ fn fixed_view(
     Ok(())
 }
 
-/// A new view for every picture, as behind a real head.
+/// A new view for every picture, as with a moving head.
 fn moving_view(panorama: &Picture, raw: &Path, renderer: &mut Renderer) -> Result<(), Error> {
     let size = (panorama.width(), panorama.height());
     let mut seen = Picture::black(VIEWPORT.0, VIEWPORT.1)?;
@@ -168,7 +168,7 @@ fn ffmpeg(raw: &Path, (width, height): (usize, usize), filter: &str) -> Command 
     command
 }
 
-/// ffmpeg's own account of its processor time for `pictures` pictures through a filter.
+/// Processor time, as reported by ffmpeg, for `pictures` pictures through a filter.
 fn ffmpeg_seconds(
     raw: &Path,
     size: (usize, usize),
@@ -198,7 +198,7 @@ fn v360_picture(folder: &Path, raw: &Path, size: (usize, usize)) -> Result<Pictu
     Ok(Picture::from_samples(VIEWPORT.0, VIEWPORT.1, fs::read(out)?)?)
 }
 
-/// The luma PSNR of both pictures as ffmpeg's `psnr` filter counts it.
+/// The luma PSNR of both pictures as computed by ffmpeg's `psnr` filter.
 fn ffmpeg_psnr(folder: &Path) -> Result<String, Error> {
     let mut second = vec!["-f".into(), "rawvideo".into(), "-pix_fmt".into(), "yuv420p".into()];
     second.extend(["-s".into(), format!("{}x{}", VIEWPORT.0, VIEWPORT.1), "-i".into()]);

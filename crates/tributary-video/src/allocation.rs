@@ -1,9 +1,9 @@
-//! Which tile to send at which quality, and in which order.
+//! Chooses which tiles to send, in which quality and in which order.
 //!
-//! Allocators are built by name from one registry, decide on one [`GopProblem`] and touch nothing. All of
-//! them report their plan's distance from the linear-programming bound and the expected displayed
-//! distortion under the same model, so that they can be compared. What arrives in the end, and what it
-//! looks like, is measured elsewhere. Source: the OWS paper §4, Algorithm 1, and its §6.3 (FIX).
+//! Allocators are built by name from one registry, read one [`GopProblem`] and change nothing. All report
+//! their plan's distance from the linear-programming bound and the expected displayed distortion with the
+//! same model, so that they can be compared. What really arrives is measured elsewhere. Source: the OWS paper
+//! §4, Algorithm 1, and its §6.3 (FIX).
 
 mod fix;
 mod knapsack;
@@ -23,7 +23,7 @@ pub use problem::{
     Arrival, Capacity, Choice, GopProblem, MOST_BYTES, MOST_CHOICES, MOST_SAMPLES, ProblemError, TileMenu,
 };
 
-/// One tile in one of its qualities: what is sent as a unit.
+/// One tile in one quality: the unit that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TileChoice {
     /// The tile.
@@ -32,32 +32,33 @@ pub struct TileChoice {
     pub choice: usize,
 }
 
-/// What an allocator decided on one GoP.
+/// An allocator's decision for one GoP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Per tile, the finest quality that is sent; `None` where the tile is left to concealment.
+    /// Per tile, the finest quality that is sent; `None` if the tile is left to concealment.
     pub choices: Vec<Option<usize>>,
-    /// What is sent, first to last. A tile with a guard copy stands here twice, coarse and fine; the player
+    /// The messages in sending order. A tile with a guard copy appears twice, coarse and fine; the player
     /// shows the finest copy it has.
     pub order: Vec<TileChoice>,
-    /// ε: for each entry of `order`, the probability to miss the deadline under the problem's capacity.
+    /// ε: for each entry of `order`, the probability of missing the deadline.
     pub misses: Vec<f64>,
-    /// All of `order` together, bytes.
+    /// Size of all messages of `order`, bytes.
     pub bytes: u64,
     /// `E[D]`: the expected displayed mean squared error in the viewport under the problem's model.
     pub expected_mse: f64,
     /// How the qualities were chosen.
     pub plan: PlanReport,
-    /// No order and no choice has a smaller `E[D]`, even with each GoP's capacity known beforehand.
+    /// A lower bound on `E[D]`: no order and no choice is better, even if each GoP's capacity is known
+    /// beforehand.
     pub bound_mse: f64,
 }
 
 /// The rate selection behind an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
-    /// Bytes planned with. Infinite capacity does not occur.
+    /// Bytes available to the plan; always finite.
     pub budget: f64,
-    /// The sum of weighted distortions the plan reaches.
+    /// The plan's sum of weighted distortions.
     pub value: f64,
     /// The linear relaxation's optimum at the same budget.
     pub bound: f64,
@@ -66,7 +67,7 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
-    /// How far the plan may be from the best one at its budget, dB; 0 where both are without distortion.
+    /// Upper bound on the plan's distance from the best one at its budget, dB; 0 if both have no distortion.
     #[must_use]
     pub fn gap_db(&self) -> f64 {
         if self.value <= self.bound || self.bound <= 0.0 {
@@ -76,39 +77,39 @@ impl PlanReport {
     }
 }
 
-/// What an allocator minimises where it searches.
+/// What an allocator minimises in its searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// The expected distortion, `E[D]`: best where the PSNR of the mean distortion counts.
+    /// The expected distortion, `E[D]`: best for the PSNR of the mean distortion.
     #[default]
     Distortion,
-    /// The expected logarithm of distortion: best where the mean of decibels counts.
+    /// The expected logarithm of the distortion: best for the mean of decibels.
     Decibels,
 }
 
-/// How an allocator works.
+/// Settings of an allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Settings {
-    /// Choose qualities by exact dynamic programming instead of the greedy walk.
+    /// Whether to choose qualities by exact dynamic programming instead of greedily.
     pub exact: bool,
-    /// What quantile searches, `ows` orders and guard copies are judged by.
+    /// Objective of quantile searches, `ows`'s orders and guard copies.
     pub objective: Objective,
-    /// What `ows` may give up in all, dB of the expected logarithm, by not sending messages at the end of its order that
-    /// are likelier late than in time: late bytes are in the way of the next GoP. 0 sends whatever may help.
+    /// Total loss, in dB of the expected logarithm, that `ows` accepts for not sending messages at the end of
+    /// its order that will probably be late: late bytes delay the next GoP. 0 sends everything that may help.
     pub unlikely_db: f64,
 }
 
-/// Decides on one GoP.
+/// Decides one GoP.
 pub trait Allocator {
     /// Its name in the registry.
     fn name(&self) -> &'static str;
 
-    /// Qualities and order for one GoP.
+    /// Chooses qualities and order for one GoP.
     fn allocate(&self, problem: &GopProblem) -> Allocation;
 }
 
-/// A name no allocator has.
+/// The allocator is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no allocator `{name}`; known are {}", names().join(", "))]
 pub struct UnknownAllocator {
@@ -155,7 +156,7 @@ fn solve(knapsack: &Knapsack, budget: f64, settings: Settings) -> Plan {
     if settings.exact { knapsack.exact(budget) } else { knapsack.greedy(budget) }
 }
 
-/// The budgets a quantile search tries: order statistics of the capacity, evenly spread, and its mean.
+/// The budgets of a quantile search: evenly spread order statistics of the capacity, and its mean.
 fn budgets(capacity: &Capacity) -> Vec<f64> {
     const QUANTILES: usize = 12;
     let mut budgets: Vec<f64> =
@@ -166,7 +167,7 @@ fn budgets(capacity: &Capacity) -> Vec<f64> {
     budgets
 }
 
-/// Gives `cost` the plan of every budget; in exact mode also the exact plans of the budgets that cost least.
+/// Passes the plan of every budget to `cost`; in exact mode also the exact plans of the best budgets.
 fn search_budgets(
     knapsack: &Knapsack,
     capacity: &Capacity,
@@ -192,7 +193,7 @@ fn default_order(problem: &GopProblem, picks: &[usize]) -> Vec<Sent> {
     picks.iter().enumerate().map(message).collect()
 }
 
-/// The finished report on an order.
+/// The report on an order.
 fn report(problem: &GopProblem, order: &[Sent], plan: PlanReport) -> Allocation {
     let mut choices: Vec<Option<usize>> = vec![None; problem.tiles().len()];
     for Sent { message, .. } in order {

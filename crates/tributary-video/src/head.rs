@@ -1,7 +1,7 @@
-//! A viewer's head movement: where the head was turned at which playback time.
+//! A viewer's head movement: the head's orientation over playback time.
 //!
-//! A trace is checked when it is made (times rise, numbers are numbers), so whoever holds one need not
-//! doubt it. Reading files is [`read`]'s; guessing what comes next is `prediction`'s.
+//! A trace is checked when it is made (increasing times, finite numbers). [`read`] reads files; `prediction`
+//! predicts.
 
 mod format;
 mod read;
@@ -18,32 +18,32 @@ pub use read::{ReadError, read};
 pub struct HeadSample {
     /// Playback time, seconds from the trace's start.
     pub time_s: f64,
-    /// How the head was turned.
+    /// The head's orientation.
     pub orientation: Orientation,
 }
 
-/// The movement of one head: at least two samples, the first at 0 s, times strictly rising, all finite.
+/// The movement of one head: at least two samples, the first at 0 s, strictly increasing times, all finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeadTrace {
     samples: Vec<HeadSample>,
 }
 
-/// Why samples make no trace, or a trace does not serve.
+/// Why samples or a trace are refused.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum TraceError {
-    /// Nothing moves in fewer than two samples.
+    /// Fewer than two samples.
     #[error("a trace of {samples} samples; at least two are needed")]
     Few {
         /// Samples given.
         samples: usize,
     },
-    /// A time or an angle is infinite or no number.
+    /// A time or an angle is not a finite number.
     #[error("sample {index} has a time or an angle that is not a finite number")]
     NotFinite {
         /// Counted from 0.
         index: usize,
     },
-    /// Times must rise.
+    /// A time does not increase.
     #[error(
         "sample {index} at {time_s} s does not come after the one before, at {before_s} s; sort the trace"
     )]
@@ -52,17 +52,17 @@ pub enum TraceError {
         index: usize,
         /// Its time.
         time_s: f64,
-        /// The time before it.
+        /// The previous time.
         before_s: f64,
     },
-    /// The video goes on after the trace has ended.
+    /// The trace is shorter than the video.
     #[error(
         "the trace ends at {trace_s:.3} s and the video at {video_s:.3} s; choose a longer trace or play less"
     )]
     Short {
-        /// The trace's length.
+        /// The trace's duration.
         trace_s: f64,
-        /// The length asked for.
+        /// The required duration.
         video_s: f64,
     },
     /// An invalid sampling rate.
@@ -77,10 +77,10 @@ pub enum TraceError {
 const MOST_HERTZ: f64 = 1000.0;
 
 impl HeadTrace {
-    /// A trace of samples; the first one's time becomes 0.
+    /// A trace of samples; times are shifted so that the first is 0.
     ///
     /// # Errors
-    /// Fewer than two samples, a number that is none, or times that do not rise.
+    /// Fewer than two samples, a value that is not finite, or times that do not increase.
     pub fn from_samples(mut samples: Vec<HeadSample>) -> Result<Self, TraceError> {
         for (index, sample) in samples.iter().enumerate() {
             let Orientation { yaw, pitch, roll } = sample.orientation;
@@ -120,8 +120,8 @@ impl HeadTrace {
         self.samples.windows(2).map(|pair| pair[1].time_s - pair[0].time_s).fold(0.0, f64::max)
     }
 
-    /// Refuses a trace that ends before `video_s`. Half a second is forgiven: the last sample of a
-    /// recording comes a little before the video's end.
+    /// Checks that the trace lasts `video_s`. Half a second may be missing, because recordings end slightly
+    /// before the video.
     ///
     /// # Errors
     /// The trace is shorter.
@@ -130,8 +130,8 @@ impl HeadTrace {
         if trace_s + 0.5 < video_s { Err(TraceError::Short { trace_s, video_s }) } else { Ok(()) }
     }
 
-    /// The orientation at a time, between samples along the short way; the first before the start and
-    /// the last after the end.
+    /// The orientation at a time, interpolated along the shorter arc; the first before the start and the last
+    /// after the end.
     #[must_use]
     pub fn at(&self, time_s: f64) -> Orientation {
         let after = self.samples.partition_point(|sample| sample.time_s <= time_s);
@@ -154,10 +154,10 @@ impl HeadTrace {
         Self::from_samples(core::iter::once(first).chain(later).collect())
     }
 
-    /// The same movement with a sample every 1 / `rate_hz` seconds from 0 to the end.
+    /// The same movement with a sample every 1 / `rate_hz` seconds.
     ///
     /// # Errors
-    /// A rate that is not over 0 and at most 1000 Hz, or so low that fewer than two samples remain.
+    /// A rate of 0 or less or above 1000 Hz, or so low that fewer than two samples remain.
     pub fn resampled(&self, rate_hz: f64) -> Result<Self, TraceError> {
         if !(rate_hz > 0.0 && rate_hz <= MOST_HERTZ) {
             return Err(TraceError::Rate { rate_hz });
@@ -170,7 +170,7 @@ impl HeadTrace {
         Self::from_samples((0..count).map(sample).collect())
     }
 
-    /// The yaw of each sample without jumps at ±π: a head that has turned round twice is at 4π.
+    /// The yaw of each sample without jumps at ±π: after two turns it is 4π.
     #[must_use]
     pub fn unwrapped_yaw(&self) -> Vec<f64> {
         let mut yaw = self.samples[0].orientation.yaw;

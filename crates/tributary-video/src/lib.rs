@@ -1,10 +1,9 @@
-//! Tiled 360° video without any input or output of its own: the sphere and its projections, what a
-//! viewer sees and will see, which tile to send at which quality and in which order, the viewport
-//! picture, and how far it is from the original.
+//! Tiled 360° video without input or output: the sphere and its projections, what a viewer sees and will see,
+//! which tiles to send in which quality and order, the viewport picture, and its quality.
 //!
-//! It opens no file, reads no clock, starts no thread and asks for no randomness: readers, times and
-//! rows come in as arguments, and equal arguments give equal results on every machine (transcendental
-//! functions are `libm`'s). Encoding, transport and playing belong to higher layers.
+//! The crate opens no file, reads no clock, starts no thread and uses no randomness. Readers, times and
+//! pictures are arguments, and equal arguments give equal results on every machine (transcendental functions
+//! come from `libm`). Encoding, transport and playing belong to higher layers.
 //!
 //! Sources: the FBDT and OWS paper §4 and §6.3 (tile ordering and rate selection); OMAF,
 //! ISO/IEC 23090-2 §5 (sphere and projections).

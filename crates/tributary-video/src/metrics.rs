@@ -1,9 +1,9 @@
-//! How far a picture is from its original: PSNR, and its forms for panoramas.
+//! Picture quality: PSNR, and its variants for panoramas.
 //!
-//! All of them take luma planes and give mean squared errors; [`psnr_db`] makes decibels of them, and
-//! [`Summary`] says both means that are in use, which differ by decibels. What a viewer saw is the plain
-//! error of two rendered viewports ([`mse`] of `render`'s pictures). Sources: WS-PSNR, Sun, Lu and Yu, IEEE
-//! SPL 24(9), 2017, and JVET-H1030; S-PSNR, Yu, Lakshman and Girod, ISMAR 2015.
+//! All functions take luma planes and return mean squared errors. [`psnr_db`] converts to decibels, and
+//! [`Summary`] gives both common means, which can differ by several decibels. The quality that a viewer saw
+//! is the error of two rendered viewports ([`mse`] of `render`'s pictures). Sources: WS-PSNR, Sun, Lu and Yu,
+//! IEEE SPL 24(9), 2017, and JVET-H1030; S-PSNR, Yu, Lakshman and Girod, ISMAR 2015.
 
 mod sphere_points;
 mod summary;
@@ -30,7 +30,7 @@ pub fn mse(a: &Plane<'_>, b: &Plane<'_>) -> Result<f64, PictureError> {
     Ok(sum as f64 / a.samples().len() as f64)
 }
 
-/// The mean squared error over the sphere: each pixel counts with the solid angle it covers (WS-PSNR).
+/// The mean squared error over the sphere: each pixel is weighted with its solid angle (WS-PSNR).
 ///
 /// # Errors
 /// They differ in size.
@@ -62,12 +62,13 @@ pub fn ws_mse(a: &Plane<'_>, b: &Plane<'_>, projection: Projection) -> Result<f6
     Ok(errors / weights)
 }
 
-/// Samples whose squared differences are added in 32 bits: 8192 · 255² is a quarter of 2³¹.
+/// Squared differences added in 32 bits at once: 8192 · 255² is a quarter of 2³¹.
 const ADDED_AT_ONCE: usize = 8192;
 
 /// The sum of squared differences of two rows of equal length.
 fn squared_error(a: &[u8], b: &[u8]) -> u64 {
-    // Products of 16-bit differences, added in pairs, are one instruction of SSE2: twice as fast as 32-bit products.
+    // Products of 16-bit differences, added in pairs, are one SSE2 instruction: twice as fast as 32-bit
+    // products.
     let square = |(a, b): (&u8, &u8)| {
         let difference = i32::from(i16::from(*a) - i16::from(*b));
         difference * difference

@@ -1,6 +1,6 @@
-//! One picture in memory: a plane of luma and two of chroma at half the size, eight bits each (YUV 4:2:0).
+//! A picture in memory: a luma plane and two chroma planes of half the size, eight bits each (YUV 4:2:0).
 //!
-//! It only holds samples. Rendering and measuring are `render`'s and `metrics`'.
+//! Only holds samples. `render` renders and `metrics` measures.
 
 use thiserror::Error;
 
@@ -20,7 +20,7 @@ pub struct Plane<'a> {
 pub struct Picture {
     width: usize,
     height: usize,
-    /// Luma, then the two chromas, all in one: as raw video files have them.
+    /// Luma, then both chromas, contiguous as in raw video files.
     samples: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub enum PictureError {
         /// Its height.
         height: usize,
     },
-    /// A buffer that is too short or too long.
+    /// A buffer is too short or too long.
     #[error("{found} samples given for {width}x{height} pixels; {expected} are needed")]
     Samples {
         /// The width.
@@ -47,7 +47,7 @@ pub enum PictureError {
         /// Samples needed.
         expected: usize,
     },
-    /// Two pictures that should be of one size.
+    /// Two pictures have different sizes.
     #[error("pictures of {0}x{1} and {2}x{3} pixels; they must be of one size")]
     Unequal(usize, usize, usize, usize),
 }
@@ -56,7 +56,7 @@ impl<'a> Plane<'a> {
     /// A plane of `width` × `height` samples.
     ///
     /// # Errors
-    /// No samples, too many, or a buffer of another length.
+    /// No samples, too many, or a buffer of the wrong length.
     pub fn new(samples: &'a [u8], width: usize, height: usize) -> Result<Self, PictureError> {
         check_size(width, height)?;
         if samples.len() != width * height {
@@ -93,7 +93,7 @@ impl<'a> Plane<'a> {
         &self.samples[row * self.width..(row + 1) * self.width]
     }
 
-    /// Refuses two planes of different size.
+    /// Checks that two planes have the same size.
     ///
     /// # Errors
     /// They differ.
@@ -138,7 +138,7 @@ impl Picture {
     /// A picture of raw samples: luma, then both chromas, each row by row.
     ///
     /// # Errors
-    /// No pixels, too many, or a buffer of another length.
+    /// No pixels, too many, or a buffer of the wrong length.
     pub fn from_samples(width: usize, height: usize, samples: Vec<u8>) -> Result<Self, PictureError> {
         check_size(width, height)?;
         let (found, expected) = (samples.len(), sample_count(width, height));
@@ -166,7 +166,7 @@ impl Picture {
         &self.samples
     }
 
-    /// All samples to be overwritten, as when a decoder fills them.
+    /// All samples, mutable, for a decoder to fill.
     pub fn samples_mut(&mut self) -> &mut [u8] {
         &mut self.samples
     }
@@ -190,7 +190,7 @@ impl Picture {
         self.planes()[0]
     }
 
-    /// The samples of luma and both chromas.
+    /// The samples of luma and both chromas, mutable.
     pub fn planes_mut(&mut self) -> [&mut [u8]; 3] {
         let (width, height) = chroma_size(self.width, self.height);
         let (luma, chroma) = self.samples.split_at_mut(self.width * self.height);

@@ -1,9 +1,9 @@
-//! P(view): how probably each tile of each GoP will be seen, and how much of the viewport it will fill.
+//! P(view): the probability that each tile of each GoP will be seen, and its expected share of the viewport.
 //!
-//! Two sources, and their mixture: what other viewers of the same video looked at ([`Population`]; a
-//! viewer is always left out of his own prediction), and where this viewer's head is and moves
-//! (`live`). [`Calibration`] says how far predictions were to be trusted. Nothing here decides what to
-//! send. Source: the OWS paper §4.1 (P(t) from models of how clients view).
+//! Two sources and their mixture: what other viewers of the same video looked at ([`Population`]; never
+//! including the viewer who is predicted), and the orientation and movement of this viewer's head (`live`).
+//! [`Calibration`] evaluates predictions. Does not decide what to send. Source: the OWS paper §4.1 (P(t) from
+//! models of how clients view).
 
 mod calibration;
 mod live;
@@ -19,53 +19,53 @@ pub use calibration::{Calibration, ReliabilityBin, share_distance};
 pub use live::{Live, LiveSettings, Motion};
 pub use similarity::similarity;
 
-/// What is expected of one tile in one GoP.
+/// The prediction for one tile in one GoP.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct TileOutlook {
-    /// P(t): the probability that any of it is seen at any moment of the GoP.
+    /// P(t): the probability that any part of it is seen at any moment of the GoP.
     pub seen: f64,
-    /// w_t: the expected share of the viewport's solid angle, mean over the GoP's moments.
+    /// w_t: the expected share of the viewport's solid angle, averaged over the GoP's moments.
     pub share: f64,
 }
 
-/// What one viewer saw of one GoP: per tile, whether and how much.
+/// What one viewer saw of a tile in one GoP.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TileView {
-    /// Whether any of the tile was in the viewport at any moment looked at.
+    /// Whether any part of the tile was in the viewport at any sampled moment.
     pub seen: bool,
     /// Its mean share of the viewport's solid angle.
     pub share: f64,
 }
 
-/// Where the GoPs lie in time, and at how many moments of each the viewport is looked at.
+/// The times of the GoPs, and the number of moments at which each is sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GopClock {
     /// Length of a GoP, seconds.
     pub gop_duration_s: f64,
-    /// How many GoPs there are.
+    /// Number of GoPs.
     pub gops: usize,
-    /// Moments per GoP, evenly spread; at least 1 is used.
+    /// Moments per GoP, evenly spread; values below 1 count as 1.
     pub moments: usize,
 }
 
 impl GopClock {
-    /// The moments of one GoP, seconds: the middles of equal parts.
+    /// The moments of one GoP in seconds: the middles of equal parts.
     pub fn moments_of(&self, gop: usize) -> impl Iterator<Item = f64> + use<> {
         let (moments, duration_s) = (self.moments.max(1), self.gop_duration_s);
         (0..moments).map(move |at| (gop as f64 + (at as f64 + 0.5) / moments as f64) * duration_s)
     }
 }
 
-/// All that one viewer saw.
+/// The viewing of one viewer: what was seen of every tile in every GoP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Viewing {
     tiles: usize,
-    /// GoP by GoP, tile by tile.
+    /// Ordered by GoP, then by tile.
     views: Vec<TileView>,
 }
 
 impl Viewing {
-    /// What the viewer of `trace` saw through `viewer`.
+    /// What the viewer with head movement `trace` saw.
     ///
     /// # Errors
     /// The trace is shorter than the GoPs.
@@ -84,7 +84,7 @@ impl Viewing {
         Ok(Self { tiles, views })
     }
 
-    /// How many GoPs there are.
+    /// Number of GoPs.
     #[must_use]
     pub fn gops(&self) -> usize {
         self.views.len() / self.tiles
@@ -100,15 +100,15 @@ impl Viewing {
     }
 }
 
-/// Viewers who do not belong together.
+/// Viewings of different shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("viewer {viewer} has {found} values and the first {expected}; cut all to the same GoPs and grid")]
 pub struct PopulationError {
     /// The viewer, counted from 0.
     pub viewer: usize,
-    /// GoPs × tiles of that viewer.
+    /// Number of GoPs × tiles of that viewer.
     pub found: usize,
-    /// GoPs × tiles of the first.
+    /// Number of GoPs × tiles of the first.
     pub expected: usize,
 }
 
@@ -117,16 +117,16 @@ pub struct PopulationError {
 pub struct Population {
     viewings: Vec<Viewing>,
     tiles: usize,
-    /// Per GoP and tile: how many saw it, and the sum of its shares.
+    /// Per GoP and tile: how many viewers saw it, and the sum of their shares.
     sums: Vec<(f64, f64)>,
 }
 
-/// A tile nobody saw may still be seen and one everybody saw be missed: half a viewer of each is added
-/// (Jeffreys' prior for a proportion).
+/// A tile that nobody saw may still be seen, and one that everybody saw may be missed, so half a viewer is
+/// added to each outcome (Jeffreys' prior for a proportion).
 const HALF_VIEWER: f64 = 0.5;
 
 impl Population {
-    /// Viewers of the same GoPs on the same grid; may be none.
+    /// Viewers of the same GoPs on the same grid; the list may be empty.
     ///
     /// # Errors
     /// They differ.
@@ -152,11 +152,11 @@ impl Population {
         &self.viewings
     }
 
-    /// What the viewers saw of one GoP, each counting with a weight of 0…1: those who look where a viewer looks now
-    /// say more of where he will look than all of them do. Empty if no weight is left.
+    /// Weighted frequencies of what the viewers saw of one GoP, with a weight of 0…1 per viewer: viewers who
+    /// look in the same direction now predict better than all together. Empty if all weights are zero.
     ///
     /// # Panics
-    /// There is no such GoP, or another number of weights than of viewers.
+    /// If the GoP does not exist, or the numbers of weights and viewers differ.
     #[must_use]
     pub fn outlook_weighted(&self, gop: usize, weights: &[f64]) -> Vec<TileOutlook> {
         assert_eq!(weights.len(), self.viewings.len(), "one weight per viewer");
@@ -178,7 +178,7 @@ impl Population {
         sums.into_iter().map(outlook).collect()
     }
 
-    /// What the viewers saw of one GoP, `without` one of them; empty if none is left.
+    /// Frequencies of what the viewers saw of one GoP, `without` one of them; empty if none is left.
     ///
     /// # Panics
     /// The GoP does not exist.
@@ -195,7 +195,7 @@ impl Population {
             let seen = seen - f64::from(u8::from(own.seen));
             TileOutlook {
                 seen: (seen + HALF_VIEWER) / (viewers as f64 + 2.0 * HALF_VIEWER),
-                // Subtraction may leave a rounding error below 0.
+                // Rounding in the subtraction may give a value slightly below 0.
                 share: ((share - own.share) / viewers as f64).max(0.0),
             }
         };

@@ -1,9 +1,9 @@
 //! Maps directions to positions in the picture, and back.
 //!
-//! Two projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2) and a cubemap of 3 × 2 faces (§5.2.3,
-//! in ffmpeg's default `c3x2` arrangement: right, left, up over down, front, back). Places are shares of
-//! the picture's width and height, (0, 0) the upper left corner, so that one formula serves every size.
-//! Nothing here reads pixels.
+//! Two projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2) and a cubemap of 3 × 2 faces (§5.2.3, in
+//! ffmpeg's default `c3x2` arrangement: right, left, up over down, front, back). Positions are fractions of
+//! the picture's width and height, (0, 0) the upper left corner, so that one formula works for every size.
+//! Does not read pixels.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sphere::{Direction, solid_angle};
 
-/// A place in a picture, shares of its width and height in [0, 1].
+/// A position in a picture, as fractions of its width and height in [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Place {
     /// From the left edge.
@@ -27,18 +27,18 @@ pub enum Projection {
     /// Columns are yaw, rows are pitch; straight ahead is the middle.
     #[default]
     Equirectangular,
-    /// Six square faces, three beside each other in two rows.
+    /// Six square faces in two rows of three.
     Cubemap,
 }
 
-/// One face of the cube: its middle, and the directions in which its columns and rows go.
+/// One face of the cube: its middle, and the directions of its columns and rows.
 struct Face {
     middle: [f64; 3],
     columns: [f64; 3],
     rows: [f64; 3],
 }
 
-/// Row by row as they lie in the picture; x right, y up, z ahead.
+/// Row by row as in the picture; x right, y up, z ahead.
 const FACES: [Face; 6] = [
     // Right, left, up.
     Face { middle: [1.0, 0.0, 0.0], columns: [0.0, 0.0, -1.0], rows: [0.0, -1.0, 0.0] },
@@ -67,7 +67,7 @@ impl Projection {
         }
     }
 
-    /// The direction, of length 1, that a place shows. Places outside the picture count as on its edge.
+    /// The direction, of length 1, at a position. Positions outside the picture count as on its edge.
     #[must_use]
     pub fn direction_at(self, place: Place) -> Direction {
         let (u, v) = (place.u.clamp(0.0, 1.0), place.v.clamp(0.0, 1.0));
@@ -107,7 +107,7 @@ impl Projection {
     }
 }
 
-/// The face a direction meets, and where: −1…1 along its columns and rows.
+/// The face that a direction hits, and the position on it: −1…1 along its columns and rows.
 fn on_face(direction: Direction) -> (usize, f64, f64) {
     let Direction { x, y, z } = direction;
     let face = if x.abs() >= y.abs() && x.abs() >= z.abs() {

@@ -1,8 +1,8 @@
-//! The rate–distortion table of a tiled video: real bytes and real mean squared error of every tile at
-//! every quantisation parameter in every GoP, and what concealing a tile would cost.
+//! The rate–distortion table of a tiled video: measured bytes and mean squared error of every tile at every
+//! quantisation parameter in every GoP, and the error of concealing a tile.
 //!
-//! A table is checked when it is made or read, so that allocators need not doubt it. Filling it, by
-//! encoding and decoding, is another crate's work. Source: the OWS paper §4 (tiles, GoPs, QPs).
+//! A table is checked when it is made or read, so allocators need no checks. Another crate fills it by
+//! encoding and decoding. Source: the OWS paper §4 (tiles, GoPs, QPs).
 
 mod csv;
 
@@ -17,10 +17,10 @@ use crate::tiles::TileGrid;
 
 pub use csv::CsvError;
 
-/// The most cells (GoPs × tiles × QPs) a table may have: an hour of 144 tiles in 20 qualities.
+/// Most cells (GoPs × tiles × QPs) of a table: an hour of 144 tiles in 20 qualities.
 pub const MOST_CELLS: usize = 12_000_000;
 
-/// What every part of a table shares.
+/// What all parts of a table share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableLayout {
@@ -32,7 +32,7 @@ pub struct TableLayout {
     pub height: usize,
     /// Length of a GoP, seconds.
     pub gop_duration_s: f64,
-    /// Quantisation parameters, rising: the finest quality first.
+    /// Quantisation parameters, ascending: the finest quality first.
     pub qps: Vec<u8>,
 }
 
@@ -44,17 +44,17 @@ pub struct TileCells {
     pub bytes: Vec<u64>,
     /// Mean squared error of luma against the source over the tile's pixels and pictures, one per QP.
     pub mse: Vec<f64>,
-    /// Mean squared error of showing the last picture of the GoP before throughout this one.
+    /// Mean squared error of showing the last picture of the previous GoP throughout this one.
     pub freeze_mse: f64,
     /// Mean squared error of showing black.
     pub black_mse: f64,
 }
 
-/// What a player shows where a tile did not arrive.
+/// What a player shows for a missing tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Concealment {
-    /// The last picture of the GoP before; black in the first.
+    /// The last picture of the previous GoP; black in the first.
     #[default]
     Freeze,
     /// Black.
@@ -66,11 +66,11 @@ pub enum Concealment {
 #[serde(into = "TableFields", try_from = "TableFields")]
 pub struct RdTable {
     layout: TableLayout,
-    /// GoP by GoP, tile by tile.
+    /// Ordered by GoP, then by tile.
     cells: Vec<TileCells>,
 }
 
-/// The table as it is written: `gops[gop][tile]`.
+/// The table as written: `gops[gop][tile]`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TableFields {
@@ -96,57 +96,57 @@ const FORMAT: &str = "tributary-rd-1";
 /// Why a table is invalid.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// Another format, or a later one.
+    /// The format is unknown.
     #[error("the table's format is `{0}`; this program reads {FORMAT}")]
     Format(String),
-    /// An invalid layout.
+    /// The layout is invalid.
     #[error("{field} is {value}; {range}")]
     Layout {
         /// The field.
         field: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// A GoP without all its tiles, or a tile without all its QPs.
+    /// A GoP does not have all its tiles, or a tile not all its QPs.
     #[error("GoP {gop}, tile {tile}: {found} values of {field}, {expected} expected")]
     Missing {
         /// The GoP, from 0.
         gop: usize,
         /// The tile, from 0.
         tile: usize,
-        /// What there should be more or fewer of.
+        /// The field with the wrong number of values.
         field: &'static str,
-        /// How many there are.
+        /// Number of values.
         found: usize,
-        /// How many there should be.
+        /// Expected number of values.
         expected: usize,
     },
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("GoP {gop}, tile {tile}, {field}: {value} is not {range}")]
     Cell {
         /// The GoP, from 0.
         gop: usize,
         /// The tile, from 0.
         tile: usize,
-        /// The field, with its QP where it has one.
+        /// The field, with its QP if it has one.
         field: String,
         /// Its value.
         value: f64,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// Not the JSON of a table; the message has line and column.
+    /// The JSON is not a table; the message contains line and column.
     #[error("the table cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// Not the lines of a table.
+    /// The lines are not a table.
     #[error(transparent)]
     Csv(#[from] CsvError),
 }
 
-/// A tile whose finer quality is no better, or whose coarser one no smaller. Encoders do this now and then
-/// on still content; allocators cope.
+/// A tile whose finer quality is not better, or whose coarser one is not smaller. Encoders sometimes do this
+/// on static content; allocators handle it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotMonotone {
     /// The GoP, from 0.
@@ -158,10 +158,10 @@ pub struct NotMonotone {
 }
 
 impl RdTable {
-    /// A table of cells, GoP by GoP and tile by tile.
+    /// A table of cells, ordered by GoP, then by tile.
     ///
     /// # Errors
-    /// Cells missing, numbers that are negative, too large or none, QPs that do not rise.
+    /// Missing cells, numbers that are negative, too large or not numbers, QPs that do not increase.
     pub fn new(layout: TableLayout, cells: Vec<TileCells>) -> Result<Self, TableError> {
         check_layout(&layout)?;
         let tiles = layout.grid.tiles();
@@ -183,13 +183,13 @@ impl RdTable {
         Ok(Self { layout, cells })
     }
 
-    /// What every part shares.
+    /// What all parts share.
     #[must_use]
     pub fn layout(&self) -> &TableLayout {
         &self.layout
     }
 
-    /// How many GoPs there are.
+    /// Number of GoPs.
     #[must_use]
     pub fn gops(&self) -> usize {
         self.cells.len() / self.layout.grid.tiles()
@@ -211,10 +211,10 @@ impl RdTable {
         &self.cells[gop * tiles..(gop + 1) * tiles]
     }
 
-    /// The tiles of one GoP as an allocator takes them, `outlook` having one entry per tile.
+    /// The tiles of one GoP as input of an allocator; `outlook` has one entry per tile.
     ///
     /// # Panics
-    /// There is no such GoP, or the outlook has another number of tiles.
+    /// If the GoP does not exist, or the outlook has another number of tiles.
     #[must_use]
     pub fn menus(&self, gop: usize, outlook: &[TileOutlook], concealment: Concealment) -> Vec<TileMenu> {
         let cells = self.gop(gop);
@@ -236,7 +236,7 @@ impl RdTable {
         cells.iter().zip(outlook).map(menu).collect()
     }
 
-    /// Where quality and size do not fall with QP, at most `most` places.
+    /// At most `most` tiles whose quality or size does not fall with QP.
     #[must_use]
     pub fn not_monotone(&self, most: usize) -> Vec<NotMonotone> {
         let tiles = self.layout.grid.tiles();
@@ -251,12 +251,12 @@ impl RdTable {
         steps.take(most).map(name).collect()
     }
 
-    /// Reads JSON as [`Self::write_json`] writes it.
+    /// Reads JSON written by [`Self::write_json`].
     ///
     /// # Errors
-    /// Text that is not that, or a table [`Self::new`] refuses.
+    /// Text that is not such JSON, or a table that [`Self::new`] refuses.
     pub fn read_json(reader: impl Read) -> Result<Self, TableError> {
-        // Read as plain fields first: serde would turn our errors into text of its own.
+        // Read as plain fields first, because serde would replace our errors by its own text.
         serde_json::from_reader::<_, TableFields>(std::io::BufReader::new(reader))?.try_into()
     }
 
@@ -270,18 +270,18 @@ impl RdTable {
         writer.flush().map_err(|error| TableError::Json(serde_json::Error::io(error)))
     }
 
-    /// Reads lines `gop,tile,qp,bytes,mse,freeze_mse,black_mse` under a header, GoP by GoP, in any order
-    /// within each.
+    /// Reads lines `gop,tile,qp,bytes,mse,freeze_mse,black_mse` below a header, ordered by GoP; the order
+    /// within a GoP is free.
     ///
     /// # Errors
-    /// The first faulty line and field, cells that are missing, or a table [`Self::new`] refuses.
+    /// The first invalid line and field, missing cells, or a table that [`Self::new`] refuses.
     pub fn read_csv(reader: impl Read, layout: TableLayout) -> Result<Self, TableError> {
         check_layout(&layout)?;
         let cells = csv::read(reader, &layout)?;
         Self::new(layout, cells)
     }
 
-    /// Writes the lines [`Self::read_csv`] reads.
+    /// Writes lines for [`Self::read_csv`].
     ///
     /// # Errors
     /// The writer's.

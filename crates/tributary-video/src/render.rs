@@ -1,9 +1,10 @@
-//! The picture a viewer sees: a panorama seen through a flat viewport, all three planes, bilinear.
+//! The viewer's picture: a panorama seen through a flat viewport, all three planes, bilinear.
 //!
-//! A [`Renderer`] keeps the lookup tables of its last orientation, so pictures under one view cost only
-//! the lookups, and a new view costs no trigonometry per pixel: the map is computed exactly on a coarse grid
-//! and straight between its points, where that is as good (see `table`). Decoding and measuring are not
-//! done here. Conventions: samples lie in the middles of their pixels; chroma in the middle of its four.
+//! A [`Renderer`] keeps the lookup tables of its last orientation, so further pictures with the same view
+//! cost only the lookups. A new view needs no trigonometry per pixel: the map is computed exactly on a coarse
+//! grid and interpolated linearly between its points, where that is accurate enough (see `table`). Decoding
+//! and measuring are not part of this module. Conventions: sample positions are pixel centres; chroma samples
+//! are in the middle of their four luma samples.
 
 mod lookup;
 mod map;
@@ -26,16 +27,16 @@ pub struct RenderSettings {
     pub projection: Projection,
     /// The panorama's width and height, pixels.
     pub panorama: (usize, usize),
-    /// What the viewport shows.
+    /// Field of view of the viewport.
     pub field: FieldOfView,
     /// The viewport's width and height, pixels.
     pub viewport: (usize, usize),
 }
 
-/// Why nothing can be rendered.
+/// Why rendering is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RenderError {
-    /// A size that cannot be.
+    /// A size is invalid.
     #[error("the {what} is {width}x{height} pixels; each side must be {least} to {LONGEST_SIDE}")]
     Size {
         /// The panorama or the viewport.
@@ -44,10 +45,10 @@ pub enum RenderError {
         width: usize,
         /// Its height.
         height: usize,
-        /// The least a side may have.
+        /// The minimum of a side.
         least: usize,
     },
-    /// A panorama of another size than the renderer was made for.
+    /// The panorama has another size than the renderer's.
     #[error("a panorama of {found:?} pixels; this renderer was made for {expected:?}")]
     Panorama {
         /// Its size.
@@ -55,15 +56,15 @@ pub enum RenderError {
         /// The renderer's.
         expected: (usize, usize),
     },
-    /// A viewport of another size.
+    /// The viewport has another size.
     #[error(transparent)]
     Picture(#[from] PictureError),
 }
 
-/// A cubemap's chroma faces need two samples a side, so that there is something to blend.
+/// A cubemap's chroma faces need two samples per side for blending.
 const LEAST_PANORAMA: usize = 12;
 
-/// Renders viewports out of panoramas of one size.
+/// Renders viewports from panoramas of one size.
 #[derive(Debug, Clone)]
 pub struct Renderer {
     settings: RenderSettings,
@@ -73,10 +74,10 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// A renderer of these sizes.
+    /// A renderer for these sizes.
     ///
     /// # Errors
-    /// A panorama under 12 or a viewport without pixels, or a side over 65536.
+    /// A panorama with a side under 12, a viewport without pixels, or a side over 65536.
     pub fn new(settings: RenderSettings) -> Result<Self, RenderError> {
         let sizes = [("panorama", settings.panorama, LEAST_PANORAMA), ("viewport", settings.viewport, 1)];
         for (what, (width, height), least) in sizes {
@@ -88,16 +89,16 @@ impl Renderer {
         Ok(Self { settings, view: None, luma: Table::default(), chroma: Table::default() })
     }
 
-    /// What the renderer was made for.
+    /// The renderer's settings.
     #[must_use]
     pub fn settings(&self) -> RenderSettings {
         self.settings
     }
 
-    /// What a head turned like this sees of the panorama.
+    /// Renders the view of a head with orientation `view`.
     ///
     /// # Errors
-    /// The panorama has another size than the renderer was made for.
+    /// The panorama has another size than the renderer's.
     pub fn render(&mut self, panorama: &Picture, view: Orientation) -> Result<Picture, RenderError> {
         let (width, height) = self.settings.viewport;
         let mut seen = Picture::black(width, height)?;
@@ -105,10 +106,10 @@ impl Renderer {
         Ok(seen)
     }
 
-    /// The same into a picture that is there already.
+    /// Renders into an existing picture.
     ///
     /// # Errors
-    /// Either picture has another size than the renderer was made for.
+    /// Either picture has another size than the renderer's.
     pub fn render_into(
         &mut self,
         panorama: &Picture,
@@ -131,7 +132,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Prepares the tables of a view.
+    /// Computes the tables of a view.
     fn look(&mut self, view: Orientation) {
         if self.view == Some(view) {
             return;

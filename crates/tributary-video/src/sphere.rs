@@ -1,12 +1,12 @@
 //! The unit sphere around the viewer: directions, head orientations and solid angles.
 //!
-//! Axes are the viewer's: x to the right, y up, z straight ahead. Yaw turns right, pitch looks up, roll
-//! tips the head to the right shoulder; angles are radians unless a name ends in `_deg`. (OMAF,
-//! ISO/IEC 23090-2 §5.1, turns yaw to the left; the head-movement data sets and ffmpeg turn it right.)
+//! The viewer's axes: x to the right, y up, z straight ahead. Positive yaw turns right, pitch looks up, roll
+//! tilts the head to the right shoulder; angles are in radians unless a name ends in `_deg`. (OMAF, ISO/IEC
+//! 23090-2 §5.1, turns yaw to the left; the head-movement data sets and ffmpeg turn it right.)
 
 use std::f64::consts::{PI, TAU};
 
-/// A vector from the middle of the sphere; of length 1 where it names a direction.
+/// A vector from the centre of the sphere; of length 1 if it is a direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Direction {
     /// To the right.
@@ -55,7 +55,7 @@ impl Direction {
             y: self.z * other.x - self.x * other.z,
             z: self.x * other.y - self.y * other.x,
         };
-        // The arc cosine of the scalar product loses half the digits of small angles.
+        // The arc cosine of the scalar product would lose half the digits of small angles.
         libm::atan2(cross.dot(cross).sqrt(), self.dot(other))
     }
 
@@ -68,7 +68,7 @@ impl Direction {
     }
 }
 
-/// How a head is turned: yaw, then pitch about its own right, then roll about its own ahead.
+/// A head's orientation: yaw, then pitch about its own right axis, then roll about its own view axis.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Orientation {
     /// To the right, radians.
@@ -79,7 +79,7 @@ pub struct Orientation {
     pub roll: f64,
 }
 
-/// The three axes of a turned head, each of length 1, in the sphere's coordinates.
+/// The three axes of the head, each of length 1, in the sphere's coordinates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axes {
     /// The head's right.
@@ -118,8 +118,8 @@ impl Orientation {
         }
     }
 
-    /// The orientation that has these axes, yaw and roll in (−π, π]. Of a head that looks straight up or
-    /// down only yaw and roll together are known; all of it is given to yaw.
+    /// The orientation with these axes, yaw and roll in (−π, π]. For a head that looks straight up or down,
+    /// only the sum of yaw and roll is defined; all of it becomes yaw.
     #[must_use]
     pub fn from_axes(axes: &Axes) -> Self {
         let Axes { up, ahead, .. } = *axes;
@@ -134,8 +134,8 @@ impl Orientation {
         Self { yaw, pitch, roll: libm::atan2(up.dot(unrolled.right), up.dot(unrolled.up)) }
     }
 
-    /// The orientation `share` of the way (0…1) from this one to another, along the short way round.
-    /// Meant for neighbouring samples of a trace: between opposite orientations the way is arbitrary.
+    /// The orientation at `share` (0…1) between this one and another, along the shorter arc. Meant for
+    /// neighbouring samples of a trace: between opposite orientations the arc is arbitrary.
     #[must_use]
     pub fn towards(self, other: Self, share: f64) -> Self {
         let (a, b) = (self.axes(), other.axes());
@@ -151,7 +151,7 @@ impl Orientation {
     }
 }
 
-/// An angle brought into (−π, π].
+/// An angle reduced to (−π, π].
 #[must_use]
 pub fn wrapped(angle: f64) -> f64 {
     let turns = libm::floor((angle + PI) / TAU);
@@ -159,7 +159,7 @@ pub fn wrapped(angle: f64) -> f64 {
     if angle <= -PI { angle + TAU } else { angle }
 }
 
-/// The solid angle between two pitches and over a width of yaw, steradians.
+/// The solid angle between two pitches and over a range of yaw, steradians.
 #[must_use]
 pub fn solid_angle(pitch_low: f64, pitch_high: f64, yaw_width: f64) -> f64 {
     (libm::sin(pitch_high) - libm::sin(pitch_low)) * yaw_width

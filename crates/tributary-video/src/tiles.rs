@@ -1,14 +1,14 @@
-//! The grid of tiles a panorama is cut into, and how much of the sphere each of them covers.
+//! The grid of tiles that divides a panorama, and each tile's share of the sphere.
 //!
-//! Tiles are numbered row by row from the upper left corner, as MPD spatial relationship descriptions
-//! list them (ISO/IEC 23009-1 annex H). Nothing here knows which tiles are seen.
+//! Tiles are numbered row by row from the upper left corner, as in MPD spatial relationship descriptions
+//! (ISO/IEC 23009-1 annex H). Which tiles are seen is not decided here.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::projection::{Place, Projection};
 
-/// The most tiles a grid may have, so that a hostile file cannot ask for unbounded tables.
+/// Most tiles of a grid, so that a hostile file cannot demand unbounded tables.
 pub const MOST_TILES: usize = 4096;
 
 /// A grid of tiles over one picture.
@@ -39,7 +39,7 @@ impl TryFrom<GridFields> for TileGrid {
 /// Why a grid is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GridError {
-    /// A grid without tiles, or with too many.
+    /// A grid has no tiles, or too many.
     #[error("a grid of {columns}×{rows} tiles; give at least 1×1 and at most {MOST_TILES} tiles")]
     Size {
         /// Columns asked for.
@@ -47,7 +47,7 @@ pub enum GridError {
         /// Rows asked for.
         rows: usize,
     },
-    /// Not two numbers.
+    /// The text is not two numbers.
     #[error("grid `{0}` is not COLUMNSxROWS, such as 6x4")]
     Text(String),
 }
@@ -81,7 +81,7 @@ impl TileGrid {
     /// From text such as `6x4`: columns, then rows.
     ///
     /// # Errors
-    /// Text that is not that, or a size [`Self::new`] refuses.
+    /// Text of another form, or a size that [`Self::new`] refuses.
     pub fn parse(text: &str, projection: Projection) -> Result<Self, GridError> {
         let numbers = text
             .split_once(['x', '×'])
@@ -90,13 +90,13 @@ impl TileGrid {
         Self::new(columns, rows, projection)
     }
 
-    /// Tiles beside each other.
+    /// Number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Tiles above each other.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
@@ -108,23 +108,23 @@ impl TileGrid {
         self.projection
     }
 
-    /// How many tiles there are.
+    /// Number of tiles.
     #[must_use]
     pub fn tiles(&self) -> usize {
         self.columns * self.rows
     }
 
-    /// The tile a place lies in; the right and lower edges belong to the last column and row.
+    /// The tile at a position; the right and lower edges belong to the last column and row.
     #[must_use]
     pub fn tile_at(&self, place: Place) -> usize {
-        // A conversion from float to integer saturates, so places outside count as on the edge.
+        // Conversion from float to integer saturates, so positions outside count as on the edge.
         let column = ((place.u * self.columns as f64) as usize).min(self.columns - 1);
         let row = ((place.v * self.rows as f64) as usize).min(self.rows - 1);
         row * self.columns + column
     }
 
-    /// The pixels of a tile in a picture of `width` × `height`. Where the size is no multiple of the grid,
-    /// tiles differ by a pixel, and together they always cover the picture once.
+    /// The pixels of a tile in a picture of `width` × `height`. If the size is not a multiple of the grid,
+    /// tiles differ by a pixel. Together they always cover the picture exactly once.
     #[must_use]
     pub fn pixels(&self, tile: usize, (width, height): (usize, usize)) -> PixelRectangle {
         let (column, row) = (tile % self.columns, tile / self.columns);
@@ -133,7 +133,7 @@ impl TileGrid {
         PixelRectangle { x, y, width: right - x, height: below - y }
     }
 
-    /// Each tile's share of the sphere; they add up to 1. Exact for an equirectangular picture, summed
+    /// Each tile's share of the sphere; the shares add up to 1. Exact for an equirectangular picture, summed
     /// over 64 × 64 points per tile for a cubemap.
     #[must_use]
     pub fn sphere_shares(&self) -> Vec<f64> {

@@ -1,8 +1,7 @@
-//! What a viewer sees: the window a display cuts out of the sphere, and its shares of the tiles.
+//! The viewport: the part of the sphere that a display shows, and its shares of the tiles.
 //!
-//! The window is a rectilinear picture (a pinhole camera's), as a headset or a screen shows it. Shares
-//! are of the window's *solid angle*, found with rays through its pixels, so that tiles weigh as much
-//! as they fill of the viewer's sphere. Pixels themselves are `render`'s.
+//! The viewport is a rectilinear picture (a pinhole camera's), as on a headset or a screen. Shares are of the
+//! viewport's *solid angle*, computed with rays through its pixels. `render` renders the pixels.
 
 use std::f64::consts::PI;
 
@@ -19,25 +18,25 @@ pub struct FieldOfView {
     vertical: f64,
 }
 
-/// A field of view that no flat picture can have.
+/// A field of view that a flat picture cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[error("a field of view of {horizontal_deg}°×{vertical_deg}°; each side must be over 0° and under 180°")]
 pub struct FieldOfViewError {
-    /// Degrees asked for across.
+    /// Horizontal degrees.
     pub horizontal_deg: f64,
-    /// Degrees asked for upwards.
+    /// Vertical degrees.
     pub vertical_deg: f64,
 }
 
 impl Default for FieldOfView {
-    /// 110° × 90°, a usual headset.
+    /// 110° × 90°, common for headsets.
     fn default() -> Self {
         Self { horizontal: 110f64.to_radians(), vertical: 90f64.to_radians() }
     }
 }
 
 impl FieldOfView {
-    /// From degrees.
+    /// A field of view in degrees.
     ///
     /// # Errors
     /// A side of 0° or less, of 180° or more, or not a number.
@@ -49,7 +48,7 @@ impl FieldOfView {
         Ok(Self { horizontal: horizontal_deg.to_radians(), vertical: vertical_deg.to_radians() })
     }
 
-    /// Degrees, across and upwards.
+    /// Degrees, horizontal and vertical.
     #[must_use]
     pub fn degrees(&self) -> (f64, f64) {
         (self.horizontal.to_degrees(), self.vertical.to_degrees())
@@ -69,26 +68,26 @@ impl FieldOfView {
     }
 }
 
-/// Finds the tiles in a viewport. Holds the rays of one field of view; turning them is all a call does.
+/// Finds the tiles in a viewport. Holds the rays of one field of view; a call only rotates them.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     rays: Vec<(Direction, f64)>,
     grid: TileGrid,
-    /// For an equirectangular grid: the sines of the pitches between rows, from the top.
+    /// For an equirectangular grid: the sines of the pitches between its rows, from the top.
     row_edges: Vec<f64>,
 }
 
-/// Rays across and upwards: a 110° viewport has one every 3.4°, far finer than any tile.
+/// Horizontal and vertical rays: a 110° viewport has one every 3.4°, far finer than any tile.
 const RAYS: (usize, usize) = (32, 26);
 
 impl Viewer {
-    /// A viewer of `grid` through `field`.
+    /// Finds tiles of `grid` in a viewport with this field of view.
     #[must_use]
     pub fn new(field: FieldOfView, grid: TileGrid) -> Self {
         Self::with_rays(field, grid, RAYS)
     }
 
-    /// The same with a chosen number of rays across and upwards (at least 1 each).
+    /// As [`Self::new`], with this number of horizontal and vertical rays (at least 1 each).
     #[must_use]
     pub fn with_rays(field: FieldOfView, grid: TileGrid, (across, upwards): (usize, usize)) -> Self {
         let (half_width, half_height) = field.half_extent();
@@ -102,7 +101,7 @@ impl Viewer {
                     y: step(row, upwards, half_height),
                     z: 1.0,
                 };
-                // A pixel of the plane fills 1 / distance³ of the sphere around the eye.
+                // The solid angle of a pixel of the plane is proportional to 1 / distance³.
                 let distance = ray.dot(ray);
                 rays.push((ray.normalised(), 1.0 / (distance * distance.sqrt())));
             }
@@ -114,13 +113,13 @@ impl Viewer {
         Self { rays, grid, row_edges: (1..rows).map(edge).collect() }
     }
 
-    /// The grid looked at.
+    /// The grid.
     #[must_use]
     pub fn grid(&self) -> TileGrid {
         self.grid
     }
 
-    /// Each tile's share of the viewport's solid angle; they add up to 1. Tiles out of sight have 0.
+    /// Each tile's share of the viewport's solid angle; the shares add up to 1. Invisible tiles have 0.
     #[must_use]
     pub fn shares(&self, orientation: Orientation) -> Vec<f64> {
         let mut shares = vec![0.0; self.grid.tiles()];
@@ -128,7 +127,7 @@ impl Viewer {
         shares
     }
 
-    /// Adds `factor` times the shares to `sum`, which has one entry per tile.
+    /// Adds the shares times `factor` to `sum`, which has one entry per tile.
     pub fn add_shares(&self, orientation: Orientation, factor: f64, sum: &mut [f64]) {
         let Axes { right, up, ahead } = orientation.axes();
         for (ray, weight) in &self.rays {
@@ -143,7 +142,7 @@ impl Viewer {
 
     fn tile_of(&self, direction: Direction) -> usize {
         match self.grid.projection() {
-            // The row by comparing sines: half the transcendental functions of the general way.
+            // Finds the row by comparing sines, which needs half the transcendental functions.
             Projection::Equirectangular => {
                 let row = self.row_edges.partition_point(|edge| direction.y < *edge);
                 let columns = self.grid.columns();

@@ -1,9 +1,9 @@
-//! `fix`, the paper's baseline, and `fix-q`, the fair one: qualities by rate selection, tiles in the
+//! `fix`, the paper's baseline, and `fix-q`, a stronger one: qualities by rate selection, tiles in the
 //! default order, every tile sent.
 //!
-//! `fix` plans with the mean of capacity; `fix-q` searches the quantile of capacity whose plan has the
-//! least expected displayed distortion. Where even the coarsest tiles exceed the budget they are sent all
-//! the same. Source: the OWS paper §6.3; the quantile is ours.
+//! `fix` plans with the mean capacity. `fix-q` searches the quantile of capacity whose plan has the least
+//! expected displayed distortion. If even the coarsest tiles exceed the budget, they are sent nevertheless.
+//! Source: the OWS paper §6.3; the quantile is ours.
 
 use super::{
     Allocation, Allocator, GopProblem, Outcome, PlanReport, Sent, Settings, default_order, every_tile,
@@ -28,7 +28,7 @@ impl Allocator for Fix {
     }
 }
 
-/// The same, planned for a searched quantile of capacity.
+/// As [`Fix`], with the best quantile of capacity.
 pub(super) struct FixQuantile {
     pub settings: Settings,
 }
@@ -44,7 +44,7 @@ impl Allocator for FixQuantile {
     }
 }
 
-/// The best of the quantiles, its order, plan and cost.
+/// The best quantile's order, plan and cost.
 pub(super) fn search(problem: &GopProblem, settings: Settings) -> (Vec<Sent>, PlanReport, f64) {
     let knapsack = every_tile(problem, |tile| tile.seen);
     let mut outcome = Outcome::new(problem, settings.objective);
@@ -52,7 +52,7 @@ pub(super) fn search(problem: &GopProblem, settings: Settings) -> (Vec<Sent>, Pl
     search_budgets(&knapsack, problem.capacity(), settings, |plan, budget| {
         let order = default_order(problem, &plan.picks);
         let cost = outcome.cost(&order);
-        // An exact plan replaces the greedy one it equals: it is proved.
+        // If an exact plan equals the greedy one, it replaces it, because it is proved optimal.
         if best.as_ref().is_none_or(|(.., least)| cost < *least || (cost == *least && plan.optimal)) {
             best = Some((order, plan.report(budget), cost));
         }

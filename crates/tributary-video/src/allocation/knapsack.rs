@@ -1,22 +1,22 @@
 //! The multiple-choice knapsack inside every allocator: one quality per tile, least sum of weighted
 //! distortions, bytes within a budget.
 //!
-//! The greedy way walks the tiles' lower convex hulls by gain per byte; cut in the middle of the step that
-//! does not fit, the same walk is the optimum of the linear relaxation (Sinha and Zoltners, "The
-//! Multiple-Choice Knapsack Problem", Operations Research 27(3), 1979), which is the bound. It knows no
-//! deadline and no order.
+//! The greedy solution follows the tiles' lower convex hulls by gain per byte. Taking only a fraction of the
+//! step that does not fit gives the optimum of the linear relaxation (Sinha and Zoltners, "The
+//! Multiple-Choice Knapsack Problem", Operations Research 27(3), 1979), which is the bound. Deadlines and
+//! order are not considered.
 
 mod exact;
 
 use super::problem::Choice;
 
-/// How often the room that is left is offered to items off the hull.
+/// Rounds in which the remaining budget is offered to items off the hull.
 const FILL_ROUNDS: usize = 16;
 
-/// One quality of one tile, or its absence.
+/// One quality of one tile, or leaving it out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Item {
-    /// What it costs.
+    /// Its size.
     pub bytes: u64,
     /// Its weighted distortion, 0 or more.
     pub value: f64,
@@ -28,7 +28,7 @@ impl Item {
     }
 }
 
-/// A step along one tile's hull.
+/// A step along a tile's hull.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     tile: usize,
@@ -42,13 +42,13 @@ struct Step {
 pub struct Plan {
     /// Per tile, the index of its item.
     pub picks: Vec<usize>,
-    /// Their bytes together. Over the budget only where even the smallest items are.
+    /// Their total size. Exceeds the budget only if the smallest items do.
     pub bytes: u64,
-    /// Their distortions together.
+    /// The sum of their distortions.
     pub value: f64,
-    /// No plan within the budget has a smaller sum. Where nothing fits, the plan's own.
+    /// No plan within the budget has a smaller sum. If nothing fits, the plan's own sum.
     pub bound: f64,
-    /// Whether this is proved to be the best plan.
+    /// Whether the plan is proved to be the best.
     pub optimal: bool,
 }
 
@@ -58,12 +58,12 @@ pub struct Knapsack {
     tiles: Vec<Vec<Item>>,
     /// The smallest item of each tile.
     base: Vec<usize>,
-    /// All hulls' steps by falling gain per byte.
+    /// The steps of all hulls by decreasing gain per byte.
     steps: Vec<Step>,
 }
 
 impl Knapsack {
-    /// A problem of one list of items per tile, none empty.
+    /// A problem with one list of items per tile, none empty.
     pub fn new(tiles: impl Iterator<Item = Vec<Item>>) -> Self {
         let tiles: Vec<Vec<Item>> = tiles.collect();
         let mut base = Vec::with_capacity(tiles.len());
@@ -79,7 +79,8 @@ impl Knapsack {
                 steps.push(step);
             }
         }
-        // A stable sort: within a tile rates fall strictly, between tiles the lower number wins a tie.
+        // A stable sort: within a tile rates strictly decrease; between tiles, equal rates keep the tiles'
+        // order.
         let rate = |step: &Step| step.gain / step.bytes as f64;
         steps.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
         Self { tiles, base, steps }
@@ -91,8 +92,8 @@ impl Knapsack {
         self.greedy_and_rate(budget).0
     }
 
-    /// The best plan, by dynamic programming; the greedy one, not marked optimal, should the problem be so
-    /// contrived that the states do not fit into bounded memory.
+    /// The best plan, by dynamic programming. If the states exceed the memory limit, the greedy plan, not
+    /// marked optimal.
     #[must_use]
     pub fn exact(&self, budget: f64) -> Plan {
         let (greedy, rate) = self.greedy_and_rate(budget);
@@ -105,7 +106,7 @@ impl Knapsack {
         self.bounds(std::iter::once(budget)).sum()
     }
 
-    /// The same for many budgets, which rise, in one walk.
+    /// The bounds of many budgets, in increasing order, in one pass.
     pub fn bounds(&self, budgets: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> {
         let (mut bytes, mut value) = self.start();
         let mut steps = self.steps.iter().peekable();
@@ -155,9 +156,9 @@ impl Knapsack {
         (Plan { picks, bytes, value, bound: bound.min(value), optimal: false }, rate)
     }
 
-    /// Uses what room is left for items off the hull, the largest gain first.
+    /// Uses the remaining budget for items off the hull, the largest gain first.
     fn fill(&self, budget: f64, picks: &mut [usize], bytes: &mut u64) {
-        // In practice one or two rounds find all there is.
+        // Usually one or two rounds find everything.
         for _ in 0..FILL_ROUNDS {
             let mut best: Option<(f64, usize, usize)> = None;
             for (tile, items) in self.tiles.iter().enumerate() {
@@ -181,7 +182,8 @@ impl Knapsack {
     }
 }
 
-/// Indices of the lower convex hull by rising bytes and falling value, from the smallest item to the best.
+/// Indices of the lower convex hull with increasing bytes and decreasing value, from the smallest item to the
+/// best.
 fn lower_hull(items: &[Item], hull: &mut Vec<usize>) {
     let mut by_size: Vec<usize> = (0..items.len()).collect();
     by_size.sort_by(|a, b| {

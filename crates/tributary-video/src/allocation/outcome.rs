@@ -1,5 +1,5 @@
-//! Model of the displayed distortion when messages are sent in an order, per capacity sample,
-//! deadline misses, and the least distortion anybody could reach.
+//! Model of the displayed distortion for an order of messages: per capacity sample, with deadline misses, and
+//! the lower bound on the distortion.
 //!
 //! Allocators plan with this model. Real arrivals are measured elsewhere.
 
@@ -7,28 +7,28 @@ use super::knapsack::{Item, Knapsack};
 use super::problem::{Arrival, Choice, GopProblem};
 use super::{Objective, TileChoice};
 
-/// Distortions below this count as this much where decibels are averaged: 68 dB, past seeing.
+/// Smaller distortions count as this one in means of decibels: 68 dB, not visible.
 const LEAST_MSE: f64 = 0.01;
 
-/// A message with what it costs and shows.
+/// A message with its size and its effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sent {
     pub message: TileChoice,
     pub bytes: u64,
     pub mse: f64,
-    /// Weighted distortion it takes away when it arrives after what stands before it of the same tile.
+    /// Weighted distortion that it removes when it arrives after the tile's earlier messages.
     pub gain: f64,
     /// Gain per byte.
     pub rate: f64,
 }
 
 impl Sent {
-    /// The tile's only message.
+    /// The only message of a tile.
     pub(super) fn of(problem: &GopProblem, message: TileChoice) -> Self {
         Self::after(problem, message, problem.tiles()[message.tile].concealed_mse)
     }
 
-    /// A message that comes when the tile is shown with `shown`.
+    /// A message that arrives while the tile is shown with error `shown`.
     pub(super) fn after(problem: &GopProblem, message: TileChoice, shown: f64) -> Self {
         let menu = &problem.tiles()[message.tile];
         let Choice { bytes, mse } = menu.choices[message.choice];
@@ -42,9 +42,9 @@ impl Sent {
 pub(super) struct Outcome<'a> {
     problem: &'a GopProblem,
     objective: Objective,
-    /// Σ w·D_concealed: shown when nothing arrives.
+    /// Σ w·D_concealed: the distortion if nothing arrives.
     nothing: f64,
-    /// Per tile, the finest choice that has arrived and the MSE shown.
+    /// Per tile, the finest choice that has arrived, and the MSE shown.
     shown: Vec<(usize, f64)>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Outcome<'a> {
         Self { problem, objective, nothing, shown: Vec::with_capacity(problem.tiles().len()) }
     }
 
-    /// What the search minimises: `E[D]`, or the mean of its logarithm.
+    /// The objective of the search: `E[D]`, or the mean of its logarithm.
     pub(super) fn cost(&mut self, order: &[Sent]) -> f64 {
         let objective = self.objective;
         let mut sum = 0.0;
@@ -82,8 +82,8 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Samples come by rising sum, so one walk along the order serves them all; a guard copy stands before
-    /// the fine one, so gains simply add up.
+    /// Samples are sorted by sum, so one pass along the order serves all. A guard copy precedes the fine one,
+    /// so gains add up.
     fn in_order(&self, order: &[Sent], with: &mut impl FnMut(f64)) {
         let mut mse = self.nothing;
         let (mut at, mut bytes) = (0, 0);
@@ -104,7 +104,7 @@ impl<'a> Outcome<'a> {
         for (head, tail) in self.problem.capacity().samples() {
             self.shown.clear();
             self.shown.extend(self.problem.tiles().iter().map(|tile| (usize::MAX, tile.concealed_mse)));
-            // The cursors have met: the message between them came from both sides.
+            // The cursors have met: parts of the message between them came from both sides.
             let all = total as f64 <= head + tail;
             let (mut mse, mut bytes) = (self.nothing, 0);
             for sent in order {
@@ -118,8 +118,8 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// What the viewer gains by this arrival. The player shows the finest copy it has; a tile that came
-    /// is shown even where concealing would have been nearer the source, for it cannot know.
+    /// The gain of this arrival. The player shows the finest copy it has, even if concealment would have a
+    /// smaller error, because it cannot know that.
     fn arrive(&mut self, sent: &Sent) -> f64 {
         let (finest, mse) = self.shown[sent.message.tile];
         if sent.message.choice >= finest {
@@ -130,7 +130,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// ε: each message's probability to miss the deadline.
+/// ε: the probability of each message to miss the deadline.
 pub(super) fn misses(problem: &GopProblem, order: &[Sent]) -> Vec<f64> {
     let samples = problem.capacity().samples();
     let total: u64 = order.iter().map(|sent| sent.bytes).sum();
@@ -153,8 +153,8 @@ pub(super) fn misses(problem: &GopProblem, order: &[Sent]) -> Vec<f64> {
     order.iter().map(miss).collect()
 }
 
-/// The least `E[D]` any order and any choice could have, even of somebody who knows each GoP's capacity
-/// beforehand: the mean over the samples of the linear relaxation, tiles left out where that is better.
+/// A lower bound on `E[D]` for any order and choice, even if each GoP's capacity is known beforehand: the
+/// linear relaxation averaged over the samples, with tiles left out where that is better.
 pub(super) fn clairvoyant_bound(problem: &GopProblem) -> f64 {
     let knapsack = Knapsack::new(problem.tiles().iter().map(|tile| {
         let mut items: Vec<Item> = tile.choices.iter().map(|choice| Item::new(choice, tile.weight)).collect();

@@ -1,13 +1,13 @@
 //! `ows`, the default: the least expected *displayed* distortion,
 //! `E[D]` = Σ w·[(1 − ε)·D(q) + ε·D_concealed], over qualities, order, left-out tiles and guard copies.
 //!
-//! For each of a few quantiles of capacity a knapsack gives the qualities; messages go by gain per byte;
-//! the quantile with the least `E[D]` is refined by single changes (one quality up or down, left out or
-//! taken in, a coarse guard copy added or removed) while they help. What `fix-q` would do is among the
-//! candidates, so its `E[D]` is never beaten by it. `ows-every-tile` may leave no tile out.
+//! For some quantiles of capacity a knapsack gives the qualities, and messages are ordered by gain per byte.
+//! The plan with the least `E[D]` is improved by single changes (one quality up or down, tile left out or
+//! included, coarse guard copy added or removed) as long as they help. The plan of `fix-q` is one of the
+//! candidates, so `ows` is never worse than it in `E[D]`. `ows-every-tile` leaves no tile out.
 //!
-//! Deviates: the paper's loss ε·P·D(R) counts a late tile with its *coded* distortion and an arrived one
-//! with nothing; here both count with what the viewer then sees. Source: the OWS paper §4.1.
+//! Deviates: the paper's loss ε·P·D(R) counts a late tile with its *coded* distortion and an arrived one with
+//! nothing; here both count with what the viewer sees. Source: the OWS paper §4.1.
 
 mod queue;
 
@@ -19,13 +19,13 @@ use super::{
 };
 use queue::{Pick, Queue};
 
-/// Passes over all tiles while changes help; a third finds next to nothing.
+/// Passes over all tiles; a third finds almost nothing.
 const MOST_PASSES: usize = 2;
 
 /// Observation Weighted Sorting over expected displayed distortion.
 pub(super) struct Ows {
     pub settings: Settings,
-    /// Whether a tile may be left to concealment.
+    /// Whether tiles may be left to concealment.
     pub skipping: bool,
 }
 
@@ -51,8 +51,8 @@ impl Allocator for Ows {
     }
 }
 
-/// Takes messages that are likelier late than in time off the end of an order while that costs no more than
-/// `most_db` in all.
+/// Removes messages from the end of an order that will probably be late, as long as that costs at most
+/// `most_db` in total.
 fn drop_unlikely(problem: &GopProblem, order: &mut Vec<Sent>, most_db: f64) {
     let misses = misses(problem, order);
     let mut outcome = Outcome::new(problem, Objective::Decibels);
@@ -83,7 +83,7 @@ impl Ows {
     }
 }
 
-/// Weighted by the expected share of the viewport; with the choice to leave a tile out as its last item.
+/// The knapsack with weights of the viewport's expected share; leaving a tile out is its last item.
 fn knapsack(problem: &GopProblem, skipping: bool) -> Knapsack {
     Knapsack::new(problem.tiles().iter().map(|tile| {
         let mut items: Vec<Item> = tile.choices.iter().map(|choice| Item::new(choice, tile.weight)).collect();
@@ -94,7 +94,7 @@ fn knapsack(problem: &GopProblem, skipping: bool) -> Knapsack {
     }))
 }
 
-/// The best picks found so far.
+/// State of the search: the best picks so far.
 struct Search<'a> {
     problem: &'a GopProblem,
     outcome: Outcome<'a>,
@@ -117,7 +117,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cost of a plan, with or without guard copies of all it sends; keeps it if it is better.
+    /// Evaluates a plan, with or without guard copies of everything it sends; keeps it if it is better.
+    /// Returns its cost.
     fn offer(&mut self, plan: &Plan, guard: bool, budget: f64) -> f64 {
         let pick = |(item, tile): (&usize, &TileMenu)| Pick {
             choice: (*item < tile.choices.len()).then_some(*item),
@@ -137,7 +138,7 @@ impl<'a> Search<'a> {
         self.outcome.cost(order)
     }
 
-    /// Single changes, tile by tile, while they help.
+    /// Applies single changes, tile by tile, as long as they help.
     fn refine(&mut self, skipping: bool) {
         self.queue.fill(&self.picks);
         for _ in 0..MOST_PASSES {
@@ -147,7 +148,7 @@ impl<'a> Search<'a> {
                     self.try_change(tile, change);
                 }
             }
-            // A gain below 0.004 dB does not justify another pass.
+            // Improvements below 0.004 dB do not justify another pass.
             if self.cost >= before - 1e-3 * before.abs() {
                 return;
             }
@@ -169,11 +170,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What one tile could do instead: a quality up or down, and either with the guard copy turned round.
+    /// The possible changes of one tile: a quality up or down, each with and without the other guard-copy
+    /// setting.
     fn changes(&self, tile: usize, skipping: bool) -> [Option<Pick>; 4] {
         let coarsest = self.problem.tiles()[tile].choices.len() - 1;
         let pick = self.picks[tile];
-        // A guard is a coarser copy, so there is none beside the coarsest.
+        // A guard copy is a coarser copy, so the coarsest quality has none.
         let with = |choice: usize, guard: bool| {
             Some(Pick { choice: Some(choice), guard: guard && choice < coarsest })
         };
@@ -189,7 +191,7 @@ impl<'a> Search<'a> {
         [with(finer, pick.guard), coarser, with(choice, !pick.guard), with(finer, !pick.guard)]
     }
 
-    /// The order found, its plan and its cost.
+    /// The best order, its plan and its cost.
     fn into_best(mut self) -> (Vec<Sent>, PlanReport, f64) {
         self.queue.fill(&self.picks);
         (self.queue.order().to_vec(), self.plan, self.cost)

@@ -1,7 +1,8 @@
-//! `ows-paper`: Algorithm 1 as printed, and the same with the order turned round.
+//! `ows-paper`: Algorithm 1 as printed, and a variant with the order reversed.
 //!
-//! Its rate step has no ε, so every iteration finds the same rates and only the order changes: the loop
-//! ends as soon as an order comes again. Its ascending sort sends the most harmful tile last. It is kept as
+//! The rate step does not contain ε, so every iteration finds the same rates and only the order changes; the
+//! loop ends when an order repeats. The ascending sort sends the most harmful tile last. This is kept as
+//! printed, for comparison. Source: the OWS paper §4.2, Algorithm 1.
 //! printed to be compared with, and mended nowhere. Source: the OWS paper §4.2, Algorithm 1.
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     outcome, report, solve,
 };
 
-/// M of Algorithm 1. The paper names no number; orders repeat long before.
+/// M of Algorithm 1. The paper gives no value; orders repeat long before.
 const MOST_ITERATIONS: usize = 32;
 
 /// Observation Weighted Sorting as printed.

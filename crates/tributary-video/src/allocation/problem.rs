@@ -1,19 +1,19 @@
-//! Input of an allocator: the tiles of one GoP with their sizes and distortions, how much each will
-//! be seen, and how much the paths may carry before the deadline.
+//! Input of an allocator: the tiles of one GoP with their sizes and distortions, how much of each will be
+//! seen, and how much the paths may carry before the deadline.
 //!
-//! A problem is checked when it is made; allocators need not doubt it. It says nothing of how P(view) or
-//! capacity were predicted. Source: the OWS paper §4.1.
+//! A problem is checked when it is made, so allocators need no checks. How P(view) and the capacity were
+//! predicted is not part of it. Source: the OWS paper §4.1.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::tiles::MOST_TILES;
 
-/// The most qualities a tile may be offered in, and the most capacity samples.
+/// Most qualities of a tile.
 pub const MOST_CHOICES: usize = 64;
-/// The most samples of capacity a problem may have.
+/// Most samples of capacity.
 pub const MOST_SAMPLES: usize = 4096;
-/// The most bytes one tile of one GoP may have: sums of them stay far from overflow.
+/// Most bytes of one tile in one GoP, so that sums do not overflow.
 pub const MOST_BYTES: u64 = 1 << 40;
 
 /// One quality of one tile.
@@ -32,43 +32,43 @@ pub struct TileMenu {
     pub seen: f64,
     /// w_t: the expected share of the viewport's solid angle the tile fills, 0…1.
     pub weight: f64,
-    /// Mean squared error of what the player shows when nothing of the tile arrives in time: the frozen last
-    /// picture, black, whatever it really does.
+    /// Mean squared error of what the player shows when nothing of the tile arrives in time, such as the
+    /// frozen last picture or black.
     pub concealed_mse: f64,
-    /// One per QP, the same number for every tile, the finest first.
+    /// The qualities, as many for every tile, the finest first.
     pub choices: Vec<Choice>,
 }
 
-/// In which order data arrive.
+/// The order in which data arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
     /// From the first byte to the last: one path, or a scheduler that keeps the order.
     #[default]
     InOrder,
-    /// FBDT with the whole GoP in one transmission window: one path climbs from the head, the other descends
-    /// from the tail (FBDT §3.1).
+    /// FBDT with the whole GoP in one transmission window: one path sends forward from the head, the other
+    /// backward from the tail (FBDT §3.1).
     BothEnds,
 }
 
-/// How many bytes the paths carry from the start of sending to the deadline: equally likely samples, such
-/// as the last seconds' measurements.
+/// How many bytes the paths carry until the deadline, as equally likely samples, such as the measurements of
+/// the last seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// Of the path that climbs and of the one that descends, by rising sum.
+    /// Samples of the forward and of the backward path, sorted by sum.
     samples: Vec<(f64, f64)>,
 }
 
-/// What is wrong with a problem.
+/// Why a problem is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProblemError {
-    /// Nothing to decide, or too much.
+    /// No tiles, or too many.
     #[error("a GoP of {tiles} tiles; 1 to {MOST_TILES} are possible")]
     Tiles {
         /// Tiles given.
         tiles: usize,
     },
-    /// Every tile needs the same qualities.
+    /// A tile has another number of qualities.
     #[error("tile {tile} has {choices} qualities; each tile needs the same number, 1 to {MOST_CHOICES}")]
     Choices {
         /// The tile.
@@ -76,7 +76,7 @@ pub enum ProblemError {
         /// Qualities given.
         choices: usize,
     },
-    /// A number out of its range.
+    /// A number is out of range.
     #[error("tile {tile}: {field} is {value}, which is not {range}")]
     Field {
         /// The tile.
@@ -85,16 +85,16 @@ pub enum ProblemError {
         field: &'static str,
         /// Its value.
         value: f64,
-        /// What it may be.
+        /// The allowed range.
         range: &'static str,
     },
-    /// No capacity is known.
+    /// No capacity samples, or too many.
     #[error("{samples} samples of capacity; 1 to {MOST_SAMPLES} are possible, the same number for each path")]
     Samples {
         /// Samples given.
         samples: usize,
     },
-    /// An invalid capacity.
+    /// A capacity sample is invalid.
     #[error("capacity sample {sample} of path {path} is {value} bytes; it must be 0 or more and finite")]
     Capacity {
         /// The path, counted from 0.
@@ -107,13 +107,13 @@ pub enum ProblemError {
 }
 
 impl Capacity {
-    /// From one list of samples per path, bytes; sample *i* of every path belongs to the same moment.
+    /// From one list of samples per path, in bytes; sample *i* of every path belongs to the same time.
     ///
-    /// The first path is taken to climb from the head of the order, the second to descend from its tail.
-    /// Further paths count with the first.
+    /// The first path sends forward from the head of the order, the second backward from its tail. Further
+    /// paths are added to the first.
     ///
     /// # Errors
-    /// No path, no sample, different numbers of samples, or a sample that is negative or no number.
+    /// No path, no sample, different numbers of samples, or a sample that is negative or not a number.
     pub fn from_paths(paths: &[Vec<f64>]) -> Result<Self, ProblemError> {
         let count = paths.first().map_or(0, Vec::len);
         for (path, samples) in paths.iter().enumerate() {
@@ -129,7 +129,7 @@ impl Capacity {
         }
         let pair = |sample: usize| {
             let of = |path: usize| paths.get(path).map_or(0.0, |samples| samples[sample]);
-            // Deviates: paths that work inside the window (three and more) are counted at its head.
+            // Deviates: paths that work inside the window (third and further) are counted at its head.
             (of(0) + (2..paths.len()).map(of).sum::<f64>(), of(1))
         };
         let mut samples: Vec<(f64, f64)> = (0..count).map(pair).collect();
@@ -137,27 +137,27 @@ impl Capacity {
         Ok(Self { samples })
     }
 
-    /// A capacity that is known for sure, bytes.
+    /// A capacity that is certain, bytes.
     ///
     /// # Errors
-    /// A negative number, or none.
+    /// A negative number, or not a number.
     pub fn certain(bytes: f64) -> Result<Self, ProblemError> {
         Self::from_paths(&[vec![bytes]])
     }
 
-    /// The samples of the climbing and the descending path, by rising sum.
+    /// The samples of the forward and the backward path, sorted by sum.
     #[must_use]
     pub fn samples(&self) -> &[(f64, f64)] {
         &self.samples
     }
 
-    /// The mean of all paths together: the paper's C_agg, bytes.
+    /// The mean total capacity of all paths: the paper's C_agg, bytes.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.samples.iter().map(|(head, tail)| head + tail).sum::<f64>() / self.samples.len() as f64
     }
 
-    /// The quantile `share` (0 the smallest, 1 the largest sample) of all paths together, bytes.
+    /// The quantile `share` (0 the smallest, 1 the largest sample) of the total capacity, bytes.
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {
         let last = self.samples.len() - 1;
@@ -166,7 +166,7 @@ impl Capacity {
     }
 }
 
-/// One GoP to decide on.
+/// The decision problem of one GoP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GopProblem {
     tiles: Vec<TileMenu>,
@@ -178,7 +178,7 @@ impl GopProblem {
     /// A problem of these tiles, in the default order of sending.
     ///
     /// # Errors
-    /// The first thing that is out of its range.
+    /// The first value that is out of range.
     pub fn new(tiles: Vec<TileMenu>, capacity: Capacity, arrival: Arrival) -> Result<Self, ProblemError> {
         if !(1..=MOST_TILES).contains(&tiles.len()) {
             return Err(ProblemError::Tiles { tiles: tiles.len() });
@@ -205,13 +205,13 @@ impl GopProblem {
         &self.tiles
     }
 
-    /// What the paths may carry.
+    /// The capacity.
     #[must_use]
     pub fn capacity(&self) -> &Capacity {
         &self.capacity
     }
 
-    /// In which order data arrive.
+    /// The order in which data arrives.
     #[must_use]
     pub fn arrival(&self) -> Arrival {
         self.arrival
@@ -228,7 +228,7 @@ fn check(
     most: f64,
     range: &'static str,
 ) -> Result<(), ProblemError> {
-    // Written so that NaN fails; rounding may carry a probability a little over 1.
+    // Written so that NaN fails; rounding may make a probability slightly larger than 1.
     if value >= 0.0 && value <= most * (1.0 + 1e-9) {
         Ok(())
     } else {

@@ -1,5 +1,5 @@
-//! Every allocator under one driver, the model of displayed distortion against a naive one, and `ows`
-//! against every order and every choice.
+//! All allocators in one test driver, the distortion model compared with a naive one, and `ows` with every
+//! order and every choice.
 
 use proptest::prelude::*;
 use tributary_types::Rng;
@@ -12,7 +12,7 @@ fn tile(weight: f64, concealed_mse: f64, choices: &[(u64, f64)]) -> TileMenu {
 }
 
 fn problem(tiles: Vec<TileMenu>, samples: &[f64], arrival: Arrival) -> GopProblem {
-    // Both ends: a steady path that climbs and a changing one that descends.
+    // Both ends: a steady path that sends forward and a changing one that sends backward.
     let paths = match arrival {
         Arrival::InOrder => vec![samples.to_vec()],
         Arrival::BothEnds => {
@@ -27,7 +27,7 @@ fn allocate(name: &str, problem: &GopProblem) -> Allocation {
     create(name, Settings::default()).expect("a known name").allocate(problem)
 }
 
-/// A GoP as an encoder makes them: some tiles busy, some still, some seen.
+/// A GoP as from an encoder: some tiles complex, some static, some visible.
 fn encoded(seed: u64, tiles: usize, qualities: usize) -> GopProblem {
     let mut rng = Rng::new(seed);
     let mut unit = move || rng.uniform();
@@ -52,7 +52,7 @@ fn encoded(seed: u64, tiles: usize, qualities: usize) -> GopProblem {
     GopProblem::new(menus, capacity, Arrival::InOrder).expect("a problem")
 }
 
-/// Displayed distortion at one capacity sample, told message by message.
+/// Displayed distortion at one capacity sample, computed message by message.
 fn shown(problem: &GopProblem, order: &[TileChoice], (head, tail): (f64, f64)) -> f64 {
     let bytes = |message: &TileChoice| problem.tiles()[message.tile].choices[message.choice].bytes as f64;
     let total: f64 = order.iter().map(bytes).sum();
@@ -130,12 +130,12 @@ fn fix_keeps_the_default_order_and_the_mean() {
     let tiles = vec![tile(0.1, 500.0, &[(60, 1.0), (20, 10.0)]), tile(0.3, 500.0, &[(60, 1.0), (20, 10.0)])];
     let problem = problem(tiles, &[40.0, 120.0], Arrival::InOrder);
     let fix = allocate("fix", &problem);
-    // 80 bytes at the mean: one tile fine, the one more likely seen.
+    // 80 bytes at the mean: only the tile that is more likely seen is fine.
     assert_eq!(fix.choices, [Some(1), Some(0)]);
     assert_eq!(fix.order.iter().map(|message| message.tile).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(fix.misses, [0.0, 0.5]);
     assert_eq!(fix.plan.budget, 80.0);
-    // Half of the time tile 1 is not there.
+    // Half of the time tile 1 is missing.
     assert!((fix.expected_mse - (0.1 * 10.0 + 0.3 * (0.5 * 1.0 + 0.5 * 500.0))).abs() < 1e-9);
 }
 
@@ -172,7 +172,7 @@ fn ows_leaves_out_what_the_old_picture_shows_as_well() {
 
 #[test]
 fn ows_guards_a_tile_that_may_come_late() {
-    // Half of the time 100 bytes fit, half of the time 15: a guard copy of 10 is worth its bytes.
+    // Half of the time 100 bytes fit, half of the time 15: a guard copy of 10 bytes pays off.
     let problem =
         problem(vec![tile(1.0, 5000.0, &[(85, 1.0), (10, 60.0)])], &[15.0, 100.0], Arrival::InOrder);
     let ows = allocate("ows", &problem);
@@ -196,7 +196,7 @@ fn both_ends_keep_the_middle_for_what_matters_least() {
 
 #[test]
 fn what_is_likely_late_and_hardly_helps_is_not_sent() {
-    // The second tile arrives in one sample of three, and freezing it is nearly as good.
+    // The second tile arrives in one sample of three, and freezing it is almost as good.
     let tiles = vec![tile(0.5, 900.0, &[(50, 1.0)]), tile(0.5, 1.1, &[(50, 1.0)])];
     let samples = [60.0, 70.0, 130.0];
     let sent = |tiles: &[TileMenu], unlikely_db| {
@@ -205,7 +205,7 @@ fn what_is_likely_late_and_hardly_helps_is_not_sent() {
         create("ows", settings).expect("a known name").allocate(&problem).order.len()
     };
     assert_eq!((sent(&tiles, 0.0), sent(&tiles, 0.3)), (2, 1));
-    // Where it helps much it is sent all the same.
+    // If it helps much, it is sent.
     let needed = [tiles[0].clone(), tile(0.5, 400.0, &[(50, 1.0)])];
     assert_eq!(sent(&needed, 0.3), 2);
 }
@@ -226,7 +226,7 @@ fn decibels_and_distortion_want_different_things() {
     assert!(differ && mse[0] <= mse[1], "{mse:?}");
 }
 
-/// How far `ows` may lie from the best of every order and choice.
+/// Distance of `ows` from the best of all orders and choices.
 #[test]
 fn ows_is_near_the_best_of_all() {
     let mut rng = Rng::new(7);
@@ -262,7 +262,7 @@ fn menus() -> impl Strategy<Value = Vec<TileMenu>> {
 }
 
 proptest! {
-    /// One driver for all: what they report is what the naive model says, and no better than the bound.
+    /// For all allocators: the report agrees with the naive model and is not better than the bound.
     #[test]
     fn reports_are_true(
         menus in menus(),

@@ -7,7 +7,7 @@
 
 use super::{Allocation, Allocator, GopProblem, PlanReport, Sent, TileChoice, report};
 
-/// A tile belongs to the viewport when it is as likely seen as not.
+/// Tiles with at least this probability belong to the viewport.
 const IN_VIEWPORT: f64 = 0.5;
 
 /// Viewport fine, rest coarse.

@@ -1,6 +1,6 @@
-//! The file formats of head-movement traces and what their columns mean.
+//! The file formats of head-movement traces and the meaning of their columns.
 //!
-//! Columns become an [`Orientation`] here; lines, numbers and their errors are `read`'s. Sources: the data
+//! Columns become an [`Orientation`] here; `read` handles lines, numbers and their errors. Sources: the data
 //! sets' own descriptions, named at each format.
 
 use std::fmt;
@@ -10,23 +10,23 @@ use thiserror::Error;
 
 use crate::sphere::{Axes, Direction, Orientation};
 
-/// How a trace is written down.
+/// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Nasrabadi et al., "A Taxonomy and Dataset for 360° Videos", MMSys 2019: no header,
-    /// `t_s, qx, qy, qz, qw, vx, vy, vz`, a unit quaternion and the gaze it makes.
+    /// Nasrabadi et al., "A Taxonomy and Dataset for 360° Videos", MMSys 2019: no header, `t_s, qx, qy, qz,
+    /// qw, vx, vy, vz`, a unit quaternion and the gaze direction.
     Nasrabadi19,
     /// Jin et al., "Where Are You Looking?", ACM MM 2022, as resampled by MANSY: no header, `t_s, x, y`, a
-    /// place in the equirectangular picture, x right and y down, shares in [0, 1].
+    /// position in the equirectangular picture, x right and y down, in [0, 1].
     Jin22,
     /// Wu et al., "A Dataset for Exploring User Behaviors in VR Spherical Video Streaming", MMSys 2017, as
     /// converted by NetLLM: no header, `t_s, roll_deg, pitch_deg, yaw_deg`.
     Wu17,
-    /// Ours: a header line, then `time_s,yaw_deg,pitch_deg` and perhaps `roll_deg`, in any order.
+    /// Ours: a header line, then `time_s,yaw_deg,pitch_deg` and optionally `roll_deg`, in any order.
     Plain,
 }
 
-/// A name no format has.
+/// The format is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("there is no head-movement format `{name}`; known are {}", Format::NAMES.join(", "))]
 pub struct UnknownFormat {
@@ -39,7 +39,7 @@ impl Format {
     pub const NAMES: [&'static str; 4] = ["nasrabadi19", "jin22", "wu17", "plain"];
     const ALL: [Self; 4] = [Self::Nasrabadi19, Self::Jin22, Self::Wu17, Self::Plain];
 
-    /// The columns of a file without a header; those a header of a plain file may name.
+    /// The columns of a file without a header, or those allowed in the header of a plain file.
     pub(super) fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Nasrabadi19 => &["t_s", "qx", "qy", "qz", "qw", "vx", "vy", "vz"],
@@ -49,9 +49,9 @@ impl Format {
         }
     }
 
-    /// The orientation of a row whose values stand in the order of [`Self::columns`].
+    /// The orientation of a row with values in the order of [`Self::columns`].
     ///
-    /// Fails with the column at fault and what is wrong with it.
+    /// On failure returns the invalid column and the reason.
     pub(super) fn orientation(self, row: &[f64]) -> Result<Orientation, (usize, &'static str)> {
         match self {
             Self::Nasrabadi19 => quaternion(&row[1..5]),
@@ -69,11 +69,11 @@ impl Format {
     }
 }
 
-/// A quaternion in axes with y down: x right, y down, z ahead. The gaze is its third column with y turned
-/// up, which is what the file's `vx, vy, vz` hold.
+/// A quaternion with axes x right, y down, z ahead. The gaze direction is its third column with y turned up,
+/// which is what the file's `vx, vy, vz` contain.
 fn quaternion(q: &[f64]) -> Result<Orientation, (usize, &'static str)> {
     let norm = q.iter().map(|part| part * part).sum::<f64>().sqrt();
-    // Files round to five digits; anything further off is not a rotation.
+    // Files round to five digits; larger deviations mean that it is not a rotation.
     if (norm - 1.0).abs() > 0.01 {
         return Err((1, "the quaternion's length is not 1"));
     }

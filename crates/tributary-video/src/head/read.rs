@@ -1,4 +1,4 @@
-//! Reading a head-movement trace from comma-separated text, with the line and the field of every fault.
+//! Reads a head-movement trace from comma-separated text; errors name the line and the field.
 //!
 //! `format` defines the meaning of the columns.
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{Format, HeadSample, HeadTrace, TraceError};
 
-/// The longest file and line that are read: an hour at 1 kHz needs a quarter of it.
+/// Largest file: four times an hour at 1 kHz.
 const MOST_BYTES: u64 = 1 << 30;
 const LONGEST_LINE: u64 = 4096;
 
@@ -20,16 +20,16 @@ pub enum ReadError {
     Read {
         /// Counted from 1.
         line: usize,
-        /// What the reader said.
+        /// The reader's error.
         source: std::io::Error,
     },
-    /// Nobody writes lines or files of this length.
+    /// A line or the file is too long.
     #[error("line {line} makes the file longer than a trace can be; is this the right file?")]
     Long {
         /// Counted from 1.
         line: usize,
     },
-    /// Too many or too few fields.
+    /// A line has too many or too few fields.
     #[error("line {line} has {found} fields; {format} has {expected}: {columns}")]
     Fields {
         /// Counted from 1.
@@ -63,7 +63,7 @@ pub enum ReadError {
         /// The name.
         name: &'static str,
     },
-    /// A field that is wrong.
+    /// A field is invalid.
     #[error("line {line}, field {field}: `{text}` is {wrong}")]
     Field {
         /// Counted from 1.
@@ -75,27 +75,27 @@ pub enum ReadError {
         /// What is wrong with it.
         wrong: &'static str,
     },
-    /// Times that do not rise.
+    /// A time does not increase.
     #[error("line {line}, field {field}: {time_s} s does not come after {before_s} s; sort the trace")]
     Unsorted {
         /// Counted from 1.
         line: usize,
         /// The column's name.
         field: &'static str,
-        /// The time there.
+        /// The time.
         time_s: f64,
-        /// The time before it.
+        /// The previous time.
         before_s: f64,
     },
-    /// Good lines that together are no trace.
+    /// The lines are valid but not a trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
 }
 
-/// Reads a trace. Blank lines are passed over; line ends may be those of any system.
+/// Reads a trace. Blank lines are skipped; all line endings are accepted.
 ///
 /// # Errors
-/// The first fault found, with its line (counted from 1) and field.
+/// The first error, with its line (counted from 1) and field.
 pub fn read(reader: impl Read, format: Format) -> Result<HeadTrace, ReadError> {
     let mut lines = Lines { reader: BufReader::new(reader.take(MOST_BYTES)), number: 0, bytes: 0 };
     let known = format.columns();
@@ -142,7 +142,7 @@ fn header(text: &str, known: &[&'static str]) -> Result<Vec<usize>, ReadError> {
         }
         order.push(column);
     }
-    // Roll, the last, may be missing; it is 0 then.
+    // Roll, the last column, is optional and then 0.
     match (0..known.len() - 1).find(|column| !order.contains(column)) {
         Some(column) => Err(ReadError::MissingColumn { name: known[column] }),
         None => Ok(order),

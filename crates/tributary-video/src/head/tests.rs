@@ -1,5 +1,5 @@
-//! Traces and their readers: written samples, every fault, and the public data sets where they lie beside
-//! the checkout.
+//! Traces and their readers: sample texts, every error, and the public data sets if they are beside the
+//! checkout.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ fn short_traces_are_refused() {
     assert!(short.contains("ends at 10.000 s and the video at 60.000 s"), "{short}");
 }
 
-/// The data sets, where a checkout has them beside it.
+/// The data sets, if they are beside the checkout.
 fn data(folder: &str) -> Option<Vec<PathBuf>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder);
     let mut files: Vec<PathBuf> =
@@ -136,7 +136,7 @@ fn the_public_data_sets_are_read() {
         ("head-wu17", Format::Wu17),
     ];
     for (folder, format) in sets {
-        // Without the data the written samples above are what is known of the formats.
+        // Without the data sets, the formats are checked only with the sample texts above.
         for path in data(folder).unwrap_or_default() {
             let file = File::open(&path).expect("a listed file opens");
             let trace = read(file, format).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -148,7 +148,7 @@ fn the_public_data_sets_are_read() {
 
 #[test]
 fn a_quaternion_and_its_gaze_agree() {
-    // A row in the data set's form, and the gaze that stands beside the quaternion.
+    // A row in the data set's format, with the gaze direction beside the quaternion.
     let mut rows = vec!["0,0.085074,-0.008879,-0.0098767,0.99629,-0.019373,0.16934,0.98537".to_owned()];
     for path in data("head-nasrabadi19/traces_full").unwrap_or_default().iter().take(1) {
         let text = fs::read_to_string(path).expect("a listed file opens");

@@ -1,6 +1,7 @@
-//! S-PSNR: errors at points spread evenly over the sphere, whatever the projections of the two pictures.
+//! S-PSNR: errors at points spread evenly over the sphere, independent of the projections of the two
+//! pictures.
 //!
-//! Deviates: the points are a Fibonacci lattice of any number instead of the published list of 655 362; both
+//! Deviates: the points are a Fibonacci lattice of any size instead of the published list of 655 362; both
 //! are even, and a lattice needs no file. Source: Yu, Lakshman and Girod, ISMAR 2015; JVET-H1030 (nearest
 //! neighbour, S-PSNR-NN).
 
@@ -8,10 +9,10 @@ use crate::picture::Plane;
 use crate::projection::Projection;
 use crate::sphere::Direction;
 
-/// As many points as the published list has.
+/// The length of the published list.
 const PUBLISHED: usize = 655_362;
 
-/// Points on the sphere, to be used for many pictures.
+/// Points on the sphere, reusable for many pictures.
 #[derive(Debug, Clone)]
 pub struct SpherePoints {
     points: Vec<Direction>,
@@ -24,11 +25,11 @@ impl Default for SpherePoints {
 }
 
 impl SpherePoints {
-    /// A lattice of `count` points, at least one and at most sixteen million.
+    /// A lattice of `count` points, limited to 1 to 16 million.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let count = count.clamp(1, 1 << 24);
-        // Turned by the golden angle from point to point, heights evenly spaced.
+        // Each point is turned by the golden angle; heights are evenly spaced.
         let golden = std::f64::consts::PI * (3.0 - 5f64.sqrt());
         let point = |at: usize| {
             let y = 1.0 - (2.0 * at as f64 + 1.0) / count as f64;
@@ -39,13 +40,13 @@ impl SpherePoints {
         Self { points: (0..count).map(point).collect() }
     }
 
-    /// How many points there are.
+    /// Number of points.
     #[must_use]
     pub fn count(&self) -> usize {
         self.points.len()
     }
 
-    /// The mean squared error over the points, each read from the nearest sample. The planes may differ in
+    /// The mean squared error over the points, each taken from the nearest sample. The planes may differ in
     /// size and projection.
     #[must_use]
     pub fn mse(&self, a: (&Plane<'_>, Projection), b: (&Plane<'_>, Projection)) -> f64 {

@@ -1,20 +1,20 @@
-//! One figure out of many pictures or GoPs: the mean of decibels, the decibels of the mean error, and the
-//! worst part.
+//! Summary of many pictures or GoPs: the mean of decibels, the decibels of the mean error, and the worst
+//! part.
 //!
-//! The two means tell different stories: a picture that is wrong for a moment hardly moves the first and
-//! ruins the second. Both are always given.
+//! The two means differ: a picture that is bad for a moment hardly changes the first and dominates the
+//! second. Both are always given.
 
 use serde::{Deserialize, Serialize};
 
 use super::psnr_db;
 
-/// Pictures that are equal count as this many decibels in a mean of decibels.
+/// Equal pictures count as this many decibels in a mean of decibels.
 pub const MOST_DB: f64 = 100.0;
 
-/// What many mean squared errors come to.
+/// Summary of mean squared errors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// How many errors there were.
+    /// Number of errors.
     pub count: usize,
     /// The mean of their decibels.
     pub mean_db: f64,
@@ -25,7 +25,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of mean squared errors; `None` of none, or where one is negative or no number.
+    /// Summary of mean squared errors; `None` if there are none, or if one is negative or not a number.
     #[must_use]
     pub fn of(errors: &[f64]) -> Option<Self> {
         if errors.is_empty() || !errors.iter().all(|error| *error >= 0.0 && error.is_finite()) {

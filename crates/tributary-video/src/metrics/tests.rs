@@ -1,4 +1,4 @@
-//! Metrics against cases worked out by hand.
+//! Metrics compared with cases computed by hand.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -59,7 +59,7 @@ fn all_faces_of_a_cube_count_alike() {
 
 #[test]
 fn points_see_a_cap_by_its_area() {
-    // The upper of four rows of an equirectangular picture: pitch over 45°, (1 − sin 45°) / 2 of the sphere.
+    // The upper of four rows of an equirectangular picture: pitch above 45°, (1 − sin 45°) / 2 of the sphere.
     let (a, mut b) = ([0u8; 32], [0u8; 32]);
     b[..8].fill(10);
     let points = SpherePoints::new(100_000);
@@ -72,7 +72,7 @@ fn points_see_a_cap_by_its_area() {
 
 #[test]
 fn points_compare_projections() {
-    // One constant panorama in both forms.
+    // One constant panorama in both projections.
     let (a, b) = ([77u8; 32], [80u8; 24]);
     let points = SpherePoints::new(1000);
     let error = points.mse((&plane(&a, 8), EQUIRECTANGULAR), (&plane(&b, 6), Projection::Cubemap));

@@ -1,4 +1,4 @@
-//! How good probabilities were: Brier score, logarithmic loss, reliability.
+//! Evaluation of probabilities: Brier score, logarithmic loss, reliability.
 //!
 //! Sources: Brier, "Verification of forecasts expressed in terms of probability", 1950; Murphy, "A new
 //! vector partition of the probability score", 1973 (reliability).
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{TileOutlook, TileView};
 
-/// Probabilities nearer to 0 and 1 than this count as this in the logarithmic loss: one certain error must
+/// Probabilities closer to 0 or 1 count as this value in the logarithmic loss, so that one certain error does
 /// not make it infinite.
 const LEAST: f64 = 1e-3;
 
-/// Predictions of similar probability, and what came of them.
+/// Predictions of similar probability, and their outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ReliabilityBin {
-    /// How many predictions.
+    /// Number of predictions.
     pub count: u64,
     /// Their mean; 0 for none.
     pub predicted: f64,
@@ -25,14 +25,14 @@ pub struct ReliabilityBin {
 /// Collects predictions with their outcomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// Per bin: count, sum of probabilities, how many came true.
+    /// Per bin: count, sum of probabilities, number that came true.
     bins: Vec<(u64, f64, u64)>,
     brier: f64,
     log_loss: f64,
 }
 
 impl Calibration {
-    /// An empty collection with reliability in `bins` (at least 1) equal parts of 0…1.
+    /// An empty collection with `bins` (at least 1) equal parts of 0…1 for the reliability.
     #[must_use]
     pub fn new(bins: usize) -> Self {
         Self { bins: vec![(0, 0.0, 0); bins.max(1)], brier: 0.0, log_loss: 0.0 }
@@ -59,7 +59,7 @@ impl Calibration {
         }
     }
 
-    /// How many predictions there are.
+    /// Number of predictions.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|(count, ..)| count).sum()
@@ -71,13 +71,13 @@ impl Calibration {
         self.brier / self.count().max(1) as f64
     }
 
-    /// The mean negative logarithm of the probability given to what happened, nats; 0 for none.
+    /// Logarithmic loss: mean negative logarithm of the probability of the outcome, nats; 0 if empty.
     #[must_use]
     pub fn log_loss(&self) -> f64 {
         self.log_loss / self.count().max(1) as f64
     }
 
-    /// Predicted against observed frequencies.
+    /// Predicted and observed frequencies.
     #[must_use]
     pub fn reliability(&self) -> Vec<ReliabilityBin> {
         let bin = |(count, sum, came_true): &(u64, f64, u64)| ReliabilityBin {
@@ -88,7 +88,7 @@ impl Calibration {
         self.bins.iter().map(bin).collect()
     }
 
-    /// The mean distance of predicted and observed frequency over all predictions.
+    /// The mean distance of predicted and observed frequencies over all predictions.
     #[must_use]
     pub fn calibration_error(&self) -> f64 {
         let distance = |bin: ReliabilityBin| bin.count as f64 * (bin.predicted - bin.observed).abs();
@@ -96,7 +96,7 @@ impl Calibration {
     }
 }
 
-/// How much of the viewport was expected elsewhere than where it was: 0 perfect, 1 nothing right.
+/// Share of the viewport that was expected in the wrong place: 0 is perfect, 1 is all wrong.
 #[must_use]
 pub fn share_distance(outlook: &[TileOutlook], views: &[TileView]) -> f64 {
     outlook.iter().zip(views).map(|(outlook, view)| (outlook.share - view.share).abs()).sum::<f64>() / 2.0

@@ -1,10 +1,10 @@
-//! Live prediction for one viewer: where the head is and moves, how unsure that is, and what the crowd
-//! looks at.
+//! Live prediction for one viewer, from orientation and movement of the head, their uncertainty, and the
+//! crowd.
 //!
-//! The head's last orientation, or the line through its last second, is carried to the GoP; the error of
-//! that grows with the time ahead and is spread over yaw and pitch as a Laplace distribution; the further
-//! ahead, the more the population counts. Only samples up to the moment of decision are read. (The
-//! baselines of Nguyen et al., "Your Attention is Unique", ACM MM 2018, and of Wu et al., MANSY.)
+//! The head's last orientation, or the line through its last samples, is extrapolated to the GoP. Its error
+//! grows with the time ahead and is spread over yaw and pitch as a Laplace distribution. The further ahead,
+//! the larger the weight of the population. Only samples up to the time of decision are read. (The baselines
+//! of Nguyen et al., "Your Attention is Unique", ACM MM 2018, and of Wu et al., MANSY.)
 
 use serde::{Deserialize, Serialize};
 
@@ -14,32 +14,32 @@ use crate::sphere::{Orientation, wrapped};
 use crate::tiles::TileGrid;
 use crate::viewport::{FieldOfView, Viewer};
 
-/// How the head is taken to go on.
+/// Model of the head's movement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Motion {
-    /// It stays where it is.
+    /// The head stays where it is.
     Still,
-    /// Along a line fitted to the last samples, slowing down.
+    /// The head moves along a line fitted to the last samples, with decreasing speed.
     #[default]
     Linear,
 }
 
-/// How live prediction works. The defaults were fitted on public traces; see the model's page.
+/// Settings of live prediction. The defaults were fitted to public traces; see the model's page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LiveSettings {
-    /// How the head goes on.
+    /// Model of the head's movement.
     pub motion: Motion,
-    /// The time the line is fitted to, seconds.
+    /// The line is fitted to the samples of this time, seconds.
     pub window_s: f64,
-    /// The time after which a movement has died down to 1/e, seconds.
+    /// A movement decays to 1/e in this time, seconds.
     pub damping_s: f64,
-    /// Standard deviation of the yaw's error one second ahead, degrees; it grows with the root of time.
-    /// Pitch has half of it.
+    /// Standard deviation of the yaw's error one second ahead, degrees. It grows with the square root of
+    /// time. Pitch has half of it.
     pub spread_deg: f64,
-    /// The time ahead at which the crowd counts as much as the viewer's own head, seconds. 0: the crowd
-    /// alone; infinite: the head alone.
+    /// Time ahead at which crowd and own head have equal weight, seconds. 0: only the crowd; infinite: only
+    /// the head.
     pub crowd_s: f64,
 }
 
@@ -50,8 +50,8 @@ impl Default for LiveSettings {
 }
 
 impl LiveSettings {
-    /// For a crowd weighted by [`similarity`](super::similarity()): it predicts better, so it counts sooner, and the
-    /// spread around the own head is smaller.
+    /// For a crowd weighted by [`similarity`](super::similarity()): it predicts better, so it has more
+    /// weight, and the spread around the own head is smaller.
     #[must_use]
     pub fn with_similar_viewers() -> Self {
         Self { spread_deg: 15.0, crowd_s: 2.0, ..Self::default() }
@@ -65,10 +65,10 @@ pub struct Live {
     viewer: Viewer,
 }
 
-/// Rays of the viewport in a prediction: its errors are larger than theirs.
+/// Rays of the viewport in a prediction; few, because the prediction's error is larger than theirs.
 const RAYS: (usize, usize) = (16, 12);
-/// Points of equal weight of a Laplace distribution with deviation 1, the middles of equal probabilities: heads
-/// mostly stay near where they were expected and now and then go far.
+/// Points of equal weight of a Laplace distribution with deviation 1, the middles of equal probabilities:
+/// heads usually stay close to the expectation and sometimes go far.
 const YAW_POINTS: [f64; 7] = [-1.376, -0.599, -0.238, 0.0, 0.238, 0.599, 1.376];
 const PITCH_POINTS: [f64; 3] = [-0.776, 0.0, 0.776];
 
@@ -79,8 +79,8 @@ impl Live {
         Self { settings, viewer: Viewer::with_rays(field, grid, RAYS) }
     }
 
-    /// What is expected of GoP `gop` at time `now_s`, knowing the trace up to then and what the `crowd`
-    /// does in that GoP (one entry per tile; empty if there is none).
+    /// The prediction for GoP `gop` at time `now_s`, from the trace up to then and the `crowd`'s prediction
+    /// for that GoP (one entry per tile; empty if there is none).
     #[must_use]
     pub fn outlook(
         &self,
@@ -115,7 +115,7 @@ impl Live {
                 }
             }
         }
-        // Equal parts add up to 1 but for rounding.
+        // Shares add up to 1 except for rounding.
         own.iter_mut().for_each(|tile| tile.seen = tile.seen.min(1.0));
         self.with_crowd(own, crowd, middle_s)
     }
@@ -130,7 +130,7 @@ impl Live {
         own
     }
 
-    /// Where the head is at `now_s` and how fast it turns.
+    /// The head's orientation and angular velocity at `now_s`.
     fn motion(&self, trace: &HeadTrace, now_s: f64) -> Moving {
         let samples = trace.samples();
         let known = &samples[..samples.partition_point(|sample| sample.time_s <= now_s).max(1)];
@@ -142,14 +142,15 @@ impl Live {
         let from = known.partition_point(|sample| sample.time_s < last.time_s - self.settings.window_s);
         let window = &known[from..];
         let last_yaw = last.orientation.yaw;
-        // Within half a second no head turns half round, so angles from the last one need no more unwrapping.
+        // No head turns by half a turn within half a second, so angles relative to the last one need no
+        // unwrapping.
         let yaw_rate = slope(window, |sample| wrapped(sample.orientation.yaw - last_yaw));
         let pitch_rate = slope(window, |sample| sample.orientation.pitch);
         Moving { yaw_rate, pitch_rate, ..still }
     }
 }
 
-/// Looking straight up, yaw says nothing any more.
+/// Looking straight up, yaw is undefined.
 const STRAIGHT_UP: f64 = std::f64::consts::FRAC_PI_2;
 
 struct Moving {

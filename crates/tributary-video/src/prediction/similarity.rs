@@ -1,9 +1,9 @@
-//! Similar viewers: those who look where a viewer looks now say more about where he will look than all of them do.
+//! Similar viewers: viewers who look in the same direction now predict better than all together.
 //!
-//! Each other viewer counts by how near his direction is now, and by a little in any case, so that a viewer who looks
-//! where nobody else looks is predicted from the whole crowd. (After the clusters of Xie et al., "CLS: A Cross-user
-//! Learning based System for Improving QoE in 360-degree Video Adaptive Streaming", ACM MM 2018; a smooth weight
-//! instead of clusters.)
+//! Each other viewer is weighted by the angle between the two directions, with a minimum weight, so that a
+//! viewer who looks where nobody else looks is predicted from the whole crowd. (After the clusters of Xie et
+//! al., "CLS: A Cross-user Learning based System for Improving QoE in 360-degree Video Adaptive Streaming",
+//! ACM MM 2018; with a smooth weight instead of clusters.)
 
 use crate::head::HeadTrace;
 use crate::sphere::Orientation;
@@ -13,8 +13,8 @@ const CONCENTRATION: f64 = 8.0;
 /// Weight of a viewer who looks the opposite way.
 const LEAST_WEIGHT: f64 = 0.02;
 
-/// The weight of each of `others`, in 0…1, for predicting a viewer whose head is turned to `own`, by where they look at
-/// `now_s`. For [`Population::outlook_weighted`](super::Population::outlook_weighted).
+/// The weight of each of `others`, in 0…1, for predicting a viewer with orientation `own`, from their
+/// directions at `now_s`. For [`Population::outlook_weighted`](super::Population::outlook_weighted).
 #[must_use]
 pub fn similarity(own: Orientation, others: &[HeadTrace], now_s: f64) -> Vec<f64> {
     let own = own.ahead();

@@ -1,4 +1,4 @@
-//! Predictions of viewers made up and, where the data lie beside the checkout, of real ones.
+//! Predictions of invented viewers and, if the data sets are beside the checkout, of real ones.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn a_viewer_is_left_out_of_his_own_prediction() {
 
 #[test]
 fn similar_viewers_predict_best() {
-    // Two who look ahead and then apart, and one who looks behind throughout.
+    // Two viewers who look ahead and then apart, and one who always looks behind.
     let traces = [turning(0.0, 0.0), turning(0.0, 0.0), turning(180.0, 0.0)];
     let weights = similarity(traces[0].at(1.0), &traces[1..], 1.0);
     assert_eq!(weights[0], 1.0);
@@ -108,7 +108,7 @@ fn a_steady_head_is_foretold() {
     let sharp = LiveSettings { spread_deg: 0.0, damping_s: 1e9, ..LiveSettings::default() };
     let still = LiveSettings { motion: Motion::Still, ..sharp };
     assert!(mistaken(still, &turning(30.0, 0.0)) < 0.05);
-    // Across the seam behind, too: 60° per second from 100°.
+    // Also across the seam behind: 60° per second from 100°.
     let (linear, still) = (mistaken(sharp, &turning(100.0, 60.0)), mistaken(still, &turning(100.0, 60.0)));
     assert!(linear < 0.05 && still > 0.3, "{linear} {still}");
 }

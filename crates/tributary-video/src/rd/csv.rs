@@ -1,6 +1,6 @@
 //! The table as comma-separated lines, one per (GoP, tile, QP), for spreadsheets and other programs.
 //!
-//! The layout is not in the file; the caller gives it.
+//! The layout is not part of the file; the caller provides it.
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 
@@ -12,21 +12,21 @@ const COLUMNS: [&str; 7] = ["gop", "tile", "qp", "bytes", "mse", "freeze_mse", "
 const HEADER: &str = "gop,tile,qp,bytes,mse,freeze_mse,black_mse";
 const LONGEST_LINE: u64 = 4096;
 
-/// Why lines are no table.
+/// Why the lines are not a table.
 #[derive(Debug, Error)]
 pub enum CsvError {
     /// The reader or the writer failed, or the text is not UTF-8.
     #[error("line {line}: {source}")]
     Io {
-        /// Counted from 1; 0 where writing failed.
+        /// Counted from 1; 0 if writing failed.
         line: usize,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Another header.
+    /// The header is wrong.
     #[error("line 1 is `{0}`; a table opens with {HEADER}")]
     Header(String),
-    /// Too many or too few fields, or a line without end.
+    /// A line has too many or too few fields, or is too long.
     #[error("line {line} has {found} fields; {} are expected: {HEADER}", COLUMNS.len())]
     Fields {
         /// Counted from 1.
@@ -34,7 +34,7 @@ pub enum CsvError {
         /// Fields found.
         found: usize,
     },
-    /// A field that is wrong.
+    /// A field is invalid.
     #[error("line {line}, field {field}: `{text}` is {wrong}")]
     Field {
         /// Counted from 1.
@@ -46,7 +46,7 @@ pub enum CsvError {
         /// What is wrong with it.
         wrong: &'static str,
     },
-    /// A cell given twice.
+    /// A cell appears twice.
     #[error("line {line} gives GoP {gop}, tile {tile}, QP {qp} a second time")]
     Repeated {
         /// Counted from 1.
@@ -58,7 +58,7 @@ pub enum CsvError {
         /// The QP.
         qp: u8,
     },
-    /// A cell not given.
+    /// A cell is missing.
     #[error("GoP {gop}, tile {tile}, QP {qp} is missing")]
     Missing {
         /// The GoP, from 0.
@@ -78,7 +78,7 @@ struct Line {
     mse: [f64; 3],
 }
 
-/// Reads every cell and puts it in its place.
+/// Reads all cells.
 pub(super) fn read(reader: impl Read, layout: &TableLayout) -> Result<Vec<TileCells>, CsvError> {
     let mut reader = BufReader::new(reader);
     let (tiles, qps) = (layout.grid.tiles(), layout.qps.len());
@@ -97,7 +97,8 @@ pub(super) fn read(reader: impl Read, layout: &TableLayout) -> Result<Vec<TileCe
             continue;
         }
         let line = parse(&text, number, layout)?;
-        // A GoP begins when those before it are whole, so a line cannot ask for more memory than it earns.
+        // A GoP begins only when the previous ones are complete, so that a short file cannot allocate much
+        // memory.
         if line.gop > count / (tiles * qps) {
             return Err(missing(&given, layout));
         }
@@ -114,13 +115,13 @@ pub(super) fn read(reader: impl Read, layout: &TableLayout) -> Result<Vec<TileCe
         }
         let cell = &mut cells[at];
         (cell.bytes[line.qp], cell.mse[line.qp]) = (line.bytes, line.mse[0]);
-        // Every QP of a tile repeats these; the last line counts.
+        // Every QP of a tile repeats these values; the last line counts.
         (cell.freeze_mse, cell.black_mse) = (line.mse[1], line.mse[2]);
     }
     if given.contains(&false) { Err(missing(&given, layout)) } else { Ok(cells) }
 }
 
-/// The first cell that was not given.
+/// The first missing cell.
 fn missing(given: &[bool], layout: &TableLayout) -> CsvError {
     let (tiles, qps) = (layout.grid.tiles(), layout.qps.len());
     let at = given.iter().position(|given| !given).unwrap_or(given.len());
@@ -166,7 +167,7 @@ fn parse(text: &str, line: usize, layout: &TableLayout) -> Result<Line, CsvError
     Ok(Line { gop, tile, qp, bytes: whole(3)?, mse: [number(4)?, number(5)?, number(6)?] })
 }
 
-/// Writes every cell.
+/// Writes all cells.
 pub(super) fn write(table: &RdTable, writer: impl Write) -> Result<(), CsvError> {
     let io = |source| CsvError::Io { line: 0, source };
     let mut writer = BufWriter::new(writer);

@@ -1,4 +1,4 @@
-//! Tables round-trip, and every fault is named.
+//! Tables survive writing and reading; every error names its place.
 
 use proptest::prelude::*;
 

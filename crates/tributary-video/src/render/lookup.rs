@@ -1,29 +1,30 @@
 //! The lookup of one row: four samples per pixel, blended by their distances.
 //!
-//! Two passes over a short piece at a time: the first gathers (no processor does that faster than plain
-//! loads), the second blends, which the compiler does sixteen or more pixels at a time. Tables are read
-//! once per picture and are larger than the caches, so they are small: three and a half bytes a pixel.
+//! Works on short pieces in two passes. The first gathers samples (no processor does that faster than plain
+//! loads); the second blends, and the compiler vectorises it to sixteen or more pixels at a time. Tables are
+//! read once per picture and exceed the caches, so they are compact: three and a half bytes per pixel.
 
-/// Pixels that share a base.
+/// Number of pixels that share a base.
 pub(super) const GROUP: usize = 8;
 
-/// Pixels per piece: its buffers stay in the first-level cache.
+/// Pixels per piece; its buffers fit into the first-level cache.
 const PIECE: usize = 128;
 
-/// Samples that a group can reach from its base: every difference of sixteen bits, and its right neighbour.
+/// Samples that a group can reach from its base: any 16-bit offset, and its right neighbour.
 pub(super) const WINDOW: usize = u16::MAX as usize + 2;
 
-/// Every so many groups one sample is fetched beforehand: more would disturb the reading of the table.
+/// One sample is prefetched per this many groups; more would disturb reading the table.
 const TOUCHED: usize = 4;
 
-/// The table of one row, in groups of [`GROUP`] pixels, the last one filled up.
+/// The table of one row, in groups of [`GROUP`] pixels, the last one padded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
-    /// Per group, the sample from which its pixels' places count.
+    /// Per group, the sample from which its pixels' offsets count.
     pub bases: &'a [u32],
-    /// Per pixel, the upper left of its four samples.
+    /// Per pixel, the offset of the upper left of its four samples.
     pub steps: &'a [u16],
-    /// Per pixel, how far right of it in the lower four bits and how far down in the upper ones, of 16.
+    /// Per pixel, the distance to the right in the lower four bits and downwards in the upper four, in
+    /// sixteenths.
     pub weights: &'a [u8],
 }
 
@@ -42,19 +43,19 @@ pub(super) fn row(samples: &[u8], stride: usize, table: Row<'_>, seen: &mut [u8]
     }
 }
 
-/// Reads some of a later row's samples, so that they are on their way into the cache while others are
-/// blended: these loads wait for nothing and all at once, those of the gathering would wait one by one.
+/// Loads some of a later row's samples into the cache while others are blended. These loads are independent
+/// and run in parallel; those of the gathering pass would wait one by one.
 #[inline(always)]
 pub(super) fn touch(samples: &[u8], stride: usize, bases: &[u32]) {
     let mut sum = 0u8;
     for base in bases.iter().step_by(TOUCHED) {
         sum ^= samples.get(*base as usize + stride).copied().unwrap_or(0);
     }
-    // Without an observer the compiler would leave the loads out.
+    // Keeps the compiler from removing the loads.
     std::hint::black_box(sum);
 }
 
-/// Two neighbours of the upper and of the lower row per pixel, the left one in the lower byte.
+/// Per pixel, two neighbours of the upper and two of the lower row, the left one in the lower byte.
 #[inline(always)]
 fn gather(
     (above, below): (&[u8], &[u8]),
@@ -67,7 +68,7 @@ fn gather(
         let (above, below) = (above.get(from..).unwrap_or(&[]), below.get(from..).unwrap_or(&[]));
         let pixels = steps.iter().zip(upper.iter_mut().zip(lower));
         if let (Some(above), Some(below)) = (above.first_chunk::<WINDOW>(), below.first_chunk::<WINDOW>()) {
-            // No step leads out of the window, so nothing is checked here.
+            // No offset leaves the window, so nothing is checked here.
             for (step, (upper, lower)) in pixels {
                 let at = usize::from(*step);
                 *upper = u16::from_le_bytes([above[at], above[at + 1]]);
@@ -85,7 +86,7 @@ fn gather(
     }
 }
 
-/// All in sixteen bits: 255 · 16 · 16 and the rounding are 65408.
+/// 16 bits are enough: 255 · 16 · 16 plus rounding is 65408.
 #[inline(always)]
 fn blend((upper, lower): (&[u16; PIECE], &[u16; PIECE]), weights: &[u8], seen: &mut [u8]) {
     let count = seen.len();

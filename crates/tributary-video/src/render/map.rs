@@ -1,20 +1,20 @@
-//! Exact position in the panorama of a viewport's pixel.
+//! Exact position of a viewport's pixel in the panorama.
 //!
-//! Coordinates are the panorama's samples: (0, 0) is the middle of the first. This is the only
-//! trigonometry of a rendering; `table` calls it at few points.
+//! Coordinates are the panorama's samples: (0, 0) is the centre of the first. This is the only trigonometry
+//! of rendering; `table` calls it for few points.
 
 use crate::projection::Projection;
 use crate::sphere::{Axes, Direction};
 use crate::viewport::FieldOfView;
 
-/// A place in the panorama, and the part of it that place may be blended within.
+/// A position in the panorama, and the face within which it may be blended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Source {
-    /// Columns from the first sample's middle.
+    /// Columns from the centre of the first sample.
     pub x: f64,
-    /// Rows from the first sample's middle.
+    /// Rows from the centre of the first sample.
     pub y: f64,
-    /// The face: 0 for the whole of an equirectangular picture.
+    /// The face; 0 for an equirectangular picture.
     pub face: usize,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Map {
     /// The plane's size, samples.
     pub size: (usize, usize),
     axes: Axes,
-    /// The picture plane's left upper corner, at distance 1, and a pixel's width and height on it.
+    /// The upper left corner of the picture plane at distance 1, and the width and height of a pixel on it.
     corner: (f64, f64),
     step: (f64, f64),
 }
@@ -42,7 +42,7 @@ impl Map {
         Self { projection, size, axes, corner: (-across, upwards), step }
     }
 
-    /// The direction of a place in the viewport, whole numbers being the corners of pixels; not of length 1.
+    /// The direction of a position in the viewport, whose integers are the corners of pixels; not normalised.
     fn direction(&self, column: f64, row: f64) -> Direction {
         let (x, y) = (self.corner.0 + column * self.step.0, self.corner.1 - row * self.step.1);
         let Axes { right, up, ahead } = self.axes;
@@ -64,12 +64,12 @@ impl Map {
         Source { x: x - 0.5, y: y - 0.5, face }
     }
 
-    /// Whether columns go round: the sample after the last is the first.
+    /// Whether columns wrap: the first sample follows the last.
     pub(super) fn goes_round(&self) -> bool {
         self.projection == Projection::Equirectangular
     }
 
-    /// A face's first column and row, and those after its last.
+    /// A face's first column and row, and one past its last.
     pub(super) fn bounds(&self, face: usize) -> [usize; 4] {
         let (width, height) = self.size;
         match self.projection {

@@ -1,9 +1,9 @@
-//! The lookup table of one view and one plane: for every pixel the upper left of its four samples, and how
-//! far it lies from it.
+//! The lookup table of one view and one plane: for every pixel the upper left of its four samples, and the
+//! distance from it.
 //!
-//! The map is smooth, so it is computed exactly only at the corners of blocks and taken straight in
-//! between, wherever the block's middle shows an error under a thirty-second of a sample; blocks at a pole,
-//! across a seam of the cube, or otherwise bent are computed pixel by pixel.
+//! The map is smooth, so it is computed exactly only at the corners of blocks and interpolated linearly
+//! inside a block if the error at its middle is below 1/32 sample. Blocks at a pole, across a seam of the
+//! cube, or otherwise curved are computed pixel by pixel.
 
 use super::lookup::{self, GROUP, Row, WINDOW};
 use super::map::{Map, Source};
@@ -11,11 +11,11 @@ use crate::picture::Plane;
 
 /// Pixels per side of a block; each of its rows is a group.
 const BLOCK: usize = GROUP;
-/// The error at a block's middle from which on it is computed pixel by pixel, samples.
+/// Largest error at a block's middle, in samples; above it the block is computed pixel by pixel.
 const MOST_DEVIATION: f64 = 1.0 / 32.0;
-/// Rows of the viewport whose samples are fetched beforehand.
+/// Rows of the viewport that are prefetched.
 const AHEAD: usize = 4;
-/// Binary digits after the point of a coordinate; weights are the upper four of them, rounded.
+/// Fractional binary digits of a coordinate; weights are the upper four of them, rounded.
 const DIGITS: u32 = 14;
 /// Binary digits of a weight.
 const WEIGHT: u32 = 4;
@@ -33,21 +33,21 @@ pub(super) struct Table {
     width: usize,
     /// Samples per row of the plane.
     stride: usize,
-    /// The last sample of the plane a base may be, so that a window's samples follow in its lower row too.
+    /// The largest base, so that the window's samples also exist in its lower row.
     last_base: u32,
-    /// Pixels that the table has no room for.
+    /// Pixels that do not fit into the table.
     apart: Vec<Apart>,
 }
 
-/// A pixel looked up by itself: between the plane's last column and its first, or too far from its
-/// group's first.
+/// A pixel that is looked up separately: between the plane's last column and its first, or too far from its
+/// group's base.
 #[derive(Debug, Clone, Copy)]
 struct Apart {
     pixel: u32,
     entry: Entry,
 }
 
-/// Where one pixel's samples are: the upper left and the upper right one.
+/// The positions of one pixel's samples: the upper left and the upper right one.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     left: u32,
@@ -90,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Looks every pixel up in planes of the size the table was built for.
+    /// Looks up every pixel in planes of the table's size.
     pub(super) fn apply<const N: usize>(&self, planes: [&Plane<'_>; N], mut seen: [&mut [u8]; N]) {
         pulp::Arch::new().dispatch(Apply { table: self, planes, seen: seen.each_mut() });
         for (plane, seen) in planes.into_iter().zip(seen) {
@@ -106,7 +106,7 @@ impl Table {
         }
     }
 
-    /// Planes row by row in turn, so that a row of the table is read from memory once.
+    /// Processes the planes alternately row by row, so that a row of the table is read from memory once.
     #[inline(always)]
     fn rows<const N: usize>(&self, planes: [&Plane<'_>; N], mut seen: [&mut [u8]; N]) {
         let (groups, pixels) = (self.groups, self.groups * GROUP);
@@ -171,7 +171,7 @@ impl Table {
         }
     }
 
-    /// Enters one group, and what does not fit into it apart.
+    /// Stores one group; pixels that do not fit are stored separately.
     fn enter(&mut self, row: usize, left: usize, entries: &[Entry; GROUP]) {
         let group = row * self.groups + left / GROUP;
         let base = entries.iter().fold(self.last_base, |least, entry| least.min(entry.left));
@@ -188,11 +188,11 @@ impl Table {
     }
 }
 
-/// One pixel's entry, its samples within `bounds` only.
+/// One pixel's entry, with samples only within `bounds`.
 fn entry(map: &Map, (x, y): Place, bounds: [usize; 4]) -> Entry {
     const LAST: i32 = (1 << DIGITS) - 1;
     let [first_column, first_row, columns_end, rows_end] = bounds.map(|bound| bound as i32);
-    // Over a face's edge its outermost samples go on.
+    // Beyond a face's edge its outermost samples are repeated.
     let y = y.clamp(first_row << DIGITS, ((rows_end - 2) << DIGITS) + LAST);
     let row = (y >> DIGITS) as u32 * map.size.0 as u32;
     if map.goes_round() {
@@ -206,14 +206,14 @@ fn entry(map: &Map, (x, y): Place, bounds: [usize; 4]) -> Entry {
     Entry { left, right: left + 1, weights: weights_of(x, y) }
 }
 
-/// Both weights of a pixel.
+/// Packs both weights of a pixel.
 #[inline(always)]
 fn weights_of(x: i32, y: i32) -> u8 {
     let digits = |coordinate: i32| (coordinate >> (DIGITS - WEIGHT)) & 15;
     (digits(x) | digits(y) << WEIGHT) as u8
 }
 
-/// Building, to be compiled for each kind of processor. The same whole numbers come of it everywhere.
+/// Building, compiled for each kind of processor. The results are the same integers everywhere.
 struct Build<'a> {
     table: &'a mut Table,
     map: &'a Map,
@@ -229,7 +229,7 @@ impl pulp::NullaryFnOnce for Build<'_> {
     }
 }
 
-/// All lookups of planes of one size, likewise.
+/// The lookups of planes of one size, compiled in the same way.
 struct Apply<'a, 'p, 's, const N: usize> {
     table: &'a Table,
     planes: [&'a Plane<'p>; N],
@@ -248,7 +248,7 @@ impl<const N: usize> pulp::NullaryFnOnce for Apply<'_, '_, '_, N> {
 /// Column and row with [`DIGITS`] binary digits.
 type Place = (i32, i32);
 
-/// A block's pixels: from left and top, up to bottom; the last one of a row may reach over the edge.
+/// A block's pixels: from left and top, down to bottom; the last block of a row may extend beyond the edge.
 struct Block {
     left: usize,
     top: usize,
@@ -256,7 +256,7 @@ struct Block {
 }
 
 fn place(source: &Source) -> Place {
-    // Half a weight's step more, so that cutting a weight off rounds it.
+    // Half a weight step is added, so that truncation rounds.
     let half = f64::from(1 << (DIGITS - WEIGHT - 1));
     let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS) + half) as i32;
     (fixed(source.x), fixed(source.y))
@@ -266,8 +266,8 @@ fn bounds(map: &Map, face: usize) -> [i32; 4] {
     map.bounds(face).map(|bound| bound as i32)
 }
 
-/// A block's corners, if the map is straight enough between its corners, and
-/// all four samples of each of its pixels lie within its face.
+/// A block's entries by interpolation between its corners, if the map is linear enough and all samples are
+/// within its face.
 fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place; 4]> {
     if corners.iter().any(|corner| corner.face != corners[0].face) {
         return None;
@@ -283,18 +283,19 @@ fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place
     let middle = map.source(block.left as f64 + half, block.top as f64 + half);
     let error =
         (mean(|corner| corner.x) - nearest(middle.x)).abs().max((mean(|corner| corner.y) - middle.y).abs());
-    // Next to a pole the middle may look straight by chance; there is a row of samples' distance there.
+    // Close to a pole the error at the middle may be small by chance, so a distance in rows of samples is
+    // required.
     let near_pole = map.goes_round() && corners.iter().any(|corner| pole_distance(map, corner) < POLE_ROWS);
     let [first_column, first_row, columns_end, rows_end] = bounds(map, corners[0].face);
     let places = corners.map(|corner| place(&corner));
-    // A sample's margin for what the division of the sides loses.
+    // A margin of one sample for the rounding of the division.
     let within = |at: i32, first: i32, end: i32| (first + 1) << DIGITS <= at && at < (end - 2) << DIGITS;
     let inside = |&(x, y): &Place| within(x, first_column, columns_end) && within(y, first_row, rows_end);
     let fits = places.iter().all(inside);
     (error < MOST_DEVIATION && middle.face == corners[0].face && !near_pole && fits).then_some(places)
 }
 
-/// Blocks with a corner within this share of the height from a pole are computed exactly: 4.5°.
+/// Blocks with a corner within this share of the height from a pole (4.5°) are computed exactly.
 const POLE_ROWS: f64 = 0.025;
 
 fn pole_distance(map: &Map, corner: &Source) -> f64 {

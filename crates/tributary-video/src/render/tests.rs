@@ -1,4 +1,4 @@
-//! Rendered viewports against ones computed pixel by pixel with exact mathematics.
+//! Rendered viewports compared with exactly computed ones.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::metrics::{mse, psnr_db};
 use crate::picture::Plane;
 use crate::sphere::{Axes, Direction};
 
-/// A smooth panorama: each direction its own shade, so that any misplaced sample shows.
+/// A smooth panorama with a different shade in each direction, so that misplaced samples are detected.
 fn panorama(projection: Projection, (width, height): (usize, usize)) -> Picture {
     let mut picture = Picture::black(width, height).expect("a picture");
     let sizes = picture.planes().map(|plane| (plane.width(), plane.height()));
@@ -78,7 +78,7 @@ fn every_direction_shows_its_own_shade() {
 
 #[test]
 fn neighbours_far_apart_and_any_width_are_right() {
-    // Eight pixels of the smaller viewports lie further apart than sixteen bits of samples reach.
+    // In the smaller viewports eight pixels are further apart than 16-bit offsets reach.
     for (height, viewport) in [(1024, (9, 7)), (512, (19, 16)), (64, (27, 21))] {
         for projection in [Projection::Equirectangular, Projection::Cubemap] {
             let width = match projection {

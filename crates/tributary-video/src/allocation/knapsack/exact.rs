@@ -1,14 +1,14 @@
-//! The exact dynamic programme over the tiles: lists of undominated (bytes, distortion) states, thinned by
+//! The exact dynamic programme over the tiles: lists of undominated (bytes, distortion) states, pruned by
 //! reduced costs.
 //!
-//! With the multiplier of the linear relaxation, every item has a reduced cost, and a plan's distance from
-//! the bound is the sum of its items' reduced costs plus the price of its unused bytes. Whatever alone
-//! exceeds the distance of a plan already known can be in no better one. (The core idea of Pisinger, "A
-//! minimal algorithm for the multiple-choice knapsack problem", EJOR 83(2), 1995, in the words of this crate.)
+//! With the multiplier of the linear relaxation, every item has a reduced cost. A plan's distance from the
+//! bound is the sum of its items' reduced costs plus the price of its unused bytes. An item whose reduced
+//! cost exceeds the distance of a known plan cannot be part of a better one. (The core idea of Pisinger, "A
+//! minimal algorithm for the multiple-choice knapsack problem", EJOR 83(2), 1995.)
 
 use super::{Item, Plan};
 
-/// States kept over all tiles, 24 bytes each. Real problems need hundreds.
+/// Most states over all tiles, 24 bytes each. Typical problems need hundreds.
 const MOST_STATES: usize = 1 << 18;
 
 #[derive(Clone, Copy)]
@@ -27,9 +27,9 @@ struct State {
     item: u32,
 }
 
-/// Improves `known` to the best plan, `rate` being the relaxation's gain per byte.
+/// Improves `known` to the best plan; `rate` is the relaxation's gain per byte.
 pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) -> Plan {
-    // Rounding must not cut off a plan that is as good: sums are compared with this much mercy.
+    // Tolerance for rounding, so that no equally good plan is pruned.
     let mercy = 1e-9 * known.value.abs().max(1e-12);
     let distance = known.value - known.bound;
     if distance <= mercy {
@@ -41,7 +41,7 @@ pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) ->
     let last = layers.last().map_or(&[][..], Vec::as_slice);
     let cost = |state: &State| state.reduced + rate * (budget - state.bytes as f64);
     let best = (0..last.len()).min_by(|a, b| cost(&last[*a]).total_cmp(&cost(&last[*b])));
-    // No state is left when nothing is better than what is known.
+    // No state is left if nothing is better than `known`.
     let Some(mut at) = best else { return Plan { optimal: true, ..known } };
     let mut picks = vec![0; tiles.len()];
     for (tile, layer) in layers.iter().enumerate().rev() {
@@ -57,7 +57,7 @@ pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) ->
     Plan { bytes, value, bound: known.bound.min(value), optimal: true, picks }
 }
 
-/// The items of a tile that a better plan may hold, by rising bytes, none dominated.
+/// The undominated items of a tile that a better plan may contain, by increasing bytes.
 fn survivors(items: &[Item], rate: f64, distance: f64) -> Vec<Candidate> {
     let price = |item: &Item| item.value + rate * item.bytes as f64;
     let least = items.iter().map(price).fold(f64::INFINITY, f64::min);
@@ -89,7 +89,7 @@ fn programme(
     rate: f64,
     distance: f64,
 ) -> Option<Vec<Vec<State>>> {
-    // The bytes the tiles after each one take at least and at most.
+    // Least and most bytes of the tiles after each one.
     let mut rest = vec![(0u64, 0u64); candidates.len() + 1];
     for (tile, items) in candidates.iter().enumerate().rev() {
         let (least, most) = rest[tile + 1];
@@ -115,7 +115,7 @@ fn programme(
                 if (bytes + least) as f64 > budget {
                     break;
                 }
-                // What the bytes that can no longer be used cost is lost for sure.
+                // The price of bytes that can no longer be used.
                 let lost = (budget - (bytes + most) as f64).max(0.0) * rate;
                 if reduced + lost <= distance {
                     grown.push(State { bytes, reduced, parent: parent as u32, item: candidate.item });
@@ -134,7 +134,7 @@ fn programme(
 
 /// Sorts by bytes and keeps the states whose distortion falls.
 fn undominated(states: &mut [State], rate: f64) -> Vec<State> {
-    // Distortion is reduced cost minus the price of the bytes, up to a constant.
+    // Distortion is reduced cost minus the price of the bytes, plus a constant.
     let value = |state: &State| state.reduced - rate * state.bytes as f64;
     states.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(a.reduced.total_cmp(&b.reduced)));
     let mut kept: Vec<State> = Vec::with_capacity(states.len());

@@ -1,4 +1,4 @@
-//! The knapsack against every combination, and its bound against a linear-programming solver.
+//! The knapsack compared with every combination, and its bound with a linear-programming solver.
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn item(bytes: u64, value: f64) -> Item {
     Item { bytes, value }
 }
 
-/// Every combination, obviously.
+/// The best of all combinations.
 fn best_by_trying(tiles: &[Vec<Item>], budget: f64) -> Option<f64> {
     fn rest(tiles: &[Vec<Item>], bytes: u64, value: f64, budget: f64) -> Option<f64> {
         if bytes as f64 > budget {
@@ -53,7 +53,7 @@ fn by_hand() {
     let tiles = vec![vec![item(2, 20.0), item(5, 10.0), item(8, 4.0)], vec![item(2, 9.0), item(6, 5.0)]];
     let plan = knapsack(&tiles).exact(10.0);
     assert_eq!((plan.picks, plan.bytes, plan.value), (vec![2, 0], 10, 13.0));
-    // With 9 there is room for 5 + 2, and two bytes of the step that gains 2 per byte.
+    // With 9 bytes there is room for 5 + 2, and for two bytes of the step that gains 2 per byte.
     let plan = knapsack(&tiles).greedy(9.0);
     assert_eq!((plan.value, plan.bound), (19.0, 15.0));
 }
@@ -73,7 +73,7 @@ fn equal_sizes_and_dominated_items() {
 
 #[test]
 fn contrived_problems_end() {
-    // Subset sums of powers: states double with every tile until the bound on memory.
+    // Subset sums of powers: the number of states doubles with every tile up to the memory limit.
     let tiles: Vec<Vec<Item>> = (0..40)
         .map(|bit| vec![item(0, (1u64 << bit) as f64 * 1.000_001), item((1 << bit) + bit, 0.0)])
         .collect();
@@ -99,7 +99,7 @@ proptest! {
         let smallest: u64 = tiles.iter().map(|items| items.iter().map(|i| i.bytes).min().unwrap_or(0)).sum();
         prop_assert!(greedy.bytes as f64 <= budget || greedy.bytes == smallest);
         prop_assert!(greedy.bound <= exact.value + 1e-9 && exact.value <= greedy.value + 1e-9);
-        // No further than the one step the relaxation cuts through.
+        // The gap is at most the one step that the relaxation divides.
         let widest = tiles.iter().flat_map(|items| items.iter().map(|i| i.value)).fold(0.0, f64::max);
         prop_assert!(greedy.value - greedy.bound <= widest + 1e-9);
     }

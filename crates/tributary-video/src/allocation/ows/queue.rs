@@ -1,31 +1,30 @@
-//! The messages of a set of picks in the order they are sent: by gain per byte, placed where they surely
-//! arrive.
+//! The messages of a set of picks in sending order: by gain per byte, placed where they most surely arrive.
 //!
-//! With arrival in order the chance to be late grows with every byte before, and exchanging two
-//! neighbours shows that the larger gain per byte goes first wherever that chance grows evenly (Smith,
-//! "Various optimizers for single-stage production", 1956). With both ends, the next message takes the end
-//! at which it is likelier in time (FBDT §3.1: both ends are sure, the middle is not).
+//! With arrival in order, the probability of being late grows with every byte sent before. Exchanging two
+//! neighbours shows that the larger gain per byte goes first if this probability grows evenly (Smith,
+//! "Various optimizers for single-stage production", 1956). With both ends, the next message goes to the end
+//! where it is more likely to be in time (FBDT §3.1: both ends are sure, the middle is not).
 
 use super::super::TileChoice;
 use super::super::outcome::Sent;
 use super::super::problem::{Arrival, GopProblem};
 
-/// What is decided of one tile.
+/// The decision for one tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pick {
     /// The quality sent, if any.
     pub choice: Option<usize>,
-    /// Whether the coarsest quality is sent besides.
+    /// Whether the coarsest quality is sent in addition.
     pub guard: bool,
 }
 
-/// Messages by falling gain per byte, and as they are sent.
+/// Messages by decreasing gain per byte, and in sending order.
 pub(super) struct Queue<'a> {
     problem: &'a GopProblem,
     by_rate: Vec<Sent>,
-    /// The capacities of the climbing and the descending path, each by rising size.
+    /// The capacities of the forward and the backward path, each sorted.
     ends: Option<(Vec<f64>, Vec<f64>)>,
-    /// With both ends, the order of sending; empty in order.
+    /// With both ends, the sending order; empty otherwise.
     placed: Vec<Sent>,
     descending: Vec<Sent>,
 }
@@ -42,7 +41,7 @@ impl<'a> Queue<'a> {
         Self { problem, by_rate, ends, placed: Vec::new(), descending: Vec::new() }
     }
 
-    /// Starts anew with one pick per tile.
+    /// Starts again with one pick per tile.
     pub(super) fn fill(&mut self, picks: &[Pick]) {
         self.by_rate.clear();
         for (tile, pick) in picks.iter().enumerate() {
@@ -77,7 +76,7 @@ impl<'a> Queue<'a> {
         for sent in &self.by_rate {
             let climbing = late(head, from_head + sent.bytes);
             let falling = late(tail, from_tail + sent.bytes);
-            // Where both are equally unsure, the end with less on it.
+            // If both ends are equally sure, the one with fewer bytes.
             if climbing < falling || (climbing == falling && from_head <= from_tail) {
                 from_head += sent.bytes;
                 self.placed.push(*sent);
@@ -100,11 +99,11 @@ fn messages(problem: &GopProblem, tile: usize, pick: Pick) -> [Option<Sent>; 2] 
     let coarsest = problem.tiles()[tile].choices.len() - 1;
     let guard = Sent::of(problem, TileChoice { tile, choice: coarsest });
     let fine = Sent::after(problem, alone.message, guard.mse);
-    // A guard that would come after the fine copy guards nothing.
+    // A guard copy sent after the fine copy is useless.
     if guard.rate > fine.rate { [Some(guard), Some(fine)] } else { [None, Some(alone)] }
 }
 
-/// By falling gain per byte, then by tile, the coarse copy before the fine one.
+/// By decreasing gain per byte, then by tile, the coarse copy before the fine one.
 fn compare(a: &Sent, b: &Sent) -> std::cmp::Ordering {
     let by_tile = a.message.tile.cmp(&b.message.tile);
     b.rate.total_cmp(&a.rate).then(by_tile).then(b.message.choice.cmp(&a.message.choice))
