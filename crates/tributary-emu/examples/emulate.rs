@@ -1,5 +1,5 @@
-//! Runs a command on the client of a scenario: `emulate SCENARIO [--server SHELL-COMMAND] COMMAND…`.
-//! Shows the smallest program that uses the emulator.
+//! Runs a command on the client of a scenario: `emulate SCENARIO [--server SHELL-COMMAND] COMMAND…`. A
+//! minimal program that uses the emulator.
 
 use std::ffi::OsString;
 use tributary_emu::{isolate, run_command};

@@ -9,7 +9,7 @@ use tributary_types::Bitrate;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let what = arguments.first().map_or("accuracy", String::as_str);
-    // The registry is out of reach once isolated.
+    // Install first: the package registry is not reachable after isolation.
     let rattan = match (what, arguments.get(1)) {
         ("peer", Some(folder)) => Some(bench::install_rattan(Path::new(folder))?),
         _ => None,

@@ -1,8 +1,8 @@
-//! The emulator's account of itself: was what it did what the scenario asked for?
+//! The audit: did the emulator do what the scenario asked for?
 //!
-//! Two sides are watched. *Egress*: how late each chunk was written against the model's due time, and
-//! how late timers fired. *Ingress*: how long a turn of the loop took, which bounds how long a packet
-//! waited unread while the thread worked, how full read batches were, and drops in the devices' rings.
+//! Two sides are observed. *Egress*: how late each chunk was written compared with the model's due time, and
+//! how late timers fired. *Ingress*: how long a turn of the loop took, which bounds how long a packet waited
+//! unread, how full read batches were, and drops in the devices' rings.
 
 use crate::histogram::{Histogram, Percentiles};
 use crate::log::{LinkLog, direction_of};
@@ -12,15 +12,15 @@ use std::io;
 use tributary_link::{Direction, LinkStats, Scenario};
 use tributary_types::Instant;
 
-/// Most that the 99th percentile of the delay error may be.
+/// Largest allowed 99th percentile of the delay error.
 const DELAY_LIMIT: Duration = Duration::from_micros(500);
 /// A turn or a delivery above this is an overrun.
 const OVERRUN: Duration = Duration::from_millis(2);
-/// Largest share of overruns.
+/// Largest allowed share of overruns.
 const OVERRUN_SHARE: f64 = 0.005;
-/// Largest error of a busy link's rate.
+/// Largest allowed error of a busy link's rate.
 const RATE_LIMIT: f64 = 0.02;
-/// Least bytes on which a rate is judged.
+/// Fewer bytes than this are not enough to check a rate.
 const RATE_SAMPLE: u64 = 100_000;
 
 /// Counters of the forwarding thread.
@@ -78,7 +78,7 @@ impl Counters {
     }
 }
 
-/// What the forwarding thread reports.
+/// The forwarding thread's report.
 pub(crate) struct Account {
     pub(crate) counters: Counters,
     pub(crate) elapsed: Instant,
@@ -95,9 +95,9 @@ pub struct LinkAudit {
     pub direction: Direction,
     /// Counters of its packets.
     pub stats: LinkStats,
-    /// What it could have carried so far, bytes.
+    /// What the link could have carried so far, bytes.
     pub capacity_bytes: u64,
-    /// Relative error of its rate while it was busy; `None` when it never was for long.
+    /// Relative error of its rate while it was busy; `None` if it was not busy long enough.
     pub rate_error: Option<f64>,
 }
 
@@ -110,22 +110,22 @@ pub struct Audit {
     pub delay_error: Percentiles,
     /// How late timers woke the forwarding thread.
     pub timer_lateness: Percentiles,
-    /// How long the forwarding thread's turns took: an unread packet waits no longer than this while
-    /// the thread is at work.
+    /// Duration of the forwarding thread's turns. While the thread works, an unread packet waits at most this
+    /// long.
     pub turn: Percentiles,
-    /// Share of segments delivered, or turns, that took more than 2 ms too long; the larger of both.
+    /// Share of deliveries or of turns that took more than 2 ms too long; the larger of both.
     pub overruns: f64,
     /// Most packets read from one device in one turn.
     pub largest_batch: usize,
-    /// Turns after which more packets may have waited in a device.
+    /// Turns that filled a batch, so that more packets may have waited in a device.
     pub full_batches: u64,
     /// Packets that the kernel dropped because a device's ring was full.
     pub ring_full: u64,
-    /// Packets the kernel refused.
+    /// Packets that the kernel refused.
     pub write_errors: u64,
     /// Packets dropped because their interface was down.
     pub unplugged: u64,
-    /// Super-frames whose headers made no sense.
+    /// Super-frames with invalid headers.
     pub malformed: u64,
     /// Whether the forwarding thread had real-time priority.
     pub real_time: bool,
@@ -139,11 +139,11 @@ pub struct Audit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 pub enum Verdict {
-    /// The network was what the scenario asked for.
+    /// The network was as the scenario describes.
     Valid,
     /// It was not.
     Invalid {
-        /// Why.
+        /// The reasons.
         reasons: Vec<String>,
     },
 }
@@ -185,7 +185,7 @@ impl Audit {
         }
     }
 
-    /// Whether the run is valid, and if not, why.
+    /// Whether the run is valid, and the reasons if not.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let mut reasons = Vec::new();

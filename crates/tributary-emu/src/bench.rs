@@ -1,7 +1,7 @@
-//! How good the emulator is, measured: accuracy, ceiling, loss equivalence, and a peer in the same run.
+//! Measurements of the emulator: accuracy, highest rate, loss equivalence, and a peer in the same run.
 //!
-//! Every figure comes from the kernel's own sockets and timestamps on both sides of the network, not
-//! from the emulator's account of itself. Call [`crate::isolate`] first.
+//! All numbers come from the kernel's own sockets and timestamps on both sides of the network, not from the
+//! emulator's audit. Call [`crate::isolate`] first.
 
 mod accuracy;
 mod loss;
@@ -23,7 +23,7 @@ use tributary_types::Bitrate;
 /// Why a measurement failed.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The network could not be started or asked.
+    /// The network could not be started or did not answer.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// A transfer failed.
@@ -40,7 +40,7 @@ pub enum BenchError {
     PeerInstall {
         /// The command that was tried.
         command: String,
-        /// Its last words.
+        /// The end of its output.
         reason: String,
     },
     /// A program of the comparison failed.
@@ -48,12 +48,12 @@ pub enum BenchError {
     Program {
         /// The program.
         program: String,
-        /// Its last words.
+        /// The end of its output.
         reason: String,
     },
 }
 
-/// One symmetric path of steady rate: 10 ms base RTT, 40 ms of queue.
+/// One symmetric path with a constant rate: 10 ms base RTT, 40 ms of queue.
 fn steady(rate: Bitrate) -> Scenario {
     Scenario::new("steady")
         .with_path(PathSpec::symmetric("path", LinkSpec::constant(rate)))

@@ -1,24 +1,24 @@
-//! Scenario time in wall time: nanoseconds since the scenario started, shared by the forwarding
-//! thread, which may start it anew, and the network's owner.
+//! Scenario time in wall time: nanoseconds since the scenario started. Shared by the forwarding thread, which
+//! may restart it, and the network's owner.
 
 use crate::sys;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tributary_types::Instant;
 
-/// A running clock; clones show the same time.
+/// A running clock; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
     origin: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// Starts now.
+    /// A clock that starts now.
     pub(crate) fn start() -> Self {
         Self { origin: Arc::new(AtomicU64::new(sys::monotonic_nanos())) }
     }
 
-    /// Time zero is now.
+    /// Sets time to zero.
     pub(crate) fn restart(&self) {
         self.origin.store(sys::monotonic_nanos(), Ordering::Relaxed);
     }

@@ -1,15 +1,15 @@
-//! How hard the forwarding thread works for exactness, within what the machine can spare.
+//! How much processor time the forwarding thread spends on accuracy, within what the machine can spare.
 //!
-//! On a virtual machine, setting a timer costs as much as forwarding a packet, and a real-time thread
-//! that asks for more than 95 % of a core is stopped for 50 ms in every second. So the thread watches
-//! its own load: when it grows, it first stops looking around before deadlines, then lets neighbouring
-//! deadlines share one wake-up, and in the end gives up its priority.
+//! On a virtual machine, setting a timer costs as much as forwarding a packet, and the kernel stops a
+//! real-time thread that needs more than 95 % of a core for 50 ms in every second. The thread therefore
+//! measures its own load. As the load grows, it first stops polling before deadlines, then lets neighbouring
+//! deadlines share one wake-up, and finally gives up its priority.
 
 use crate::sys;
 use core::time::Duration;
 use tributary_types::Instant;
 
-/// Wake-ups may come this much later, step by step. The last is still far inside ±0.5 ms.
+/// Allowed lateness of wake-ups, step by step. The last is still well within ±0.5 ms.
 const SLACK: [Duration; 5] = [
     Duration::ZERO,
     Duration::ZERO,
@@ -17,14 +17,14 @@ const SLACK: [Duration; 5] = [
     Duration::from_micros(60),
     Duration::from_micros(100),
 ];
-/// Loads (shares of a core) above which the next step is taken, and below which one is taken back.
+/// Loads (shares of a core) above which the next step is taken, and below which one step is taken back.
 const RAISE: f64 = 0.5;
 const LOWER: f64 = 0.25;
-/// Load above which real-time priority would be throttled, and below which it is safe again.
+/// Load above which a real-time thread would be throttled, and below which real-time priority is safe again.
 const GIVE_UP_PRIORITY: f64 = 0.88;
 const TAKE_PRIORITY: f64 = 0.6;
 
-/// The present effort.
+/// The current effort.
 #[derive(Debug)]
 pub(crate) struct Effort {
     spin: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// For the calling thread; takes real-time priority when asked and permitted.
+    /// The effort of the calling thread; takes real-time priority if requested and permitted.
     pub(crate) fn begin(spin: Duration, real_time: bool) -> Self {
         sys::exact_timers();
         let is_real_time = real_time && sys::set_real_time(true).is_ok();
@@ -44,7 +44,7 @@ impl Effort {
         Self { spin, may_be_real_time: is_real_time, is_real_time, step: 0, measured_at: Instant::ZERO, cpu }
     }
 
-    /// How long before a deadline to wake up and look without sleeping.
+    /// How long before a deadline to wake up and poll without sleeping.
     pub(crate) fn spin(&self) -> Duration {
         if self.step == 0 { self.spin } else { Duration::ZERO }
     }
@@ -65,7 +65,7 @@ impl Effort {
         self.cpu = sys::thread_cpu_nanos();
     }
 
-    /// Measures the load since the last call and adapts to it.
+    /// Measures the load since the last call and adapts.
     pub(crate) fn adapt(&mut self, now: Instant) {
         let cpu = sys::thread_cpu_nanos();
         let wall = now.saturating_since(self.measured_at).as_nanos() as u64;

@@ -1,7 +1,7 @@
 //! The forwarding thread: reads TUN devices, drives the links in wall time, writes TUN devices.
 //!
-//! One thread for all paths. It sleeps until shortly before a link has something due, and looks at
-//! the devices without sleeping for the rest of that time where another core is there for the others.
+//! One thread for all paths. It sleeps until shortly before a link has something due. For the remaining time
+//! it polls the devices without sleeping, if the machine has another core for the others.
 
 use crate::audit::{Account, Counters};
 use crate::clock::Clock;
@@ -21,17 +21,17 @@ use tributary_types::Instant;
 const BATCH: usize = 32;
 const CONTROL: u64 = u64::MAX;
 
-/// What the owner asks of the thread.
+/// Commands of the owner.
 pub(crate) enum Order {
-    /// Start the scenario again, now: fresh links, time zero, counters at zero.
+    /// Restart the scenario: new links, time zero, counters at zero.
     Rewind(Sender<()>),
-    /// Report.
+    /// Send a report.
     Report(Sender<Report>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What the thread knows.
+/// The thread's report.
 pub(crate) struct Report {
     pub(crate) account: Account,
     pub(crate) log: LinkLog,
@@ -42,22 +42,21 @@ pub(crate) struct Report {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     pub(crate) number: u64,
-    /// Delay the model asked for: from reading it to when it was due.
+    /// Delay according to the model: from reading the datagram to its due time.
     pub(crate) asked: Duration,
 }
 
-/// How the thread is to work.
+/// Options of the thread.
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardOptions {
-    /// How long before a deadline the thread wakes up and looks without sleeping.
-    /// Zero when no core is spare.
+    /// How long before a deadline the thread wakes up and polls without sleeping. Zero if no core is spare.
     pub spin: Duration,
     /// Whether to ask for real-time priority.
     pub real_time: bool,
-    /// Whether devices hand over super-frames. Without, packets come one by one: the reference that
-    /// super-frames are compared with, valid to some 500 Mbit/s.
+    /// Whether devices deliver super-frames. Without them packets come one by one; this is the reference for
+    /// super-frames and works up to about 500 Mbit/s.
     pub super_frames: bool,
-    /// UDP datagrams to this port are logged with the delay the model asked for.
+    /// Logs UDP datagrams to this port with the delay according to the model.
     pub probe_port: Option<u16>,
 }
 
@@ -72,12 +71,12 @@ impl Default for ForwardOptions {
 /// One direction of one path.
 struct Lane {
     link: Link<Rc<Frame>>,
-    /// Index of the device it reads and of the one it writes.
+    /// Index of the device it reads, and of the one it writes.
     from: usize,
     to: usize,
 }
 
-/// Everything the thread owns.
+/// The state of the thread.
 pub(crate) struct Forwarder {
     scenario: Scenario,
     options: ForwardOptions,
@@ -99,7 +98,7 @@ pub(crate) struct Forwarder {
     ready: Vec<bool>,
 }
 
-/// What the link model needs to know of a frame.
+/// Extracts the link model's view of a frame.
 fn into_packet(frame: Frame) -> Packet<Rc<Frame>> {
     let length = frame.length() as u32;
     let (header, segment) = frame.shape().unwrap_or((frame.length(), 0));
@@ -117,8 +116,8 @@ fn lanes(scenario: &Scenario) -> Vec<Lane> {
 }
 
 impl Forwarder {
-    /// Prepares the thread; call on the thread that will run it. `tuns` are the client's and the
-    /// server's device of each path in turn.
+    /// Prepares the thread; call it on the thread that will run it. `tuns` are the client's and the server's
+    /// device of each path, alternately.
     pub(crate) fn new(
         scenario: Scenario,
         options: ForwardOptions,
@@ -174,7 +173,7 @@ impl Forwarder {
         }
     }
 
-    /// Reads every device that is ready into its link.
+    /// Reads packets from every ready device into its link.
     fn ingress(&mut self) {
         for lane in &mut self.lanes {
             if !core::mem::take(&mut self.ready[lane.from]) {
@@ -195,7 +194,7 @@ impl Forwarder {
         }
     }
 
-    /// Writes everything that is due.
+    /// Writes all packets that are due.
     fn egress(&mut self, scratch: &mut Scratch) {
         for lane in &mut self.lanes {
             let tun = &self.tuns[lane.to];
@@ -218,7 +217,7 @@ impl Forwarder {
         }
     }
 
-    /// Sleeps or polls until there is something to do; returns false when the thread shall stop.
+    /// Sleeps or polls until there is something to do; returns false when the thread must stop.
     fn wait(&mut self, effort: &mut Effort) -> bool {
         let deadline = self.lanes.iter().filter_map(|lane| lane.link.poll_timeout()).min();
         let deadline = deadline.map_or(self.next_sample, |at| at.min(self.next_sample));
@@ -250,7 +249,7 @@ impl Forwarder {
         }
     }
 
-    /// Carries out the owner's commands; returns false when the thread shall stop.
+    /// Carries out the owner's commands; returns false when the thread must stop.
     fn obey(&mut self, effort: &mut Effort) -> bool {
         let mut count = [0; 8];
         let _ = sys::read(self.wake.as_fd(), &mut count);
@@ -269,7 +268,7 @@ impl Forwarder {
     }
 
     fn rewind(&mut self) {
-        // What is still in a device was sent under the old clock: it must not enter the new links.
+        // Packets still in a device were sent before the restart and must not enter the new links.
         for tun in &self.tuns {
             while tun.read(&mut self.buffer).is_ok_and(|length| length > VIRTIO) {}
         }

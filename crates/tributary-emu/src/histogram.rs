@@ -14,10 +14,10 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-/// What matters of a distribution of times, in microseconds.
+/// Summary of a distribution of times, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// Median, µs.
     pub p50_us: f64,

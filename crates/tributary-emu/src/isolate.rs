@@ -1,10 +1,10 @@
-//! Isolation: everything that uses the emulator runs inside a process-id namespace of its own.
+//! Isolation: everything that uses the emulator runs inside its own process-id namespace.
 //!
-//! Three processes: the *outer* one that the user started, which only forwards signals and waits; an
-//! *init* (pid 1 of the new namespace), which reaps orphans; and the *main* one, in which
-//! [`isolate`] returns. When the outer process dies, however it dies, the kernel kills init, and with
-//! init every process of the namespace. Network namespaces and TUN devices are held by file
-//! descriptors alone, so nothing of them remains either.
+//! There are three processes: the *outer* one that the user started, which only forwards signals and waits;
+//! an *init* (pid 1 of the new namespace), which reaps orphans; and the *main* one, in which [`isolate`]
+//! returns. When the outer process dies for any reason, the kernel kills init, and with init every process of
+//! the namespace. Network namespaces and TUN devices are held only by file descriptors, so they disappear
+//! too.
 
 use crate::sys;
 use std::ffi::c_int;
@@ -16,16 +16,16 @@ use thiserror::Error;
 
 static ISOLATED: AtomicBool = AtomicBool::new(false);
 
-/// Signals that the outer process and init pass on to main.
+/// Signals that the outer process and init forward to main.
 const FORWARDED: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Why the process could not be isolated.
 #[derive(Debug, Error)]
 pub enum IsolateError {
-    /// Called too late.
+    /// The process has other threads already.
     #[error("isolation must come before any other thread is started, but there are {threads} threads")]
     Threads {
-        /// How many there are.
+        /// Their number.
         threads: usize,
     },
     /// The TUN device cannot be opened.
@@ -37,7 +37,7 @@ pub enum IsolateError {
         /// The system's reason.
         source: io::Error,
     },
-    /// No namespaces.
+    /// Namespaces cannot be created.
     #[error(
         "cannot create namespaces: {source}. Run as root, or allow user namespaces \
          (`sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000 \
@@ -48,10 +48,10 @@ pub enum IsolateError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Some other step failed.
+    /// Another step failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The step.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -62,17 +62,17 @@ fn system(doing: &'static str) -> impl FnOnce(io::Error) -> IsolateError {
     move |source| IsolateError::System { doing, source }
 }
 
-/// Whether this process runs in its own namespaces already.
+/// Whether this process is already isolated.
 #[must_use]
 pub fn is_isolated() -> bool {
     ISOLATED.load(Ordering::Relaxed)
 }
 
-/// Moves the rest of this program into namespaces of its own: process ids, network, mounts, and users
-/// when not permitted otherwise. Call it at the start of `main`, before any thread or runtime starts.
+/// Moves the rest of this program into its own namespaces: process ids, network, mounts, and users if that is
+/// needed for permission. Call it at the start of `main`, before any thread or runtime starts.
 ///
-/// Returns in the isolated process only. The calling process waits for it and exits with its status
-/// (128 + n after signal n). A second call does nothing.
+/// Returns only in the isolated process. The calling process waits for it and exits with its status (128 + n
+/// after signal n). A second call does nothing.
 pub fn isolate() -> Result<(), IsolateError> {
     if is_isolated() {
         return Ok(());
@@ -95,7 +95,7 @@ pub fn isolate() -> Result<(), IsolateError> {
         supervise(init, false); // holds `keep` until it exits
     }
     drop(keep);
-    // The parent may have died before this took effect: its end of the pipe tells.
+    // The parent may have died before this took effect; then its end of the pipe is closed.
     sys::die_with_parent();
     if hung_up(&watch) {
         std::process::exit(1);
@@ -115,7 +115,7 @@ pub fn isolate() -> Result<(), IsolateError> {
         .map_err(system("bringing up the loopback interface"))
 }
 
-/// New namespaces, by privilege if there is any, else through a user namespace in which we are root.
+/// Creates the namespaces, by privilege if possible, else through a user namespace in which we are root.
 fn enter_namespaces() -> Result<(), IsolateError> {
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWNS;
     match sys::unshare(wanted) {
@@ -127,7 +127,7 @@ fn enter_namespaces() -> Result<(), IsolateError> {
     }
     let (user, group) = sys::effective_ids();
     sys::unshare(wanted | libc::CLONE_NEWUSER).map_err(|source| IsolateError::Namespaces { source })?;
-    // Group ids may be mapped without privilege only once setgroups is denied (user_namespaces(7)).
+    // Without privilege, group ids can be mapped only after setgroups is denied (user_namespaces(7)).
     let map = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|source| IsolateError::Namespaces { source })
     };
@@ -136,7 +136,7 @@ fn enter_namespaces() -> Result<(), IsolateError> {
     map("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-/// A /proc that shows this namespace's processes.
+/// Mounts a /proc that shows this namespace's processes.
 fn mount_proc() -> io::Result<()> {
     sys::mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE)?;
     sys::mount("proc", "/proc", "proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
@@ -155,7 +155,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Whether the other end of the pipe is closed already.
+/// Whether the other end of the pipe is closed.
 fn hung_up(end: &OwnedFd) -> bool {
     let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd, and a timeout of zero.
@@ -189,8 +189,8 @@ fn restore_signals(mask: &libc::sigset_t) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, core::ptr::null_mut()) };
 }
 
-/// Waits for `child`, forwarding signals to it, and exits as it does. With `reap`, collects the
-/// orphans that the kernel hands to an init.
+/// Waits for `child`, forwarding signals to it, and exits with its status. With `reap`, also collects the
+/// orphans that the kernel gives to an init.
 fn supervise(child: libc::pid_t, reap: bool) -> ! {
     let set = watched_signals();
     loop {
@@ -204,17 +204,18 @@ fn supervise(child: libc::pid_t, reap: bool) -> ! {
                 std::process::exit(code);
             }
         } else if signal > 0 && code != SI_KERNEL {
-            // A terminal signals the whole foreground group itself; only `kill` needs passing on.
+            // A terminal signals the whole foreground group itself; only signals from `kill` must be
+            // forwarded.
             // SAFETY: sends a signal to our own child, which has not been waited for yet.
             unsafe { libc::kill(child, signal) };
         }
     }
 }
 
-/// `si_code` of a signal that the kernel raised, as a terminal's Ctrl-C.
+/// `si_code` of a signal from the kernel, such as a terminal's Ctrl-C.
 const SI_KERNEL: c_int = 0x80;
 
-/// Collects ended children; the exit code once `child` is among them.
+/// Collects exited children; returns the exit code once `child` is among them.
 fn collect(child: libc::pid_t, reap: bool) -> Option<i32> {
     let which = if reap { -1 } else { child };
     loop {

@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Linux only. How it works and how exact it is: `docs/models/emulator.md`.
+//! Linux only. Design and accuracy: `docs/models/emulator.md`.
 
 mod audit;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! Time series of every link, for plots: what it delivered, dropped and held, ten times a second.
+//! Time series of every link for plots: bytes delivered, dropped and queued, ten times a second.
 
 use core::time::Duration;
 use serde::Serialize;
@@ -8,30 +8,30 @@ use tributary_types::Instant;
 /// Time between two samples.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
-/// Raw samples: counters of all links at a time.
+/// Raw samples: counters of all links over time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkLog {
     samples: Vec<(Instant, Vec<LinkStats>)>,
 }
 
-/// One link between two samples.
+/// One link in the interval between two samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkSample {
     /// Name of the path.
     pub path: String,
     /// Direction of the link.
     pub direction: Direction,
-    /// Scenario time at the end, seconds.
+    /// Scenario time at the end of the interval, seconds.
     pub seconds: f64,
     /// What the link could carry in the interval, bytes.
     pub capacity_bytes: u64,
-    /// What arrived at the link, bytes.
+    /// Bytes that arrived at the link.
     pub offered_bytes: u64,
-    /// What the link handed out, bytes.
+    /// Bytes that the link delivered.
     pub delivered_bytes: u64,
-    /// Segments dropped by the full queue, by loss and by a dead path.
+    /// Segments dropped by the full queue, by random loss and by a dead path.
     pub dropped: u64,
-    /// Bytes waiting at the end.
+    /// Bytes queued at the end of the interval.
     pub queue_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ impl LinkLog {
         self.samples.push((now, stats.collect()));
     }
 
-    /// The samples as differences, by time, path and direction.
+    /// The samples as differences, sorted by time, path and direction.
     pub(crate) fn series(&self, scenario: &Scenario) -> Vec<LinkSample> {
         let mut out = Vec::new();
         for pair in self.samples.windows(2) {
@@ -70,8 +70,8 @@ impl LinkLog {
         out
     }
 
-    /// Bytes served and bytes that could have been while the link was busy, over all intervals in which
-    /// its queue never ran empty: the ratio is the link's rate error.
+    /// Bytes delivered and bytes that could have been, over all intervals in which the queue never ran empty.
+    /// Their ratio gives the link's rate error.
     pub(crate) fn busy(&self, scenario: &Scenario, lane: usize) -> (u64, u64) {
         let direction = direction_of(lane);
         let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.managed.bytes - s.queued.bytes;

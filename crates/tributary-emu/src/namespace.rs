@@ -1,4 +1,4 @@
-//! A network namespace without a name: exists as long as a file descriptor to it is open.
+//! A network namespace without a name: it exists as long as a file descriptor to it is open.
 
 use crate::sys;
 use std::fs::File;
@@ -9,8 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 use tributary_tun::Netlink;
 
-/// Settings of every namespace, equal on both sides and for every transport. Those a kernel lacks or
-/// forbids are skipped, except that a cached metric of an earlier connection must never help a later one.
+/// Settings of every namespace, equal on both sides and for every transport. Settings that a kernel lacks or
+/// forbids are skipped, except the one against cached metrics: an earlier connection must never help a later
+/// one.
 const SETTINGS: [(&str, &str); 10] = [
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
@@ -31,7 +32,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new one: loopback up, settings made.
+    /// Creates a namespace with loopback up and the settings applied.
     pub(crate) fn create() -> io::Result<Self> {
         let build = || -> io::Result<OwnedFd> {
             sys::unshare(libc::CLONE_NEWNET)?;
@@ -52,7 +53,7 @@ impl Namespace {
         Arc::ptr_eq(&self.file, &other.file)
     }
 
-    /// Runs `work` on a thread inside. Sockets it creates, and threads it starts, belong there for good.
+    /// Runs `work` on a thread inside. Sockets and threads that it creates stay in the namespace.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_new_thread(|| sys::enter_network(self.as_fd()).map(|()| work()))?
     }
@@ -74,7 +75,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// Runs `work` on a thread of its own, whose namespace may be changed without harm to the caller's.
+/// Runs `work` on a new thread, whose namespace can be changed without affecting the caller.
 fn on_new_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, work)?;

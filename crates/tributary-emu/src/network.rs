@@ -22,7 +22,7 @@ use tributary_types::{DataSize, Instant};
 
 /// Largest packet on every path.
 const MTU: u32 = 1500;
-/// Packets that a device holds for us to read.
+/// Packets that a device queues for the emulator.
 const DEVICE_QUEUE: u32 = 10_000;
 
 /// One end of the network.
@@ -31,7 +31,7 @@ const DEVICE_QUEUE: u32 = 10_000;
 pub enum Side {
     /// The device with several radios.
     Client,
-    /// What it talks to.
+    /// The machine it communicates with.
     Server,
 }
 
@@ -52,16 +52,16 @@ impl Side {
     }
 }
 
-/// Why a network could not be started or asked.
+/// Why a network could not be started or queried.
 #[derive(Debug, Error)]
 pub enum NetworkError {
-    /// The scenario is impossible.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The scenario has parts that only the simulator can provide.
+    /// The scenario has parts that only the simulator supports.
     #[error("{0}")]
     NeedsSimulator(String),
-    /// No TUN device.
+    /// The TUN device failed.
     #[error(transparent)]
     Tun(#[from] TunError),
     /// Missing permission.
@@ -75,7 +75,7 @@ pub enum NetworkError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Any other failure of the system.
+    /// Another system error.
     #[error("{doing}: {source}")]
     System {
         /// What was being done.
@@ -83,12 +83,12 @@ pub enum NetworkError {
         /// The system's reason.
         source: io::Error,
     },
-    /// No such path.
+    /// The path does not exist.
     #[error("no path is called `{name}`; there are {known}")]
     UnknownPath {
         /// The name asked for.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
     /// The forwarding thread is gone.
@@ -96,7 +96,7 @@ pub enum NetworkError {
     Stopped,
 }
 
-/// Turns an error of the system into one that names what was being done.
+/// Adds the failed action to a system error.
 pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
     let doing = doing.into();
     move |source| {
@@ -109,18 +109,18 @@ pub(crate) fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Netw
     }
 }
 
-/// A running network. Dropping it ends it and removes everything it made.
+/// A running network. Dropping it removes everything it created.
 #[derive(Debug)]
 pub struct Network {
     scenario: Scenario,
     client: Namespace,
-    /// The other end of each path: the same namespace for all, unless the network is a relayed one.
+    /// The namespace at the other end of each path: the same one for all, except in a relay.
     servers: Vec<Namespace>,
     clock: Clock,
     orders: Sender<Order>,
     wake: OwnedFd,
     thread: Option<JoinHandle<()>>,
-    /// Drops in the devices' rings before the last rewind.
+    /// Ring drops counted before the last rewind.
     old_ring_drops: AtomicU64,
 }
 
@@ -130,7 +130,7 @@ impl Network {
         Self::start_with(scenario, ForwardOptions::default())
     }
 
-    /// Starts the network with a forwarding thread that works as told.
+    /// Starts the network with these options of the forwarding thread.
     pub fn start_with(scenario: &Scenario, options: ForwardOptions) -> Result<Self, NetworkError> {
         Self::check(scenario)?;
         let namespace = || Namespace::create().map_err(system("creating a network namespace"));
@@ -138,14 +138,14 @@ impl Network {
         Self::start_between(scenario, options, client, vec![server; scenario.paths.len().max(1)])
     }
 
-    /// Refuses what cannot be emulated.
+    /// Refuses scenarios that cannot be emulated.
     pub(crate) fn check(scenario: &Scenario) -> Result<(), NetworkError> {
         scenario.check()?;
         scenario.needs_simulator().map_or(Ok(()), |why| Err(NetworkError::NeedsSimulator(why)))
     }
 
-    /// Starts the paths between namespaces that exist; path i ends in `servers[i]`. The scenario has passed
-    /// [`check`](Self::check).
+    /// Starts the paths between existing namespaces; path i ends in `servers[i]`. The scenario must have
+    /// passed [`check`](Self::check).
     pub(crate) fn start_between(
         scenario: &Scenario,
         options: ForwardOptions,
@@ -177,7 +177,7 @@ impl Network {
         })
     }
 
-    /// What the network was made of.
+    /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
@@ -196,20 +196,20 @@ impl Network {
         }
     }
 
-    /// A command that will run on one side. It may be turned into a `tokio::process::Command`.
+    /// A command that will run on one side. It can be converted into a `tokio::process::Command`.
     #[must_use]
     pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         self.namespace(side).command(program)
     }
 
-    /// Runs `work` on a new thread on one side and waits for it. Sockets made there stay there,
-    /// whoever uses them later, and so do threads started there (such as a runtime's workers).
+    /// Runs `work` on a new thread on one side and waits for it. Sockets created there stay there, wherever
+    /// they are used later, and so do threads started there (such as a runtime's workers).
     pub fn run<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, NetworkError> {
         self.namespace(side).run(work).map_err(system("entering a network namespace"))
     }
 
-    /// Starts the scenario again: time zero is now, links are empty, the audit begins anew.
-    /// So that every contestant meets the same conditions.
+    /// Restarts the scenario: time is zero, links are empty, the audit is reset. Use it to give every
+    /// contestant the same conditions.
     pub fn rewind(&self) -> Result<(), NetworkError> {
         self.old_ring_drops.store(self.ring_drops()?, Ordering::Relaxed);
         self.ask(Order::Rewind)
@@ -235,7 +235,7 @@ impl Network {
         })
     }
 
-    /// What a link can carry between two moments of the scenario, in bytes of IP packets.
+    /// What a link can carry between two times of the scenario, in bytes of IP packets.
     pub fn capacity(
         &self,
         path: &str,
@@ -246,7 +246,7 @@ impl Network {
         Ok(self.scenario.capacity(self.path_index(path)?, direction, from, to))
     }
 
-    /// What all paths together can carry in one direction.
+    /// What all paths together can carry in one direction, in bytes of IP packets.
     #[must_use]
     pub fn total_capacity(&self, direction: Direction, from: Instant, to: Instant) -> DataSize {
         let paths = 0..self.scenario.paths.len();
@@ -254,7 +254,7 @@ impl Network {
         DataSize::from_bytes(each.sum())
     }
 
-    /// The emulator's account of itself since the start or the last rewind.
+    /// The audit since the start or the last rewind.
     pub fn audit(&self) -> Result<Audit, NetworkError> {
         let report = self.report()?;
         let ring_full = self.ring_drops()?.saturating_sub(self.old_ring_drops.load(Ordering::Relaxed));
@@ -265,7 +265,7 @@ impl Network {
         let names = self.scenario.path_names();
         let mut sum = self.run(Side::Client, || ring_drops(&names))?;
         for (i, server) in self.servers.iter().enumerate() {
-            // The table of a namespace lists all its devices: each namespace counts once.
+            // A namespace's table lists all its devices, so each namespace counts once.
             if !self.servers[..i].iter().any(|known| known.is_same(server)) {
                 sum += server.run(|| ring_drops(&names)).map_err(system("entering a network namespace"))?;
             }
@@ -273,12 +273,12 @@ impl Network {
         Ok(sum)
     }
 
-    /// What every link carried, ten times a second, since the start or the last rewind.
+    /// The time series of every link, ten samples a second, since the start or the last rewind.
     pub fn link_log(&self) -> Result<Vec<LinkSample>, NetworkError> {
         Ok(self.report()?.log.series(&self.scenario))
     }
 
-    /// The model's view of the probe datagrams seen so far.
+    /// The model's record of the probe datagrams so far.
     pub(crate) fn probes(&self) -> Result<Vec<Probe>, NetworkError> {
         Ok(self.report()?.probes)
     }
@@ -296,7 +296,7 @@ impl Network {
 
     fn wake(&self) {
         let one = 1_u64.to_ne_bytes();
-        // Fails only when the counter is full, and then the thread is awake.
+        // Fails only when the counter is full, and then the thread is awake anyway.
         let _ = sys::write_two(self.wake.as_fd(), &one, &[]);
     }
 }
@@ -353,13 +353,13 @@ fn interface(name: &str, side: Side, path: usize, super_frames: bool) -> Result<
     Ok(tun)
 }
 
-/// IPv6 addresses and routes, which the kernel forgets whenever an interface goes down. A kernel
-/// without IPv6 has none.
+/// Sets IPv6 addresses and routes again, because the kernel removes them when an interface goes down. A
+/// kernel without IPv6 has none.
 fn restore_addresses(netlink: &mut Netlink, name: &str, side: Side, path: usize) -> io::Result<()> {
     if std::path::Path::new("/proc/sys/net/ipv6").exists() {
         ignore_existing(netlink.add_address(name, IpAddr::V6(side.address6(path)), 64))?;
     }
-    // The server answers by destination; only the client chooses a path by its source address.
+    // The server routes by destination; only the client chooses a path by its source address.
     if side == Side::Client {
         let table = 101 + path as u8;
         ignore_existing(netlink.route_by_source(name, IpAddr::V4(side.address(path)), table))?;
@@ -377,7 +377,7 @@ fn ignore_existing(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Packets that the named devices of the calling thread's namespace dropped on their way to us.
+/// Packets that the kernel dropped in the rings of the named devices, in the calling thread's namespace.
 fn ring_drops(names: &[&str]) -> u64 {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let interface = |line: &str| {

@@ -1,8 +1,9 @@
-//! Five hosts: a server, a gateway, access points and a device. Server, gateway and access points are joined by
-//! bare veth pairs; the links between access points and device are a scenario's paths, or bare as well.
+//! Five hosts: a server, a gateway, access points and a device. Server, gateway and access points are
+//! connected by veth pairs. The links between access points and device are a scenario's paths, or veth pairs
+//! too.
 //!
-//! Makes hosts, links, addresses and routes. Not here: what runs on the gateway, the access points and the
-//! device; without it the server and the device cannot reach each other.
+//! Creates hosts, links, addresses and routes. Not here: the programs on the gateway, the access points and
+//! the device. Without them the server and the device cannot reach each other.
 
 use crate::audit::Audit;
 use crate::forward::ForwardOptions;
@@ -19,7 +20,7 @@ use tributary_tun::Netlink;
 /// A host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// Where applications find their server.
+    /// The server of the applications.
     Server,
     /// Between the server and the access points.
     Gateway,
@@ -36,15 +37,16 @@ pub struct RelayNetwork {
     gateway: Namespace,
     points: Vec<Namespace>,
     device: Namespace,
-    /// The scenario's links; none when they are bare.
+    /// The scenario's links; `None` with veth pairs.
     radios: Option<Network>,
 }
 
 impl RelayNetwork {
-    /// One access point for each path of the scenario; the path is its radio. Call [`crate::isolate`] first.
+    /// Starts a network with one access point per path of the scenario; the path is its radio. Call
+    /// [`crate::isolate`] first.
     ///
     /// # Errors
-    /// [`NetworkError`] when the scenario is impossible or the system refuses something.
+    /// [`NetworkError`] when the scenario is invalid or the system refuses something.
     pub fn start(scenario: &Scenario) -> Result<Self, NetworkError> {
         Network::check(scenario)?;
         let mut network = Self::hosts(scenario.paths.len())?;
@@ -54,7 +56,7 @@ impl RelayNetwork {
         Ok(network)
     }
 
-    /// `points` access points whose radios are bare veth pairs, so that what is measured is the nodes alone.
+    /// Starts a network with `points` access points whose radios are veth pairs, to measure the nodes alone.
     ///
     /// # Errors
     /// [`NetworkError`] when the system refuses something.
@@ -112,26 +114,26 @@ impl RelayNetwork {
         Ipv6Addr::new(0xfd78, point as u16 + 1, 0, 0, 0, 0, 0, host)
     }
 
-    /// An address inside a tunnel between gateway (host 1) and device (host 2). The server has a route to this
-    /// network of 24 bits through the gateway.
+    /// An address inside the tunnel between gateway (host 1) and device (host 2). The server has a route to
+    /// this /24 network through the gateway.
     #[must_use]
     pub fn tunnel(host: u8) -> Ipv4Addr {
         Ipv4Addr::new(10, 79, 0, host)
     }
 
-    /// The same for IPv6; the network has 64 bits.
+    /// The same for IPv6, in a /64 network.
     #[must_use]
     pub fn tunnel6(host: u16) -> Ipv6Addr {
         Ipv6Addr::new(0xfd79, 0, 0, 0, 0, 0, 0, host)
     }
 
-    /// The address of access point `point` on its radio, and the device's there.
+    /// The address of access point `point` on its radio, or the device's address there.
     #[must_use]
     pub fn radio(point: usize) -> (Ipv4Addr, Ipv4Addr) {
         (Side::Server.address(point), Side::Client.address(point))
     }
 
-    /// How many access points there are.
+    /// Number of access points.
     #[must_use]
     pub fn points(&self) -> usize {
         self.points.len()
@@ -155,7 +157,7 @@ impl RelayNetwork {
         self.namespace(host).command(program)
     }
 
-    /// Runs `work` on a new thread on a host and waits for it. Sockets and threads made there stay there.
+    /// Runs `work` on a new thread on a host and waits for it. Sockets and threads created there stay there.
     ///
     /// # Errors
     /// The system refuses the thread or the namespace.
@@ -166,13 +168,13 @@ impl RelayNetwork {
         self.namespace(host).run(work).map_err(system("entering a network namespace"))
     }
 
-    /// The radios, when they are a scenario's: their side `Client` is the device.
+    /// The radios, if they are a scenario's paths; their side `Client` is the device.
     #[must_use]
     pub fn radios(&self) -> Option<&Network> {
         self.radios.as_ref()
     }
 
-    /// The emulator's account of the radios; none when they are bare.
+    /// The audit of the radios; `None` with veth pairs.
     ///
     /// # Errors
     /// The forwarding thread has ended.
@@ -181,15 +183,15 @@ impl RelayNetwork {
     }
 }
 
-/// Joins two hosts by a veth pair with these addresses: networks of 24 and 64 bits.
+/// Connects two hosts by a veth pair with these addresses, in /24 and /64 networks.
 fn join(name: &str, ends: &[(&Namespace, Ipv4Addr, Ipv6Addr); 2]) -> Result<(), NetworkError> {
     let failed = || system(format!("creating the veth pair {name}"));
     let far = ends[1].0.as_fd();
     ends[0].0.run(|| Netlink::open()?.add_veth(name, far)).map_err(failed())?.map_err(failed())?;
     for (namespace, v4, v6) in ends {
         let configure = || -> io::Result<()> {
-            // A router asks for a neighbour from a link-local address only (RFC 4861 §7.2.2), which namespaces
-            // do not make by themselves here. Without IPv6 there is no such file.
+            // A router sends neighbour solicitations only from a link-local address (RFC 4861 §7.2.2), which
+            // these namespaces do not create by themselves. Without IPv6 the file does not exist.
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/addr_gen_mode"), "0");
             let mut netlink = Netlink::open()?;
             netlink.set_link(name, true, None)?;

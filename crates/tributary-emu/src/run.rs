@@ -1,4 +1,4 @@
-//! One command in an emulated network, as `tributary emu run` does it.
+//! Runs one command in an emulated network, for `tributary emu run`.
 
 use crate::audit::Audit;
 use crate::network::{Network, NetworkError, Side};
@@ -8,12 +8,12 @@ use std::process::{Child, Command};
 use thiserror::Error;
 use tributary_link::Scenario;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug)]
 pub struct CommandRun {
     /// The client command's exit code; 128 + n after signal n.
     pub code: i32,
-    /// The emulator's account of the run.
+    /// The audit of the run.
     pub audit: Audit,
 }
 
@@ -23,7 +23,7 @@ pub enum RunError {
     /// The network could not be started.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// Nothing to run.
+    /// No command was given.
     #[error("no command was given: write it after `--`")]
     NoCommand,
     /// The command could not be started.
@@ -36,8 +36,8 @@ pub enum RunError {
     },
 }
 
-/// Runs `client` on the client side of the scenario, with `server`, a shell command, on the server
-/// side for as long. Waits for the client, ends the server. Call [`crate::isolate`] first.
+/// Runs `client` on the client side of the scenario, and meanwhile the shell command `server` on the server
+/// side. Waits for the client, then ends the server. Call [`crate::isolate`] first.
 ///
 /// Both find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
 /// `TRIBUTARY_CLIENT_<NAME>`, `TRIBUTARY_SERVER_<NAME>` and the same with `6` before the name's
@@ -69,12 +69,12 @@ pub fn run_command(
     Ok(CommandRun { code, audit })
 }
 
-/// A child that ends with its owner.
+/// A child process that is killed when dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

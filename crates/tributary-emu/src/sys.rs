@@ -1,4 +1,4 @@
-//! Thin safe wrappers of the system calls the emulator needs. No policy here.
+//! Safe wrappers of the system calls that the emulator needs. No policy here.
 
 use std::ffi::{CString, c_int};
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) fn effective_ids() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// SIGKILL for this process when its parent dies.
+/// Lets the kernel kill this process when its parent dies.
 pub(crate) fn die_with_parent() {
     // SAFETY: takes no pointers; setting the parent-death signal cannot fail with a valid signal.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -62,8 +62,8 @@ fn clock_nanos(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Real-time priority for the calling thread, ahead of every ordinary one, or back to the ordinary.
-/// Refused without privilege.
+/// Gives the calling thread real-time priority, above all ordinary threads, or ordinary priority again. Needs
+/// privilege.
 pub(crate) fn set_real_time(on: bool) -> io::Result<()> {
     let (policy, sched_priority) = if on { (libc::SCHED_FIFO, 20) } else { (libc::SCHED_OTHER, 0) };
     let priority = libc::sched_param { sched_priority };

@@ -1,4 +1,4 @@
-//! Plain kernel TCP through the network: the yardstick of the emulator's tests and benchmarks.
+//! Plain kernel TCP through the network: the reference of the emulator's tests and benchmarks.
 
 use crate::network::{Network, NetworkError, Side};
 use core::time::Duration;
@@ -17,9 +17,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A bulk transfer from the server to the client.
 #[derive(Clone, Debug)]
 pub struct TcpFlow {
-    /// Path whose addresses both ends use.
+    /// Index of the path whose addresses both ends use.
     pub path: usize,
-    /// Over IPv6.
+    /// Whether to use IPv6.
     pub v6: bool,
     /// Kernel MPTCP instead of TCP; further paths must be announced with `ip mptcp`.
     pub mptcp: bool,
@@ -27,9 +27,9 @@ pub struct TcpFlow {
     pub port: u16,
     /// Congestion control of both ends; refused when the kernel lacks it.
     pub congestion: String,
-    /// Not measured before this has passed.
+    /// Time before the measurement begins.
     pub warm_up: Duration,
-    /// Measured for so long.
+    /// Duration of the measurement.
     pub measured: Duration,
 }
 
@@ -40,13 +40,14 @@ pub struct Connection {
     pub server: TcpStream,
     /// The client's end.
     pub client: TcpStream,
-    /// Kept: further MPTCP subflows join through it.
+    /// Kept open, because further MPTCP subflows join through it.
     _listener: Socket,
 }
 
 impl TcpFlow {
-    /// Four seconds of cubic over IPv4 on a path, after two of warming up: a burst that waited for a
-    /// retransmission when measuring began then weighs little.
+    /// A flow with cubic over IPv4 on a path, measured for four seconds after two seconds of warm-up. With
+    /// this warm-up a burst that waits for a retransmission at the start of the measurement has little
+    /// effect.
     #[must_use]
     pub fn on_path(path: usize) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl TcpFlow {
         Ok(Connection { server: server.into(), client: client.into(), _listener: listener })
     }
 
-    /// Sends as fast as the kernel lets it; the goodput while measured.
+    /// Sends as fast as possible; returns the goodput of the measured time.
     pub fn run(&self, network: &Network) -> Result<Bitrate, TrafficError> {
         let Connection { server, client, _listener } = self.connect(network)?;
         std::thread::scope(|scope| {
@@ -128,7 +129,7 @@ impl TcpFlow {
                 }
             }
         }
-        // A transfer that stood still at the end has still taken all of the time.
+        // If the transfer stalled at the end, the stall counts too.
         let stalled = end.saturating_duration_since(last) > Duration::from_millis(100);
         let begin = first.unwrap_or(warm);
         let time = (if stalled { end } else { last }).saturating_duration_since(begin);

@@ -1,5 +1,5 @@
-//! Two namespaces joined by bare veth pairs: the same sides, addresses and rules as an emulated network,
-//! and no link model between them, so that what is measured is the transports alone.
+//! Two namespaces connected by veth pairs, with the same sides, addresses and rules as an emulated network
+//! but without a link model, to measure the transports alone.
 
 use crate::namespace::Namespace;
 use crate::network::{NetworkError, Side, system};
@@ -19,7 +19,7 @@ pub struct VethNetwork {
 }
 
 impl VethNetwork {
-    /// Joins two new namespaces by so many paths. Call [`crate::isolate`] first.
+    /// Connects two new namespaces by this many paths. Call [`crate::isolate`] first.
     ///
     /// # Errors
     /// [`NetworkError`] when the system refuses a namespace or an interface.
@@ -53,13 +53,13 @@ impl VethNetwork {
         Ok(())
     }
 
-    /// Name of the interfaces of a path (from zero), on both sides.
+    /// Name of the interfaces of a path (index from zero), on both sides.
     #[must_use]
     pub fn interface(path: usize) -> String {
         format!("path{}", path + 1)
     }
 
-    /// How many paths there are.
+    /// Number of paths.
     #[must_use]
     pub fn paths(&self) -> usize {
         self.paths

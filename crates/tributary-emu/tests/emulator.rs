@@ -1,8 +1,8 @@
-//! The emulator against the real kernel: every case runs in a process of its own, isolated first.
+//! The emulator with the real kernel: every case runs in its own process, isolated first.
 //!
-//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts
-//! threads. Names given as arguments choose cases. A case that may not create namespaces says why and
-//! is skipped, or fails when `CI=true`.
+//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads.
+//! Arguments select cases by name. A case that may not create namespaces prints the reason and is skipped, or
+//! fails when `CI=true`.
 
 #[path = "emulator/kernel.rs"]
 mod kernel;

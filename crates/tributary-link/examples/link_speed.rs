@@ -1,7 +1,7 @@
-//! What one packet costs a simulator: `push` and `poll` of single packets, in nanoseconds of one core.
+//! Cost of one packet in a simulator: `push` and `poll` of single packets, in nanoseconds of one core.
 //!
-//! `cargo run --release -p tributary-link --example link_speed [PACKETS]`. Prints the best of 25
-//! short runs, because anything else that runs on the machine only ever adds time. Not a test: no limit.
+//! `cargo run --release -p tributary-link --example link_speed [PACKETS]`. Prints the best of 25 short runs,
+//! because other load only adds time. Not a test: no limit.
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -24,8 +24,8 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Offers `packets` at nine tenths of the link's rate, as an event loop would: the next packet or the
-/// link's timeout, whichever comes first.
+/// Offers `packets` at nine tenths of the link's rate, as an event loop would: waits for the next packet or
+/// the link's timeout, whichever comes first.
 fn run(spec: &LinkSpec, rate: Bitrate, packets: u32) -> Outcome {
     let mut link: Link<u32> = Link::new(LinkConfig::new(spec.clone(), 1));
     let gap = rate.time_for(DataSize::from_bytes(1500)).unwrap_or_default() * 10 / 9;

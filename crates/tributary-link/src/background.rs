@@ -1,6 +1,6 @@
 //! Background traffic on a link: its description, and generators for traffic that needs no endpoint.
 //!
-//! A generator is sans-IO: it says when the next packet is due and how large it is. TCP flows are only
+//! A generator is sans-IO: it returns when the next packet is due and how large it is. TCP flows are only
 //! described here; the simulator runs them.
 
 use crate::name::Name;
@@ -16,27 +16,27 @@ mod tests;
 pub struct BackgroundSpec {
     /// Name of the path or shared link that carries it.
     pub on: String,
-    /// Which way.
+    /// Direction of the traffic.
     pub direction: Direction,
     /// Begin.
     pub from: Moment,
     /// End.
     pub to: Moment,
-    /// What it sends.
+    /// Kind of traffic.
     pub kind: BackgroundKind,
 }
 
-/// What a source of background traffic sends.
+/// The kind of a source of background traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackgroundKind {
-    /// Packets at equal distances.
+    /// Packets at equal intervals.
     Constant {
         /// Rate, headers included.
         rate: Bitrate,
         /// Size of a packet, headers included.
         packet: DataSize,
     },
-    /// Packets at equal distances while on; on and off for exponential times. Begins on.
+    /// Packets at equal intervals while on; on and off for exponential times. Begins on.
     OnOff {
         /// Rate while on, headers included.
         rate: Bitrate,
@@ -47,7 +47,7 @@ pub enum BackgroundKind {
         /// Mean time off.
         off_mean: Duration,
     },
-    /// Packets at independent exponential distances.
+    /// Packets at independent exponential intervals.
     Poisson {
         /// Mean rate, headers included.
         rate: Bitrate,
@@ -56,11 +56,11 @@ pub enum BackgroundKind {
     },
     /// Long TCP transfers.
     Tcp {
-        /// How many.
+        /// Number of transfers.
         flows: u32,
         /// Their congestion control.
         congestion: Name,
-        /// Round-trip time apart from the link; `None` is the scenario's base RTT.
+        /// Round-trip time without the link; `None`: the scenario's base RTT.
         rtt: Option<Duration>,
     },
 }
@@ -72,16 +72,16 @@ pub struct Background {
     packet: DataSize,
     pattern: Pattern,
     rng: Rng,
-    /// When the next packet is due; `to` or later when there is none.
+    /// When the next packet is due; `to` or later if there is none.
     next: Instant,
     to: Instant,
 }
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// Packet `sent` of the burst that began at `since` and ends at `until` is next.
+    /// The next packet is packet `sent` of the burst that began at `since` and ends at `until`.
     Paced { since: Instant, until: Instant, sent: u64, means: Option<(Duration, Duration)> },
-    /// The next distance is drawn.
+    /// The next interval is random.
     Poisson,
 }
 
@@ -110,13 +110,13 @@ impl Background {
         Some(source)
     }
 
-    /// When the next packet is to be sent; `None` when there are no more.
+    /// When the next packet is to be sent; `None` if there are no more.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         (self.next < self.to).then_some(self.next)
     }
 
-    /// The size in bytes of the next packet that is to be sent by `now`. Call until `None`.
+    /// Size in bytes of the next packet to be sent by `now`. Call until `None`.
     pub fn poll(&mut self, now: Instant) -> Option<u32> {
         if self.next > now || self.next >= self.to {
             return None;
@@ -125,7 +125,7 @@ impl Background {
         Some(u32::try_from(self.packet.as_bytes()).unwrap_or(u32::MAX))
     }
 
-    /// Finds the moment of the next packet.
+    /// Computes the time of the next packet.
     fn step(&mut self) {
         let (rate, packet) = (self.rate, self.packet);
         match &mut self.pattern {
@@ -135,7 +135,7 @@ impl Background {
             }
             Pattern::Paced { since, until, sent, means } => {
                 *sent += 1;
-                // From the burst's first packet, so that rounding never adds up.
+                // Computed from the burst's first packet, so that rounding errors do not accumulate.
                 let after = rate.time_for(DataSize::from_bytes(packet.as_bytes().saturating_mul(*sent)));
                 self.next = *since + after.unwrap_or(Duration::MAX);
                 if let (Some((on, off)), true) = (means, self.next >= *until) {

@@ -1,7 +1,7 @@
-//! CoDel's decisions: whether a packet at the head of the queue is dropped instead of sent.
+//! CoDel: decides whether a packet at the head of the queue is dropped instead of sent.
 //!
-//! The machine of RFC 8289 §5, asked packet by packet. Holds no packet; the link does. Square roots
-//! are exact to the last bit by IEEE 754, so a run repeats on every machine.
+//! The state machine of RFC 8289 §5, called for each packet. Holds no packets; the link does. IEEE 754 square
+//! roots are exact, so a run repeats on every machine.
 
 use core::time::Duration;
 use tributary_types::Instant;
@@ -14,7 +14,7 @@ mod tests;
 pub(crate) struct Codel {
     target: Duration,
     interval: Duration,
-    /// When the waiting time will have been above the target for an interval; `None` while below.
+    /// When the waiting time will have been above the target for an interval; `None` while it is below.
     first_above: Option<Instant>,
     /// When to drop next, while dropping.
     drop_next: Instant,
@@ -23,7 +23,7 @@ pub(crate) struct Codel {
     /// `count` when the dropping state was entered.
     last_count: u32,
     dropping: bool,
-    /// A packet was dropped, and `drop_next` moves on if the next one may be dropped, too.
+    /// A packet was dropped; `drop_next` advances if the next one may be dropped too.
     just_dropped: bool,
     /// Largest packet seen: the RFC's MAXPACKET.
     largest: u64,
@@ -44,8 +44,8 @@ impl Codel {
         }
     }
 
-    /// Whether to drop the packet of `bytes` that has just been taken from the head at `now`, after
-    /// having `waited`, with `behind` bytes left in the queue. Ask again for the next one if so.
+    /// Whether to drop the packet of `bytes` taken from the head at `now` after it `waited`, with `behind`
+    /// bytes left in the queue. If so, call again for the next packet.
     pub(crate) fn drops(&mut self, now: Instant, waited: Duration, bytes: u64, behind: u64) -> bool {
         self.largest = self.largest.max(bytes);
         let may_drop = self.may_drop(now, waited, behind);
@@ -82,7 +82,7 @@ impl Codel {
         self.just_dropped = false;
     }
 
-    /// RFC 8289 §5.5: entering the dropping state resumes near the rate that worked last time.
+    /// RFC 8289 §5.5: the dropping state resumes at about the drop rate that worked last time.
     fn enter(&mut self, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);
@@ -102,7 +102,7 @@ impl Codel {
         now >= first_above
     }
 
-    /// RFC 8289 §5.3: drops come closer with the square root of their number.
+    /// RFC 8289 §5.3: the drop rate grows with the square root of the number of drops.
     fn control_law(&self, at: Instant) -> Instant {
         let nanos = self.interval.as_nanos() as f64 / f64::from(self.count.max(1)).sqrt();
         at + Duration::from_nanos(nanos as u64)

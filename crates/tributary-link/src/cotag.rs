@@ -1,4 +1,4 @@
-//! COTAG's channel: two mmWave links whose good and bad times are correlated, as a four-state chain.
+//! COTAG's channel: two mmWave links with correlated good and bad times, as a four-state Markov chain.
 //!
 //! Describes one of the two links as a rate process. Source: the COTAG paper's evaluation section.
 
@@ -6,13 +6,13 @@ use crate::RateSpec;
 use core::time::Duration;
 use tributary_types::Bitrate;
 
-/// Two links, each in a high or a low state. At each step link 1 changes its state with probability
-/// `p`; link 2 takes link 1's new state with probability `q`, whatever its own was.
+/// Two links, each in a high or a low state. At each step link 1 changes its state with probability `p`. Link
+/// 2 takes link 1's new state with probability `q`, else the opposite one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CotagChannel {
     /// Probability that link 1 changes its state.
     pub p: f64,
-    /// Probability that link 2 follows: the states' correlation in the long run is 2·q − 1.
+    /// Probability that link 2 follows; the long-run correlation of the states is 2·q − 1.
     pub q: f64,
     /// Mean and standard deviation of the rate in the high state.
     pub high: (Bitrate, Bitrate),
@@ -23,10 +23,10 @@ pub struct CotagChannel {
 }
 
 impl CotagChannel {
-    /// The paper's: 10 Gbit/s in the high state and 3 in the low one, a step each 100 ms.
+    /// The paper's channel: 10 Gbit/s in the high state and 3 Gbit/s in the low one, a step every 100 ms.
     ///
-    /// Deviates: the paper gives 1 and 0.3 as parameters of the normal distributions without saying of
-    /// what; they are taken as standard deviations in Gbit/s.
+    /// Deviates: the paper gives 1 and 0.3 as parameters of the normal distributions without naming them;
+    /// they are taken as standard deviations in Gbit/s.
     #[must_use]
     pub fn paper(p: f64, q: f64) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl CotagChannel {
         vec![high.clone(), high, low.clone(), low]
     }
 
-    /// The rate of link 1 or 2. The two belong together only on paths that share a radio
-    /// ([`PathSpec::radio`](crate::PathSpec)): then both go through the same states.
+    /// The rate of link 1 or 2. Both links have the same states only on paths that share a radio
+    /// ([`PathSpec::radio`](crate::PathSpec)).
     ///
     /// # Panics
     /// When `link` is neither 1 nor 2.

@@ -1,4 +1,4 @@
-//! Propagation delay of a link: fixed, changed on schedule, or jittered without reordering.
+//! Propagation delay of a link: fixed, changing on schedule, or with jitter but without reordering.
 
 use core::time::Duration;
 use tributary_types::{Instant, Rng};
@@ -8,20 +8,20 @@ use tributary_types::{Instant, Rng};
 pub struct DelaySpec {
     /// Delay at the start.
     pub base: Duration,
-    /// Each chunk waits up to this much longer, uniformly drawn; chunks never overtake one another.
+    /// Each chunk waits up to this much longer, uniformly distributed; chunks never overtake one another.
     pub jitter: Duration,
-    /// `(since, base)`: from `since` on, the base is this instead. Ascending.
+    /// `(since, base)`: from `since` on, the base delay has this value. Ascending.
     pub changes: Vec<(Duration, Duration)>,
 }
 
 impl DelaySpec {
-    /// Always `base`.
+    /// A constant delay of `base`.
     #[must_use]
     pub fn fixed(base: Duration) -> Self {
         Self { base, ..Self::default() }
     }
 
-    /// The base delay in force at `at`.
+    /// The base delay at `at`.
     #[must_use]
     pub fn base_at(&self, at: Instant) -> Duration {
         let after = self.changes.partition_point(|(since, _)| Instant::ZERO + *since <= at);
@@ -43,14 +43,14 @@ impl Delay {
         Self { spec, extra, rng, last_due: Instant::ZERO }
     }
 
-    /// When a chunk that finished transmission at `departed` arrives: never before an earlier one.
+    /// When a chunk that finished transmission at `departed` arrives; never before an earlier one.
     pub(crate) fn due(&mut self, departed: Instant) -> Instant {
         let extra = self.extra + draw_jitter(self.spec.jitter, &mut self.rng);
         self.last_due = self.last_due.max(departed + self.spec.base_at(departed) + extra);
         self.last_due
     }
 
-    /// What `due` will return for the next chunk if that departs at `departed`.
+    /// What `due` will return for the next chunk if it departs at `departed`.
     pub(crate) fn peek_due(&self, departed: Instant) -> Instant {
         let extra = self.extra + draw_jitter(self.spec.jitter, &mut self.rng.clone());
         self.last_due.max(departed + self.spec.base_at(departed) + extra)

@@ -1,4 +1,4 @@
-//! Why a scenario is refused: always with the place, and with what is expected there.
+//! Why a scenario is refused. Errors name the place and what is expected there.
 
 use thiserror::Error;
 
@@ -13,7 +13,7 @@ pub enum ScenarioError {
         /// The reason.
         problem: String,
     },
-    /// A field has an impossible value, is missing or is unknown; or the text is no TOML.
+    /// A field is missing, unknown or has an invalid value; or the text is not TOML.
     #[error("{file}:{line}: {field}: {problem}")]
     Field {
         /// The file.
@@ -25,7 +25,7 @@ pub enum ScenarioError {
         /// What is wrong, and what is expected.
         problem: String,
     },
-    /// A scenario built in code has an impossible value.
+    /// A scenario built in code has an invalid value.
     #[error("scenario {scenario}: {field}: {problem}")]
     Impossible {
         /// The scenario's name.
@@ -35,7 +35,7 @@ pub enum ScenarioError {
         /// What is wrong, and what is expected.
         problem: String,
     },
-    /// A name that a scenario built in code gives to a transport, scheduler or the like is not known.
+    /// A scenario built in code names an unknown transport, scheduler or the like.
     #[error("`{name}`: {problem}")]
     Name {
         /// The name.
@@ -43,12 +43,12 @@ pub enum ScenarioError {
         /// What is wrong, and what is expected.
         problem: String,
     },
-    /// No shipped scenario has this name.
+    /// No built-in scenario has this name.
     #[error("no scenario is called `{name}`; there are {known}, or give the path of a .toml file")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
 }

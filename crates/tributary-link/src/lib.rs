@@ -1,8 +1,8 @@
 //! One-way link model: rate, delay, loss, queue and faults, and the scenario files that describe them.
 //!
-//! Sans-IO: a [`Link`] never sleeps, asks the time or opens a socket. The emulator drives it in wall
-//! time, a simulator in virtual time, and both obtain it from the same [`Scenario`]. Only
-//! [`Scenario::load`] touches the file system.
+//! Sans-IO: a [`Link`] never sleeps, reads a clock or opens a socket. The emulator drives it in wall time,
+//! the simulator in virtual time, and both build it from the same [`Scenario`]. Only [`Scenario::load`] reads
+//! files.
 //!
 //! The model and its limits are described in `docs/models/link.md`.
 

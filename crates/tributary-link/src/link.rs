@@ -1,7 +1,7 @@
-//! The link itself: a queue (drop-tail, or managed by CoDel), a server of varying rate, loss and a delay line.
+//! The link: a queue (drop-tail, or managed by CoDel), a server with a varying rate, loss and a delay line.
 //!
-//! Super-frames are queued whole but served, lost and counted segment by segment; neighbouring
-//! survivors are joined into chunks again, cut at a lost segment and at [`CHUNK_SPAN`] of link time.
+//! Super-frames are queued as a whole but served, lost and counted segment by segment. Neighbouring delivered
+//! segments are joined into chunks again; a chunk ends at a lost segment or at [`CHUNK_SPAN`] of link time.
 //! The output depends on what was pushed and when, not on when or how often `poll` is called.
 
 use crate::codel::Codel;
@@ -15,29 +15,29 @@ use tributary_types::{DataSize, Instant, Rng};
 #[cfg(test)]
 mod tests;
 
-/// Segments are joined into one chunk only while they leave within this time of one another.
+/// Segments join the same chunk only if they leave within this time.
 pub const CHUNK_SPAN: Duration = Duration::from_micros(200);
 
-/// Work of one byte in bit · nanosecond / second: a link of R bit/s does R of them each nanosecond.
+/// Work per byte in bit · ns / s: a link of R bit/s does R of them each nanosecond.
 const WORK_PER_BYTE: u64 = 8 * 1_000_000_000;
 
-/// Everything a link is made of, seeds included.
+/// All settings of a link, seeds included.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// Rate, delay, loss and queue.
     pub spec: LinkSpec,
     /// Added to the delay: this direction's half of the scenario's base RTT.
     pub extra_delay: Duration,
-    /// `[from, to)`: the path silently drops everything meanwhile. Ascending, not overlapping.
+    /// `[from, to)`: the path drops everything silently in this time. Ascending, not overlapping.
     pub dead: Vec<(Instant, Instant)>,
-    /// Randomness of the rate process; equal in both directions of a path, whose radio is one.
+    /// Randomness of the rate process; the same for both directions of a path, which share a radio.
     pub rate_rng: Rng,
     /// Randomness of loss and jitter.
     pub rng: Rng,
 }
 
 impl LinkConfig {
-    /// A link with the given settings that never dies.
+    /// Settings of a link that never dies.
     #[must_use]
     pub fn new(spec: LinkSpec, seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -59,30 +59,30 @@ impl LinkConfig {
     }
 }
 
-/// A packet in the queue; the front one is in service.
+/// A packet in the queue; the first one is in service.
 #[derive(Debug)]
 struct Waiting<P> {
     packet: Packet<P>,
-    /// Segments that found room: the first so many.
+    /// Number of its segments that fitted into the queue: the first ones.
     admitted: u32,
     /// The segment to serve next.
     next: u32,
     arrived: Instant,
 }
 
-/// A chunk still growing.
+/// A chunk that segments may still join.
 #[derive(Debug)]
 struct Open<P> {
     chunk: Chunk<P>,
     /// When its last segment left the server.
     departed: Instant,
-    /// No segment that leaves later may join.
+    /// Segments that leave later cannot join.
     limit: Instant,
 }
 
-/// What happens next inside the link.
+/// The next event inside the link.
 enum Step {
-    /// The open chunk may not grow any more.
+    /// The open chunk is complete.
     CloseChunk,
     /// The rate changes.
     SpanEnds,
@@ -101,17 +101,17 @@ pub struct Link<P> {
     waiting: VecDeque<Waiting<P>>,
     open: Option<Open<P>>,
     delivering: VecDeque<Chunk<P>>,
-    /// Up to when service has been computed.
+    /// Service has been computed up to this time.
     served_until: Instant,
-    /// Work left of the segment in service at `served_until`, in bit · ns / s.
+    /// Remaining work of the segment in service at `served_until`, in bit · ns / s.
     work_left: u64,
-    /// When the segment in service departs if the present rate lasts.
+    /// When the segment in service departs if the rate does not change.
     finish: Instant,
     stats: LinkStats,
 }
 
 impl<P: Clone> Link<P> {
-    /// An idle link at its origin.
+    /// An idle link at time zero.
     #[must_use]
     pub fn new(config: LinkConfig) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Takes a packet at `now`; returns how many of its segments the queue had no room for.
+    /// Takes a packet at `now`; returns the number of its segments for which the queue had no room.
     ///
     /// All segments of a super-frame arrive at once; the first that fit are queued.
     pub fn push(&mut self, now: Instant, packet: Packet<P>) -> u32 {
@@ -171,8 +171,8 @@ impl<P: Clone> Link<P> {
         Some(chunk)
     }
 
-    /// When to call `poll` next; `None` when nothing can happen before the next `push`. Nothing arrives
-    /// before this time, and usually something arrives at it, so a driver wakes up once per arrival.
+    /// When to call `poll` next; `None` if nothing can happen before the next `push`. Nothing arrives before
+    /// this time, and usually something arrives at it, so a driver wakes up once per arrival.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if let Some(chunk) = self.delivering.front() {
@@ -186,19 +186,19 @@ impl<P: Clone> Link<P> {
         (at < Instant::MAX).then_some(at)
     }
 
-    /// Counters up to the last call.
+    /// Counters at the last call.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// What this link was made of.
+    /// The link's settings.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// The span of constant rate the link is in.
+    /// The present span of constant rate.
     #[must_use]
     pub fn rate_span(&self) -> Span {
         self.rate.span()
@@ -208,7 +208,7 @@ impl<P: Clone> Link<P> {
         self.config.dead.iter().any(|&(from, to)| from <= at && at < to)
     }
 
-    /// How many of the packet's `total` segments fit into the queue now.
+    /// How many of the packet's `total` segments fit into the queue.
     fn room_for(&self, packet: &Packet<P>, total: u32) -> u32 {
         let queued = self.stats.queued;
         let limit = match &self.config.spec.queue {
@@ -225,12 +225,12 @@ impl<P: Clone> Link<P> {
         if packet.segment == 0 {
             return 0;
         }
-        // Every segment but the last has the same length, and not all of them fit.
+        // All segments but the last have the same length, and not all of them fit.
         let each = u64::from(packet.header) + u64::from(packet.segment);
         u32::try_from(room / each).unwrap_or(u32::MAX).min(total - 1)
     }
 
-    /// Serves the queue up to `now`.
+    /// Serves the queue until `now`.
     fn advance(&mut self, now: Instant) {
         while let Some((at, step)) = self.next_step() {
             if at > now {
@@ -255,8 +255,8 @@ impl<P: Clone> Link<P> {
         self.served_until = self.served_until.max(now);
     }
 
-    /// The next thing to happen while the queue is not empty. At equal times a chunk closes after the
-    /// segment that may still join it, and the rate changes after the segment that it completes.
+    /// The next event while the queue is not empty. At equal times a chunk closes after the segment that may
+    /// still join it, and the rate changes after the segment that it completes.
     fn next_step(&self) -> Option<(Instant, Step)> {
         if self.waiting.is_empty() {
             return None;
@@ -269,7 +269,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// When the segment in service departs if the present rate lasts.
+    /// When the segment in service departs if the rate does not change.
     fn finish_estimate(&self) -> Instant {
         match self.rate.span().rate.as_bps() {
             0 => Instant::MAX,
@@ -277,14 +277,14 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Work done from `served_until` to `at` at the present rate; the span must reach that far.
+    /// Work done from `served_until` to `at` at the present rate; the rate must not change before `at`.
     fn work_until(&self, at: Instant) -> u64 {
         let nanos = at.as_nanos().saturating_sub(self.served_until.as_nanos());
         u64::try_from(u128::from(self.rate.span().rate.as_bps()) * u128::from(nanos)).unwrap_or(u64::MAX)
     }
 
-    /// Starts the front segment; `spare` is work already done on it by the nanosecond that completed
-    /// the segment before it, so that rounding up to nanoseconds never adds up.
+    /// Starts service of the first segment. `spare` is work already done on it within the nanosecond that
+    /// completed the previous segment, so that rounding errors do not accumulate.
     fn begin_segment(&mut self, spare: u64) {
         self.manage_queue();
         if let Some(front) = self.waiting.front() {
@@ -294,7 +294,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Lets CoDel, if there is one, drop segments at the head before one of them is served.
+    /// Lets CoDel, if configured, drop segments at the head before one is served.
     fn manage_queue(&mut self) {
         let Some(codel) = &mut self.codel else { return };
         let mut dropped = false;
@@ -322,8 +322,8 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// When the segment in service will arrive, if it alone will be a chunk and is not lost. The draws
-    /// are looked at, not made.
+    /// When the segment in service will arrive, if it will be a chunk of its own and is not lost. Looks at
+    /// the next random values without consuming them.
     fn next_arrival(&self) -> Option<Instant> {
         let front = self.waiting.front()?;
         let alone = self.open.is_none() && front.next + 1 == front.admitted;
@@ -366,8 +366,8 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// The front packet's last segment is a chunk of its own: the common case of whole packets, whose
-    /// handle need not be cloned.
+    /// The first packet's last segment is a chunk of its own. The common case of whole packets; it needs no
+    /// clone of the handle.
     fn deliver_alone(&mut self, index: u32, bytes: u64) {
         let front = self.waiting.pop_front().expect("the departing packet is still in front");
         let due = self.delay.due(self.served_until);
@@ -375,7 +375,7 @@ impl<P: Clone> Link<P> {
         self.delivering.push_back(Chunk { handle, first: index, count: 1, length: bytes, arrived, due });
     }
 
-    /// Adds the front packet's segment `index` to the open chunk, or opens one with it.
+    /// Adds segment `index` of the first packet to the open chunk, or opens a chunk with it.
     fn join_chunk(&mut self, index: u32, bytes: u64) {
         let departed = self.served_until;
         if let Some(open) = &mut self.open {

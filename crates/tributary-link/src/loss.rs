@@ -2,15 +2,15 @@
 
 use tributary_types::Rng;
 
-/// How segments are lost.
+/// The loss process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum LossSpec {
-    /// Never.
+    /// No loss.
     #[default]
     None,
-    /// Independently, with this probability.
+    /// Independent loss with this probability.
     Bernoulli(f64),
-    /// In bursts: a two-state chain that moves before each segment (Gilbert 1960, Elliott 1963).
+    /// Bursts: a two-state chain with a transition before each segment (Gilbert 1960, Elliott 1963).
     GilbertElliott {
         /// Probability of moving from good to bad.
         to_bad: f64,
@@ -24,7 +24,7 @@ pub enum LossSpec {
 }
 
 impl LossSpec {
-    /// Long-run share of segments lost.
+    /// Long-run share of lost segments.
     #[must_use]
     pub fn mean(&self) -> f64 {
         match *self {

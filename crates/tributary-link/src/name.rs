@@ -1,4 +1,4 @@
-//! A name that a higher crate resolves, and its place in the file.
+//! A name that a higher crate resolves, with its place in the file.
 
 use crate::error::ScenarioError;
 
@@ -37,13 +37,13 @@ impl Name {
         &self.text
     }
 
-    /// Where it was read; `None` when it was given in code.
+    /// Where it was read; `None` if it was given in code.
     #[must_use]
     pub fn written_at(&self) -> Option<&WrittenAt> {
         self.written_at.as_ref()
     }
 
-    /// The refusal of this name: with file, line and field if it was read from a file.
+    /// An error about this name, with file, line and field if it was read from a file.
     #[must_use]
     pub fn refuse(&self, problem: &str) -> ScenarioError {
         match self.written_at.clone() {
@@ -55,7 +55,7 @@ impl Name {
     }
 }
 
-/// Names are equal when their texts are, wherever they were read.
+/// Names are equal if their texts are, wherever they were read.
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

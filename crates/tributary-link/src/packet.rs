@@ -1,27 +1,27 @@
-//! Input and output of a link: packets, possibly GSO super-frames of many segments, and chunks of them.
+//! Input and output of a link: packets, including GSO super-frames of many segments, and chunks.
 
 use tributary_types::Instant;
 
-/// One packet, or one super-frame that stands for several segments with a common header.
+/// A packet, or a super-frame that stands for several segments with a common header.
 #[derive(Clone, Debug)]
 pub struct Packet<P> {
     /// Header bytes that every segment repeats (network and transport header).
     pub header: u32,
     /// Payload bytes of all segments together.
     pub payload: u32,
-    /// Largest payload of one segment; zero when the packet is not segmented.
+    /// Largest payload of one segment; zero if the packet is not segmented.
     pub segment: u32,
     /// The driver's own reference to the bytes; cloned once per chunk.
     pub handle: P,
 }
 
 impl<P> Packet<P> {
-    /// A packet of `length` bytes that is never cut.
+    /// A packet of `length` bytes that is never segmented.
     pub fn whole(length: u32, handle: P) -> Self {
         Self { header: length, payload: 0, segment: 0, handle }
     }
 
-    /// How many segments this stands for: at least one.
+    /// Number of segments: at least one.
     #[must_use]
     pub fn segments(&self) -> u32 {
         if self.segment == 0 { 1 } else { self.payload.div_ceil(self.segment).max(1) }
@@ -53,6 +53,6 @@ pub struct Chunk<P> {
     pub length: u64,
     /// When the packet entered the link.
     pub arrived: Instant,
-    /// When the chunk is to leave the far end: its last segment's departure plus the link's delay.
+    /// When the chunk leaves the far end: its last segment's departure plus the link's delay.
     pub due: Instant,
 }

@@ -10,18 +10,17 @@ pub enum QueueSpec {
     Bytes(DataSize),
     /// At most this many packets.
     Packets(u64),
-    /// The bytes that the *present* rate carries in `time`, but never fewer than `floor`:
-    /// a radio whose driver keeps its queue short when it slows down.
+    /// The bytes that the *present* rate carries in `time`, but at least `floor`: a radio whose driver keeps
+    /// its queue short when it slows down.
     Time {
         /// Queueing time at the present rate.
         time: Duration,
-        /// Least limit, in force when the rate is near zero.
+        /// Smallest limit, for rates near zero.
         floor: DataSize,
     },
-    /// At most `limit` bytes, and CoDel drops at the head while packets have waited too long
-    /// (RFC 8289).
+    /// At most `limit` bytes, and CoDel drops at the head while packets have waited too long (RFC 8289).
     Codel {
-        /// Waiting time that is acceptable if it stays.
+        /// Standing waiting time that is acceptable.
         target: Duration,
         /// How long the waiting time may exceed the target: about the longest RTT.
         interval: Duration,
@@ -31,17 +30,17 @@ pub enum QueueSpec {
 }
 
 impl QueueSpec {
-    /// Floor of a queue that follows the rate, unless another is given: 20 packets.
+    /// Default floor of a queue limited in time: 20 packets.
     pub const DEFAULT_FLOOR: DataSize = DataSize::from_bytes(30_000);
 
-    /// CoDel's target, unless another is given: RFC 8289 §4.4.
+    /// Default target of CoDel: RFC 8289 §4.4.
     pub const CODEL_TARGET: Duration = Duration::from_millis(5);
-    /// CoDel's interval, unless another is given: RFC 8289 §4.3.
+    /// Default interval of CoDel: RFC 8289 §4.3.
     pub const CODEL_INTERVAL: Duration = Duration::from_millis(100);
-    /// CoDel's limit, unless another is given: 1000 packets.
+    /// Default limit of CoDel: 1000 packets.
     pub const CODEL_LIMIT: DataSize = DataSize::from_bytes(1_500_000);
 
-    /// The limit in bytes at `rate`; `None` when packets are counted instead.
+    /// The limit in bytes at `rate`; `None` if packets are counted instead.
     #[must_use]
     pub fn byte_limit(&self, rate: Bitrate) -> Option<u64> {
         match self {

@@ -1,7 +1,7 @@
-//! Rate processes: how many bits a link carries each second, as spans of constant rate.
+//! Rate processes: the rate of a link over time, as spans of constant rate.
 //!
-//! A process depends on its specification and its seed alone, never on the traffic: the capacity of a
-//! link over any interval is known without sending a packet.
+//! A process depends only on its specification and its seed, never on the traffic: the capacity of a link in
+//! any interval is known without sending a packet.
 
 use crate::trace::{MAX_RATE, Trace};
 use core::time::Duration;
@@ -12,34 +12,35 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-/// How a link's rate moves over time.
+/// How a link's rate changes over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateSpec {
-    /// Always the same.
+    /// A constant rate.
     Constant(Bitrate),
-    /// `(since, rate)`, ascending, the first at zero; the last holds for ever.
+    /// `(since, rate)`, ascending, the first at zero; the last lasts for ever.
     Steps(Vec<(Duration, Bitrate)>),
-    /// `(for, rate)` in turn, for ever: the LoS/nLoS turns of a moving client, or periodic blackout.
+    /// `(duration, rate)`, repeated in a cycle: the LoS/nLoS phases of a moving client, or periodic
+    /// blackouts.
     Turns(Vec<(Duration, Bitrate)>),
     /// A recorded trace, repeated.
     Trace(Arc<Trace>),
-    /// A Markov chain over `rates`, which moves every `every` by the rows of `transitions`.
-    /// Starts in the first state. See also [`CotagChannel`](crate::CotagChannel).
+    /// A Markov chain over `rates`, with a transition every `every` by the rows of `transitions`. Starts in
+    /// the first state. See also [`CotagChannel`](crate::CotagChannel).
     Markov {
-        /// The rate of each state: its mean, if there are deviations.
+        /// The rate of each state, or its mean if there are deviations.
         rates: Vec<Bitrate>,
-        /// The standard deviation of each state's rate, drawn anew at each move, cut off at zero and
-        /// at [`MAX_RATE`]; empty when the rates are exact.
+        /// The standard deviation of each state's rate, drawn at each transition and limited to zero to
+        /// [`MAX_RATE`]; empty if the rates are exact.
         deviations: Vec<Bitrate>,
-        /// Seed of the deviations. Two links that share a radio go through the same states; their deviations are
-        /// equal only if this is the same.
+        /// Seed of the deviations. Two links that share a radio have the same states; they have the same
+        /// deviations only if this is equal, too.
         noise: u32,
-        /// `transitions[i][j]`: probability of moving from state i to state j. Rows sum to one.
+        /// `transitions[i][j]`: probability of a transition from state i to state j. Rows sum to one.
         transitions: Vec<Vec<f64>>,
-        /// Time between moves.
+        /// Time between transitions.
         every: Duration,
     },
-    /// Drawn anew every `every` from a normal distribution, cut off at zero and at `MAX_RATE`.
+    /// Drawn every `every` from a normal distribution, limited to zero to `MAX_RATE`.
     Gaussian {
         /// Mean rate.
         mean: Bitrate,
@@ -64,7 +65,7 @@ pub enum RateSpec {
 }
 
 impl RateSpec {
-    /// The highest rate the process can reach.
+    /// The highest rate that the process can reach.
     #[must_use]
     pub fn max(&self) -> Bitrate {
         match self {
@@ -81,7 +82,7 @@ impl RateSpec {
 }
 
 impl RateSpec {
-    /// How long a rate holds on average; [`Duration::MAX`] when it does not keep changing.
+    /// Mean duration of a rate; [`Duration::MAX`] if the rate stops changing.
     pub(crate) fn mean_span(&self) -> Duration {
         match self {
             Self::Constant(_) | Self::Steps(_) => Duration::MAX,
@@ -103,18 +104,18 @@ impl RateSpec {
 /// A stretch of time with one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it ends; [`Instant::MAX`] when it never does.
+    /// Its end; [`Instant::MAX`] if it never ends.
     pub until: Instant,
-    /// The rate meanwhile.
+    /// The rate of the span.
     pub rate: Bitrate,
 }
 
-/// A running rate process: the present span, and the next on request.
+/// A running rate process, at its present span.
 #[derive(Clone, Debug)]
 pub struct RateProcess {
     spec: RateSpec,
     rng: Rng,
-    /// Deviations within a Markov state, apart from `rng` so that they do not change its path.
+    /// Random numbers of deviations, separate from `rng` so that they do not change the chain's states.
     noise: Rng,
     span: Span,
     /// Index of the present span within the specification, or the present state.
@@ -122,7 +123,7 @@ pub struct RateProcess {
 }
 
 impl RateProcess {
-    /// The process from the origin on. The specification must have passed the scenario's checks.
+    /// The process from time zero on. The specification must have passed the scenario's checks.
     #[must_use]
     pub fn new(spec: RateSpec, rng: Rng) -> Self {
         let span = Span { until: Instant::ZERO, rate: Bitrate::ZERO };
@@ -191,8 +192,8 @@ impl RateProcess {
         }
     }
 
-    /// Bits times nanoseconds per second carried in `[from, to)`: divide by 10⁹ for bits. Consumes the
-    /// process up to `to`.
+    /// The integral of the rate over `[from, to)` in bit · ns / s; divide by 10⁹ for bits. Advances the
+    /// process to `to`.
     pub(crate) fn integral(&mut self, from: Instant, to: Instant) -> u128 {
         let mut at = from;
         let mut sum = 0_u128;
@@ -224,7 +225,7 @@ fn draw(rng: &mut Rng, row: &[f64]) -> usize {
     row.len() - 1 // the row sums to one but for rounding
 }
 
-/// At least as long as a trace's shortest span, so that time always moves and traces can be made of it.
+/// At least a trace's shortest span, so that time always advances and traces can be made from the process.
 fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
     let nanos = rng.exponential(mean.as_nanos() as f64);
     Duration::from_nanos((nanos as u64).max(10_000))

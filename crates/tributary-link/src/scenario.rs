@@ -1,7 +1,7 @@
-//! Scenarios: descriptions of networks, by name, file or code. Running them is up to other crates.
+//! Scenarios: descriptions of networks, by name, file or code. Other crates run them.
 //!
-//! A scenario names its paths and each path's two links. The same one is run by the emulator and by a
-//! simulator. The file format is described in `docs/models/link.md`.
+//! A scenario names its paths and describes each path's two links. Emulator and simulator run the same
+//! scenario. The file format is described in `docs/guide/scenarios.md`.
 
 use crate::error::ScenarioError;
 use crate::name::{Name, WrittenAt};
@@ -33,7 +33,7 @@ pub const MAX_PATHS: usize = 8;
 pub const MAX_HOPS: usize = 32;
 /// A scenario has at most this many sources of background traffic.
 pub const MAX_BACKGROUND: usize = 64;
-/// A run has at most this many connections side by side.
+/// Most connections of a run at the same time.
 pub const MAX_CONNECTIONS: u32 = 10_000;
 /// A connection has at most this many subflows on each path.
 pub const MAX_SUBFLOWS: u32 = 16;
@@ -41,22 +41,21 @@ pub const MAX_SUBFLOWS: u32 = 16;
 /// One path of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathSpec {
-    /// Name: also the network interface's. At most 15 of `a-z`, `0-9` and `-`.
+    /// Name; also the network interface's. At most 15 of `a-z`, `0-9` and `-`.
     pub name: String,
     /// Server to client.
     pub down: LinkSpec,
     /// Client to server.
     pub up: LinkSpec,
-    /// `[from, to)`: the radio is silently dead in both directions, without a link-down event.
+    /// `[from, to)`: the radio is dead in both directions, without a link-down event.
     pub dead: Vec<(Moment, Moment)>,
-    /// `[from, to)`: the radio is gone in both directions, and both ends are told by a link-down
-    /// event. What is sent all the same is dropped as in `dead`. See [`Scenario::link_events`].
+    /// `[from, to)`: the radio is absent in both directions, and a link-down event tells both ends. Packets
+    /// sent nevertheless are dropped as in `dead`. See [`Scenario::link_events`].
     pub absent: Vec<(Moment, Moment)>,
-    /// Names of the shared links that lie between this path's own link and the server, the client's
-    /// side first.
+    /// Names of the shared links between this path's own link and the server, the client's side first.
     pub via: Vec<String>,
-    /// The radio whose random numbers drive the rate; `None`: one of the path's own. Paths with the same
-    /// radio and the same chain of states change state together.
+    /// The radio whose random numbers decide the rate; `None`: the path's own. Paths with the same radio and
+    /// the same Markov chain change state together.
     pub radio: Option<String>,
 }
 
@@ -75,7 +74,7 @@ impl PathSpec {
         }
     }
 
-    /// With these shared links between its own link and the server, the client's side first.
+    /// Adds shared links between its own link and the server, the client's side first.
     #[must_use]
     pub fn with_via(mut self, hops: &[&str]) -> Self {
         self.via = hops.iter().map(|&hop| hop.to_owned()).collect();
@@ -103,24 +102,24 @@ pub struct Scenario {
     pub name: String,
     /// One sentence.
     pub description: String,
-    /// How long a run of it lasts.
+    /// Duration of a run.
     pub duration: Duration,
-    /// Seed of everything random in it.
+    /// Seed of all randomness in it.
     pub seed: u64,
-    /// Base RTT: half of it is added to the delay of every link. Zero is the bare link.
+    /// Base RTT: half of it is added to the delay of every link.
     pub rtt: Duration,
     /// 1 to 8 paths.
     pub paths: Vec<PathSpec>,
     /// Links that paths share, by name.
     pub hops: Vec<HopSpec>,
-    /// Traffic of others.
+    /// Background traffic.
     pub background: Vec<BackgroundSpec>,
-    /// What to run over the network, if the scenario says so.
+    /// What to run over the network, if the file says so.
     pub run: RunSpec,
 }
 
 impl Scenario {
-    /// An empty scenario of 30 s with seed 1, to be given paths.
+    /// An empty scenario of 30 s with seed 1, to which paths are added.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -136,35 +135,35 @@ impl Scenario {
         }
     }
 
-    /// With one more path.
+    /// Adds a path.
     #[must_use]
     pub fn with_path(mut self, path: PathSpec) -> Self {
         self.paths.push(path);
         self
     }
 
-    /// With one more shared link, for paths to cross.
+    /// Adds a shared link that paths can cross.
     #[must_use]
     pub fn with_hop(mut self, hop: HopSpec) -> Self {
         self.hops.push(hop);
         self
     }
 
-    /// With one more source of background traffic.
+    /// Adds a source of background traffic.
     #[must_use]
     pub fn with_background(mut self, background: BackgroundSpec) -> Self {
         self.background.push(background);
         self
     }
 
-    /// With this base RTT instead.
+    /// Sets the base RTT.
     #[must_use]
     pub fn with_rtt(mut self, rtt: Duration) -> Self {
         self.rtt = rtt;
         self
     }
 
-    /// With this queue on every path's own links.
+    /// Sets the queue of every path's own links.
     #[must_use]
     pub fn with_queue(mut self, queue: &QueueSpec) -> Self {
         for link in self.paths.iter_mut().flat_map(PathSpec::links_mut) {
@@ -173,34 +172,34 @@ impl Scenario {
         self
     }
 
-    /// With a queue on every path's own links that follows the rate: `time` at the present rate, 30 kB at least.
+    /// Sets the queue of every path's own links to `time` at the present rate, at least 30 kB.
     #[must_use]
     pub fn with_queue_time(self, time: Duration) -> Self {
         self.with_queue(&QueueSpec::Time { time, floor: QueueSpec::DEFAULT_FLOOR })
     }
 
-    /// With the queue of every path's own links limited to this many bytes.
+    /// Limits the queue of every path's own links to this many bytes.
     #[must_use]
     pub fn with_queue_bytes(self, size: DataSize) -> Self {
         self.with_queue(&QueueSpec::Bytes(size))
     }
 
-    /// With this seed.
+    /// Sets the seed.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// With this duration; moments given as a share of it move along, rates do not.
+    /// Sets the duration. Moments given as a share of it move, rates do not.
     #[must_use]
     pub fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = duration;
         self
     }
 
-    /// With only the path called `name` and the shared links it crosses: one radio alone under the
-    /// same conditions. `None` when there is no such path.
+    /// The same network with only the path called `name` and the shared links it crosses, to measure one
+    /// radio alone. `None` if there is no such path.
     #[must_use]
     pub fn only(mut self, name: &str) -> Option<Self> {
         self.paths.retain(|path| path.name == name);

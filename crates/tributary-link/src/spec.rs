@@ -1,4 +1,4 @@
-//! What a scenario says of one link, and when: settings and moments. Runs nothing.
+//! Settings of one link, and moments of a scenario. Runs nothing.
 
 use crate::{DelaySpec, LossSpec, QueueSpec, RateSpec};
 use core::time::Duration;
@@ -42,17 +42,17 @@ impl LinkSpec {
     }
 }
 
-/// A point of a scenario's time.
+/// A time of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
     /// This long after the start.
     At(Duration),
-    /// At this share of the duration, 0 to 1; moves when the duration is changed.
+    /// At this share of the duration, 0 to 1; moves if the duration is changed.
     Share(f64),
 }
 
 impl Moment {
-    /// The moment in a scenario of this duration.
+    /// The time in a scenario of this duration.
     #[must_use]
     pub fn resolve(self, duration: Duration) -> Instant {
         match self {

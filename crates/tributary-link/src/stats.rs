@@ -1,5 +1,5 @@
-//! Counters of a link. At every moment: offered = delivered + overflowed + managed + lost + dead + queued +
-//! in flight.
+//! Counters of a link. At any time: offered = delivered + overflowed + managed + lost + dead + queued + in
+//! flight.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ impl Count {
     }
 }
 
-/// What became of everything pushed into a link.
+/// The outcomes of everything pushed into a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkStats {
     /// Pushed into the link.
@@ -33,22 +33,22 @@ pub struct LinkStats {
     pub delivered: Count,
     /// Dropped because the queue was full.
     pub overflowed: Count,
-    /// Dropped by the queue's own management (CoDel) although there was room.
+    /// Dropped by the queue's management (CoDel) although there was room.
     pub managed: Count,
     /// Dropped by the loss process.
     pub lost: Count,
     /// Dropped because the path was dead.
     pub dead: Count,
-    /// Waiting or in transmission now.
+    /// Waiting or in service now.
     pub queued: Count,
-    /// Transmitted, on their way now.
+    /// Transmitted and now in propagation.
     pub in_flight: Count,
     /// Times the queue ran empty.
     pub emptied: u64,
 }
 
 impl LinkStats {
-    /// Whether every packet offered is accounted for exactly once.
+    /// Whether every offered packet is accounted for exactly once.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
         let parts = [

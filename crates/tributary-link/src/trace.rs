@@ -1,9 +1,9 @@
 //! Rate traces: Mahimahi's packet-delivery format, CSV of rate over time, and tables of measurements.
 //!
-//! All become spans of constant rate that repeat for ever. Reads text alone; never a file.
+//! All become spans of constant rate that repeat without end. Reads text; never a file.
 //!
-//! Deviates: Mahimahi hands out delivery opportunities of 1500 bytes at whole milliseconds; here the
-//! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (its own clock's resolution).
+//! Deviates: Mahimahi gives delivery opportunities of 1500 bytes at whole milliseconds. Here the
+//! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (the resolution of its clock).
 
 use core::time::Duration;
 use thiserror::Error;
@@ -19,13 +19,13 @@ mod write;
 pub use rows::{Column, TableLayout};
 pub use table::{TimeUnit, TraceTable, TraceTime, TraceValue};
 
-/// The highest rate a link may have; above it a single byte takes less than a nanosecond's bits.
+/// The highest rate of a link; above it a byte takes less than a nanosecond.
 pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
 
 const MILLI: u64 = 1_000_000;
-/// A trace may not be longer than this.
+/// Longest trace.
 pub(crate) const MAX_SPAN_S: u64 = 7 * 24 * 3600;
-/// Rates may not change more often: a trace that repeats within a moment would stop the clock.
+/// Shortest time between two rates, in ns: a trace that repeated within an instant would stop the clock.
 pub(crate) const MIN_SPAN: u64 = 10_000;
 /// Bytes of one Mahimahi delivery opportunity.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
@@ -51,7 +51,7 @@ fn refuse<T>(line: usize, problem: impl Into<String>) -> Result<T, TraceError> {
     Err(TraceError { line, problem: problem.into() })
 }
 
-/// The lines that carry data, with their numbers: neither empty nor comments.
+/// The lines with data, with their numbers: neither empty nor comments.
 fn data_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -60,7 +60,7 @@ fn data_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 impl Trace {
-    /// Reads Mahimahi's format: one ascending timestamp in milliseconds a line, each an opportunity to
+    /// Reads Mahimahi's format: one ascending timestamp in milliseconds per line, each an opportunity to
     /// deliver 1500 bytes; the last one is the period after which the trace repeats.
     pub fn parse_mahimahi(text: &str) -> Result<Self, TraceError> {
         let mut spans = Vec::new();
@@ -93,8 +93,9 @@ impl Trace {
         Ok(Self { spans })
     }
 
-    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each rate holds until the next line's time;
-    /// the last as long as the one before it. The first line must be at zero seconds.
+    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each
+    /// rate lasts until the next line's time, and the last one as long as the one before it. The first line
+    /// must be at zero seconds.
     pub fn parse_csv(text: &str) -> Result<Self, TraceError> {
         let mut rows: Vec<(u64, Bitrate)> = Vec::new();
         let (mut seconds, mut mbps) = (1.0, 1.0);

@@ -1,7 +1,7 @@
-//! Every set of measured network traces beside the checkout, read through a scenario file.
+//! Reads every set of measured network traces beside the checkout through a scenario file.
 //!
-//! The sets lie in `../shared/data`, beside the repository, and are not part of it: on a machine
-//! without them there is nothing to read, and the test says so.
+//! The sets are in `../shared/data`, beside the repository, and not part of it. Without them the test prints
+//! that there is nothing to read.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use tributary_link::{Direction, RateSpec, Scenario, Trace};
 use tributary_types::Instant;
 
-/// One way of reading some files of a set.
+/// How to read some files of a set.
 struct Reading {
     /// Folder below the data folder.
     folder: &'static str,
-    /// What the files' names contain.
+    /// Part of the files' names.
     files: &'static str,
-    /// Fields of the trace in a scenario file, besides `file`.
+    /// Fields of the trace in a scenario file, without `file`.
     fields: &'static str,
-    /// Range of the mean of all files' mean rates, in Mbit/s, from the set's own description.
+    /// Expected range of the mean of all files' mean rates in Mbit/s, from the set's description.
     mean: (f64, f64),
 }
 
@@ -142,7 +142,7 @@ fn files(data: &Path, reading: &Reading) -> Vec<PathBuf> {
     files
 }
 
-/// The scenario's one trace, by way of a scenario file.
+/// The scenario's only trace, read through a scenario file.
 fn load(file: &Path, fields: &str) -> Scenario {
     let name = file.display();
     let trace =
@@ -162,7 +162,7 @@ fn trace(scenario: &Scenario) -> &Trace {
     }
 }
 
-/// Reads all files of a reading; returns how many there were and the mean of their mean rates.
+/// Reads all files of a reading; returns their number and the mean of their mean rates.
 fn read(data: &Path, reading: &Reading) -> (usize, f64) {
     let files = files(data, reading);
     assert!(!files.is_empty(), "no file `{}` in {}", reading.files, reading.folder);

@@ -1,7 +1,8 @@
-//! H.264 back into pictures, by ffmpeg.
+//! Decodes H.264 into pictures with ffmpeg.
 //!
-//! All tiles have one size, so the GoPs of many tiles, one after the other, are one byte stream: one
-//! process decodes a whole panorama's tiles. Starting one process a tile would cost more than decoding.
+//! All tiles have the same size, so the GoPs of many tiles, one after the other, form one byte stream: one
+//! process decodes the tiles of a whole panorama. Starting a process per tile would take longer than
+//! decoding.
 
 use core::ops::Range;
 use std::io::{ErrorKind, Read, Write};
@@ -14,7 +15,7 @@ use tributary_video::picture::{Picture, PictureError, sample_count};
 use crate::mp4::{self, Mp4Error};
 use crate::program::{self, ProgramError, Running};
 
-/// One tile of one GoP as it was sent: what to decode.
+/// One tile of one GoP as it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileData<'a> {
     /// The initialisation segment of its representation.
@@ -23,29 +24,29 @@ pub struct TileData<'a> {
     pub segment: &'a [u8],
 }
 
-/// Why there are no pictures.
+/// Why decoding failed.
 #[derive(Debug, Error)]
 pub enum DecodeError {
-    /// Its container cannot be read.
+    /// The container cannot be read.
     #[error("tile {tile} of those given is no segment of H.264: {source}")]
     Container {
-        /// Which of the tiles given, from 0.
+        /// Index of the tile, from 0.
         tile: usize,
         /// What is wrong.
         source: Mp4Error,
     },
-    /// Another number of pictures than asked for, or none at all.
+    /// The number of pictures is wrong, or there are none.
     #[error("tile {tile} of those given does not decode: {reason}")]
     Tile {
-        /// Which of the tiles given, from 0.
+        /// Index of the tile, from 0.
         tile: usize,
-        /// What the decoder says.
+        /// The decoder's message.
         reason: String,
     },
     /// The stream ended in the middle of a picture.
     #[error("the pictures end in the middle of one")]
     Cut,
-    /// A size no picture has.
+    /// The size is not valid.
     #[error(transparent)]
     Size(#[from] PictureError),
     /// The decoder is missing or failed.
@@ -61,11 +62,11 @@ pub fn tile(data: TileData<'_>, size: (usize, usize), pictures: usize) -> Result
     Ok(tiles(&[data], size, pictures)?.pop().unwrap_or_default())
 }
 
-/// Decodes many tiles of one size (pixels) and number of pictures, in one process; the result is in the
-/// order given. Blocks; runs about as long as decoding one picture of all tiles' pixels.
+/// Decodes many tiles with the same size (pixels) and number of pictures, in one process; the result has the
+/// given order. Blocks, for about the time of decoding one picture with the pixels of all tiles.
 ///
 /// # Errors
-/// The first tile that does not decode to exactly so many pictures of that size; ffmpeg is missing.
+/// The first tile that does not decode to exactly this many pictures of that size; ffmpeg is missing.
 pub fn tiles(
     data: &[TileData<'_>],
     size: (usize, usize),
@@ -96,14 +97,14 @@ pub fn tiles(
     }
 }
 
-/// The error of the first tile that does not decode, of tiles that do not decode together. The tiles are halved until one
-/// is left: 32 tiles take six decoders, not 32.
+/// Finds the first tile that does not decode, by bisection: 32 tiles take six decoder runs, not 32. Returns
+/// its error.
 fn first_bad(streams: &[Vec<u8>], size: (usize, usize), pictures: usize) -> DecodeError {
     let decode = |tiles: Range<usize>| {
         let expected = pictures * tiles.len();
         batch(streams[tiles].concat(), size, expected)
     };
-    // The first `good` decode; the first `bad` do not.
+    // The first `good` tiles decode; the first `bad` do not.
     let (mut good, mut bad) = (0, streams.len());
     while bad - good > 1 {
         let middle = good.midpoint(bad);
@@ -128,7 +129,7 @@ fn batch(stream: Vec<u8>, size: (usize, usize), expected: usize) -> Result<Vec<P
     Err(ProgramError::Failed { program: "ffmpeg", reason }.into())
 }
 
-/// Pictures as a decoder gives them, one after the other; the decoder ends when this is dropped.
+/// Decoded pictures, one after the other; dropping this ends the decoder.
 #[derive(Debug)]
 pub struct Pictures {
     decoder: Running,
@@ -144,7 +145,7 @@ impl Pictures {
     /// ffmpeg is missing, or the size is invalid.
     pub fn of_stream(stream: Vec<u8>, (width, height): (usize, usize)) -> Result<Self, DecodeError> {
         let mut command = Command::new("ffmpeg");
-        // A stream that announces much larger pictures would take memory; ffmpeg counts what it pads with.
+        // A stream that announces much larger pictures would need much memory. ffmpeg counts padding, too.
         let pixels = ((width + 128) * (height + 128)).to_string();
         command.args(["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "pipe"]);
         command.args(["-threads", "1", "-err_detect", "explode", "-max_pixels", &pixels]);
@@ -153,15 +154,15 @@ impl Pictures {
         command.stdin(Stdio::piped());
         let mut pictures = Self::of_command(program::apart(&mut command), (width, height))?;
         if let Some(mut input) = pictures.decoder.stdin.take() {
-            // Ends by itself: with the stream, or with the decoder.
+            // The thread ends with the stream or with the decoder.
             std::thread::spawn(move || input.write_all(&stream));
         }
         Ok(pictures)
     }
 
-    /// Reads what an ffmpeg `command` writes to its output as raw 4:2:0 pictures of `size`.
+    /// Reads the raw 4:2:0 pictures of `size` that an ffmpeg `command` writes to its output.
     pub(crate) fn of_command(command: &mut Command, size: (usize, usize)) -> Result<Self, DecodeError> {
-        // Checks the size before anything runs.
+        // Check the size before starting the process.
         Picture::black(size.0, size.1)?;
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut decoder = program::start("ffmpeg", command)?;
@@ -170,7 +171,7 @@ impl Pictures {
         Ok(Self { decoder, output, complaints, size })
     }
 
-    /// The next picture into `picture`, which keeps its memory; false at the end.
+    /// Reads the next picture into `picture`, reusing its memory; returns false at the end.
     ///
     /// # Errors
     /// The decoder failed, or stopped in the middle of a picture.

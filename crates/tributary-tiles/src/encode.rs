@@ -1,8 +1,8 @@
-//! Pictures into H.264, by ffmpeg and libx264: closed GoPs, no B-pictures, a constant QP.
+//! Encodes pictures into H.264 with ffmpeg and libx264: closed GoPs, no B-pictures, a constant QP.
 //!
-//! All tiles have one size, so the GoPs of many tiles can go through one encoder, one after the other:
-//! every GoP opens with an IDR picture and takes nothing from the tile before it. One process then does
-//! what would otherwise take one for each tile.
+//! All tiles have the same size, so the GoPs of many tiles go through one encoder, one after the other: every
+//! GoP begins with an IDR picture and does not depend on the tile before it. Otherwise each tile would need
+//! its own process.
 
 use std::io;
 use std::process::{ChildStdin, Command};
@@ -13,7 +13,7 @@ use crate::gop;
 use crate::program::{self, ProgramError};
 use crate::rate::FrameRate;
 
-/// How tiles are encoded.
+/// Settings of the encoder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoder {
     /// libx264's preset, such as `medium`.
@@ -33,9 +33,9 @@ pub enum EncodeError {
     /// The output does not match the settings.
     #[error("the encoder's output is broken: GoP {gop} of {found}: {reason}")]
     Output {
-        /// Which GoP.
+        /// Index of the GoP.
         gop: usize,
-        /// How many came out.
+        /// Number of GoPs in the output.
         found: usize,
         /// What is wrong with it.
         reason: String,
@@ -43,16 +43,16 @@ pub enum EncodeError {
 }
 
 impl Encoder {
-    /// What is said of it in records: options that decide what comes out.
+    /// Description for records: the options that decide the output.
     #[must_use]
     pub fn description(&self) -> String {
         format!("libx264 {} {} constant QP", self.preset, self.options())
     }
 
     fn options(&self) -> String {
-        // No look-ahead, no cuts, no B-pictures: I P P P … at a constant QP (the I-picture's is x264's 3
-        // below it, the default ratio). Psychovisual decisions are off because they raise the error that is
-        // measured; the chroma QP stays where they would have put it. One reference picture and a small motion
+        // No look-ahead, no scene cuts, no B-pictures: I P P P … at a constant QP (x264's I-picture is 3
+        // lower, the default ratio). Psychovisual decisions are off because they raise the measured error;
+        // the chroma QP keeps the offset that they would give it. One reference picture and a small motion
         // search take less time for the same bytes: docs/models/tiled-video.md has the comparison.
         let gop = self.pictures_per_gop;
         format!(
@@ -61,7 +61,7 @@ impl Encoder {
         )
     }
 
-    /// Arguments of an output at `qp`, all but its name.
+    /// Arguments of an output at `qp`, without its name.
     pub(crate) fn arguments(&self, qp: u8) -> Vec<String> {
         let qp = qp.to_string();
         let all = ["-c:v", "libx264", "-preset", &self.preset, "-qp", &qp, "-threads", "1"];
@@ -69,10 +69,11 @@ impl Encoder {
         all.iter().chain(&rest).map(ToString::to_string).collect()
     }
 
-    /// Encodes pictures of `width` × `height` pixels that `feed` writes, raw 4:2:0; one byte stream a GoP.
+    /// Encodes raw 4:2:0 pictures of `width` × `height` pixels written by `feed`; returns one byte stream per
+    /// GoP.
     ///
     /// # Errors
-    /// ffmpeg is missing or fails, or not `gops` closed GoPs came out.
+    /// ffmpeg is missing or fails, or the output is not `gops` closed GoPs.
     pub fn encode(
         &self,
         (width, height): (usize, usize),

@@ -1,8 +1,8 @@
-//! H.264 byte streams (ITU-T H.264 Annex B) cut into GoPs that decode on their own.
+//! Splits H.264 byte streams (ITU-T H.264 Annex B) into GoPs that decode independently.
 //!
-//! Annex B rather than MPEG-TS or fragmented MP4: GoPs need no container to be told apart, carry no
-//! multiplexing overhead that would blur their bitrate, and any run of them concatenated is a playable
-//! file. No decoding here: NAL unit types and the first bit of slice headers suffice.
+//! Annex B, not MPEG-TS or fragmented MP4: GoPs can be separated without a container, have no multiplexing
+//! overhead that would distort their bitrate, and can be concatenated to a playable file. Does not decode:
+//! NAL unit types and the first bit of slice headers are enough.
 
 use core::ops::Range;
 
@@ -18,21 +18,21 @@ const FILLER: u8 = 12;
 pub struct Gop {
     /// Its bytes in the stream.
     pub bytes: Range<usize>,
-    /// Pictures in it.
+    /// Number of its pictures.
     pub pictures: u32,
-    /// Bytes of filler data in it, which pad a simple scene to a constant bitrate.
+    /// Bytes of filler data, which pad a simple scene to a constant bitrate.
     pub filler: usize,
-    /// Whether it opens with sequence and picture parameters and an IDR picture, and has no other
-    /// picture before that: it decodes without anything before it.
+    /// Whether it begins with sequence and picture parameters and an IDR picture, so that it decodes without
+    /// earlier data.
     pub closed: bool,
 }
 
-/// The start codes in `stream`: where each begins and where its NAL unit does.
+/// The start codes in `stream`: where each begins, and where its NAL unit begins.
 fn start_codes(stream: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     core::iter::from_fn(move || {
         while at + 3 < stream.len() {
-            // The third byte decides how far to go: nothing above 1 can be inside a start code.
+            // The third byte decides how far to advance: a value above 1 cannot be part of a start code.
             match stream[at + 2] {
                 0 => at += 1,
                 1 if stream[at] == 0 && stream[at + 1] == 0 => {
@@ -53,13 +53,13 @@ pub fn units(stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     core::iter::from_fn(move || {
         let (_, unit) = codes.next()?;
         let end = codes.peek().map_or(stream.len(), |(next, _)| *next);
-        // Zeros after a unit belong to nobody (ITU-T H.264 B.1.1); no unit ends with one.
+        // Zeros after a unit are not part of it (ITU-T H.264 B.1.1); no unit ends with a zero.
         let kept = stream[unit..end].iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
         Some(&stream[unit..unit + kept])
     })
 }
 
-/// Cuts `stream` at its sequence parameters. Bytes before the first are not part of any GoP.
+/// Splits `stream` at its sequence parameters. Bytes before the first are not part of any GoP.
 #[must_use]
 pub fn split(stream: &[u8]) -> Vec<Gop> {
     let mut gops: Vec<Gop> = Vec::new();

@@ -1,9 +1,10 @@
-//! Any equirectangular file into a tiled video: decoded once, cut, encoded, decoded again and measured.
+//! Turns any equirectangular file into a tiled video: decodes it once, cuts it into tiles, encodes, decodes
+//! again and measures.
 //!
-//! First the source becomes a lossless reference, one file a GoP; everything else is made from that, by
-//! as many processes as there are cores. What is finished is noted in the working directory, so that an
-//! ingest that was stopped in any way goes on where it was. The record is written last of all: a
-//! directory without it is never taken for a whole video.
+//! First the source becomes a lossless reference, one file per GoP. Everything else is made from the
+//! reference, by as many processes as there are cores. Finished pieces are recorded in the working directory,
+//! so that a stopped ingest resumes. `ingest.json` is written last: a directory without it is never accepted
+//! as a complete video.
 
 mod estimate;
 mod finish;
@@ -46,66 +47,66 @@ use work::Work;
 pub const PRESETS: [&str; 9] =
     ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 
-/// What is asked for.
+/// Settings of an ingest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The tiles.
     pub grid: TileGrid,
-    /// Quantisation parameters, rising: 1 to 51.
+    /// Quantisation parameters, ascending: 1 to 51.
     pub qps: Vec<u8>,
     /// Width and height to scale to, pixels; `None` keeps the source's.
     pub size: Option<(usize, usize)>,
-    /// Seconds from the beginning; `None` takes all.
+    /// Seconds to take from the beginning; `None`: all.
     pub seconds: Option<u32>,
-    /// Pictures a second to resample to; `None` keeps the source's.
+    /// Picture rate to resample to; `None`: the source's.
     pub rate: Option<FrameRate>,
-    /// Whether a picture that is not twice as wide as high is accepted.
+    /// Whether to accept pictures that are not twice as wide as high.
     pub any_aspect: bool,
     /// One of [`PRESETS`].
     pub preset: String,
-    /// Processes at once; `None` is one a core. Decides nothing about what comes out.
+    /// Parallel processes; `None`: one per core. Has no effect on the result.
     pub jobs: Option<NonZeroUsize>,
 }
 
 /// Why an ingest failed.
 #[derive(Debug, Error)]
 pub enum IngestError {
-    /// The video is not there or may not be read.
+    /// The video does not exist or cannot be read.
     #[error("cannot read the video {path}: {source}")]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
-    /// Not a video that ffmpeg knows.
+    /// ffmpeg cannot read the file.
     #[error("{path} is not a video that ffmpeg can read: {reason}")]
     NotVideo {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What ffmpeg says.
+        /// ffmpeg's message.
         reason: String,
     },
-    /// There is sound and no picture.
+    /// The file has no video track.
     #[error("{path} has no video track, only sound or data; give the file that has the pictures")]
     NoPicture {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// Not a 360° picture.
+    /// The picture is not a 360° picture.
     #[error(
         "{path} is {width}×{height}; an equirectangular 360° video is twice as wide as high \
          (--any-aspect takes it all the same)"
     )]
     Aspect {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Width in pixels.
         width: usize,
         /// Height in pixels.
         height: usize,
     },
-    /// A picture that cannot be cut into equal tiles of even size.
+    /// The picture cannot be divided into equal tiles of even size.
     #[error(
         "{width}×{height} pixels cannot be cut into {columns}×{rows} equal tiles of even size, at least 16 \
          each way; scale with --size {fits}, or choose another --grid"
@@ -115,55 +116,55 @@ pub enum IngestError {
         width: usize,
         /// Height in pixels.
         height: usize,
-        /// Tiles beside each other.
+        /// Number of columns.
         columns: usize,
-        /// Tiles above each other.
+        /// Number of rows.
         rows: usize,
-        /// A size near by that can.
+        /// A similar size that can be divided.
         fits: String,
     },
-    /// The file ends before the time it announces.
+    /// The file has fewer pictures than its header announces.
     #[error(
         "{path} is cut short: it announces {announced} pictures and has {found}; get the whole file, or \
          ingest its beginning with --seconds {seconds}"
     )]
     Truncated {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Pictures its header announces.
+        /// Pictures announced by the header.
         announced: usize,
-        /// Pictures it has.
+        /// Pictures in the file.
         found: usize,
-        /// Whole seconds there are.
+        /// Whole seconds in the file.
         seconds: usize,
     },
-    /// Not even one GoP.
+    /// The file is shorter than a GoP.
     #[error("{path} has {found} pictures; a GoP of one second needs {needed}")]
     TooShort {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Pictures it has.
+        /// Pictures in the file.
         found: usize,
         /// Pictures in a GoP.
         needed: usize,
     },
-    /// An invalid setting.
+    /// A setting is invalid.
     #[error("{name}: {reason}")]
     Setting {
-        /// Which.
+        /// The setting.
         name: &'static str,
-        /// Why, and what would.
+        /// The reason, and valid values.
         reason: String,
     },
-    /// The directory holds something else.
+    /// The directory contains something else.
     #[error("{directory} {what}; give another --out, or remove it")]
     Occupied {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// What it holds.
+        /// What it contains.
         what: &'static str,
     },
-    /// Another process works there.
+    /// Another process is ingesting into the directory.
     #[error("another ingest is working in {0}; wait for it, or give another --out")]
     Busy(PathBuf),
     /// A file cannot be written.
@@ -171,19 +172,19 @@ pub enum IngestError {
         "cannot write {path}: {source}; what is finished is kept: make room and give the same command again"
     )]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
-    /// The caller wanted no more.
+    /// The caller stopped the ingest.
     #[error("{}", if *kept {
         "stopped; finished pieces are kept: the same command goes on from there"
     } else {
         "stopped; nothing was finished, and nothing is left behind"
     })]
     Stopped {
-        /// Whether there are finished pieces.
+        /// Whether finished pieces were kept.
         kept: bool,
     },
     /// A program is missing or failed.
@@ -192,27 +193,27 @@ pub enum IngestError {
     /// The encoder failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What was encoded does not decode.
+    /// The encoded data does not decode.
     #[error("what was encoded does not decode: {0}")]
     Decode(#[from] DecodeError),
-    /// What was encoded makes no segment.
+    /// The encoded data cannot be put into a segment.
     #[error(transparent)]
     Segment(#[from] InitError),
-    /// What was measured makes no table.
+    /// The measurements are not a valid table.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// What was written cannot be read back.
+    /// The written files cannot be read back.
     #[error(transparent)]
     Read(#[from] TiledError),
 }
 
-/// Makes a tiled video of the file `source` in `directory`, or finishes one that was begun there, or
-/// gives the one that is there when it is of the same source and settings.
+/// Makes a tiled video of the file `source` in `directory`, resumes an ingest that was stopped there, or
+/// returns the existing video if source and settings are the same.
 ///
 /// Blocks, with all cores.
 ///
 /// # Errors
-/// Names the file, the setting or the missing program, and the way out.
+/// Names the file, the setting or the missing program, and what to do.
 pub fn ingest(
     source: &Path,
     settings: &Settings,
@@ -222,7 +223,7 @@ pub fn ingest(
     Prepared::of(source, settings)?.make(directory, watch)
 }
 
-/// An ingest whose settings fit its source.
+/// Settings that have been checked with their source.
 #[derive(Debug)]
 pub struct Prepared {
     source: PathBuf,
@@ -231,10 +232,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Holds `settings` against the file `source`, which is read once.
+    /// Checks `settings` with the file `source`, which is read once.
     ///
     /// # Errors
-    /// Names the file, the setting or the missing program, and the way out.
+    /// Names the file, the setting or the missing program, and what to do.
     pub fn of(source: &Path, settings: &Settings) -> Result<Self, IngestError> {
         plan::check(settings)?;
         let plan = Plan::of(source, settings)?;
@@ -242,33 +243,33 @@ impl Prepared {
         Ok(Self { source: source.to_owned(), plan, jobs: jobs.map_or(1, NonZeroUsize::get) })
     }
 
-    /// The video in `directory`, if it is finished.
+    /// The video in `directory`, if it is complete.
     ///
     /// # Errors
-    /// There is another video, or a damaged one.
+    /// The directory contains another video, or a damaged one.
     pub fn finished(&self, directory: &Path) -> Result<Option<TiledVideo>, IngestError> {
         work::finished(directory, &self.plan)
     }
 
-    /// How long it will take and how large it will be, from a sample of a few pictures; `None` when the file cannot
+    /// Estimates duration and size of the result from a sample of a few pictures; `None` if the file cannot
     /// be read from its middle on.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         estimate::estimate(&self.source, &self.plan, self.jobs)
     }
 
-    /// Makes the video in `directory`, or finishes it. Blocks, with all cores.
+    /// Makes the video in `directory`, or resumes it. Blocks, with all cores.
     ///
     /// # Errors
-    /// As [`ingest`]; [`IngestError::Stopped`] when `watch` stops it: no temporary file and no process is left then,
-    /// and what was finished is kept for the next time.
+    /// As [`ingest`]; [`IngestError::Stopped`] when `watch` stops it. Then no temporary file and no process
+    /// is left, and finished pieces are kept.
     pub fn make(&self, directory: &Path, watch: &dyn Watch) -> Result<TiledVideo, IngestError> {
         if let Some(video) = self.finished(directory)? {
             return Ok(video);
         }
         let work = Work::begin(directory, &self.plan)?;
         match self.fill(&work, watch) {
-            // A process that was cut off fails in many ways.
+            // An interrupted process fails in many ways.
             Err(_) if watch.stops() => Err(IngestError::Stopped { kept: work.stop()? }),
             Err(error) => Err(error),
             Ok(()) => Ok(TiledVideo::open(directory)?),
@@ -294,14 +295,14 @@ impl Prepared {
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Job<'a> {
     plan: &'a Plan,
     work: &'a Work,
     meter: Meter<'a>,
-    /// The last pictures of GoPs that were decoded lately: the next GoP may freeze them.
+    /// The last pictures of recently decoded GoPs, which freezing the next GoP needs.
     lasts: Mutex<BTreeMap<usize, Picture>>,
-    /// So many of them at most.
+    /// Most pictures kept in `lasts`.
     kept: usize,
 }
 
@@ -324,7 +325,7 @@ impl Job<'_> {
         }
     }
 
-    /// The last picture of a GoP; decoded when nobody has done so lately.
+    /// The last picture of a GoP; decodes it if it is not cached.
     fn last_of(&self, gop: usize) -> Result<Picture, IngestError> {
         let kept = self.lasts.lock().unwrap_or_else(|e| e.into_inner()).get(&gop).cloned();
         if let Some(picture) = kept {
@@ -338,16 +339,16 @@ impl Job<'_> {
     }
 }
 
-/// What one thread does at a time.
+/// A unit of work of one thread.
 enum Piece {
     /// Rows of the tiles of a GoP.
     Tiles { gop: usize, rows: Vec<usize> },
-    /// A GoP in one piece, for comparison.
+    /// An untiled GoP, for comparison.
     Untiled { gop: usize },
 }
 
 impl Piece {
-    /// How much work it is.
+    /// Amount of work.
     fn units(&self, plan: &Plan, meter: &Meter<'_>) -> usize {
         match self {
             Self::Tiles { rows, .. } => {
@@ -358,7 +359,7 @@ impl Piece {
         }
     }
 
-    /// Drops what an earlier run has finished; whether anything is left.
+    /// Removes rows that an earlier run has finished; returns whether anything is left.
     fn is_left(&mut self, work: &Work) -> bool {
         match self {
             Self::Tiles { gop, rows } => {
@@ -370,14 +371,14 @@ impl Piece {
     }
 }
 
-/// Raw pictures one thread may hold at a time, bytes: a second of 4096×2048 at 30 pictures a second has 377 MB. A
-/// GoP that is made in parts is decoded once for each of them.
+/// Most bytes of raw pictures that one thread holds: a second of 4096×2048 at 30 pictures a second has 377
+/// MB. A GoP that is made in parts is decoded once per part.
 const MOST_HELD_BYTES: usize = 400 << 20;
 
 fn pieces_of(plan: &Plan, gops: usize, jobs: usize) -> Vec<Piece> {
     let rows = plan.grid.rows();
     let raw = plan.size.0 * plan.size.1 * 3 / 2 * plan.pictures_per_gop;
-    // As few parts as memory wants, or as keep all cores busy to the end.
+    // As few parts as memory allows, but enough to keep all cores busy to the end.
     let parts = raw.div_ceil(MOST_HELD_BYTES).max((2 * jobs).div_ceil(gops)).clamp(1, rows);
     let of_gop = |gop| {
         (0..parts).map(move |part| {
@@ -385,12 +386,12 @@ fn pieces_of(plan: &Plan, gops: usize, jobs: usize) -> Vec<Piece> {
             Piece::Tiles { gop, rows }
         })
     };
-    // The largest first, so that no thread begins one when the others have finished.
+    // The largest first, so that no thread starts a large one when the others have finished.
     let untiled = compared(gops).map(|gop| Piece::Untiled { gop });
     untiled.chain((0..gops).flat_map(of_gop)).collect()
 }
 
-/// Does all `pieces` on `jobs` threads; the first failure lets the others finish what they do, no more.
+/// Processes all `pieces` on `jobs` threads. After a failure the other threads finish their present piece.
 fn each<P: Sync>(
     pieces: &[P],
     jobs: usize,

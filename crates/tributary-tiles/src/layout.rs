@@ -1,4 +1,4 @@
-//! File layout of a tiled-video directory. Paths use `/` and are relative to it.
+//! File layout of a tiled-video directory. Paths use `/` and are relative to the directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use ring::digest::{SHA256, digest};
 
-/// Written last: a directory without it holds no whole video.
+/// Written last: a directory without it does not contain a complete video.
 pub const RECORD: &str = "ingest.json";
-/// The table of real sizes and errors.
+/// The table of measured sizes and errors.
 pub const TABLE: &str = "table.json";
 /// The media presentation description.
 pub const MANIFEST: &str = "manifest.mpd";
-/// SHA-256 of every file but itself and the record, as `sha256sum` writes and checks it.
+/// SHA-256 of every file except itself and the record, in the format of `sha256sum`.
 pub const SUMS: &str = "SHA256SUMS";
 /// The source's pictures.
 pub const SOURCE: &str = "source";
-/// What an unfinished ingest knows; removed at its end.
+/// State of an unfinished ingest; removed at its end.
 pub const WORK: &str = "work";
 
 /// Name of the representation of tile `tile` at `qp`, unique in the video.
@@ -51,13 +51,13 @@ pub fn sum(bytes: &[u8]) -> [u8; 32] {
     sum
 }
 
-/// Its usual spelling.
+/// As hexadecimal digits.
 #[must_use]
 pub fn hex(sum: &[u8]) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a file so that it is there whole or not at all, whenever this is interrupted.
+/// Writes a file atomically: after an interruption it is either complete or absent.
 ///
 /// # Errors
 /// The system's; nothing is left behind.
@@ -67,6 +67,6 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = directory.join(format!(".{name}.part"));
     let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
-    // What could not be written would only fill the disk.
+    // Remove the incomplete file, which would only use space.
     written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| drop(fs::remove_file(&beside)))
 }

@@ -1,10 +1,10 @@
-//! Tiled 360° video on disk: any equirectangular file becomes independently coded tiles × qualities ×
-//! one-second GoPs with a table of their real sizes and errors, and is read back tile by tile.
+//! Tiled 360° video on disk: turns any equirectangular file into independently coded tiles × qualities ×
+//! one-second GoPs with a table of their measured sizes and errors, and reads it back tile by tile.
 //!
-//! [`TiledVideo`] reads and checks a directory, [`decode`] makes pictures of what arrived of it, and
-//! [`program`] runs ffmpeg. Nothing here sends anything or chooses what to send. The layout is described
-//! in `docs/models/tiled-video.md`; sources: ISO/IEC 14496-12 and -15 (files), ISO/IEC 23009-1 (MPD and
-//! its annex H, spatial relationships), the OWS paper §4 (tiles, QPs, GoPs).
+//! [`TiledVideo`] reads and checks a directory, [`decode`] decodes tiles that arrived, and [`program`] runs
+//! ffmpeg. Sending and choosing tiles is not part of this crate. The layout is described in
+//! `docs/models/tiled-video.md`; sources: ISO/IEC 14496-12 and -15 (files), ISO/IEC 23009-1 (MPD and its
+//! annex H, spatial relationships), the OWS paper §4 (tiles, QPs, GoPs).
 
 #![forbid(unsafe_code)]
 

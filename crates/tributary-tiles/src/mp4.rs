@@ -1,8 +1,9 @@
 //! Fragmented MP4 of one H.264 track: initialisation segments and media segments of one GoP.
 //!
-//! Written here and not by a multiplexer of ffmpeg's: each segment then is one `moof` and one `mdat`
-//! without index, user data or parameters, so that a tile of a few hundred bytes is not mostly
-//! container. Reading knows just what turns such segments back into a byte stream, and survives anything.
+//! Written here instead of by ffmpeg's multiplexer, so that each segment is one `moof` and one `mdat` without
+//! index, user data or parameters; otherwise a tile of a few hundred bytes would be mostly container. Reading
+//! supports only what is needed to turn such segments back into a byte stream, and accepts any input without
+//! panic.
 //! Sources: ISO/IEC 14496-12 §8 (boxes), ISO/IEC 14496-15 §5 (AVC in them).
 
 mod boxes;

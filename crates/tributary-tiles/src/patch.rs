@@ -1,4 +1,4 @@
-//! A tile's pixels cut out of a panorama and put back into it.
+//! Cuts a tile's pixels out of a panorama, and pastes them back.
 
 use tributary_video::picture::{Picture, PictureError};
 use tributary_video::tiles::PixelRectangle;

@@ -1,7 +1,7 @@
-//! ffmpeg and ffprobe by command line: started, fed, read and ended, with what they complained about.
+//! Runs ffmpeg and ffprobe: starts, feeds, reads and ends them, and collects their error output.
 //!
-//! Files reach them as `file:` names, and callers allow no other protocol but pipes, so that neither a
-//! file's name nor a playlist inside it can open a connection. What they are asked to do is the callers'.
+//! Files are passed as `file:` names, and callers allow no other protocol but pipes, so that neither a file's
+//! name nor a playlist inside it can open a connection. The callers choose the arguments.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,37 +14,37 @@ use std::thread::JoinHandle;
 
 use thiserror::Error;
 
-/// The longest complaint that is kept, bytes.
+/// Most bytes of error output that are kept.
 const LONGEST_COMPLAINT: u64 = 1 << 20;
 
-/// Bytes that a pipe to or from a program holds: as many as Linux allows every user.
+/// Buffer size of a pipe to or from a program: the most that Linux allows every user.
 const PIPE: usize = 1 << 20;
 
-/// Why a program gave no result.
+/// Why a program failed.
 #[derive(Debug, Error)]
 pub enum ProgramError {
     /// It is not installed.
     #[error("cannot start {0}: install the Debian package ffmpeg (apt-get install ffmpeg)")]
     Missing(&'static str),
-    /// The system would not start it.
+    /// The system could not start it.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Which.
+        /// The program.
         program: &'static str,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
-    /// It ended with an error.
+    /// It exited with an error.
     #[error("{program} failed: {reason}")]
     Failed {
-        /// Which.
+        /// The program.
         program: &'static str,
-        /// What it says.
+        /// Its message.
         reason: String,
     },
 }
 
-/// A running program, ended when it is dropped: no error or panic leaves it behind.
+/// A running program, killed when dropped, so that no error or panic leaves it behind.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -52,7 +52,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits for its end.
+    /// Waits until it exits.
     ///
     /// # Errors
     /// The system's.
@@ -78,13 +78,13 @@ impl DerefMut for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as well.
+        // It may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts `command`, which is `program` with its arguments.
+/// Starts `command`, which runs `program` with its arguments.
 ///
 /// # Errors
 /// It is not installed, or the system refuses.
@@ -93,8 +93,8 @@ pub fn start(program: &'static str, command: &mut Command) -> Result<Running, Pr
         io::ErrorKind::NotFound => ProgramError::Missing(program),
         _ => ProgramError::Start { program, source },
     })?;
-    // A picture of 4096×2048 goes through a pipe of 64 KiB in 192 turns of both sides. A limit of the system keeps it
-    // at that.
+    // Through a pipe of 64 KiB, a picture of 4096×2048 needs 192 turns of both sides. A system limit may keep
+    // the pipe at that size.
     let (input, output) = (child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd));
     for pipe in [input, output].into_iter().flatten() {
         let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
@@ -102,13 +102,14 @@ pub fn start(program: &'static str, command: &mut Command) -> Result<Running, Pr
     Ok(Running { child, program })
 }
 
-/// Gives `command` a process group of its own: Ctrl-C in a terminal then reaches only this program, which ends its
-/// children in order. For commands that end by themselves when this program is gone, as those do that read or write a pipe.
+/// Gives `command` its own process group: Ctrl-C in a terminal then reaches only this program, which ends its
+/// children in order. For commands that exit by themselves when this program is gone, as those do that read
+/// or write a pipe.
 pub fn apart(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
 
-/// A file's name as ffmpeg takes it, whatever characters it begins with.
+/// A file's name for ffmpeg, safe for any first character.
 #[must_use]
 pub fn name_of(path: &Path) -> OsString {
     let mut name = OsString::from("file:");
@@ -116,7 +117,7 @@ pub fn name_of(path: &Path) -> OsString {
     name
 }
 
-/// The last lines of what a program complained about.
+/// The last lines of a program's error output.
 #[must_use]
 pub fn complaint(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
@@ -125,20 +126,20 @@ pub fn complaint(text: &[u8]) -> String {
     if last.is_empty() { "it gave no reason".to_owned() } else { last.chars().take(400).collect() }
 }
 
-/// Reads complaints beside everything else, so that the program never waits for a reader.
+/// Reads the error output on a thread, so that the program never blocks on it.
 pub fn hear(errors: Option<ChildStderr>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut errors) = errors {
             let _ = errors.by_ref().take(LONGEST_COMPLAINT).read_to_end(&mut text);
-            // The rest is read and forgotten.
+            // The rest is read and discarded.
             let _ = io::copy(&mut errors, &mut io::sink());
         }
         text
     })
 }
 
-/// Runs `command` to its end, gives it `input` and takes all it writes.
+/// Runs `command` to its end with `input`; returns its output.
 ///
 /// # Errors
 /// It is not installed, or ends with an error.
@@ -146,7 +147,7 @@ pub fn run(program: &'static str, command: &mut Command, input: &[u8]) -> Result
     run_fed(program, command, |stdin| stdin.write_all(input))
 }
 
-/// Runs `command` to its end and takes all it writes; `feed` writes its input, on a thread of its own.
+/// Runs `command` to its end; returns its output. `feed` writes its input, on its own thread.
 ///
 /// # Errors
 /// It is not installed, or ends with an error.

@@ -1,4 +1,4 @@
-//! Pictures a second, as the ratio it exactly is.
+//! Picture rates as exact ratios.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A constant rate of pictures: `numerator / denominator` a second, 30000/1001 for NTSC's 29.97.
+/// A constant picture rate: `numerator / denominator` per second; 30000/1001 for NTSC's 29.97.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FrameRate {
@@ -14,13 +14,13 @@ pub struct FrameRate {
     denominator: u32,
 }
 
-/// Text or numbers that are no rate.
+/// The text or numbers are not a valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is no rate of pictures; write 30, 29.97 or 30000/1001, at least 1 and at most 1000 a second")]
 pub struct FrameRateError(String);
 
 impl FrameRate {
-    /// `numerator / denominator` pictures a second, reduced.
+    /// The rate `numerator / denominator`, reduced.
     ///
     /// # Errors
     /// Less than one a second, or more than a thousand.
@@ -58,7 +58,7 @@ impl FrameRate {
         self.as_f64().round() as usize
     }
 
-    /// How long so many pictures last, seconds.
+    /// Duration of this many pictures in seconds.
     #[must_use]
     pub fn seconds_of(self, pictures: usize) -> f64 {
         pictures as f64 * f64::from(self.denominator) / f64::from(self.numerator)
@@ -85,7 +85,7 @@ impl FromStr for FrameRate {
             return Self::new(number(numerator)?, number(denominator)?).map_err(|_| refuse());
         }
         let rate: f64 = text.trim().parse().map_err(|_| refuse())?;
-        // NTSC's rates are written with two or three digits and mean a ratio of 1001.
+        // NTSC rates are written with two or three digits and mean a ratio of 1001.
         let ntsc = (rate * 1001.0 / 1000.0).round();
         if rate.fract() != 0.0 && (rate - ntsc * 1000.0 / 1001.0).abs() < 0.01 {
             return Self::new((ntsc * 1000.0) as u32, 1001).map_err(|_| refuse());

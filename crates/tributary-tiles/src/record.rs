@@ -1,6 +1,6 @@
-//! What is known of an ingest besides its table: source, settings, tiling overhead.
+//! The record of an ingest: source, settings, tiling overhead.
 //!
-//! No path of the machine it was made on: a directory can be moved or served.
+//! Contains no path of the machine, so that a directory can be moved or served.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,17 @@ pub struct Record {
     pub frame_rate: FrameRate,
     /// Pictures in every GoP.
     pub pictures_per_gop: usize,
-    /// What encoded: program, preset, options.
+    /// The encoder: program, preset, options.
     pub encoder: String,
-    /// What tiling costs, one per QP.
+    /// The cost of tiling, one entry per QP.
     pub overhead: Vec<Overhead>,
-    /// What was done to the source that its owner should know: resampled, scaled, cut.
+    /// Notes about changes to the source: resampled, scaled, cut.
     pub notes: Vec<String>,
-    /// SHA-256 of `SHA256SUMS`, which has those of all other files.
+    /// SHA-256 of `SHA256SUMS`, which contains those of all other files.
     pub sums_sha256: String,
 }
 
-/// The video a tiled one was made from.
+/// The source video of a tiled video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceInfo {
@@ -47,12 +47,12 @@ pub struct SourceInfo {
     pub height: usize,
 }
 
-/// GoPs that are also encoded in one piece, for comparison: one in ten, the first included.
+/// GoPs that are also encoded untiled, for comparison: every tenth, the first included.
 pub fn compared(gops: usize) -> impl Iterator<Item = usize> {
     (0..gops).step_by(10)
 }
 
-/// The same pictures at the same QP, in tiles and in one piece: those of the [`compared`] GoPs.
+/// The same pictures at the same QP, tiled and untiled, over the [`compared`] GoPs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
@@ -62,14 +62,14 @@ pub struct Overhead {
     pub tiled_bytes: u64,
     /// Bytes of the media segments of the untiled video.
     pub untiled_bytes: u64,
-    /// Mean squared error of luma, in tiles.
+    /// Mean squared error of luma, tiled.
     pub tiled_mse: f64,
-    /// Mean squared error of luma, in one piece.
+    /// Mean squared error of luma, untiled.
     pub untiled_mse: f64,
 }
 
 impl Overhead {
-    /// How many more bytes the tiles have, as a share of the untiled video's.
+    /// How many more bytes the tiles need, as a share of the untiled video's.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.tiled_bytes as f64 / self.untiled_bytes.max(1) as f64 - 1.0

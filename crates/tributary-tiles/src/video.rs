@@ -1,4 +1,4 @@
-//! A tiled video read back: opened and checked, then piece by piece.
+//! Reads a tiled video: opens and checks it, then reads piece by piece.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::layout;
 use crate::rate::FrameRate;
 use crate::record::{FORMAT, Record, SourceInfo};
 
-/// A whole tiled video in a directory.
+/// A complete tiled video in a directory.
 ///
-/// Opening checks that every file is there, of the size the table says; reading one checks its SHA-256.
+/// Opening checks that every file exists with the size in the table; reading a file checks its SHA-256.
 #[derive(Clone)]
 pub struct TiledVideo {
     directory: PathBuf,
@@ -31,61 +31,61 @@ pub struct TiledVideo {
 /// Why a tiled video, or a piece of it, cannot be read.
 #[derive(Debug, Error)]
 pub enum TiledError {
-    /// Nothing was ingested there.
+    /// The directory contains no tiled video.
     #[error("{directory} holds no tiled video; make one: tributary ingest VIDEO --out {directory}")]
     NotIngested {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
     },
-    /// An ingest was stopped.
+    /// The ingest is not complete.
     #[error(
         "the ingest into {directory} was not finished; the same command, given again, goes on where it stopped"
     )]
     Unfinished {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
     },
-    /// A file that belongs to it is gone.
+    /// A file is missing.
     #[error("{path} is missing; remove its directory and ingest again, or copy all of it")]
     Missing {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// A file is not what was written.
+    /// A file is damaged.
     #[error("{path} is damaged: {reason}; remove its directory and ingest again, or copy all of it")]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// In what way.
+        /// What is wrong.
         reason: String,
     },
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
     /// The table is invalid.
     #[error("{path}: {source}")]
     Table {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         source: TableError,
     },
-    /// A GoP, tile or quality that the video does not have.
+    /// The video has no such GoP, tile or quality.
     #[error("there is no {what} {asked}; the video has {count}, counted from 0")]
     Absent {
-        /// GoP, tile or quality.
+        /// `GoP`, `tile` or `quality`.
         what: &'static str,
-        /// Which was asked for.
+        /// The requested number.
         asked: usize,
-        /// How many there are.
+        /// The number of existing ones.
         count: usize,
     },
-    /// It does not decode.
+    /// The data does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -100,7 +100,7 @@ impl TiledVideo {
     /// Opens the video in `directory`.
     ///
     /// # Errors
-    /// It is absent or unfinished, or a file is missing, damaged or of another size.
+    /// The video is missing or incomplete, or a file is missing, damaged or of the wrong size.
     pub fn open(directory: &Path) -> Result<Self, TiledError> {
         let record = read_record(directory)?;
         let sums = read_sums(directory, &record)?;
@@ -117,13 +117,13 @@ impl TiledVideo {
         Ok(video)
     }
 
-    /// Real bytes and errors of every tile in every quality.
+    /// Measured bytes and errors of every tile in every quality.
     #[must_use]
     pub fn table(&self) -> &RdTable {
         &self.table
     }
 
-    /// How many GoPs there are.
+    /// Number of GoPs.
     #[must_use]
     pub fn gops(&self) -> usize {
         self.table.gops()
@@ -135,7 +135,7 @@ impl TiledVideo {
         self.table.layout().grid
     }
 
-    /// Quantisation parameters, rising: the finest quality first.
+    /// Quantisation parameters, ascending: the finest quality first.
     #[must_use]
     pub fn qps(&self) -> &[u8] {
         &self.table.layout().qps
@@ -147,7 +147,7 @@ impl TiledVideo {
         (self.table.layout().width, self.table.layout().height)
     }
 
-    /// A tile's width and height, pixels: all have the same.
+    /// A tile's width and height in pixels, the same for all tiles.
     #[must_use]
     pub fn tile_size(&self) -> (usize, usize) {
         let (width, height) = self.size();
@@ -172,7 +172,7 @@ impl TiledVideo {
         &self.record.source
     }
 
-    /// Source, settings, tiling overhead.
+    /// The record: source, settings, tiling overhead.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
@@ -192,7 +192,7 @@ impl TiledVideo {
         read_checked(&self.directory, layout::MANIFEST, &self.sums)
     }
 
-    /// The initialisation segment of a tile in a quality, given by its place in [`Self::qps`].
+    /// The initialisation segment of a tile in a quality, given by its index in [`Self::qps`].
     ///
     /// # Errors
     /// The tile or the quality does not exist.
@@ -201,16 +201,16 @@ impl TiledVideo {
         Ok(&self.inits[tile][qp_index])
     }
 
-    /// The media segment of a tile of a GoP in a quality, given by its place in [`Self::qps`].
+    /// The media segment of a tile of a GoP in a quality, given by its index in [`Self::qps`].
     ///
     /// # Errors
-    /// There is none, or its file is missing, unreadable or damaged.
+    /// It does not exist, or its file is missing, unreadable or damaged.
     pub fn segment(&self, gop: usize, tile: usize, qp_index: usize) -> Result<Vec<u8>, TiledError> {
         self.require(gop, tile, qp_index)?;
         read_checked(&self.directory, &layout::segment(gop, tile, self.qps()[qp_index]), &self.sums)
     }
 
-    /// The source's own pictures of a GoP, at the panorama's size, without loss.
+    /// The source's pictures of a GoP, lossless, at the panorama's size.
     ///
     /// # Errors
     /// There is no such GoP, its file is missing or damaged, or ffmpeg is.
@@ -223,7 +223,7 @@ impl TiledVideo {
     /// Reads every file and compares its SHA-256.
     ///
     /// # Errors
-    /// The first that is missing, unreadable or damaged.
+    /// The first file that is missing, unreadable or damaged.
     pub fn verify(&self) -> Result<(), TiledError> {
         self.sums.keys().try_for_each(|name| read_checked(&self.directory, name, &self.sums).map(drop))
     }
@@ -240,7 +240,7 @@ impl TiledVideo {
         Ok(())
     }
 
-    /// The parts fit together, and every file is there, of the right size.
+    /// Checks that the parts fit together, and that every file exists with the right size.
     fn check(&self) -> Result<(), TiledError> {
         let ((width, height), grid) = (self.size(), self.grid());
         let even = |side: usize, count: usize| side.is_multiple_of(2 * count);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tributary_types::Bitrate;
 
-/// What to measure.
+/// Settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct AccuracyPlan {
     /// Rates of the path.
@@ -28,11 +28,11 @@ impl Default for AccuracyPlan {
     }
 }
 
-/// What else the path carries.
+/// Load of the path besides the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
-    /// The probes alone.
+    /// Nothing but the probes.
     Idle,
     /// One TCP flow that fills the path, in the direction of the probes.
     Tcp,
@@ -41,17 +41,17 @@ pub enum Load {
 /// One measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Accuracy {
-    /// Rate asked for, Mbit/s.
+    /// Configured rate, Mbit/s.
     pub rate_mbps: f64,
-    /// What the path carried.
+    /// Load of the path.
     pub load: Load,
     /// Goodput of the TCP flow, Mbit/s.
     pub goodput_mbps: Option<f64>,
     /// Relative error of the rate, from the goodput and the share of headers.
     pub rate_error: Option<f64>,
-    /// Error of the delay of single datagrams against the model: measured less asked for.
+    /// Error of the delay of single datagrams: measured minus configured.
     pub delay_error: Percentiles,
-    /// Probes that arrived before the model let them.
+    /// Probes that arrived earlier than the model allows.
     pub early: u64,
     /// Processor time of the forwarding thread as a share of one core.
     pub cpu_share: f64,
@@ -60,7 +60,7 @@ pub struct Accuracy {
     pub verdict: Verdict,
 }
 
-/// Measures every rate of the plan, idle and under load. `progress` hears what begins.
+/// Measures every rate of the plan, idle and under load. `progress` gets the name of each step.
 pub fn accuracy(plan: &AccuracyPlan, progress: &mut dyn FnMut(&str)) -> Result<Vec<Accuracy>, BenchError> {
     let mut rows = Vec::new();
     for &rate in &plan.rates {
@@ -113,8 +113,8 @@ fn measure(rate: Bitrate, load: Load, time: Duration) -> Result<Accuracy, BenchE
     })
 }
 
-/// Where accuracy ends: TCP at rising rates, until the audit calls a run invalid or the rate is
-/// missed by 2 %. The last row is the first that failed.
+/// Finds the highest accurate rate: TCP at increasing rates, until the audit calls a run invalid or the rate
+/// is missed by 2 %. The last row is the first that failed.
 pub fn ceiling(time: Duration, progress: &mut dyn FnMut(&str)) -> Result<Vec<Accuracy>, BenchError> {
     let mut rows = Vec::new();
     for mbps in [2_000, 3_000, 4_000, 6_000, 8_000, 10_000] {

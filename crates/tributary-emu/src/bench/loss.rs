@@ -1,8 +1,7 @@
-//! Whether TCP fares with super-frames as it would packet by packet, under random loss.
+//! Whether TCP performs the same with super-frames as packet by packet, under random loss.
 //!
-//! The same link with the same seeds twice: once with super-frames, accounted segment by segment, and
-//! once with a device that hands over single packets. Dropping super-frames whole would give TCP
-//! several times the goodput.
+//! Runs the same link with the same seeds twice: with super-frames, lost segment by segment, and with a
+//! device that delivers single packets. Dropping whole super-frames would give TCP several times the goodput.
 
 use super::{BenchError, steady};
 use crate::forward::ForwardOptions;
@@ -13,26 +12,26 @@ use serde::Serialize;
 use tributary_link::LossSpec;
 use tributary_types::Bitrate;
 
-/// Goodput with super-frames against goodput packet by packet.
+/// Goodput with super-frames compared with goodput packet by packet.
 #[derive(Clone, Debug, Serialize)]
 pub struct LossEquivalence {
     /// Rate, Mbit/s.
     pub rate_mbps: f64,
     /// Share of segments lost.
     pub loss: f64,
-    /// How many pairs of runs.
+    /// Number of pairs of runs.
     pub seeds: u64,
     /// Mean goodput with super-frames, Mbit/s.
     pub super_frames_mbps: f64,
     /// Mean goodput packet by packet, Mbit/s.
     pub packets_mbps: f64,
-    /// The former over the latter.
+    /// `super_frames_mbps` / `packets_mbps`.
     pub ratio: f64,
     /// Standard error of the ratio.
     pub standard_error: f64,
 }
 
-/// Runs both for every seed, so long each, on 100 Mbit/s with 10 ms RTT and 0.5 % loss.
+/// Runs both for every seed, `time` each, on 100 Mbit/s with 10 ms RTT and 0.5 % loss.
 pub fn loss_equivalence(
     seeds: u64,
     time: Duration,

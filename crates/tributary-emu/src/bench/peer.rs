@@ -1,4 +1,4 @@
-//! The best peer, rattan 0.1.1, beside the emulator: the same iperf3 transfer over the same link.
+//! The best peer, rattan 0.1.1, compared with the emulator: the same iperf3 transfer over the same link.
 
 use super::{BenchError, steady};
 use crate::network::{Network, Side};
@@ -8,31 +8,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tributary_types::Bitrate;
 
-/// Version compared with.
+/// Version of the peer.
 const VERSION: &str = "0.1.1";
 
-/// Shaped TCP throughput of both, same machine, same run.
+/// Shaped TCP throughput of both, on the same machine in the same run.
 #[derive(Clone, Debug, Serialize)]
 pub struct PeerComparison {
     /// Name and version of the peer.
     pub peer: String,
-    /// Rate asked of both, Mbit/s.
+    /// Configured rate of both, Mbit/s.
     pub rate_mbps: f64,
-    /// Base RTT asked of both, ms.
+    /// Configured base RTT of both, ms.
     pub rtt_ms: f64,
     /// Goodput through the peer in each round, Mbit/s.
     pub peer_mbps: Vec<f64>,
     /// Goodput through this emulator in each round, Mbit/s.
     pub ours_mbps: Vec<f64>,
-    /// Whether the audit called every round of ours valid.
+    /// Whether the audit called every one of our rounds valid.
     pub ours_valid: bool,
     /// Median of ours over median of the peer's.
     pub ratio: f64,
-    /// Median of ours over the peer's best round: what noise cannot have made.
+    /// Our median over the peer's best round: a bound that noise cannot explain.
     pub ratio_to_best: f64,
 }
 
-/// Installs the peer below `folder` with cargo, or finds it there. Minutes the first time.
+/// Installs the peer below `folder` with cargo, unless it is there. Takes minutes the first time.
 pub fn install_rattan(folder: &Path) -> Result<PathBuf, BenchError> {
     let program = folder.join("bin").join("rattan");
     if program.exists() {
@@ -53,7 +53,7 @@ fn last_words(output: &Output) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned()
 }
 
-/// Compares, by turns, at `rate` with 10 ms base RTT: `rounds` transfers of `time` each.
+/// Compares both alternately, at `rate` with 10 ms base RTT: `rounds` transfers of `time` each.
 pub fn compare_with_rattan(
     program: &Path,
     rate: Bitrate,
@@ -93,7 +93,7 @@ fn transfer(server: &str, seconds: &str) -> String {
     )
 }
 
-/// In namespaces of its own, with its runtime files on a file system that goes with them.
+/// Runs in its own namespaces, with its runtime files on a file system that is removed with them.
 fn through_rattan(program: &Path, rate: Bitrate, seconds: &str) -> Result<f64, BenchError> {
     let bandwidth = format!("{}bps", rate.as_bps());
     let link = format!(
@@ -126,18 +126,18 @@ fn spawn(command: &mut Command) -> Result<Child, BenchError> {
         .map_err(|error| BenchError::Program { program, reason: error.to_string() })
 }
 
-/// A child that ends with its owner.
+/// A child process that is killed when dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The received rate in iperf3's JSON, which may stand among log lines.
+/// The received rate in iperf3's JSON, which may be surrounded by log lines.
 fn goodput(command: &mut Command) -> Result<f64, BenchError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |reason: String| BenchError::Program { program: program.clone(), reason };

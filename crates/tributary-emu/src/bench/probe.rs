@@ -1,4 +1,4 @@
-//! One-way delay of single datagrams, by clocks that the emulator has no part in: the sender's just
+//! One-way delay of single datagrams, measured with clocks independent of the emulator: the sender's just
 //! before `send`, and the kernel's timestamp of arrival (SO_TIMESTAMPNS).
 
 use crate::network::{Network, Side};
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::BenchError;
 
-/// Port the probes go to.
+/// Destination port of the probes.
 pub(super) const PORT: u16 = 7777;
 /// Time between probes; not a divisor of the emulator's own intervals.
 const EVERY: Duration = Duration::from_micros(1_730);
 /// Bytes of a probe.
 const LENGTH: usize = 200;
 
-/// Sends probes down the first path until `stop`; the measured one-way delay of each that arrived.
+/// Sends probes down the first path until `stop`; returns the one-way delay of each that arrived.
 pub(super) fn one_way_delays(
     network: &Network,
     stop: &AtomicBool,
@@ -43,7 +43,7 @@ pub(super) fn one_way_delays(
     })
 }
 
-/// When each probe was handed to the kernel, in nanoseconds of the wall clock.
+/// Sends probes; returns when each was given to the kernel, in nanoseconds of the wall clock.
 fn send_probes(sender: &UdpSocket, stop: &AtomicBool) -> Vec<u64> {
     let mut departures = Vec::new();
     let mut probe = [0; LENGTH];
@@ -57,7 +57,7 @@ fn send_probes(sender: &UdpSocket, stop: &AtomicBool) -> Vec<u64> {
     departures
 }
 
-/// Number and time of arrival of each probe, until a silence after `stop`.
+/// Number and time of arrival of each probe, until none arrives for a while after `stop`.
 fn receive_probes(receiver: &Socket, stop: &AtomicBool) -> Vec<(u64, u64)> {
     let mut arrivals = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What the kernels on both sides do with what comes through: IPv6, offloads, marks, MPTCP, link events.
+//! Kernel features through the network: IPv6, offloads, ECN marks, MPTCP, link events.
 
 use crate::support::{isolated, network, two_paths};
 use core::time::Duration;
@@ -164,7 +164,7 @@ pub fn veth_pairs_join_two_namespaces() {
     let network = VethNetwork::create(2).unwrap();
     for path in 0..network.paths() {
         let name = VethNetwork::interface(path);
-        // From the client's address of this path the other path's server address is one hop away, too.
+        // The other path's server address is also one hop away from the client's address of this path.
         for server in [Side::Server.address(path), Side::Server.address(1 - path)] {
             let (from, to) = (Side::Client.address(path).to_string(), server.to_string());
             let route = ["route", "get", &to, "from", &from];
@@ -220,7 +220,7 @@ pub fn tun_queues_share_a_devices_packets() {
     let (mut buffer, mut seen) = (vec![0; tributary_tun::BUFFER], [(); 2].map(|()| BTreeSet::new()));
     while seen.iter().map(BTreeSet::len).sum::<usize>() < hosts.len() {
         for (queue, seen) in queues.iter().zip(&mut seen) {
-            // What IPv6 sends by itself is of no interest.
+            // Packets that IPv6 sends by itself are ignored.
             if let Ok(length @ 30..) = queue.read(&mut buffer)
                 && buffer[..length][tributary_tun::VIRTIO] == 0x45
             {

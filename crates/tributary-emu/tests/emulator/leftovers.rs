@@ -1,22 +1,22 @@
-//! What remains when an emulation ends badly: nothing.
+//! An emulation that ends badly leaves nothing behind.
 
 use crate::support::{isolated, network, start, two_paths};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use tributary_emu::{IsolateError, Side, isolate};
 
-/// Marks every process of one emulation through its environment.
+/// Environment variable that marks every process of one emulation.
 const MARK: &str = "TRIBUTARY_EMULATOR_MARK";
 
-/// Cases that only others start.
+/// Cases that only other cases start.
 pub const VICTIMS: [(&str, fn()); 2] = [("victim", victim), ("victim_exits", victim_exits)];
 
-/// Runs a network with a child on each side, says so, and waits for its end.
+/// Runs a network with a child on each side, prints `ready`, and waits to be killed.
 fn victim() {
     let network = network(&two_paths(47, 140));
     let sleeper = |side| network.command(side, "sleep").arg("1000").spawn().unwrap();
     let mut children = [sleeper(Side::Client), sleeper(Side::Server)];
-    // An orphan: its parent ends at once, and it is handed to the namespace's init.
+    // An orphan: its parent exits at once, and the namespace's init adopts it.
     network.command(Side::Client, "sh").args(["-c", "sleep 1000 & exit 0"]).status().unwrap();
     println!("ready");
     children.iter_mut().for_each(|child| _ = child.wait());
@@ -57,14 +57,14 @@ fn running_victim(mark: &str) -> Child {
     victim
 }
 
-/// Sends the signal to the victim alone and waits until every process of it has gone.
+/// Sends the signal to the victim alone and waits until all its processes are gone.
 fn end_with(signal: &str, mark: &str) -> Option<i32> {
     let before = interfaces();
     let mut victim = running_victim(mark);
     let sent = Command::new("kill").args([signal, &victim.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let status = victim.wait().unwrap();
-    // The kernel takes the namespace down on its own; this ends when it has.
+    // The kernel removes the namespace's processes by itself; the loop ends when it has.
     while !marked(mark).is_empty() {
         std::thread::yield_now();
     }

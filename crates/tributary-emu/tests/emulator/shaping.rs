@@ -1,4 +1,4 @@
-//! Rate, delay, loss and dead paths, as the kernel's own sockets see them.
+//! Rate, delay, loss and dead paths, measured with the kernel's sockets.
 
 use crate::support::{is_valid, network, two_paths};
 use core::time::Duration;
@@ -24,7 +24,7 @@ pub fn tcp_reaches_the_rate() {
     }
 }
 
-/// A socket pair across the first path: server's and client's end, connected to one another.
+/// Two connected UDP sockets across the first path: the server's and the client's.
 fn udp_pair(network: &Network) -> (UdpSocket, UdpSocket) {
     let bind = |side: Side| {
         let socket = network.run(side, || UdpSocket::bind((side.address(0), 7000))).unwrap().unwrap();

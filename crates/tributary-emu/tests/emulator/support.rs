@@ -1,4 +1,4 @@
-//! What the cases share: starting themselves, isolation, small scenarios.
+//! Shared by the cases: starting themselves, isolation, small scenarios.
 
 use core::time::Duration;
 use std::os::unix::process::CommandExt;
@@ -7,16 +7,16 @@ use tributary_emu::{Network, Verdict, isolate};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_types::Bitrate;
 
-/// Names the case in the process that runs it.
+/// Environment variable with the name of the case to run.
 pub const CASE: &str = "TRIBUTARY_EMULATOR_CASE";
 /// Exit code of a case that could not run.
 pub const SKIPPED: i32 = 77;
 
-/// This program, to run one case.
+/// A command that runs one case in this program.
 pub fn start(case: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.env(CASE, case);
-    // In the background of a shell this program, and so its children, would have Ctrl-C ignored.
+    // A shell starts background programs with Ctrl-C ignored, and children inherit that; undo it.
     // SAFETY: signal(2) is safe between fork and exec, and nothing else is called there.
     unsafe { command.pre_exec(|| Ok(_ = libc::signal(libc::SIGINT, libc::SIG_DFL))) };
     command
@@ -27,7 +27,7 @@ pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// Isolates this process, or says why not and ends it as skipped.
+/// Isolates this process, or prints why not and exits as skipped.
 pub fn isolated() {
     if let Err(error) = isolate() {
         println!("cannot run here: {error}");
@@ -35,7 +35,7 @@ pub fn isolated() {
     }
 }
 
-/// Two steady paths, wifi and wigig, of so many Mbit/s, with 10 ms base RTT.
+/// Two paths with constant rates in Mbit/s, wifi and wigig, with 10 ms base RTT.
 pub fn two_paths(wifi: u64, wigig: u64) -> Scenario {
     let steady = |name, mbps| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
     Scenario::new("two")
@@ -51,8 +51,8 @@ pub fn network(scenario: &Scenario) -> Network {
     Network::start(scenario).expect("an isolated process may start a network")
 }
 
-/// Whether the run may be judged. When the machine kept the emulator from its work, the audit says
-/// so, and exact claims about time prove nothing.
+/// Whether the run is valid. If the machine was too busy for the emulator, the audit says so, and exact times
+/// prove nothing.
 pub fn is_valid(network: &Network) -> bool {
     let audit = network.audit().expect("a running network reports");
     match audit.verdict() {

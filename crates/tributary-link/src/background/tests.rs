@@ -1,4 +1,4 @@
-//! Background traffic: its rate, its pattern, its repeatability.
+//! Background traffic: rate, pattern, repeatability.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! CoDel against the behaviour that RFC 8289 states.
+//! CoDel compared with the behaviour in RFC 8289.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 const MUCH: u64 = 1 << 20;
 
-/// Drop times in nanoseconds, asked every `step` from the origin on, always with the same waiting.
+/// Drop times in nanoseconds, with a call every `step` and a constant waiting time.
 fn drops(codel: &mut Codel, from: u64, to: u64, waited: Duration) -> Vec<u64> {
     let step = 10_000; // 1500 B at 1.2 Gbit/s
     let mut at = Vec::new();
@@ -38,7 +38,7 @@ fn nothing_is_dropped_below_target_or_before_an_interval_has_passed() {
     for burst in 0..20_u64 {
         let begin = 1_000_000_000 + burst * 200_000_000;
         assert!(drops(&mut codel, begin, begin + 99_000_000, Duration::from_secs(1)).is_empty());
-        // One packet that waited little ends the burst.
+        // One packet with a short wait ends the burst of drops.
         assert!(!codel.drops(Instant::from_nanos(begin + 99_500_000), TARGET / 2, 1500, MUCH));
     }
 }

@@ -13,7 +13,7 @@ fn super_frame(payload: u32, handle: u32) -> Packet<u32> {
     Packet { header: 52, payload, segment: 1448, handle }
 }
 
-/// Everything that comes out, polling at every timeout.
+/// All chunks that come out, with a poll at every timeout.
 fn drain(link: &mut Link<u32>) -> Vec<Chunk<u32>> {
     let mut out = Vec::new();
     while let Some(at) = link.poll_timeout() {
@@ -177,7 +177,7 @@ fn a_driver_wakes_up_once_for_each_packet() {
         }
         count
     };
-    // A packet takes a millisecond: queued behind one another, or alone on the link.
+    // A packet takes a millisecond: queued one after the other, or alone on the link.
     for gap in [1, 5] {
         assert!((490..=500).contains(&wake_ups(DelaySpec::fixed(ms(7)), LossSpec::None, gap)));
         assert!((490..=500).contains(&wake_ups(DelaySpec::default(), LossSpec::None, gap)));
@@ -270,14 +270,15 @@ const WHOLE: u32 = 1_000;
 
 type Seen = (u32, u32, u32, Instant);
 
-/// Polls at every timeout up to `end`; on time each time, but for what was due before the first.
+/// Polls at every timeout up to `end`; checks that chunks are on time, except those due before the first
+/// poll.
 fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
     let mut out = Vec::new();
     let start = link.poll_timeout().unwrap_or_default();
     while let Some(at) = link.poll_timeout().filter(|at| *at <= end) {
         while let Some(c) = link.poll(at) {
-            // A chunk of several segments is known to be complete at most a span later; whole packets
-            // are on time.
+            // A chunk of several segments is known to be complete at most a span later; whole packets are on
+            // time.
             let late = at.saturating_since(c.due);
             let most = if c.handle >= WHOLE { Duration::ZERO } else { CHUNK_SPAN + Duration::from_nanos(1) };
             assert!(late <= most || at == start, "polled at the timeout, {at}, this was due at {}", c.due);
@@ -287,7 +288,7 @@ fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
     out
 }
 
-/// Runs the traffic through; `eager` polls at every timeout, else only at each push.
+/// Sends the traffic through; `eager` polls at every timeout, otherwise only at each push.
 fn run(spec: &LinkSpec, seed: u64, traffic: &[(u64, u32, u32)], eager: bool) -> (Vec<Seen>, LinkStats) {
     let mut link = Link::new(LinkConfig::new(spec.clone(), seed));
     let mut now = Instant::ZERO;
@@ -320,7 +321,7 @@ proptest! {
             let end = pair[0].1 + pair[0].2;
             prop_assert!(before < after || (before == after && end <= pair[1].1), "reordered");
         }
-        // The same again, polled lazily: the same bytes at the same times.
+        // Again, polled lazily: the same bytes at the same times.
         let (lazy, lazy_stats) = run(&spec, seed, &traffic, false);
         prop_assert_eq!(seen, lazy);
         prop_assert_eq!(stats, lazy_stats);

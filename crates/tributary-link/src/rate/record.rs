@@ -6,8 +6,8 @@ use core::time::Duration;
 use tributary_types::{Bitrate, Instant, Rng};
 
 impl Trace {
-    /// What a rate process does in the first `duration` with this seed: always the same for the same
-    /// arguments. `None` when the duration is less than 10 µs or more than a week.
+    /// The rates of a process in the first `duration` with this seed; always the same for the same arguments.
+    /// `None` if the duration is less than 10 µs or more than a week.
     #[must_use]
     pub fn generate(spec: &RateSpec, seed: u64, duration: Duration) -> Option<Self> {
         let end = u64::try_from(duration.as_nanos()).ok()?;

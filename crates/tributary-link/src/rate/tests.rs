@@ -1,4 +1,4 @@
-//! Rate processes against the distributions they claim, with fixed seeds and bounds of 4 deviations or more.
+//! Rate processes compared with their distributions, with fixed seeds and bounds of at least 4 deviations.
 
 use super::*;
 use crate::CotagChannel;

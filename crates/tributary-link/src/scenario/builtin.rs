@@ -1,4 +1,4 @@
-//! The shipped scenarios, compiled in so that their names resolve without any file.
+//! The built-in scenarios, compiled in so that their names work without files.
 
 use super::{Scenario, ScenarioError};
 
@@ -12,7 +12,7 @@ macro_rules! shipped {
     };
 }
 
-/// `(name, file, text)`; the order in which they are listed and run.
+/// `(name, file, text)`, in the order in which they are listed and run.
 const SHIPPED: &[(&str, &str, &str)] = shipped!(
     "fbdt": "los" "nlos" "mobility" "blackout" "onoff" "onoff-long" "dead-wigig"
         "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
@@ -22,7 +22,7 @@ const SHIPPED: &[(&str, &str, &str)] = shipped!(
 );
 
 impl Scenario {
-    /// A shipped scenario.
+    /// A built-in scenario.
     pub fn builtin(name: &str) -> Result<Self, ScenarioError> {
         match SHIPPED.iter().find(|(known, ..)| *known == name) {
             Some((_, file, text)) => Self::parse(text, file),
@@ -33,7 +33,7 @@ impl Scenario {
         }
     }
 
-    /// The names of all shipped scenarios.
+    /// The names of all built-in scenarios.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, ..)| *name)
     }

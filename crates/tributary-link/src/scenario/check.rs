@@ -11,11 +11,11 @@ mod run;
 
 /// Largest queue.
 pub(super) const MAX_QUEUE_BYTES: u64 = 1 << 30;
-/// Longest delay of a link: the delay line holds this much traffic in memory.
+/// Longest delay of a link, because the delay line holds this much traffic in memory.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Shortest time between two changes of rate.
 const MIN_STEP: Duration = Duration::from_micros(10);
-/// Most changes of rate in a scenario: walking through them must not take longer than the scenario.
+/// Most changes of rate in a scenario, so that stepping through them does not take longer than the scenario.
 const MAX_STEPS: u128 = 100_000_000;
 
 /// What is wrong, and where.
@@ -42,7 +42,7 @@ fn refuse<T>(field: &str, problem: impl Into<String>) -> Result<T, (String, Stri
 }
 
 impl Scenario {
-    /// Refuses impossible values in a scenario built or changed in code.
+    /// Refuses invalid values in a scenario built or changed in code.
     pub fn check(&self) -> Result<(), ScenarioError> {
         check(self).map_err(|fault| {
             let place = match fault.place {

@@ -1,4 +1,4 @@
-//! Reads what describes one link: delay, loss and queue; and windows of time.
+//! Reads delay, loss and queue of a link, and time windows.
 
 use super::quantity::{duration, share, size};
 use super::rate_fields::rate;

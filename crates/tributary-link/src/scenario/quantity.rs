@@ -1,4 +1,4 @@
-//! Quantities with units, as written in scenario files: `1.5 s`, `47 Mbit/s`, `256 KiB`, `5 %`.
+//! Quantities with units as in scenario files: `1.5 s`, `47 Mbit/s`, `256 KiB`, `5 %`.
 
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};

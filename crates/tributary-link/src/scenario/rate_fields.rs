@@ -50,7 +50,7 @@ fn markov(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
     })
 }
 
-/// `{ link = 1, p = 0.1, q = 0.67 }`, and the paper's rates unless others are given.
+/// `{ link = 1, p = 0.1, q = 0.67 }`, with the paper's rates as defaults.
 fn cotag(table: &Table<'_>) -> Result<RateSpec, ScenarioError> {
     table.only(&["link", "p", "q", "high", "high_deviation", "low", "low_deviation", "every"])?;
     let paper = CotagChannel::paper(table.required("p")?.probability()?, table.required("q")?.probability()?);

@@ -1,4 +1,4 @@
-//! From TOML text to a [`Scenario`]; every refusal names file, line and field.
+//! Reads a [`Scenario`] from TOML text; every error names file, line and field.
 
 use super::check::{self, Fault, Place};
 use super::link_fields::{link, windows};
@@ -10,11 +10,11 @@ use super::{HopSpec, PathSpec, Scenario, ScenarioError};
 use std::path::Path;
 use toml::de::DeTable;
 
-/// Files larger than this are refused unread.
+/// Larger files are refused without reading them.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 impl Scenario {
-    /// Reads a scenario from text; `file` is named in errors. Trace *files* need [`Scenario::load`].
+    /// Reads a scenario from text; `file` is its name in errors. Trace *files* need [`Scenario::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
         read(Source { file, text }, &|_| Err("a trace file needs a scenario loaded from a file".to_owned()))
     }
@@ -29,7 +29,7 @@ impl Scenario {
         read(Source { file: &file, text: &text }, &|name| read_file(&folder.join(name)))
     }
 
-    /// A shipped scenario by its name, or else the scenario file of that path.
+    /// A built-in scenario by name, or else the scenario file at this path.
     pub fn find(name_or_path: &str) -> Result<Self, ScenarioError> {
         let is_path = name_or_path.ends_with(".toml") || name_or_path.contains('/');
         if is_path { Self::load(name_or_path) } else { Self::builtin(name_or_path) }
@@ -94,7 +94,7 @@ fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioE
     Ok(scenario)
 }
 
-/// The refusal of `fault`, which is in the part of the file at `place`, or outside every such part.
+/// The error for `fault`, which is in the part of the file at `place`, or in no part.
 fn put_in_place(root: &Table<'_>, place: Option<&Value<'_>>, fault: Fault) -> ScenarioError {
     match place {
         Some(part) => {
@@ -130,7 +130,7 @@ fn hop(table: &Table<'_>, files: TraceFiles<'_>) -> Result<HopSpec, ScenarioErro
     common(table, files)
 }
 
-/// What paths and hops have in common.
+/// The fields that paths and hops have in common.
 fn common(table: &Table<'_>, files: TraceFiles<'_>) -> Result<HopSpec, ScenarioError> {
     let name = table.required("name")?.text()?.to_owned();
     let down = link(&table.required("down")?.table()?, files)?;

@@ -1,10 +1,10 @@
-//! What to run over a scenario's network, as its file says it. Describes; resolves no name.
+//! What to run over a scenario's network, as written in its file. Names are not resolved here.
 
 use super::{Name, ScenarioError, WrittenAt};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// The `[run]` table of a scenario. The runner chooses what it leaves out.
+/// The `[run]` table of a scenario. The runner chooses values that are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSpec {
     /// Transport.
@@ -15,17 +15,17 @@ pub struct RunSpec {
     pub congestion: Option<Name>,
     /// Subflows on each path.
     pub subflows: Option<u32>,
-    /// Connections side by side, each with the whole workload.
+    /// Number of connections at the same time, each with all workloads.
     pub connections: Option<u32>,
-    /// What the connections carry, all at once.
+    /// The workloads of each connection, at the same time.
     pub workloads: Vec<WorkloadSpec>,
-    /// What to report.
+    /// Metrics to report.
     pub metrics: Vec<Name>,
-    /// Where the file says each of them.
+    /// Places of these fields in the file.
     pub places: Places,
 }
 
-/// Places of names in a file; any two compare as equal, so that they do not affect comparisons.
+/// Places of names in a file; all compare as equal, so that they do not affect comparisons.
 #[derive(Clone, Debug, Default, Eq)]
 pub struct Places(pub(super) Vec<WrittenAt>);
 
@@ -36,13 +36,13 @@ impl PartialEq for Places {
 }
 
 impl RunSpec {
-    /// Whether the scenario asks for nothing.
+    /// Whether the scenario has no `run` table.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The refusal of a field such as `run.subflows`: with file and line if it was read from a file.
+    /// The error for a field such as `run.subflows`, with file and line if it was read from a file.
     #[must_use]
     pub fn refuse(&self, field: &str, problem: &str) -> ScenarioError {
         match self.places.0.iter().find(|place| place.field == field) {
@@ -57,31 +57,31 @@ impl RunSpec {
     }
 }
 
-/// What an application sends. Server to client, unless the runner is told otherwise.
+/// What an application sends, from the server to the client unless the runner is told otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadSpec {
     /// One long transfer.
     Bulk {
-        /// Its size; `None` lasts as long as the run.
+        /// Its size; `None`: data is sent to the end of the run.
         size: Option<DataSize>,
     },
-    /// The same object again and again, each asked for by the client.
+    /// Repeated requests for the same object.
     Object {
         /// Size of the object.
         size: DataSize,
-        /// How many.
+        /// Number of requests.
         count: u64,
-        /// From the end of one to the request of the next.
+        /// Time from the end of one object to the next request.
         pause: Duration,
     },
-    /// Requests as a browser makes them: sizes drawn from a list, thinking in between.
+    /// Requests as from a browser: random sizes from a list, with pauses.
     Request {
         /// `(size, weight)`; weights are relative.
         sizes: Vec<(DataSize, f64)>,
-        /// Mean of the exponential time from one answer's end to the next request.
+        /// Mean pause from the end of one answer to the next request, exponential.
         think: Duration,
     },
-    /// A block of data at regular times, whether or not the one before has arrived.
+    /// A block of data at regular intervals, even if the previous one has not arrived.
     Burst {
         /// Size of a block.
         size: DataSize,
@@ -95,7 +95,7 @@ pub enum WorkloadSpec {
         /// Size of each write.
         packet: DataSize,
     },
-    /// Prioritised messages at regular times.
+    /// Prioritised messages at regular intervals.
     Messages {
         /// Messages a second.
         per_second: f64,
@@ -103,13 +103,13 @@ pub enum WorkloadSpec {
         size: DataSize,
         /// Priority of their stream; higher is more urgent.
         priority: u8,
-        /// How old a message may be when it arrives.
+        /// Oldest age at which a message may arrive.
         deadline: Option<Duration>,
     },
 }
 
 impl WorkloadSpec {
-    /// The kind's name, as files say it.
+    /// The kind's name in scenario files.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

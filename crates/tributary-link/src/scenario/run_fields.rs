@@ -9,7 +9,7 @@ use crate::{BackgroundKind, BackgroundSpec};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// Size of a packet of background traffic, unless another is given.
+/// Default packet size of background traffic.
 const PACKET: DataSize = DataSize::from_bytes(1500);
 
 #[derive(Clone, Copy)]
@@ -157,7 +157,7 @@ fn workload(table: &Table<'_>) -> Result<WorkloadSpec, ScenarioError> {
     })
 }
 
-/// `["10 kB", "2 MB"]`, alike often, or `[["10 kB", 3], ["2 MB", 1]]` with relative weights.
+/// `["10 kB", "2 MB"]` with equal weights, or `[["10 kB", 3], ["2 MB", 1]]` with relative weights.
 fn weights(value: &Value<'_>) -> Result<Vec<(DataSize, f64)>, ScenarioError> {
     let entry = |item: &Value<'_>| {
         if item.is_text() {

@@ -1,4 +1,4 @@
-//! A TOML tree that knows its file, line and field, so that every refusal can name them.
+//! A TOML tree with file, line and field of each value, for error messages.
 
 use super::{Name, ScenarioError, WrittenAt};
 use core::ops::Range;
@@ -33,7 +33,7 @@ impl Source<'_> {
     }
 }
 
-/// A value in its place.
+/// A value with its place.
 pub(super) struct Value<'a> {
     pub(super) source: Source<'a>,
     pub(super) field: String,
@@ -41,7 +41,7 @@ pub(super) struct Value<'a> {
     value: &'a DeValue<'a>,
 }
 
-/// A table in its place.
+/// A table with its place.
 pub(super) struct Table<'a> {
     pub(super) source: Source<'a>,
     pub(super) field: String,
@@ -54,12 +54,12 @@ impl<'a> Value<'a> {
         self.source.refuse(self.span.clone(), &self.field, problem)
     }
 
-    /// As `refuse`, but the fault is in `field`, of which this is the innermost part with a place.
+    /// As `refuse`, but the fault is in `field`; this value is its innermost part with a place.
     pub(super) fn refuse_as(&self, field: &str, problem: impl Into<String>) -> ScenarioError {
         self.source.refuse(self.span.clone(), field, problem)
     }
 
-    /// The value at the dotted `field` inside this one, or the innermost around it that exists.
+    /// The value at the dotted `field` inside this one, or the innermost existing value around it.
     pub(super) fn descend(&self, field: &str) -> Value<'a> {
         let mut value = Value { field: self.field.clone(), span: self.span.clone(), ..*self };
         for key in field.split('.') {
@@ -71,7 +71,7 @@ impl<'a> Value<'a> {
         value
     }
 
-    /// A name to be resolved by a higher crate, with its place.
+    /// A name that a higher crate resolves, with its place.
     pub(super) fn name(&self) -> Result<Name, ScenarioError> {
         let text = self.text()?;
         if text.is_empty() || text.len() > 64 {
@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
         self.value.as_str().ok_or_else(|| self.expected("a text in quotes"))
     }
 
-    /// Text read by `parse`, whose complaint is put in its place.
+    /// Text parsed by `parse`; adds the place to its error.
     pub(super) fn quantity<T>(&self, parse: fn(&str) -> Result<T, String>) -> Result<T, ScenarioError> {
         parse(self.text()?).map_err(|problem| self.refuse(problem))
     }
@@ -198,8 +198,8 @@ impl<'a> Table<'a> {
         self.source.refuse(self.span.clone(), field, problem)
     }
 
-    /// The value at the dotted `field`, or the innermost around it that exists; `None` when there is
-    /// not even the first part of it.
+    /// The value at the dotted `field`, or the innermost existing value around it; `None` if not even the
+    /// first part of the field exists.
     pub(super) fn descend(&self, field: &str) -> Option<Value<'a>> {
         let (first, rest) = field.split_once('.').unwrap_or((field, ""));
         self.optional(first).map(|value| if rest.is_empty() { value } else { value.descend(rest) })
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Every key with its value, in order of the keys.
+    /// All keys with their values, in the order of the keys.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let value = |key: &'a str| self.optional(key).map(|value| (key, value));
         self.table.keys().filter_map(move |key| value(key.get_ref().as_ref()))
@@ -241,7 +241,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// The one key of a table that chooses between `kinds`.
+    /// The only key of a table, which selects one of `kinds`.
     pub(super) fn choice(&self, kinds: &[&'static str]) -> Result<(&'static str, Value<'a>), ScenarioError> {
         self.only(kinds)?;
         let mut given = kinds.iter().filter_map(|kind| self.optional(kind).map(|value| (*kind, value)));

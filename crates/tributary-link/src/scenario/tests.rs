@@ -1,4 +1,4 @@
-//! Reading scenarios: every shipped one, every refusal with its place, no panic on any text.
+//! Reading scenarios: all built-in ones, all errors with their places, no panic on any text.
 
 use super::*;
 use crate::{LinkConfig, LossSpec, RateSpec};
@@ -87,7 +87,7 @@ fn both_directions_of_a_radio_are_blocked_together() {
     );
 }
 
-/// Replaces `from` by `to` in the good text; the refusal must name the line and contain `words`.
+/// Replaces `from` by `to` in the valid text; the error must name the line and contain `words`.
 fn refused(from: &str, to: &str, line: usize, words: &[&str]) {
     assert!(GOOD.contains(from));
     let error = Scenario::parse(&GOOD.replacen(from, to, 1), "two.toml").unwrap_err().to_string();

@@ -1,14 +1,14 @@
 //! How a scenario's links are connected: a path's own link, shared links, and absences of radios.
 //!
-//! A path is a chain: its own link beside the client, then the shared links towards the server. Each
-//! shared link is one queue and one server for all paths that cross it. Loops cannot be written down.
+//! A path is a chain: its own link next to the client, then the shared links towards the server. Each shared
+//! link has one queue and one server for all paths that cross it. Loops cannot be expressed.
 
 use super::{Direction, LinkSpec, Moment, PathSpec, Scenario};
 use crate::{Background, BackgroundSpec, Link, LinkConfig};
 use core::time::Duration;
 use tributary_types::{DataSize, Instant, Rng};
 
-/// A link that paths share.
+/// A link that several paths share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HopSpec {
     /// Name, different from every path's. At most 15 of `a-z`, `0-9` and `-`.
@@ -17,7 +17,7 @@ pub struct HopSpec {
     pub down: LinkSpec,
     /// Client to server.
     pub up: LinkSpec,
-    /// `[from, to)`: silently drops everything in both directions.
+    /// `[from, to)`: drops everything silently in both directions.
     pub dead: Vec<(Moment, Moment)>,
 }
 
@@ -54,7 +54,7 @@ pub struct LinkEvent {
     pub at: Instant,
     /// Index of the path.
     pub path: usize,
-    /// Whether it is there from now on.
+    /// Whether it is up from now on.
     pub up: bool,
 }
 
@@ -72,7 +72,7 @@ impl Scenario {
         path.or_else(|| self.hop(name).map(|(i, _)| LinkPlace::Hop(i)))
     }
 
-    /// The links that a packet on `path` crosses, in the order in which it does.
+    /// The links that a packet on `path` crosses, in order.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`, or the path crosses a hop that does not exist: see
@@ -88,8 +88,8 @@ impl Scenario {
         chain
     }
 
-    /// Everything needed to build a path's own link. The randomness depends on the seed and the path's
-    /// name, not on what other paths there are.
+    /// The settings of a path's own link. The randomness depends on the seed and the path's name, not on the
+    /// other paths.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`.
@@ -107,7 +107,7 @@ impl Scenario {
         }
     }
 
-    /// Everything needed to build a shared link. The base RTT is the paths' alone.
+    /// The settings of a shared link. The base RTT is added to the paths' own links only.
     ///
     /// # Panics
     /// When `hop` is not an index of `hops`.
@@ -124,7 +124,7 @@ impl Scenario {
         }
     }
 
-    /// Everything needed to build one link.
+    /// The settings of any link.
     ///
     /// # Panics
     /// When the link does not exist.
@@ -136,7 +136,7 @@ impl Scenario {
         }
     }
 
-    /// A path's own link in one direction, at its origin.
+    /// A path's own link in one direction, at time zero.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`.
@@ -155,9 +155,9 @@ impl Scenario {
         self.link_config(path, direction).capacity(from, to)
     }
 
-    /// Upper bound of what can pass a path from end to end in `[from, to)` once its queues are empty:
-    /// the least of what each link of its chain can carry. Less passes if other paths or
-    /// background traffic share a link, or if links of a chain are fast at different times.
+    /// Upper bound of what can pass a path from end to end in `[from, to)` after its queues have emptied: the
+    /// minimum over the links of its chain. Less passes if other paths or background traffic share a link, or
+    /// if links of a chain are fast at different times.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`, or crosses a hop that does not exist.
@@ -168,8 +168,8 @@ impl Scenario {
         each.min().unwrap_or(DataSize::ZERO)
     }
 
-    /// When radios go and come back with a link event, in order of time, then of path. One that is
-    /// gone at the end of the scenario does not come back.
+    /// When radios disappear and return with a link event, sorted by time, then by path. A radio that is
+    /// absent at the end of the scenario does not return.
     #[must_use]
     pub fn link_events(&self) -> Vec<LinkEvent> {
         let mut events = Vec::new();
@@ -192,7 +192,7 @@ impl Scenario {
     #[must_use]
     pub fn background(&self, index: usize) -> Option<Background> {
         let spec = &self.background[index];
-        // Counted among the sources of the same link, so that other links' sources change nothing.
+        // Counted among the sources of the same link, so that the sources of other links change nothing.
         let alike = |other: &&BackgroundSpec| other.on == spec.on && other.direction == spec.direction;
         let number = self.background[..index].iter().filter(alike).count();
         let rng = Rng::new(self.seed).child(&spec.on).child(label(spec.direction));
@@ -201,7 +201,7 @@ impl Scenario {
         Background::new(&spec.kind, from, to, rng)
     }
 
-    /// Why only the simulator can run this network; `None` if the emulator can as well.
+    /// Why only the simulator can run this network; `None` if the emulator can, too.
     #[must_use]
     pub fn needs_simulator(&self) -> Option<String> {
         let what = if let Some(hop) = self.hops.first() {
@@ -223,7 +223,7 @@ impl Scenario {
         windows.iter().map(resolve).collect()
     }
 
-    /// When the path drops everything, for whichever reason.
+    /// The times in which the path drops everything, for any reason.
     fn away(&self, spec: &PathSpec) -> Vec<(Instant, Instant)> {
         let mut windows = self.windows(&spec.dead);
         windows.extend(self.windows(&spec.absent));
@@ -238,7 +238,7 @@ fn label(direction: Direction) -> &'static str {
     }
 }
 
-/// The same moments as ascending windows that do not overlap or touch.
+/// The same times as ascending windows that do not overlap or touch.
 fn merged(mut windows: Vec<(Instant, Instant)>) -> Vec<(Instant, Instant)> {
     windows.sort_unstable();
     let mut result: Vec<(Instant, Instant)> = Vec::with_capacity(windows.len());

@@ -1,4 +1,4 @@
-//! Reads the `trace` of a rate: a file or text in Mahimahi's form, in CSV, or a table of measurements.
+//! Reads the `trace` of a rate: a file or text in Mahimahi's format, in CSV, or a table of measurements.
 
 use super::ScenarioError;
 use super::quantity::{bitrate, duration};
@@ -70,7 +70,7 @@ fn measurements(value: &Value<'_>, table: &Table<'_>, files: TraceFiles<'_>) -> 
     })
 }
 
-/// As given, or by the file's name.
+/// The given layout, or the one that the file's name implies.
 fn layout(table: &Table<'_>, name: &str) -> Result<TableLayout, ScenarioError> {
     const LAYOUTS: [(&str, TableLayout); 3] =
         [("comma", TableLayout::Comma), ("blank", TableLayout::Blank), ("json", TableLayout::Json)];

@@ -1,8 +1,8 @@
 //! Units in the headings of tables: `rate (kbit/s)`, `down_mbps`, `time [ms]`.
 //!
-//! A heading without a unit says nothing; one with a unit that is not known is refused.
+//! A heading without a unit is accepted; an unknown unit is an error.
 
-/// Units of rates, in bit/s; letters are compared as lower-case unless they say bytes.
+/// Units of rates, in bit/s; upper and lower case are equal except in units of bytes.
 const RATES: [(&str, f64); 8] = [
     ("bit/s", 1.0),
     ("kbit/s", 1e3),
@@ -30,7 +30,7 @@ const TIMES: [(&str, f64); 11] = [
     ("minutes", 60.0),
 ];
 
-/// What one unit of a rate column is in bit/s; `None` when the heading has no unit.
+/// The unit of a rate column in bit/s; `None` if the heading has no unit.
 pub(crate) fn rate_unit(heading: &str) -> Result<Option<f64>, String> {
     let known = |word: &str| {
         let lower = word.to_lowercase().replace("b/s", "bit/s").replace("bits/s", "bit/s");
@@ -43,7 +43,7 @@ pub(crate) fn rate_unit(heading: &str) -> Result<Option<f64>, String> {
     })
 }
 
-/// What one unit of a time column is in seconds; `None` when the heading has no unit.
+/// The unit of a time column in seconds; `None` if the heading has no unit.
 pub(crate) fn time_unit(heading: &str) -> Result<Option<f64>, String> {
     let known = |word: &str| TIMES.iter().find(|(name, _)| *name == word.to_lowercase()).map(|(_, s)| *s);
     unit(heading, known, |_| false).map_err(|word| {
@@ -51,7 +51,7 @@ pub(crate) fn time_unit(heading: &str) -> Result<Option<f64>, String> {
     })
 }
 
-/// The unit among a heading's words. Words in brackets and those that look like a unit must be one.
+/// The unit among a heading's words. Words in brackets and words that look like a unit must be known units.
 fn unit(
     heading: &str,
     known: impl Fn(&str) -> Option<f64>,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// How the columns of a table are written. Empty lines and lines that begin with `#` are skipped.
+/// The form of a table. Empty lines and lines that begin with `#` are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLayout {
     /// Separated by commas; cells may be in double quotes.
@@ -21,13 +21,13 @@ pub enum TableLayout {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// By its heading: the first line.
+    /// By its heading in the first line.
     Named(String),
-    /// By its number, counted from one. A table of which all columns are numbered has no heading.
+    /// By its number, counted from one. If all columns are numbered, the table has no heading.
     Numbered(usize),
 }
 
-/// One row: the cells of the columns asked for, in the order asked for.
+/// One row: the cells of the requested columns, in that order.
 pub(super) struct Row<'a> {
     pub(super) line: usize,
     pub(super) cells: Vec<Cow<'a, str>>,
@@ -89,7 +89,7 @@ fn separated<'a>(
     Ok(rows)
 }
 
-/// Splits at commas outside double quotes; the quotes go, and a doubled one stands for itself.
+/// Splits at commas outside double quotes; removes the quotes; a doubled quote stands for one.
 fn commas(line: &str) -> Vec<Cow<'_, str>> {
     if !line.contains('"') {
         return line.split(',').map(|cell| Cow::from(cell.trim())).collect();
@@ -118,7 +118,7 @@ fn json<'a>(text: &'a str, columns: &[&Column]) -> Result<Vec<Row<'a>>, TraceErr
     let mut rows = Vec::with_capacity(list.len());
     let (mut counted, mut line) = (0, 1);
     for entry in list {
-        // The entry borrows from the text, so its place in memory is its place in the text.
+        // The entry borrows from the text, so its address gives its position in the text.
         let at = (entry.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len());
         line += text.as_bytes()[counted..at].iter().filter(|byte| **byte == b'\n').count();
         counted = at;

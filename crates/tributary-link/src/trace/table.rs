@@ -1,6 +1,6 @@
-//! Tables of measurements as traces: which column is the time, which the rate, in what units.
+//! Tables of measurements as traces: which column is the time, which the rate, and in which units.
 //!
-//! General on purpose: a data set needs a description, not a reader.
+//! General, so that a new data set needs only a description, not a reader.
 
 use super::rows::{Column, Row, TableLayout, rows};
 use super::{MAX_RATE, MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};
@@ -8,20 +8,20 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use tributary_types::{Bitrate, DataSize};
 
-/// How a table of measurements is to be read.
+/// How to read a table of measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceTable {
-    /// How columns are written.
+    /// Form of the table.
     pub layout: TableLayout,
     /// When a row begins.
     pub time: TraceTime,
-    /// What it says of the rate.
+    /// The row's rate or amount.
     pub value: TraceValue,
     /// Only rows with exactly this text in this column.
     pub only: Vec<(Column, String)>,
-    /// Whether rows may come in any order; else time going backwards is refused.
+    /// Whether rows may come in any order; otherwise times that go backwards are an error.
     pub sort: bool,
-    /// A rate holds at most this long; from then to the next row the rate is zero.
+    /// Longest time that a rate is valid; after it the rate is zero until the next row.
     pub hold: Option<Duration>,
 }
 
@@ -36,28 +36,28 @@ pub enum TimeUnit {
     Micros,
     /// Nanoseconds.
     Nanos,
-    /// Year, month, day, hour, minute and second, with anything in between.
+    /// Year, month, day, hour, minute and second, with any separators.
     Date,
 }
 
 /// When a row of a table begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceTime {
-    /// At the time in a column; the trace begins with the first. Rows of (almost) the same time count
-    /// as one with their mean.
+    /// At the time in a column; the trace begins with the first. Rows with (almost) the same time are
+    /// replaced by their mean.
     At(Column, TimeUnit),
-    /// Where the one before ends; a column says how long each lasts.
+    /// At the end of the previous row; a column gives the duration of each.
     Lasting(Column, TimeUnit),
-    /// At equal distances.
+    /// At equal intervals.
     Every(Duration),
 }
 
-/// What a row of a table says of the rate. Rows without a time or a rate (empty, or `-`) are skipped.
+/// The value of a row. Rows without a time or a rate (empty, or `-`) are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceValue {
-    /// The rate, as a multiple of this.
+    /// The rate, in multiples of this.
     Rate(Column, Bitrate),
-    /// Bytes that arrived at that moment; rates are their sums over bins of this length.
+    /// Bytes that arrived at that time; rates are their sums over bins of this duration.
     Bytes(Column, Duration),
 }
 
@@ -76,7 +76,7 @@ impl TraceTable {
     }
 }
 
-/// A row: its line, its beginning in nanoseconds, and its value.
+/// A row: its line, its start in nanoseconds, and its value.
 struct Point {
     line: usize,
     at: u64,
@@ -84,7 +84,7 @@ struct Point {
 }
 
 impl Trace {
-    /// Reads a table as described.
+    /// Reads a table as described by `table`.
     pub fn parse_table(text: &str, table: &TraceTable) -> Result<Self, TraceError> {
         let value = match &table.value {
             TraceValue::Rate(column, _) | TraceValue::Bytes(column, _) => column,
@@ -112,7 +112,7 @@ impl Trace {
     }
 }
 
-/// The rows in order of time, and where the last one ends if the table says so.
+/// The rows sorted by time, and the end of the last one if the table gives it.
 fn points(rows: &[Row<'_>], table: &TraceTable) -> Result<(Vec<Point>, Option<u64>), TraceError> {
     let mut points = Vec::with_capacity(rows.len());
     let mut end = 0_u64;
@@ -149,7 +149,7 @@ fn points(rows: &[Row<'_>], table: &TraceTable) -> Result<(Vec<Point>, Option<u6
     Ok((points, end))
 }
 
-/// Spans of the rates that hold from each point to the next.
+/// Spans of the rates, each lasting until the next point.
 fn rates(
     points: &[Point],
     end: Option<u64>,
@@ -235,7 +235,7 @@ fn number(line: usize, cell: &str) -> Result<f64, TraceError> {
     }
 }
 
-/// The row's time or length, in seconds.
+/// The row's time or duration in seconds.
 fn time(row: &Row<'_>, unit: TimeUnit) -> Result<f64, TraceError> {
     let cell = row.cells[1].as_ref();
     let per_second = match unit {
@@ -273,7 +273,7 @@ fn date(line: usize, cell: &str) -> Result<f64, TraceError> {
 
 /// Days from 1970-01-01 to a date of the Gregorian calendar.
 fn days(year: u64, month: u64, day: u64) -> u64 {
-    // Years begin in March here, so that the leap day is a year's last.
+    // Years begin in March here, so that a leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
     year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468

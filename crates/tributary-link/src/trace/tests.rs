@@ -1,4 +1,4 @@
-//! Tables of every layout, their refusals, and traces written and read again.
+//! Tables of every layout, their errors, and traces that are written and read again.
 
 use super::*;
 use crate::{CotagChannel, RateSpec};
@@ -127,7 +127,7 @@ fn mahimahi_text_keeps_the_mean_and_the_outages() {
     let text = trace.to_mahimahi();
     assert!(text.starts_with("1\n1\n2\n2\n3\n"), "{text}");
     let again = Trace::parse_mahimahi(&text).expect("it was written for this");
-    // It ends with the last packet, so the same bytes pass in less time.
+    // The text ends with the last packet, so the same bytes pass in less time.
     let (short, long) = (again.mean().as_bps() * 1_450, trace.mean().as_bps() * 1_500);
     assert!(short.abs_diff(long) < 1_500, "{short} and {long}");
     assert!(text.lines().all(|line| {

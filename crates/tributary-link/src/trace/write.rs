@@ -4,7 +4,7 @@ use super::{OPPORTUNITY_BITS, Trace};
 use core::fmt::Write;
 
 impl Trace {
-    /// The trace in the form that [`Trace::parse_csv`] reads: exact to the nanosecond and the bit.
+    /// The trace in the format of [`Trace::parse_csv`], exact to the nanosecond and the bit.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut text = "seconds,mbit/s\n".to_owned();
@@ -24,8 +24,8 @@ impl Trace {
         text
     }
 
-    /// The trace in Mahimahi's form: each 1500 bytes at the end of the millisecond in which they have
-    /// been carried. What is left over at the end of the trace is lost, as in every such trace.
+    /// The trace in Mahimahi's format: 1500 bytes at the end of the millisecond in which they were carried. A
+    /// remainder at the end of the trace is lost, as in every trace of this format.
     #[must_use]
     pub fn to_mahimahi(&self) -> String {
         const WORK: u128 = OPPORTUNITY_BITS as u128 * 1_000_000_000;

@@ -1,5 +1,4 @@
-//! Tiles that went through one encoder come back through one decoder, each by itself as well as all
-//! together, and what is damaged is named.
+//! Tiles from one encoder decode with one decoder, alone and all together; the damaged tile is named.
 
 use std::io::Write;
 
@@ -13,7 +12,7 @@ use crate::rate::FrameRate;
 const SIZE: (usize, usize) = (64, 48);
 const PICTURES: usize = 5;
 
-/// A moving pattern, another one for every tile.
+/// A moving pattern, different for each tile.
 fn source(tile: usize, picture: usize) -> Picture {
     let mut made = Picture::black(SIZE.0, SIZE.1).expect("a size");
     let [luma, ..] = made.planes_mut();
@@ -74,7 +73,7 @@ fn a_damaged_tile_is_named() {
     assert!(matches!(error, DecodeError::Container { tile: 1, .. }), "{error}");
 
     let mut segments = self::segments();
-    // The first slice's data: its container stays whole.
+    // Damage the first slice's data; the container stays valid.
     let at = segments[2].1.windows(4).position(|w| w == b"mdat").expect("data") + 10;
     segments[2].1[at..at + 40].fill(0);
     let error = tiles(&data(&segments), SIZE, PICTURES).expect_err("no pictures");

@@ -1,7 +1,8 @@
-//! How long an ingest will take and how large it will be: a few pictures from the middle of the video, in one piece,
-//! through the encoders that the tiles will go through.
+//! Estimates duration and size of an ingest: encodes a few untiled pictures from the middle of the video with
+//! the settings of the tiles.
 //!
-//! An estimate only: video changes, and the machine may have other work. What is not measured is a constant here.
+//! Only an estimate: video content changes, and the machine may have other load. Factors that are not
+//! measured are constants here.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,18 +13,18 @@ use super::watch::Estimate;
 use crate::gop;
 use crate::program::{self, name_of};
 
-/// Pictures of the sample: one I-picture, the others P.
+/// Pictures of the sample: one I-picture, the rest P-pictures.
 const PICTURES: usize = 4;
-/// Time of an ingest over that of decoding and encoding its pictures once: decoding the reference and the tiles,
-/// measuring, and one GoP in ten in one piece. Measured on 2K and 4K video.
+/// Duration of an ingest relative to decoding and encoding its pictures once. The rest is decoding the
+/// reference and the tiles, measuring, and one untiled GoP in ten. Measured with 2K and 4K video.
 const MORE_TIME: f64 = 1.35;
-/// Bytes of tiles over those of the same pictures in one piece, besides containers.
+/// Bytes of tiles relative to the same untiled pictures, without containers.
 const MORE_BYTES: f64 = 1.1;
-/// H.264 slices: of an I-picture that opens a GoP, and of others.
+/// H.264 NAL types: slices of an I-picture that begins a GoP.
 const IDR_SLICE: u8 = 5;
 const OTHER_SLICE: u8 = 1;
 
-/// Encodes the sample; `None` when the file has no pictures there.
+/// Encodes the sample; `None` if the file has no pictures there.
 pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Option<Estimate> {
     let scratch = tempfile::tempdir().ok()?;
     let names: Vec<_> = (0..=plan.qps.len()).map(|n| scratch.path().join(format!("{n}.h264"))).collect();
@@ -55,7 +56,7 @@ pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Op
         bytes += more * bytes_of_gop(&stream, plan.pictures_per_gop)?;
         pictures = gop::split(&stream).iter().map(|gop| gop.pictures as usize).sum();
     }
-    // A box around every segment: 100 bytes and 4 a picture.
+    // Container overhead per segment: 100 bytes plus 4 per picture.
     let boxes = plan.grid.tiles() * plan.qps.len() * (100 + 4 * plan.pictures_per_gop);
     let all = plan.gops * plan.pictures_per_gop;
     let seconds = took / pictures.max(1) as f64 * all as f64 * MORE_TIME / jobs as f64;
@@ -68,7 +69,7 @@ pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Op
     })
 }
 
-/// Bytes of a GoP of so many pictures like those of `stream`, which has one I-picture.
+/// Estimated bytes of a GoP of `pictures` pictures like those of `stream`, which has one I-picture.
 fn bytes_of_gop(stream: &[u8], pictures: usize) -> Option<f64> {
     let (mut first, mut others, mut count) = (0, 0, 0);
     for unit in gop::units(stream) {

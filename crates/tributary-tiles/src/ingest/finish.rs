@@ -1,4 +1,4 @@
-//! Notes into the table, the manifest, the checksums and, last of all, the record.
+//! Combines the records of all pieces into the table, the manifest, the checksums and finally `ingest.json`.
 
 use tributary_video::rd::{RdTable, TableLayout};
 
@@ -11,7 +11,7 @@ use super::work::{Reference, Sums, Work};
 use crate::layout::{self, hex, sum};
 use crate::record::{FORMAT, Overhead, Record, compared};
 
-/// Writes what makes the directory a video.
+/// Writes the files that complete the video.
 pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), IngestError> {
     let (mut cells, mut sums, mut codecs) = (Vec::new(), made.sums.clone(), Vec::new());
     for (gop, row) in (0..made.gops).flat_map(|gop| (0..plan.grid.rows()).map(move |row| (gop, row))) {
@@ -19,7 +19,7 @@ pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), I
         cells.extend(row.cells);
         codecs = row.codecs;
         for (name, sum) in row.sums {
-            // Initialisation segments are written by every GoP, and must be the same each time.
+            // Every GoP writes the initialisation segments; they must be the same each time.
             if sums.get(&name).is_some_and(|before| *before != sum) {
                 let reason = format!("the parameters of {name} change between GoPs");
                 return Err(IngestError::Setting { name: "libx264", reason });
@@ -64,7 +64,7 @@ fn note<N: serde::de::DeserializeOwned>(work: &Work, name: &str) -> Result<N, In
     work.load(name).ok_or_else(|| IngestError::Unreadable { path, source: gone() })
 }
 
-/// What tiling costs at each QP.
+/// The cost of tiling at each QP.
 fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, IngestError> {
     let gops: Vec<Untiled> =
         compared(table.gops()).map(|gop| note(work, &untiled::note(gop))).collect::<Result<_, _>>()?;
@@ -75,7 +75,7 @@ fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, 
             qp: *qp,
             tiled_bytes: cells().map(|cell| cell.bytes[index]).sum(),
             untiled_bytes: gops.iter().map(|gop| gop.bytes[index]).sum(),
-            // All tiles have as many pixels.
+            // All tiles have the same number of pixels.
             tiled_mse: cells().map(|cell| cell.mse[index]).sum::<f64>() / (count * plan.grid.tiles() as f64),
             untiled_mse: gops.iter().map(|gop| gop.mse[index]).sum::<f64>() / count,
         }

@@ -1,5 +1,5 @@
-//! The media presentation description: one adaptation set a tile with its place in the picture, one
-//! representation a QP (ISO/IEC 23009-1 §5 and annex H). Nothing here is read back.
+//! The media presentation description: one adaptation set per tile with its position in the picture, one
+//! representation per QP (ISO/IEC 23009-1 §5 and annex H). This crate does not read it.
 
 use std::fmt::Write;
 

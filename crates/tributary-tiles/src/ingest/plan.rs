@@ -1,4 +1,4 @@
-//! What an ingest will make, settled before any work: settings held against the file.
+//! The plan of an ingest, decided before any work: settings checked with the file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,12 +15,12 @@ use crate::layout::hex;
 use crate::rate::FrameRate;
 use crate::record::SourceInfo;
 
-/// The longest side of a picture that libx264 takes, pixels.
+/// The longest side of a picture that libx264 accepts, pixels.
 const LONGEST_SIDE: usize = 16_384;
 /// The smallest side of a tile: a macroblock.
 const SMALLEST_TILE: usize = 16;
 
-/// What is made; two equal plans make the same bytes.
+/// What is made; equal plans produce equal bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
@@ -30,18 +30,18 @@ pub(super) struct Plan {
     pub(super) size: (usize, usize),
     pub(super) rate: FrameRate,
     pub(super) pictures_per_gop: usize,
-    /// GoPs that should come out; of a resampled file this is an estimate.
+    /// Expected number of GoPs; an estimate for a resampled file.
     pub(super) gops: usize,
-    /// Pictures to take at most.
+    /// Most pictures to take.
     pub(super) limit: Option<usize>,
-    /// Whether pictures are dropped and repeated to make the rate constant.
+    /// Whether pictures are dropped and repeated to get a constant rate.
     pub(super) resample: bool,
     pub(super) preset: String,
     pub(super) notes: Vec<String>,
 }
 
 impl Plan {
-    /// Holds `settings` against the file.
+    /// Checks `settings` with the file.
     pub(super) fn of(path: &Path, settings: &Settings) -> Result<Self, IngestError> {
         let probe = probe::probe(path)?;
         let mut notes = Vec::new();
@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// What can be said of settings without a file.
+/// Checks the settings that do not depend on the file.
 pub(super) fn check(settings: &Settings) -> Result<(), IngestError> {
     let wrong = |name, reason: &str| Err(IngestError::Setting { name, reason: reason.to_owned() });
     let qps = &settings.qps;
@@ -100,7 +100,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), IngestError> {
 
 fn size(path: &Path, probe: &Probe, settings: &Settings) -> Result<(usize, usize), IngestError> {
     let Probe { width, height, .. } = *probe;
-    // A hundredth of tolerance: 3840×1906 is cut off at the poles, 1920×1080 is flat.
+    // A tolerance of 1 %: 3840×1906 is a panorama cropped at the poles, 1920×1080 is flat.
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
         return Err(IngestError::Aspect { path: path.to_owned(), width, height });
     }
@@ -121,7 +121,7 @@ fn size(path: &Path, probe: &Probe, settings: &Settings) -> Result<(usize, usize
     Ok((width, height))
 }
 
-/// GoPs the file is good for.
+/// Number of whole GoPs in the file.
 fn whole_gops(
     path: &Path,
     probe: &Probe,
@@ -129,11 +129,11 @@ fn whole_gops(
 ) -> Result<usize, IngestError> {
     let needed = rate.pictures_per_second();
     let Probe { announced, found, .. } = *probe;
-    // At the rate that comes out.
+    // At the output's rate.
     let ratio = if resample { probe.rate.map_or(1.0, |own| rate.as_f64() / own.as_f64()) } else { 1.0 };
     let available = (found as f64 * ratio) as usize;
     if let Some(announced) = announced {
-        // Edit lists and rounded durations hide a few.
+        // Edit lists and rounded durations hide a few pictures.
         let whole = found + 2 + announced / 50 >= announced;
         if !whole && limit.is_none_or(|limit| limit > available) {
             let (path, seconds) = (path.to_owned(), available / needed);

@@ -1,4 +1,4 @@
-//! Reads a file with ffprobe: size of its pictures, their number, and when each is shown.
+//! Reads a file with ffprobe: picture size, number of pictures, and their times.
 
 use std::fs;
 use std::io;
@@ -16,11 +16,11 @@ use crate::rate::FrameRate;
 pub(super) struct Probe {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Pictures the header announces.
+    /// Pictures announced by the header.
     pub(super) announced: Option<usize>,
-    /// Pictures there are.
+    /// Pictures in the file.
     pub(super) found: usize,
-    /// Pictures a second, and whether all have the same distance.
+    /// Picture rate, and whether all intervals are equal.
     pub(super) rate: Option<FrameRate>,
     pub(super) constant: bool,
 }
@@ -54,7 +54,7 @@ struct Format {
     duration: Option<String>,
 }
 
-/// Looks at a file; all its packets are read, none decoded.
+/// Inspects a file: reads all packets without decoding.
 pub(super) fn probe(path: &Path) -> Result<Probe, IngestError> {
     let unreadable = |source| IngestError::Unreadable { path: path.to_owned(), source };
     let metadata = fs::metadata(path).and_then(|m| fs::File::open(path).map(|_| m)).map_err(unreadable)?;
@@ -103,8 +103,8 @@ fn ask(path: &Path, what: &[&str]) -> Result<Vec<u8>, IngestError> {
     })
 }
 
-/// When each picture is shown, seconds, rising, NaN where the file does not say; and how many pictures an
-/// edit list hides.
+/// The presentation time of each picture in seconds, ascending, NaN if the file has none; and the number of
+/// pictures hidden by an edit list.
 fn times(text: &[u8]) -> (Vec<f64>, usize) {
     let text = String::from_utf8_lossy(text);
     let (mut times, mut hidden) = (Vec::new(), 0);
@@ -121,7 +121,7 @@ fn times(text: &[u8]) -> (Vec<f64>, usize) {
     (times, hidden)
 }
 
-/// The rate of a track, and whether all its pictures have the same distance.
+/// The rate of a track, and whether all intervals between pictures are equal.
 fn rate_of(stream: &Stream, times: &[f64]) -> (Option<FrameRate>, bool) {
     let told = |text: &Option<String>| text.as_ref().and_then(|t| t.parse::<FrameRate>().ok());
     let (average, base) = (told(&stream.avg_frame_rate), told(&stream.r_frame_rate));
@@ -129,10 +129,10 @@ fn rate_of(stream: &Stream, times: &[f64]) -> (Option<FrameRate>, bool) {
     steps.sort_by(f64::total_cmp);
     let Some(step) = steps.get(steps.len() / 2).copied().filter(|_| times.iter().all(|t| t.is_finite()))
     else {
-        // A bare stream has no times: the header's word is all there is.
+        // A raw stream has no times: only the header's rate is known.
         return (average.or(base), true);
     };
-    // Containers round times, Matroska's to a millisecond.
+    // Containers round times, Matroska to a millisecond.
     let even = |other: &f64| (other - step).abs() <= (0.25 * step).max(0.002);
     let constant = steps.iter().all(even);
     let near = |rate: &FrameRate| (rate.as_f64() * step - 1.0).abs() < 0.05;

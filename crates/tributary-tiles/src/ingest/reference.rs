@@ -1,6 +1,6 @@
-//! The source's pictures at the size and rate of the tiled video, without loss, one file a GoP.
+//! The source's pictures at the size and rate of the tiled video, lossless, one file per GoP.
 //!
-//! H.264 at QP 0 by libx264's fastest preset: smaller and twice as fast to decode as FFV1 on 2K video.
+//! H.264 at QP 0 with libx264's fastest preset: smaller than FFV1 and twice as fast to decode, on 2K video.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::gop;
 use crate::layout;
 use crate::program::{self, ProgramError, name_of};
 
-/// Decodes the source, all of it or up to the plan's limit; nothing when that has been done before.
+/// Decodes the source, up to the plan's limit, unless an earlier run has done so.
 pub(super) fn make(
     source: &Path,
     (plan, jobs): (&Plan, usize),
@@ -54,14 +54,14 @@ fn command(source: &Path, plan: &Plan, jobs: usize) -> Command {
     command
 }
 
-/// The filters that bring the source to the plan's rate and size.
+/// The filters that convert the source to the plan's rate and size.
 pub(super) fn filter(plan: &Plan) -> String {
     let (width, height) = plan.size;
     let resample = if plan.resample { format!("fps={},", plan.rate) } else { String::new() };
     format!("{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
 }
 
-/// Arguments of the lossless output, all but its name.
+/// Arguments of the lossless output, without its name.
 pub(super) fn encoder(plan: &Plan, threads: usize) -> Vec<String> {
     let gop = plan.pictures_per_gop;
     let x264 = format!("keyint={gop}:min-keyint={gop}:scenecut=0:open-gop=0:bframes=0:repeat-headers=1");
@@ -69,14 +69,14 @@ pub(super) fn encoder(plan: &Plan, threads: usize) -> Vec<String> {
     all.iter().chain(&["-x264-params", &x264, "-f", "h264"]).map(ToString::to_string).collect()
 }
 
-/// Takes GoPs out of the stream as they become complete.
+/// Extracts complete GoPs from the stream.
 struct Gops<'a> {
     plan: &'a Plan,
     work: &'a Work,
     meter: &'a Meter<'a>,
     sums: Sums,
     written: usize,
-    /// Pictures of a last GoP that is not whole.
+    /// Pictures of an incomplete last GoP.
     left: usize,
 }
 
@@ -85,7 +85,7 @@ impl Gops<'_> {
         let failed = |e: std::io::Error| ProgramError::Failed { program: "ffmpeg", reason: e.to_string() };
         let mut stream = Vec::new();
         loop {
-            // Twice as much each time, so that a long GoP is not searched over and over.
+            // Doubles the amount each time, so that a long GoP is not searched repeatedly.
             let more = (stream.len() as u64).max(1 << 20);
             let read = output.by_ref().take(more).read_to_end(&mut stream).map_err(failed)?;
             self.meter.tick(0)?;
@@ -119,7 +119,7 @@ impl Gops<'_> {
         if gops == 0 {
             return Err(IngestError::TooShort { path, found, needed });
         }
-        // Of a resampled file the number of pictures was an estimate.
+        // For a resampled file the number of pictures was an estimate.
         if gops + usize::from(plan.resample) < plan.gops {
             let announced = plan.gops * needed;
             return Err(IngestError::Truncated { path, announced, found, seconds: gops });

@@ -1,5 +1,5 @@
-//! Ingests of small videos by the real programs: what comes out is what the table says, and nothing
-//! that is stopped, cut, full or wrong is ever taken for a whole video.
+//! Ingests of small videos with the real programs: the files agree with the table, and a stopped, truncated
+//! or damaged result is never accepted as complete.
 
 mod chain;
 mod damage;
@@ -14,7 +14,7 @@ use tributary_video::projection::Projection;
 
 use super::*;
 
-/// Makes `name` in `directory` of ffmpeg's test picture: 80×40 pixels, five a second.
+/// Makes `name` in `directory` from ffmpeg's test picture: 80×40 pixels, five a second.
 fn clip(directory: &TempDir, name: &str, source: &str, output: &[&str]) -> PathBuf {
     let path = directory.path().join(name);
     let mut command = Command::new("ffmpeg");

@@ -15,11 +15,11 @@ use crate::layout;
 use crate::mp4::{self, Parameters, Timing, init_segment, media_segment};
 use crate::patch::cut;
 
-/// The note about one row of tiles of a GoP.
+/// The record of one row of tiles of a GoP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) cells: Vec<TileCells>,
-    /// The stream's codec, one per QP, as an MPD names it.
+    /// The stream's codec string for an MPD, one per QP.
     pub(super) codecs: Vec<String>,
     pub(super) sums: Sums,
 }
@@ -30,7 +30,7 @@ impl Note for Row {
     }
 }
 
-/// Its name.
+/// The record's name.
 pub(super) fn note(gop: usize, row: usize) -> String {
     format!("tiles-{gop:05}-{row:02}.json")
 }
@@ -52,7 +52,7 @@ pub(super) fn make(job: &Job<'_>, gop: usize, rows: &[usize]) -> Result<(), Inge
     for qp in &plan.qps {
         codecs.push(band.at(*qp, &mut cells, &mut sums)?);
     }
-    // Last, because another thread has decoded the GoP before by then.
+    // Last, because by then another thread has probably decoded the previous GoP.
     band.conceal(&mut cells)?;
     for (row, sums) in rows.iter().zip(sums) {
         let cells = cells.drain(..columns).collect();
@@ -94,7 +94,7 @@ struct Band<'a> {
 }
 
 impl Band<'_> {
-    /// The error of `shown` instead of each picture of a tile, mean of them.
+    /// The mean error of showing `shown` instead of each picture of a tile.
     fn error_of(&self, tile: usize, shown: &Picture) -> Result<f64, IngestError> {
         let originals = &self.originals[tile];
         let mut sum = 0.0;
@@ -104,7 +104,7 @@ impl Band<'_> {
         Ok(sum / originals.len() as f64)
     }
 
-    /// Adds what concealment costs to the cells of all tiles.
+    /// Adds the errors of concealment to the cells of all tiles.
     fn conceal(&self, cells: &mut [TileCells]) -> Result<(), IngestError> {
         let plan = self.job.plan;
         let (width, height) = plan.tile_size();
@@ -124,7 +124,8 @@ impl Band<'_> {
         Ok(())
     }
 
-    /// Encodes all tiles at `qp`, writes them, decodes what was written and adds sizes and errors; the codec.
+    /// Encodes all tiles at `qp`, writes them, decodes the result, and adds sizes and errors; returns the
+    /// codec.
     fn at(&self, qp: u8, cells: &mut [TileCells], sums: &mut [Sums]) -> Result<String, IngestError> {
         let (gop, Job { plan, work, meter, .. }) = (self.gop, self.job);
         let size = plan.tile_size();

@@ -1,4 +1,5 @@
-//! A GoP in one piece at every QP, by the same encoder: what tiling is compared with. Nothing of it stays.
+//! Encodes an untiled GoP at every QP with the same encoder, as the reference for the cost of tiling. Its
+//! files are not kept.
 
 use std::io::Write;
 use std::process::Command;
@@ -14,14 +15,14 @@ use crate::decode::{DecodeError, Pictures};
 use crate::mp4::{Timing, media_segment};
 use crate::program::{self, name_of};
 
-/// The note about one GoP, one number per QP.
+/// The record of one GoP, one number per QP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Untiled {
     pub(super) bytes: Vec<u64>,
     pub(super) mse: Vec<f64>,
 }
 
-/// Its name.
+/// The record's name.
 pub(super) fn note(gop: usize) -> String {
     format!("untiled-{gop:05}.json")
 }
@@ -67,7 +68,7 @@ pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
     work.save(&note(gop), &Untiled { bytes, mse })
 }
 
-/// The mean error of luma of each of `shown`, all read side by side: a GoP need not fit into memory.
+/// The mean luma error of each stream of `shown`, read in parallel, so that a GoP need not fit into memory.
 fn errors(job: &Job<'_>, originals: Pictures, mut shown: Vec<Pictures>) -> Result<Vec<f64>, IngestError> {
     let Job { plan, meter, .. } = job;
     let mut sums = vec![0.0; shown.len()];

@@ -1,4 +1,4 @@
-//! What an ingest tells its caller while it works, and how the caller stops it.
+//! Progress reports of an ingest, and how the caller stops it.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,14 @@ use super::IngestError;
 use super::plan::Plan;
 use crate::record::compared;
 
-/// What an ingest will probably take, from a sample of a few pictures.
+/// Estimated duration and size of an ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// Pictures of the tiled video.
     pub pictures: usize,
     /// Their width and height.
     pub size: (usize, usize),
-    /// Pieces of work at once.
+    /// Number of parallel jobs.
     pub jobs: usize,
     /// Wall time of the whole ingest.
     pub time: Duration,
@@ -23,29 +23,30 @@ pub struct Estimate {
     pub bytes: u64,
 }
 
-/// The two stages of an ingest.
+/// The stages of an ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The source is decoded and kept without loss.
+    /// The source is decoded and stored losslessly.
     Source,
     /// Tiles are encoded, decoded again and measured.
     Tiles,
 }
 
-/// How far an ingest is.
+/// Progress of an ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done at the moment.
+    /// The present stage.
     pub stage: Stage,
-    /// Work done, that of an earlier run included. The unit is about half of encoding one picture of one tile once.
+    /// Completed work, including that of an earlier run. One unit is about half of encoding one picture of
+    /// one tile.
     pub done: usize,
-    /// All work.
+    /// Total work.
     pub total: usize,
     /// Pictures of the video.
     pub pictures: usize,
 }
 
-/// Hears of an ingest's progress and may stop it. Called from several threads.
+/// Receives an ingest's progress and may stop it. Called from several threads.
 pub trait Watch: Sync {
     /// A picture is finished, or a stage begins.
     fn at(&self, progress: Progress);
@@ -62,7 +63,7 @@ impl<F: Fn(Progress) + Sync> Watch for F {
     }
 }
 
-/// The caller wants no more.
+/// The caller stopped the ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Halt;
 
@@ -94,7 +95,7 @@ impl<'a> Meter<'a> {
         meter
     }
 
-    /// The source has turned out to have `gops` GoPs, and `done` units of work on tiles were done by an earlier run.
+    /// Sets the number of GoPs found in the source, and the units of work on tiles done by an earlier run.
     pub(super) fn tiles(&mut self, gops: usize, done: usize) {
         self.stage = Stage::Tiles;
         self.gops = gops;
@@ -107,10 +108,10 @@ impl<'a> Meter<'a> {
         self.plan.grid.tiles()
     }
 
-    /// Work on one picture of one tile at one QP: encoded, then measured.
+    /// Work on one picture of one tile at one QP: encoding, then measuring.
     pub(super) const TILE_PICTURE: usize = 2;
 
-    /// Work on one picture in one piece at all QPs.
+    /// Work on one untiled picture at all QPs.
     pub(super) fn untiled_picture(&self) -> usize {
         Self::TILE_PICTURE * self.plan.grid.tiles() * self.plan.qps.len()
     }
@@ -131,10 +132,10 @@ impl<'a> Meter<'a> {
         });
     }
 
-    /// Some work is done.
+    /// Adds completed work.
     ///
     /// # Errors
-    /// The caller wants no more.
+    /// The caller stopped the ingest.
     pub(super) fn tick(&self, units: usize) -> Result<(), Halt> {
         self.done.fetch_add(units, Ordering::Relaxed);
         if self.watch.stops() {

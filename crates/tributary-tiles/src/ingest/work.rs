@@ -1,7 +1,7 @@
-//! The directory being filled: one process at a time, with notes of what is finished.
+//! The directory while it is being filled: one process at a time, with records of finished pieces.
 //!
-//! Every file appears whole under its name, and a note about files only after them, so that whatever
-//! stops an ingest, the next one finds either a finished piece or none.
+//! Every file appears complete under its name, and the record of a piece only after its files. After any
+//! interruption a piece is therefore either finished or absent.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,18 +19,18 @@ use crate::layout;
 use crate::video::TiledVideo;
 
 const PLAN: &str = "plan.json";
-/// The note of the decoded source.
+/// The record of the decoded source.
 pub(super) const REFERENCE: &str = "source.json";
 
 /// SHA-256 of files, by their names in the directory.
 pub(super) type Sums = BTreeMap<String, String>;
 
-/// A piece of work whose files can be held against its note.
+/// A record that lists the files of a finished piece.
 pub(super) trait Note: Serialize + DeserializeOwned {
     fn sums(&self) -> &Sums;
 }
 
-/// The note about the source's own pictures.
+/// The record of the source's pictures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reference {
     pub(super) gops: usize,
@@ -50,10 +50,10 @@ pub(super) struct Work {
     pub(super) _lock: Lock,
 }
 
-/// A locked file; the kernel unlocks it when the process ends, however that comes about.
+/// A locked file; the kernel unlocks it when the process ends for any reason.
 ///
-/// Closing alone does not unlock: a child that another thread is starting holds a copy of the
-/// descriptor until it becomes its program.
+/// Closing alone does not unlock: a child process that another thread is starting holds a copy of the
+/// descriptor until it executes its program.
 pub(super) struct Lock(pub(super) File);
 
 impl Lock {
@@ -70,12 +70,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // An error leaves it to the closing of the last copy.
+        // If this fails, closing the last copy unlocks it.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// The video in `directory`, if one is there and is what `plan` makes.
+/// The video in `directory`, if it exists and was made by `plan`.
 pub(super) fn finished(directory: &Path, plan: &Plan) -> Result<Option<TiledVideo>, IngestError> {
     if !directory.join(layout::RECORD).exists() {
         return Ok(None);
@@ -94,7 +94,7 @@ pub(super) fn finished(directory: &Path, plan: &Plan) -> Result<Option<TiledVide
 }
 
 impl Work {
-    /// Begins in `directory`, or goes on where an equal ingest stopped.
+    /// Starts in `directory`, or resumes a stopped ingest with the same plan.
     pub(super) fn begin(directory: &Path, plan: &Plan) -> Result<Self, IngestError> {
         let occupied = |what| Err(IngestError::Occupied { directory: directory.to_owned(), what });
         let at = directory.join(layout::WORK);
@@ -121,7 +121,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Removes what a killed ingest left in the working directory: notes are files, scratch is directories.
+    /// Removes temporary data of a killed ingest: records are files, temporary data is in directories.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.path(layout::WORK))? {
             let entry = entry?;
@@ -132,7 +132,8 @@ impl Work {
         Ok(())
     }
 
-    /// Clears up after a stop: without a whole reference nothing is worth keeping. Whether anything is kept.
+    /// Cleans up after a stop: without a complete reference nothing is kept. Returns whether anything is
+    /// kept.
     pub(super) fn stop(&self) -> Result<bool, IngestError> {
         if self.path(layout::WORK).join(REFERENCE).exists() {
             return Ok(true);
@@ -144,7 +145,7 @@ impl Work {
         };
         removed.map_err(|error| IngestError::Write { path: source, source: error })?;
         self.end()?;
-        // The directory was there before if this fails.
+        // If this fails, the directory existed before.
         let _ = fs::remove_dir(&self.directory);
         Ok(false)
     }
@@ -160,7 +161,7 @@ impl Work {
         tempfile::tempdir_in(&path).map_err(|source| IngestError::Write { path, source })
     }
 
-    /// Writes a file of the video and notes its SHA-256.
+    /// Writes a file of the video and records its SHA-256.
     pub(super) fn write(&self, name: String, bytes: &[u8], sums: &mut Sums) -> Result<(), IngestError> {
         let path = self.path(&name);
         layout::write_whole(&path, bytes).map_err(|source| IngestError::Write { path, source })?;
@@ -168,7 +169,7 @@ impl Work {
         Ok(())
     }
 
-    /// Notes that a piece is finished.
+    /// Writes the record of a finished piece.
     pub(super) fn save(&self, name: &str, note: &impl Serialize) -> Result<(), IngestError> {
         let path = self.directory.join(layout::WORK).join(name);
         let failed = |source| IngestError::Write { path: path.clone(), source };
@@ -176,13 +177,13 @@ impl Work {
         layout::write_whole(&path, &bytes).map_err(failed)
     }
 
-    /// The note of a finished piece, if there is one.
+    /// The record of a finished piece, if it exists.
     pub(super) fn load<N: DeserializeOwned>(&self, name: &str) -> Option<N> {
         let bytes = fs::read(self.directory.join(layout::WORK).join(name)).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// The note of a finished piece all of whose files are what they were.
+    /// The record of a finished piece, if all its files still match their checksums.
     pub(super) fn load_whole<N: Note>(&self, name: &str) -> Option<N> {
         let note: N = self.load(name)?;
         let whole = note.sums().iter().all(|(name, sum)| {
@@ -191,14 +192,14 @@ impl Work {
         whole.then_some(note)
     }
 
-    /// Removes the notes; the video is whole.
+    /// Removes the records; the video is complete.
     pub(super) fn end(&self) -> Result<(), IngestError> {
         let path = self.path(layout::WORK);
         fs::remove_dir_all(&path).map_err(|source| IngestError::Write { path, source })
     }
 }
 
-/// Whether a directory has anything but a working directory in it.
+/// Whether a directory contains anything but a working directory.
 fn foreign(directory: &Path) -> io::Result<bool> {
     match fs::read_dir(directory) {
         Ok(entries) => Ok(entries.flatten().any(|entry| entry.file_name() != layout::WORK)),

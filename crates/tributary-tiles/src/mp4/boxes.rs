@@ -1,4 +1,4 @@
-//! Boxes: size, kind, content (ISO/IEC 14496-12 §4.2), to be written and walked.
+//! Writing and reading of boxes: size, kind, content (ISO/IEC 14496-12 §4.2).
 
 /// Appends a box whose content `fill` writes.
 pub(super) fn put(into: &mut Vec<u8>, kind: &[u8; 4], fill: impl FnOnce(&mut Vec<u8>)) {
@@ -23,10 +23,10 @@ pub(super) fn put_full(
     });
 }
 
-/// A box that was found: its kind and its content, or `None` where the bytes are no box.
+/// A box: its kind and its content, or `None` if the bytes are not a box.
 pub(super) type Found<'a> = Option<([u8; 4], &'a [u8])>;
 
-/// Walks the boxes that lie one after the other in `bytes`; a broken one ends the walk with a `None`.
+/// Iterates over the boxes in `bytes`; a broken one ends the iteration with a `None`.
 pub(super) fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Found<'_>> {
     core::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Found<'_>> {
 fn split(bytes: &[u8]) -> Option<([u8; 4], &[u8], &[u8])> {
     let (size, rest) = bytes.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
-    // Size 1 announces a 64-bit size, 0 a box up to the end; neither is written here.
+    // Size 1 means a 64-bit size, 0 a box up to the end; this crate writes neither.
     let content = usize::try_from(u32::from_be_bytes(*size)).ok()?.checked_sub(8)?;
     let (content, rest) = rest.split_at_checked(content)?;
     Some((*kind, content, rest))

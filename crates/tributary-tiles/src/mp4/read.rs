@@ -1,4 +1,4 @@
-//! What is read: segments of this crate or others like them, turned back into a byte stream.
+//! Reads segments made by this crate, or similar ones, back into a byte stream.
 
 use thiserror::Error;
 
@@ -8,27 +8,28 @@ use super::boxes::walk;
 const SAMPLE_ENTRY: usize = 78;
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// Bytes that are no segment of H.264.
+/// Why bytes are not a segment of H.264.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Mp4Error {
-    /// A box ends outside its place.
+    /// A box extends beyond its parent.
     #[error("a box is cut short")]
     Box,
-    /// A box that must be there.
+    /// A required box is missing.
     #[error("there is no `{0}` box")]
     Missing(&'static str),
     /// The parameters of the stream cannot be read.
     #[error("the decoder's configuration (`avcC`) is cut short")]
     Configuration,
-    /// A NAL unit is longer than what is left.
+    /// A NAL unit is longer than the remaining bytes.
     #[error("a unit of the stream is cut short")]
     Unit,
 }
 
-/// The byte stream (ITU-T H.264 Annex B) of a media segment, its parameters in front: decodable by itself.
+/// The byte stream (ITU-T H.264 Annex B) of a media segment, with its parameters in front, so that it decodes
+/// alone.
 ///
 /// # Errors
-/// `init` or `segment` is not what it should be.
+/// `init` or `segment` is not valid.
 pub fn to_annex_b(init: &[u8], segment: &[u8]) -> Result<Vec<u8>, Mp4Error> {
     let (length, mut stream) = configuration(init)?;
     let mut any = false;
@@ -53,9 +54,9 @@ pub fn to_annex_b(init: &[u8], segment: &[u8]) -> Result<Vec<u8>, Mp4Error> {
 /// Width and height of the pictures that `init` announces, pixels.
 ///
 /// # Errors
-/// `init` is not what it should be.
+/// `init` is not valid.
 pub fn picture_size(init: &[u8]) -> Result<(u16, u16), Mp4Error> {
-    // After reserved bytes, data reference and sixteen bytes of nothing.
+    // After reserved bytes, the data reference and sixteen zero bytes.
     let sides = sample_entry(init)?.get(24..28).ok_or(Mp4Error::Box)?;
     Ok((u16::from_be_bytes([sides[0], sides[1]]), u16::from_be_bytes([sides[2], sides[3]])))
 }
@@ -69,7 +70,7 @@ fn sample_entry(init: &[u8]) -> Result<&[u8], Mp4Error> {
     child(content.get(8..).ok_or(Mp4Error::Box)?, "avc1")
 }
 
-/// How long lengths of units are, bytes, and the parameter sets as a byte stream.
+/// Size of the NAL units' length fields in bytes, and the parameter sets as a byte stream.
 fn configuration(init: &[u8]) -> Result<(usize, Vec<u8>), Mp4Error> {
     let boxes = sample_entry(init)?.get(SAMPLE_ENTRY..).ok_or(Mp4Error::Box)?;
     let (fixed, mut sets) = child(boxes, "avcC")?.split_at_checked(5).ok_or(Mp4Error::Configuration)?;

@@ -1,4 +1,4 @@
-//! Segments are read back as they were written, and nothing that is cut or changed panics.
+//! Segments survive writing and reading, and truncated or changed ones cause no panic.
 
 use super::*;
 use crate::rate::FrameRate;

@@ -1,4 +1,4 @@
-//! What is written: `ftyp` and `moov` once a representation, `moof` and `mdat` once a GoP.
+//! Writes segments: `ftyp` and `moov` once per representation, `moof` and `mdat` once per GoP.
 
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ const SEQUENCE_PARAMETERS: u8 = 7;
 const PICTURE_PARAMETERS: u8 = 8;
 const IDR_SLICE: u8 = 5;
 const NON_IDR_SLICE: u8 = 1;
-/// `sample_flags` (ISO/IEC 14496-12 §8.8.3.1): needs no other picture · is needed by the next ones.
+/// `sample_flags` (ISO/IEC 14496-12 §8.8.3.1): depends on no other picture, and others depend on it.
 const SYNC: u32 = 0x0200_0000;
 /// Depends on other pictures, so decoding cannot begin at it.
 const DEPENDENT: u32 = 0x0101_0000;
@@ -25,16 +25,16 @@ pub struct Parameters {
     pub picture: Vec<u8>,
 }
 
-/// A stream from which no segment can be made.
+/// The stream cannot be put into segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the encoder's stream has no {0}")]
 pub struct InitError(&'static str);
 
 impl Parameters {
-    /// The parameter sets in a byte stream.
+    /// Finds the parameter sets in a byte stream.
     ///
     /// # Errors
-    /// There are no pictures, or an MP4 file cannot hold them.
+    /// There are no parameter sets, or an MP4 file cannot hold them.
     pub fn of(stream: &[u8]) -> Result<Self, InitError> {
         let first = |kind: u8| {
             units(stream)
@@ -54,17 +54,17 @@ impl Parameters {
     }
 }
 
-/// The clock of a representation.
+/// The time scale of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Ticks a second.
+    /// Ticks per second.
     pub timescale: u32,
-    /// Ticks a picture lasts.
+    /// Ticks per picture.
     pub picture: u32,
 }
 
 impl Timing {
-    /// A clock fine enough for players, in which a picture lasts a whole number of ticks.
+    /// A time scale fine enough for players, in which a picture lasts a whole number of ticks.
     #[must_use]
     pub fn of(rate: FrameRate) -> Self {
         let finer = (10_000 / rate.numerator()).max(1);
@@ -83,7 +83,7 @@ pub fn init_segment(parameters: &Parameters, (width, height): (u16, u16), timing
         put_full(b, b"mvhd", (0, 0), |b| {
             words(b, &[0, 0, timing.timescale, 0, 0x1_0000, 0x0100_0000, 0, 0]);
             words(b, &UNITY);
-            // Six words of nothing, and the next track's number.
+            // Six zero words, and the next track's number.
             words(b, &[0, 0, 0, 0, 0, 0, 2]);
         });
         put(b, b"trak", |b| track(b, parameters, (width, height), timing));
@@ -129,10 +129,10 @@ fn track(b: &mut Vec<u8>, parameters: &Parameters, (width, height): (u16, u16), 
 }
 
 fn sample_entry(b: &mut Vec<u8>, parameters: &Parameters, (width, height): (u16, u16)) {
-    // Reserved, data reference 1, sixteen bytes of nothing.
+    // Reserved, data reference 1, sixteen zero bytes.
     words(b, &[0, 1, 0, 0, 0, 0]);
     words(b, &[u32::from(width) << 16 | u32::from(height), 0x48_0000, 0x48_0000, 0]);
-    // One picture a sample, no name, 24 bits deep, -1.
+    // One picture per sample, no name, 24 bits deep, -1.
     b.extend([0, 1]);
     b.extend([0; 32]);
     b.extend([0, 0x18, 0xff, 0xff]);
@@ -152,13 +152,13 @@ fn sample_entry(b: &mut Vec<u8>, parameters: &Parameters, (width, height): (u16,
     });
 }
 
-/// The media segment of a GoP: `number` counts from 1, `before` is how many pictures precede it.
+/// The media segment of a GoP: `number` counts from 1, `before` is the number of pictures before it.
 ///
-/// Only slices are kept of `stream`: parameters are in the initialisation segment, and the encoder's
-/// notes about itself help no player.
+/// Only slices of `stream` are kept: parameters are in the initialisation segment, and players do not need
+/// the encoder's description of itself.
 ///
 /// # Errors
-/// There is no picture in the stream, or it does not open with one that decodes by itself.
+/// There is no picture in the stream, or the first does not decode independently.
 pub fn media_segment(
     stream: &[u8],
     (number, before): (u32, u64),
@@ -186,7 +186,7 @@ pub fn media_segment(
     put(&mut segment, b"moof", |b| {
         put_full(b, b"mfhd", (0, 0), |b| words(b, &[number]));
         put(b, b"traf", |b| {
-            // Flag: offsets count from the beginning of `moof`.
+            // Flag: offsets are relative to the beginning of `moof`.
             put_full(b, b"tfhd", (0, 0x2_0000), |b| words(b, &[1]));
             let time = before * u64::from(timing.picture);
             put_full(b, b"tfdt", (1, 0), |b| b.extend(time.to_be_bytes()));

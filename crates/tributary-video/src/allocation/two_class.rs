@@ -1,9 +1,8 @@
-//! `two-class`, the simple habit of the field: one quality for the tiles of the viewport, the coarsest for
-//! the rest, the viewport first.
+//! `two-class`, a common practice: one quality for the tiles of the viewport, the coarsest for the rest, the
+//! viewport first.
 //!
-//! The viewport's quality is the finest with which everything fits into the mean of capacity; it is found
-//! by trying them all, so there is no greedy and no exact way to tell apart. No source: it is what many
-//! players do.
+//! The viewport's quality is the finest with which everything fits into the mean capacity. All are tried, so
+//! there is no difference between greedy and exact. No source: many players do this.
 
 use super::{Allocation, Allocator, GopProblem, PlanReport, Sent, TileChoice, report};
 

@@ -65,7 +65,8 @@ impl Calibration {
         self.bins.iter().map(|(count, ..)| count).sum()
     }
 
-    /// The mean squared difference of probability and outcome: 0 is perfect, 0.25 a coin; 0 for none.
+    /// Brier score: mean squared difference of probability and outcome; 0 is perfect, 0.25 a coin toss; 0 if
+    /// empty.
     #[must_use]
     pub fn brier(&self) -> f64 {
         self.brier / self.count().max(1) as f64

@@ -5,7 +5,7 @@ use crate::{BackgroundKind, BackgroundSpec, MAX_RATE, Scenario, WorkloadSpec};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// Packets have at least an IP header and at most what its length field can say.
+/// Allowed packet sizes: at least an IP header, at most what its length field can hold.
 const PACKETS: core::ops::RangeInclusive<u64> = 40..=65_535;
 /// Most requests, flows or messages per second.
 const MOST_PER_SECOND: u64 = 1_000_000_000;

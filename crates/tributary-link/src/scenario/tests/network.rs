@@ -1,4 +1,4 @@
-//! Shared links, background traffic, link events and the `run` table: what arrives, what is refused.
+//! Shared links, background traffic, link events and the `run` table: valid and refused values.
 
 use super::super::*;
 use super::seconds;
@@ -190,7 +190,7 @@ fn the_papers_conditions_can_be_said() {
         let text = format!("name = 'x'\nduration = '1200 s'\n{text}");
         Scenario::parse(&text, "x.toml").unwrap_or_else(|error| panic!("{error}"))
     };
-    // Handoff: the primary path is cut during play and does not come back.
+    // Handoff: the primary path is cut during playback and does not come back.
     let cut = say("[[path]]\nname = 'wifi'\ndown.rate = '433 Mbit/s'\nabsent = [['300 s', '100 %']]\n\
                    [[path]]\nname = 'lte'\ndown.rate = '24 Mbit/s'\n\
                    [run]\ntransport = 'mptcp'\nscheduler = 'greedy-sticky'\ncongestion = 'olia'\n\
@@ -242,7 +242,7 @@ fn a_shared_radio_moves_both_links_through_the_same_states() {
     assert!(series(0).contains(&DataSize::from_bytes(37_500_000)), "and it is low at times");
 }
 
-/// Replaces `from` by `to` in the good text; the refusal must name the line and contain `words`.
+/// Replaces `from` by `to` in the valid text; the error must name the line and contain `words`.
 fn refused(from: &str, to: &str, line: usize, words: &[&str]) {
     assert!(GOOD.contains(from), "{from}");
     let error = Scenario::parse(&GOOD.replacen(from, to, 1), "city.toml").expect_err(to).to_string();

@@ -1,4 +1,4 @@
-//! From the file to the table and back, and going on after a stop.
+//! From the file to the table and back, and resuming after a stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -23,12 +23,12 @@ fn originals(video: &TiledVideo, gop: usize, tile: usize) -> Vec<Picture> {
     whole.map(|p| cut(&p.expect("a picture"), place).expect("a tile")).collect()
 }
 
-/// Text may round the last bit.
+/// Equal except for rounding in the text.
 fn same(a: f64, b: f64) {
     assert!((a - b).abs() <= 1e-12 * b, "{a} is not {b}");
 }
 
-/// The table holds what anyone who decodes the files finds.
+/// The table agrees with decoding the files.
 fn check_table(video: &TiledVideo) {
     let (width, height) = video.tile_size();
     let black = vec![Picture::black(width, height).expect("a size"); video.pictures_per_gop()];
@@ -74,7 +74,7 @@ fn the_table_is_what_the_files_are_and_players_play_them() {
     video.verify().expect("checksums hold");
     assert!(!out.join(layout::WORK).exists());
 
-    // One representation after the other, as a player puts it together.
+    // One representation's segments concatenated, as in a player.
     let mut file = video.init(3, 1).expect("parameters").to_vec();
     (0..2).for_each(|gop| file.extend(video.segment(gop, 3, 1).expect("a segment")));
     let entries = "stream=width,height,nb_read_frames";
@@ -83,13 +83,13 @@ fn the_table_is_what_the_files_are_and_players_play_them() {
     let times: Vec<f64> = times.lines().map(|line| line.trim_matches(',').parse().expect("a time")).collect();
     assert!(times.iter().enumerate().all(|(n, time)| (time - n as f64 / 5.0).abs() < 1e-6), "{times:?}");
 
-    // A DASH client that is not ours reads the manifest and finds all 8 representations.
+    // ffmpeg's DASH client reads the manifest and finds all 8 representations.
     let manifest = out.join(layout::MANIFEST);
     let frames = count(&["-show_entries", "stream=index,nb_read_frames", &manifest.to_string_lossy()], b"");
     let found: BTreeSet<&str> = frames.lines().filter(|line| line.ends_with(",10")).collect();
     assert_eq!(found.len(), 8, "{frames}");
 
-    // A second time nothing is done; other settings are another video.
+    // A second run does nothing; other settings are refused.
     let again = make(&source, &settings(), &out).expect("the same");
     assert_eq!(again.record(), video.record());
     let other = Settings { qps: vec![24, 41], ..settings() };
@@ -101,7 +101,7 @@ fn the_table_is_what_the_files_are_and_players_play_them() {
 fn after_a_full_disk_the_same_command_makes_the_same_video() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (moving(&directory), directory.path().join("tiles"));
-    // The kernel says of this device that it is full.
+    // Writing to this device fails as on a full disk.
     let full = out.join("tiles/t02q40");
     let fill = |at: Progress| {
         if at.stage == Stage::Tiles && !full.exists() {
@@ -118,7 +118,7 @@ fn after_a_full_disk_the_same_command_makes_the_same_video() {
     let other = Settings { qps: vec![24, 41], ..settings() };
     assert!(matches!(make(&source, &other, &out), Err(IngestError::Occupied { .. })));
 
-    // Of the pieces finished before one is changed behind our back: it is made again.
+    // One of the finished pieces is changed: it is made again.
     let segment = out.join(layout::segment(0, 1, 24));
     fs::write(&segment, b"half").expect("written");
     let kept = fs::metadata(out.join(layout::segment(0, 2, 24))).and_then(|m| m.modified()).expect("there");
@@ -156,7 +156,7 @@ fn two_ingests_do_not_work_in_one_directory() {
     let plan = Plan::of(&source, &settings()).expect("a video");
     let first = Work::begin(&out, &plan).expect("it begins");
     assert!(matches!(make(&source, &settings(), &out), Err(IngestError::Busy(_))));
-    // As a child does that is being started while the ingest ends.
+    // As a child process does that is being started while the ingest ends.
     let _copy = first._lock.0.try_clone().expect("a descriptor");
     drop(first);
     Work::begin(&out, &plan).map(drop).expect("the other one has ended");

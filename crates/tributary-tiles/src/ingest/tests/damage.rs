@@ -1,5 +1,4 @@
-//! A directory that is not what was written is refused when it is opened, or at the latest when the
-//! damaged file is read.
+//! A damaged directory is refused when it is opened, or at the latest when the damaged file is read.
 
 use super::*;
 use crate::layout;
@@ -8,7 +7,7 @@ fn open(directory: &Path) -> TiledError {
     TiledVideo::open(directory).map(drop).expect_err("refused")
 }
 
-/// Does something to a file, sees what `refused` says, and puts it back.
+/// Changes a file, checks the error, and restores the file.
 fn spoil(path: &Path, change: impl Fn(&mut Vec<u8>), refused: impl Fn()) {
     let whole = fs::read(path).expect("there");
     let mut changed = whole.clone();

@@ -1,5 +1,4 @@
-//! Files that are no plain equirectangular video: each is refused by name with a way out, or dealt with
-//! and said so.
+//! Files that are not plain equirectangular video: each is refused with what to do, or converted with a note.
 
 use super::*;
 
@@ -9,7 +8,7 @@ fn out(directory: &TempDir) -> PathBuf {
     directory.path().join("tiles")
 }
 
-/// The refusal, which must leave nothing behind.
+/// The error of an ingest, which must leave nothing behind.
 fn refusal(directory: &TempDir, source: &Path, settings: &Settings) -> IngestError {
     let error = make(source, settings, &out(directory)).map(drop).expect_err("refused");
     assert!(!out(directory).exists(), "{error}");
@@ -83,7 +82,7 @@ fn a_file_that_was_cut_is_refused_or_its_beginning_taken() {
     assert!(matches!(error, IngestError::Truncated { announced: 20, seconds: 2, .. }), "{error}");
     let beginning = Settings { seconds: Some(2), ..settings() };
     assert_eq!(make(&cut, &beginning, &out(&directory)).expect("its beginning").gops(), 2);
-    // Its index was at the end.
+    // Its index was at the end of the file.
     let headless = clip(&directory, "headless.mp4", "testsrc2=s=80x40:r=5:d=2", &CODEC);
     let bytes = fs::read(&headless).expect("there");
     fs::write(&headless, &bytes[..bytes.len() * 7 / 10]).expect("written");

@@ -1,9 +1,9 @@
-//! An ingest that its caller stops leaves no temporary file, and goes on where it was.
+//! An ingest stopped by its caller leaves no temporary file, and resumes.
 
 use super::*;
 use crate::layout;
 
-/// Stops once a stage has told of so many steps.
+/// Stops after this many steps of a stage.
 struct Stopper {
     stage: Stage,
     steps: AtomicUsize,
@@ -48,8 +48,8 @@ fn a_stopped_ingest_goes_on_where_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (moving(&directory), directory.path().join("tiles"));
     let one = Settings { jobs: NonZeroUsize::new(1), ..settings() };
-    // Past the GoP in one piece (5 pictures) and the first rows of tiles (20 at each of two QPs, fed and measured), in
-    // the middle of what comes then.
+    // After the untiled GoP (5 pictures) and the first rows of tiles (20 at each of two QPs, encoded and
+    // measured), in the middle of the next piece.
     let error = ingest(&source, &one, &out, &Stopper::after(Stage::Tiles, 110)).expect_err("stopped");
     assert!(matches!(error, IngestError::Stopped { kept: true }), "{error}");
     let left = everything(&out);
@@ -61,7 +61,7 @@ fn a_stopped_ingest_goes_on_where_it_was() {
     let notes = left.iter().filter(|path| path.to_string_lossy().contains("work/tiles-")).count();
     assert!((1..4).contains(&notes), "{left:?}");
 
-    // What a killed one leaves is swept; what is finished is not made again, and counts from the beginning.
+    // Remains of a killed ingest are removed; finished pieces are kept and count from the beginning.
     let scratch = out.join(layout::WORK).join("scratch-of-a-killed-one");
     fs::create_dir(&scratch).expect("made");
     let kept = fs::metadata(out.join(layout::segment(0, 0, 24))).and_then(|m| m.modified()).expect("there");
@@ -74,7 +74,7 @@ fn a_stopped_ingest_goes_on_where_it_was() {
     let video = ingest(&source, &one, &out, &watch).expect("it goes on");
     let still = fs::metadata(out.join(layout::segment(0, 0, 24))).and_then(|m| m.modified()).expect("there");
     assert!(kept == still && !scratch.exists());
-    // The source's 10 pictures of 4 tiles are the first 40; pieces of an earlier run come on top.
+    // The source's 10 pictures of 4 tiles are the first 40 units; pieces of an earlier run are added.
     assert!(first.load(Ordering::Relaxed) > 40);
     let fresh = make(&source, &one, &directory.path().join("fresh")).expect("an ingest");
     assert_eq!(video.record(), fresh.record());
@@ -94,7 +94,7 @@ fn progress_rises_to_the_whole_and_the_estimate_is_near() {
     assert!(seen.is_sorted_by_key(|at| at.done) && seen.iter().all(|at| at.pictures == 10), "{seen:?}");
     let last = seen.last().expect("told");
     assert_eq!((last.done, last.stage), (last.total, Stage::Tiles));
-    // Without the notes and checksums, which no estimate counts.
+    // Without the records and checksums, which the estimate does not include.
     let media = |path: &PathBuf| path.extension().is_some_and(|end| end == "m4s" || end == "h264");
     let size = |path: &PathBuf| fs::metadata(path).map_or(0, |m| m.len());
     let bytes: u64 = everything(&out).iter().filter(|path| media(path)).map(size).sum();
