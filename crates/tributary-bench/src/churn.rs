@@ -1,8 +1,8 @@
-//! A proxy under connections that come and go: memory, descriptors and streams must stay as they were.
+//! A proxy under connections that come and go: memory, descriptors and streams must not grow.
 //!
-//! `tributary serve` and `tributary connect` run as processes of their own and are joined by two paths over
-//! loopback. Connections begin at a fixed rate; half of them are aborted, by either side, at a random point of
-//! their life. Not here: what a connection does (`load`) and how a process is looked at (`proxy`).
+//! `tributary serve` and `tributary connect` run as separate processes, connected by two paths over loopback.
+//! Connections begin at a fixed rate; half of them are aborted, by either side, at a random point of their
+//! life. Not here: what a connection does (`load`) and how a process is observed (`proxy`).
 
 mod load;
 mod proxy;
@@ -19,23 +19,23 @@ use tributary_types::Rng;
 
 pub use load::Tally;
 
-/// Connections before the measurement, so that what is allocated once is there.
+/// Connections before the measurement, so that one-time allocations do not count.
 const WARM_UP: u32 = 20;
-/// Time for the last connections to end, beyond the longest life.
+/// Time for the last connections to end, in addition to the longest life.
 const GRACE: Duration = Duration::from_secs(30);
-/// Share of the time at the beginning that does not count for the slopes: allocators settle.
+/// Share of the time at the beginning that is left out of the slopes, until allocators have settled.
 const SETTLING: f64 = 0.1;
-/// Samples for a slope at least.
+/// Fewest samples for a slope.
 const FEWEST: usize = 8;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// How long connections begin.
+    /// Duration in which connections begin.
     pub seconds: f64,
-    /// Connections that begin in a second.
+    /// Connections that begin per second.
     pub rate: f64,
-    /// Seconds between two samples.
+    /// Seconds between samples.
     pub every: f64,
     /// Seed of sizes, lives and aborts.
     pub seed: u64,
@@ -47,16 +47,16 @@ impl Default for Plan {
     }
 }
 
-/// One process at one moment.
+/// The state of one process at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Seconds since the measurement began.
     pub at_s: f64,
     /// Connections that had begun.
     pub begun: u64,
-    /// Connections under way.
+    /// Connections in progress.
     pub open: u64,
-    /// Anonymous resident memory, kB: what the process allocated.
+    /// Anonymous resident memory, kB: memory that the process allocated.
     pub memory_kb: u64,
     /// Open descriptors.
     pub descriptors: u64,
@@ -64,19 +64,19 @@ pub struct Sample {
     pub streams: u64,
 }
 
-/// How something changes with every connection.
+/// Change of a quantity per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Slope {
-    /// Change with each connection.
+    /// Change per connection.
     pub each: f64,
-    /// 95 % interval of it.
+    /// Its 95 % interval.
     pub low: f64,
     /// As `low`.
     pub high: f64,
 }
 
 impl Slope {
-    /// Whether it may be none: the interval does not lie above zero.
+    /// Whether it may be zero: the interval is not completely above zero.
     #[must_use]
     pub fn is_flat(&self) -> bool {
         self.low <= 0.0
@@ -92,13 +92,13 @@ pub struct End {
     pub before: Sample,
     /// After it, with no connection open.
     pub after: Sample,
-    /// Bytes of memory for each connection.
+    /// Bytes of memory per connection.
     pub memory: Option<Slope>,
-    /// Descriptors for each connection, beyond those of connections under way.
+    /// Descriptors per connection, without those of connections in progress.
     pub descriptors: Option<Slope>,
-    /// Streams for each connection, beyond those of connections under way.
+    /// Streams per connection, without those of connections in progress.
     pub streams: Option<Slope>,
-    /// Whether memory has no slope and as many descriptors and streams are there as before.
+    /// Whether memory does not grow, and the numbers of descriptors and streams are the same as before.
     pub holds: bool,
     /// All samples.
     pub samples: Vec<Sample>,
@@ -109,11 +109,11 @@ pub struct End {
 pub struct Report {
     /// Seconds in which connections began.
     pub seconds: f64,
-    /// Connections that begin in a second.
+    /// Connections that began per second.
     pub rate: f64,
     /// Seed.
     pub seed: u64,
-    /// What became of the connections.
+    /// Outcomes of the connections.
     pub connections: Tally,
     /// Both processes.
     pub ends: Vec<End>,
@@ -193,7 +193,7 @@ impl End {
             Some(Slope { each, low, high })
         };
         let memory = slope(&|s| s.memory_kb as f64 * 1024.0);
-        // A connection that is under way has a descriptor and a stream.
+        // A connection in progress has a descriptor and a stream.
         let descriptors = slope(&|s| s.descriptors as f64 - s.open as f64);
         let streams = slope(&|s| s.streams as f64 - s.open as f64);
         let back = after.descriptors <= before.descriptors && after.streams <= before.streams;
@@ -203,7 +203,7 @@ impl End {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let title = format!(

@@ -1,8 +1,8 @@
-//! The kernels, the codes, the decoder and the recoder, each beside its peers: memcpy, the kernel's own peak without
-//! memory, ISA-L when it is installed, `rusty_erasure`, `rlnc`, `rlnc-simdx`.
+//! The kernels, the codes, the decoder and the recoder, each compared with peers: memcpy, the kernel's own
+//! peak without memory access, ISA-L if it is installed, `rusty_erasure`, `rlnc`, `rlnc-simdx`.
 //!
-//! Data is a ring of generations larger than the second-level cache, as packets that a network card has just
-//! written. Targets that hold for processors with GFNI are asked for only there.
+//! Data is a ring of generations larger than the second-level cache, like packets that a network card has
+//! just written. Marks that hold for processors with GFNI apply only there.
 
 mod contest;
 mod isal;
@@ -24,12 +24,12 @@ const SYMBOL: usize = 1408;
 /// Data sets in the ring.
 const RING: usize = 16;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Rounds of each contest.
     pub rounds: u32,
-    /// Contests whose name begins so; all without it.
+    /// Only contests whose name begins with this; `None`: all.
     pub only: Option<String>,
 }
 
@@ -42,11 +42,11 @@ impl Default for Plan {
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The kernel that this processor is given.
+    /// The kernel selected on this processor.
     pub kernel: &'static str,
-    /// Whether it has the instructions that the targets of the fastest kernels suppose.
+    /// Whether the processor has the instructions that the marks of the fastest kernels assume.
     pub has_gfni: bool,
-    /// Whether ISA-L took part.
+    /// Whether ISA-L was available.
     pub has_isal: bool,
     /// Bytes of a symbol.
     pub symbol: usize,
@@ -54,7 +54,7 @@ pub struct Report {
     pub contests: Vec<Contest>,
 }
 
-/// Holds contests: so many rounds; with the targets of processors that have GFNI, or without.
+/// Runs contests: the number of rounds, and whether the marks for processors with GFNI apply.
 type Holder = fn(u32, bool) -> Vec<Contest>;
 /// Every contest by name.
 const CONTESTS: [(&str, Holder); 7] = [
@@ -67,7 +67,7 @@ const CONTESTS: [(&str, Holder); 7] = [
     ("recode", |rounds, _| vec![network::recode(rounds)]),
 ];
 
-/// Holds the contests.
+/// Runs the contests.
 ///
 /// # Errors
 /// [`BenchError::OutOfRange`]; [`BenchError::Program`] when no contest has the name.
@@ -91,7 +91,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 }
 
 impl Report {
-    /// For people: a table for each contest.
+    /// One table per contest.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut tables: Vec<Table> = self.contests.iter().map(rates).collect();

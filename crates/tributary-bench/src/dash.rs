@@ -1,8 +1,9 @@
-//! `tributary dash serve` beside nginx: bytes for each second of processor time with many clients, and memory.
+//! `tributary dash serve` compared with nginx: bytes per second of processor time with many clients, and
+//! memory.
 //!
-//! Both servers run as processes of their own with the same files and the same clients, in turns. A client is a
-//! connection of HTTP/1.1 over loopback TCP that asks for one segment after the other, as fast as they come. Processor
-//! time is what `/proc` says of the server, its workers included; the kernel's part is in it. Not here: what clients do
+//! Both servers run as processes with the same files and the same clients, alternately. A client is an
+//! HTTP/1.1 connection over loopback TCP that requests one segment after the other as fast as possible.
+//! Processor time is the server's from `/proc`, workers and kernel time included. Not here: the clients
 //! (`clients`), and starting the servers (`servers`).
 
 mod clients;
@@ -22,19 +23,19 @@ const LADDER: [u64; 20] = [
     45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
 ];
 const SEGMENT: u64 = 4;
-/// Wanted at least, of nginx's bytes for each second of processor time.
+/// Least share of nginx's bytes per second of processor time.
 const MARK: f64 = 0.8;
-/// Growth of the server's memory from the first turn to the last that still is flat, kB.
+/// Largest growth of the server's memory from the first turn to the last, kB.
 const FLAT_KB: f64 = 8192.0;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each both servers have their turn.
+    /// Number of rounds, with a turn of each server.
     pub rounds: u32,
     /// Measured seconds of each turn.
     pub seconds: f64,
-    /// Clients at once.
+    /// Number of clients.
     pub clients: u32,
 }
 
@@ -49,11 +50,11 @@ impl Default for Plan {
 pub struct Turn {
     /// Bytes of bodies that the clients received.
     pub bytes: u64,
-    /// Responses that arrived whole.
+    /// Complete responses.
     pub responses: u64,
     /// Processor time of the server, seconds.
     pub cpu_s: f64,
-    /// Bytes for each second of processor time.
+    /// Bytes per second of processor time.
     pub bytes_per_cpu_s: f64,
     /// Anonymous memory with all clients connected, kB.
     pub memory_kb: u64,
@@ -66,26 +67,26 @@ pub struct Report {
     pub clients: u32,
     /// Measured seconds of each turn.
     pub seconds: f64,
-    /// What nginx calls itself.
+    /// nginx's version.
     pub nginx_version: String,
     /// `tributary dash serve`, round by round.
     pub tributary: Vec<Turn>,
     /// nginx, round by round.
     pub nginx: Vec<Turn>,
-    /// Median over the rounds of the ratio of bytes for each second of processor time.
+    /// Median over the rounds of the ratio of bytes per second of processor time.
     pub ratio: f64,
-    /// Whether it is as wanted.
+    /// Whether the ratio reaches the mark.
     pub met: bool,
     /// Growth of memory from the first turn to the last, kB.
     pub growth_kb: f64,
-    /// Whether memory is flat.
+    /// Whether memory does not grow.
     pub flat: bool,
 }
 
 /// Measures both.
 ///
 /// # Errors
-/// [`BenchError`]; nginx that is absent is named with the way to install it.
+/// [`BenchError`]; if nginx is missing, the error says how to install it.
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
     within("seconds", plan.seconds, 0.5..=600.0)?;
@@ -99,7 +100,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     runtime.map_err(|error| servers::failed("runtime", error))?.block_on(measuring)
 }
 
-/// Segments `N.m4s` as large as the ladder's bitrates make them; their sizes.
+/// Writes segments `N.m4s` with the sizes of the ladder's bitrates; returns the sizes.
 fn write_segments(directory: &Path) -> std::io::Result<Vec<u64>> {
     let sizes = LADDER.map(|kbps| kbps * 1000 / 8 * SEGMENT).to_vec();
     for (number, size) in sizes.iter().enumerate() {
@@ -160,7 +161,7 @@ async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, Bench
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let title = format!(

@@ -1,4 +1,4 @@
-//! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, ceiling, loss
+//! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, highest rate, loss
 //! equivalence, and rattan in the same run.
 
 use super::{BenchError, Progress, judged, median, verdict};
@@ -10,16 +10,16 @@ use tributary_emu::bench::{self, Accuracy, AccuracyPlan, Load, LossEquivalence, 
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
-/// Relative error of the rate that is allowed.
+/// Largest allowed relative error of the rate.
 const RATE_MARK: f64 = 0.02;
-/// 99th percentile of the error of added delay that is allowed, microseconds.
+/// Largest allowed 99th percentile of the error of added delay, microseconds.
 const DELAY_MARK_US: f64 = 500.0;
-/// Shaped TCP through ours over that through the peer.
+/// Least ratio of our shaped TCP throughput to the peer's.
 const PEER_MARK: f64 = 4.0;
-/// Rate asked of both emulators: beyond what the peer passes.
+/// Configured rate of both emulators: above the peer's maximum.
 const PEER_RATE: Bitrate = Bitrate::from_mbps(4_000);
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Time of each measurement.
@@ -41,15 +41,15 @@ impl Default for Plan {
 pub struct Report {
     /// Rate and delay, up to 1 Gbit/s.
     pub accuracy: Vec<Accuracy>,
-    /// Beyond, up to the first rate that is missed.
+    /// Higher rates, up to the first that is missed.
     pub ceiling: Vec<Accuracy>,
-    /// Super-frames against packets under loss.
+    /// Super-frames compared with packets under loss.
     pub loss: LossEquivalence,
-    /// The peer, when it was given.
+    /// The peer, if it was installed.
     pub peer: Option<PeerComparison>,
 }
 
-/// Measures everything; `rattan` is what [`tributary_emu::bench::install_rattan`] gave before isolation.
+/// Measures everything; `rattan` is the result of [`tributary_emu::bench::install_rattan`] before isolation.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -63,7 +63,7 @@ pub fn run(plan: &Plan, rattan: Option<&Path>, progress: Progress<'_>) -> Result
     Ok(Report { accuracy, ceiling, loss, peer: rattan.map(compare).transpose()? })
 }
 
-/// Whether a row is as exact as wanted.
+/// Whether a row is accurate enough.
 fn is_exact(row: &Accuracy) -> bool {
     row.verdict == Verdict::Valid
         && row.rate_error.is_none_or(|error| error.abs() <= RATE_MARK)
@@ -99,7 +99,7 @@ fn rates(title: &str, rows: &[Accuracy]) -> Table {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut tables = vec![

@@ -1,9 +1,9 @@
-//! What a flood of connections that prove nothing costs honest clients and a running stream.
+//! The cost of a flood of unauthenticated connections for honest clients and a running stream.
 //!
-//! Two emulated radios with a round trip of 100 ms lead to one listener. One carries a stream that never ends, over the
-//! other twenty clients connect, lose their connections and come back, again and again. Phases with a flood and without
-//! take turns. The flood comes from 65 536 addresses on the server's own loopback: what is measured is the server, not a
-//! full link.
+//! Two emulated radios with a round trip of 100 ms lead to one listener. One carries an endless stream; over
+//! the other twenty clients connect, lose their connections and come back, again and again. Phases with and
+//! without a flood alternate. The flood comes from 65 536 addresses on the server's own loopback, so that it
+//! loads the server and not a link.
 
 mod parties;
 
@@ -22,29 +22,29 @@ use tributary_types::Bitrate;
 
 use super::{BenchError, Progress, judged, verdict, within};
 
-/// Honest clients side by side, each with an address of its own.
+/// Honest clients at the same time, each with its own address.
 pub const TOGETHER: u8 = 20;
 /// Base round-trip time of both radios.
 const RTT: Duration = Duration::from_millis(100);
 /// Rates of the stream's radio and of the honest clients', Mbit/s.
 const RATES: [u64; 2] = [100, 20];
-/// Time of a phase that is not measured: what the phase before left behind.
+/// Time at the beginning of a phase that is not measured, because of effects of the previous phase.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Time for the server to listen and the stream to fill its radio.
+/// Time for the server to listen and the stream to reach its radio's rate.
 const START: Duration = Duration::from_secs(10);
-/// Share of honest attempts that must succeed, and of the stream's rate that must be left.
+/// Least share of honest attempts that succeed, and of the stream's rate.
 const MARKS: (f64, f64) = (0.99, 0.95);
 /// Resamples of the ratio's interval, and their seed.
 const BOOTSTRAP: (u32, u64) = (2000, 1);
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each a phase with the flood and one without.
+    /// Number of rounds, with a phase with and one without the flood.
     pub rounds: u32,
     /// Measured seconds of each phase.
     pub seconds: f64,
-    /// Connections of the flood each second.
+    /// Connections of the flood per second.
     pub per_second: u32,
 }
 
@@ -57,20 +57,20 @@ impl Default for Plan {
 /// Honest attempts of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Attempts {
-    /// How many there were.
+    /// Number of attempts.
     pub made: u64,
-    /// Milliseconds that those which succeeded took, with what the clients' own work adds.
+    /// Durations of the successful ones in ms, including the clients' own work.
     pub took_ms: Vec<f64>,
 }
 
 /// One phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Phase {
-    /// Whether the flood went on.
+    /// Whether the flood was on.
     pub flooded: bool,
     /// The stream's goodput, Mbit/s.
     pub stream_mbps: f64,
-    /// Connections of the flood, each second.
+    /// Connections of the flood per second.
     pub flood_per_second: f64,
     /// Opening a session.
     pub connects: Attempts,
@@ -83,24 +83,24 @@ pub struct Phase {
 pub struct Report {
     /// Every phase, in order.
     pub phases: Vec<Phase>,
-    /// Share of connects and of rejoins that succeeded within four seconds during the flood, each with its 95 % interval.
+    /// Share of connects that succeeded within four seconds during the flood.
     pub connects: Share,
     /// As `connects`.
     pub rejoins: Share,
-    /// Median over the rounds of the stream's goodput with the flood over without.
+    /// Median over the rounds of the ratio of the stream's goodput with and without the flood.
     pub ratio: f64,
     /// Its 95 % interval, bootstrapped over the rounds.
     pub ratio_interval: Option<Bounds>,
-    /// Whether the emulator kept the network as asked.
+    /// The emulator's audit.
     pub audit: Audit,
 }
 
 /// A share with its interval (Wilson 1927).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// How many of how many.
+    /// Number of successes.
     pub good: u64,
-    /// As `good`.
+    /// Number of attempts.
     pub of: u64,
     /// The share.
     pub value: f64,
@@ -136,14 +136,14 @@ impl Share {
     }
 }
 
-/// What the parties share.
+/// State shared by the parties.
 #[derive(Debug, Default)]
 struct Scene {
     over: AtomicBool,
     flooding: AtomicBool,
-    /// Counts changes of `flooding`: attempts that saw one belong to no phase.
+    /// Number of changes of `flooding`. Attempts during which it changed belong to no phase.
     change: AtomicU64,
-    /// Bytes of the stream that arrived.
+    /// Bytes of the stream that have arrived.
     received: AtomicU64,
     /// Connections of the flood.
     flooded: AtomicU64,
@@ -152,7 +152,7 @@ struct Scene {
     rejoins: Mutex<Attempts>,
 }
 
-/// Ends the scene when the conductor leaves, however it leaves.
+/// Ends the scene when dropped, also after an error.
 struct Curtain<'a>(&'a Scene);
 
 impl Drop for Curtain<'_> {
@@ -161,7 +161,7 @@ impl Drop for Curtain<'_> {
     }
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -219,7 +219,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     })
 }
 
-/// The stream's goodput with the flood over that without, of one round.
+/// The ratio of the stream's goodput with and without the flood in one round.
 fn ratio(round: &[Phase]) -> Option<f64> {
     let of = |flooded| round.iter().find(|phase| phase.flooded == flooded).map(|phase| phase.stream_mbps);
     Some(of(true)? / of(false)?)
@@ -253,7 +253,7 @@ fn conduct(plan: &Plan, scene: &Scene, progress: Progress<'_>) -> Vec<Phase> {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut phases =

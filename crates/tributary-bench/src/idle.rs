@@ -1,4 +1,4 @@
-//! What an idle session costs: processor time of both ends over some time without payload.
+//! The cost of an idle session: processor time of both ends without payload.
 
 use super::end::{Carrier, EndResult, Until};
 use super::process::Transfer;
@@ -9,13 +9,13 @@ use tributary_report::{Cell, Column, Table};
 
 /// Paths of the session.
 const PATHS: usize = 2;
-/// Share of a core that both ends together may use.
+/// Largest share of a core that both ends together may use.
 const MARK: f64 = 0.001;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Time without payload; beyond 10 s it includes keep-alives.
+    /// Duration without payload; above 10 s it includes keep-alives.
     pub seconds: f64,
 }
 
@@ -32,15 +32,15 @@ pub struct Report {
     pub client: EndResult,
     /// The server.
     pub server: EndResult,
-    /// Processor time of both over the time, as a share of one core.
+    /// Processor time of both ends as a share of one core.
     pub share: f64,
-    /// Wanted.
+    /// The mark.
     pub below: f64,
-    /// Whether it is so.
+    /// Whether it is met.
     pub holds: bool,
 }
 
-/// Measures a session over two paths, with TLS.
+/// Measures a session over two paths with TLS.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -57,7 +57,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut table = Table::new("An idle session over two paths, TLS").columns([

@@ -1,10 +1,10 @@
 //! Benchmarks: each prints the ratio with its peer, measured in the same run.
 //!
-//! A benchmark is a `Plan` with defaults, a function that carries it out, and a report that is data
-//! (`Serialize`) and tables. Contestants take turns, so that a busy moment of the machine meets all of
-//! them, and figures are medians. Nothing here judges by a clock in a test. Call
-//! [`tributary_emu::isolate`] first; the program must have the hidden command `bench end`
-//! ([`end::run`]). The benchmarks of the emulator itself are in [`tributary_emu::bench`].
+//! A benchmark consists of a `Plan` with defaults, a function that runs it, and a report, which is data
+//! (`Serialize`) and tables. Contestants take turns, so that load of the machine affects all of them, and
+//! results are medians. No test depends on these times. Call [`tributary_emu::isolate`] first; the program
+//! must have the hidden command `bench end` ([`end::run`]). The benchmarks of the emulator itself are in
+//! [`tributary_emu::bench`].
 
 pub mod churn;
 pub mod coding;
@@ -30,10 +30,10 @@ use tributary_emu::NetworkError;
 use tributary_lab::run::LabError;
 use tributary_report::{Cell, stats};
 
-/// Hears what a benchmark begins with.
+/// Callback that gets the name of each step.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// Why a benchmark gave no result.
+/// Why a benchmark failed.
 #[derive(Debug, Error)]
 pub enum BenchError {
     /// The network could not be started.
@@ -42,7 +42,7 @@ pub enum BenchError {
     /// A cell of an experiment failed.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A scenario.
+    /// A scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] tributary_link::ScenarioError),
     /// A measurement of the emulator failed.
@@ -53,7 +53,7 @@ pub enum BenchError {
     Program {
         /// Its name, with arguments.
         program: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// One end of a transfer failed.
@@ -61,12 +61,12 @@ pub enum BenchError {
     End {
         /// `sink` or `source`.
         side: &'static str,
-        /// What carried the bytes.
+        /// The transport.
         carrier: &'static str,
-        /// Its words.
+        /// Its error message.
         reason: String,
     },
-    /// A setting outside its range.
+    /// A setting is out of range.
     #[error("`{name}` is {value}; it must be from {least} to {most}")]
     OutOfRange {
         /// The setting.
@@ -88,24 +88,24 @@ fn within(name: &'static str, value: f64, range: core::ops::RangeInclusive<f64>)
     Err(BenchError::OutOfRange { name, value, least: *range.start(), most: *range.end() })
 }
 
-/// Median of the samples; not a number when there are none.
+/// Median of the samples; NaN if there are none.
 fn median(samples: &[f64]) -> f64 {
     stats::median(samples).unwrap_or(f64::NAN)
 }
 
-/// Median of the ratios of each round: drift of the machine between rounds cancels.
+/// Median of the ratios of each round, so that drift between rounds cancels.
 fn paired_ratio(ours: &[f64], peers: &[f64]) -> f64 {
     let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
     median(&ratios)
 }
 
-/// A ratio and whether it is as wanted.
+/// A ratio and whether it meets its mark.
 fn judged(value: f64, decimals: usize, good: bool) -> Cell {
     let cell = Cell::number(value, decimals);
     if good { cell.good() } else { cell.bad() }
 }
 
-/// In words, for readers without colours.
+/// The verdict as a word, for readers without colours.
 fn verdict(good: bool) -> Cell {
     if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
 }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_drift_of_the_machine_cancels_in_paired_ratios() {
-        // The second round was twice as fast for both, the third had an outlier.
+        // The second round was twice as fast for both; the third has an outlier.
         assert_eq!(paired_ratio(&[10.0, 20.0, 3.0], &[8.0, 16.0, 8.0]), 1.25);
         assert!(paired_ratio(&[], &[]).is_nan());
     }

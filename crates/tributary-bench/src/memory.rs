@@ -1,4 +1,5 @@
-//! Memory of a session: flat over many transmission windows, and bounded at a large bandwidth-delay product.
+//! Memory of a session: constant over many transmission windows, and bounded at a large bandwidth-delay
+//! product.
 
 use super::end::{Carrier, EndResult, MemorySample, Until};
 use super::process::Transfer;
@@ -12,20 +13,20 @@ use tributary_types::Bitrate;
 
 /// Paths of the session.
 const PATHS: usize = 2;
-/// Windows this small make many of them quick.
+/// A small window, so that a transfer has many of them.
 const SMALL_WINDOW: usize = 64 << 10;
-/// Growth from the second tenth of a transfer to the last that still is flat: the receive blocks that the
-/// subflows keep for reuse after a burst, 8 MiB in all.
+/// Largest growth from the second tenth of a transfer to the last: receive blocks that the subflows keep for
+/// reuse after a burst, 8 MiB together.
 const FLAT_KB: f64 = 8192.0;
-/// Most a session may take.
+/// Most memory of a session.
 const BOUND_KB: f64 = 64.0 * 1024.0;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Windows of 64 KiB in the long transfer.
     pub windows: u32,
-    /// Length of the transfer at 2 Gbit/s · 50 ms: what the links could carry in so many seconds.
+    /// Duration at 2 Gbit/s · 50 ms: the transfer has the bytes that the links carry in this time.
     pub seconds: f64,
 }
 
@@ -48,13 +49,13 @@ pub struct Flatness {
     pub early_held_kb: f64,
     /// In the last tenth, kB.
     pub late_held_kb: f64,
-    /// Whether nothing grew.
+    /// Whether memory did not grow.
     pub holds: bool,
     /// All samples.
     pub samples: Vec<MemorySample>,
 }
 
-/// One end at the large product.
+/// One end at the large bandwidth-delay product.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bound {
     /// `source` or `sink`.
@@ -63,7 +64,7 @@ pub struct Bound {
     pub goodput_mbps: f64,
     /// Resident memory before the session, kB.
     pub before_kb: u64,
-    /// Most ever, kB.
+    /// Peak resident memory, kB.
     pub peak_kb: u64,
     /// Whether the difference is within 64 MiB.
     pub holds: bool,
@@ -80,7 +81,7 @@ pub struct Report {
     pub flatness: Vec<Flatness>,
     /// Both ends at 2 Gbit/s · 50 ms.
     pub bounds: Vec<Bound>,
-    /// Whether the emulator kept that network as asked.
+    /// The emulator's audit of that network.
     pub audit: tributary_emu::Audit,
 }
 
@@ -129,7 +130,7 @@ fn flat(end: &'static str, result: EndResult) -> Flatness {
     }
 }
 
-/// Both radios of the large product together, bit/s.
+/// Rate of both radios of the large product together, bit/s.
 const RATE: u64 = 2_000_000_000;
 
 /// Two radios of 1 Gbit/s each with 50 ms of RTT and 25 ms of queue.
@@ -158,7 +159,7 @@ fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), Ben
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let megabytes = |kb: f64| Cell::number(kb / 1024.0, 1);

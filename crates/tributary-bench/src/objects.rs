@@ -1,8 +1,8 @@
-//! Small objects on a warm connection through emulated links: how long each takes, beside the radios alone
+//! Small objects on a warm connection over emulated links: the time of each, compared with the radios alone
 //! and kernel MPTCP.
 //!
-//! Steady links are judged by the median against the faster radio alone, blockages by the 99th
-//! percentile against WiFi alone, which has none.
+//! With steady links the median is compared with that of the faster radio alone, with blockages the 99th
+//! percentile with that of WiFi alone, which has no blockages.
 
 use super::{BenchError, Progress, judged, median, verdict, within};
 use core::time::Duration;
@@ -15,17 +15,17 @@ use tributary_report::{Cell, Column, Table, stats};
 
 const KIB_100: u64 = 100 << 10;
 const MIB: u64 = 1 << 20;
-/// Rest between an answer and the next request.
+/// Pause between an answer and the next request.
 const PAUSE_MS: u64 = 50;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each every transport has its turn, with a seed of its own.
+    /// Number of rounds, with a turn of every transport and their own seeds.
     pub rounds: u32,
     /// Objects of each transport in each round.
     pub count: u32,
-    /// Congestion control of all.
+    /// Congestion control of all transports.
     pub congestion: String,
 }
 
@@ -39,9 +39,9 @@ impl Default for Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BaseRtt {
-    /// The same of both, in milliseconds.
+    /// The same RTT on both, in milliseconds.
     Both(u64),
-    /// WiFi 5 ms, WiGig 20 ms: the faster radio is the farther one.
+    /// WiFi 5 ms, WiGig 20 ms: the faster radio has the longer delay.
     FarWigig,
 }
 
@@ -70,17 +70,17 @@ impl BaseRtt {
     }
 }
 
-/// What the session is held against.
+/// The comparison of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// Median over the median of the faster radio alone.
+    /// Its median over that of the faster radio alone.
     MedianToFaster,
     /// 99th percentile over that of WiFi alone.
     P99ToWifi,
 }
 
-/// One row of the benchmark.
+/// One condition of the benchmark.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Condition {
     /// Scenario.
@@ -89,13 +89,13 @@ pub struct Condition {
     pub rtt: BaseRtt,
     /// Bytes of each object.
     pub size: u64,
-    /// What counts.
+    /// The comparison.
     pub mark: Mark,
-    /// The most that the ratio may be.
+    /// The largest allowed ratio.
     pub at_most: f64,
 }
 
-/// All of them.
+/// All conditions.
 #[must_use]
 pub fn conditions() -> Vec<Condition> {
     let rtts = [BaseRtt::Both(0), BaseRtt::Both(5), BaseRtt::Both(20), BaseRtt::FarWigig];
@@ -111,16 +111,16 @@ pub fn conditions() -> Vec<Condition> {
     all
 }
 
-/// Times of one transport, all rounds together.
+/// Times of one transport in all rounds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Times {
     /// Transport.
     pub transport: String,
-    /// Of each object, in milliseconds.
+    /// Time of each object in milliseconds.
     pub completion_ms: Vec<f64>,
     /// Objects that did not finish in time.
     pub unfinished: u32,
-    /// Rounds whose network was not what was asked for, by the emulator's audit.
+    /// Rounds that the emulator's audit calls invalid.
     pub invalid: u32,
 }
 
@@ -129,7 +129,7 @@ impl Times {
         median(&self.completion_ms)
     }
 
-    /// Unfinished objects count as endless.
+    /// Unfinished objects count as infinite.
     fn p99(&self) -> f64 {
         let all = self.completion_ms.len() + self.unfinished as usize;
         if f64::from(self.unfinished) > all as f64 * 0.01 {
@@ -146,11 +146,11 @@ pub struct Row {
     pub condition: Condition,
     /// Every transport: the radios alone, kernel MPTCP, the session.
     pub times: Vec<Times>,
-    /// The session's figure over its mark's.
+    /// The session's ratio.
     pub ratio: f64,
-    /// The same of kernel MPTCP.
+    /// The ratio of kernel MPTCP.
     pub mptcp_ratio: f64,
-    /// Whether the ratio is low enough.
+    /// Whether the session's ratio is low enough.
     pub holds: bool,
 }
 
@@ -205,7 +205,7 @@ fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row,
 fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
     let scenario = condition.rtt.apply(Scenario::builtin(condition.scenario)?.with_seed(seed));
     let contestant = Contestant::find(&times.transport, &scenario).expect("paths of every built-in scenario");
-    // A radio that is blocked half of the time may take a second for each; others far less.
+    // A radio that is blocked half of the time may take a second per object; others take far less.
     let limit = f64::from(plan.count) * 0.5 + 5.0;
     let workload = Workload::Object { size: condition.size, count: plan.count, pause_ms: PAUSE_MS, limit };
     let result = measure(&Run::new(&scenario, &contestant, &plan.congestion, &workload))?;
@@ -218,7 +218,7 @@ fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Resul
 }
 
 impl Report {
-    /// For people: one table for each mark.
+    /// One table per comparison.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let steady = "Objects, steady links: median time of each, ratio to the faster radio alone";

@@ -1,7 +1,8 @@
-//! What the proxy takes from an application beyond what its radio carries, and what SIGTERM does to an upload.
+//! How much data the proxy takes from an application beyond what its radio carries, and the effect of SIGTERM
+//! on an upload.
 //!
-//! Both ends run as the programs they are, over one emulated radio. Buffers: the default of 200 ms at the measured rate
-//! beside one of 60 s, in turns. Signals: an upload that is all written, and uploads that go on, with the signal to
+//! Both ends run as programs, connected by one emulated radio. Buffers: the default of 200 ms at the measured
+//! rate and one of 60 s, alternately. Signals: a complete upload and uploads in progress, with the signal to
 //! either end.
 
 mod rig;
@@ -19,23 +20,23 @@ use tributary_types::Bitrate;
 use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
-/// The buffers compared, ms at the measured rate: the default, and one that hardly limits.
+/// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
 const BUFFERS: [u64; 2] = [200, 60_000];
-/// Rate of the steady part is measured from here on, seconds.
+/// The steady rate is measured from this time on, seconds.
 const STEADY: f64 = 2.0;
-/// Of the short buffer's goodput over the long one's.
+/// Least ratio of the goodput with the short buffer to that with the long one.
 const GOODPUT_MARK: f64 = 0.98;
-/// Time that the help text of `--drain` promises beyond the drain.
+/// Time beyond the drain that the help text of `--drain` allows.
 const BEYOND: Duration = Duration::from_secs(2);
-/// Time beyond its bound after which a program is killed.
+/// Time beyond its limit after which a program is killed.
 const STUCK: Duration = Duration::from_secs(20);
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each every case has its turn.
+    /// Number of rounds, with a turn of every case.
     pub rounds: u32,
-    /// Seconds of each upload that goes on.
+    /// Duration of each endless upload.
     pub seconds: f64,
     /// The radio's rate, Mbit/s.
     pub mbps: u32,
@@ -47,26 +48,26 @@ impl Default for Plan {
     }
 }
 
-/// What one upload showed.
+/// Results of one upload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Upload {
     /// Goodput at the target, Mbit/s.
     pub goodput_mbps: f64,
-    /// Bytes taken from the application in the first second and not delivered in it.
+    /// Bytes accepted from the application in the first second and not delivered in it.
     pub swallowed: u64,
     /// Longest time between two writes of the application after the first second, ms.
     pub longest_gap_ms: f64,
-    /// Taken from the application and not on the radio's way yet, the application's own socket included. As time at
-    /// the goodput, ms: median.
+    /// Data accepted from the application and not yet sent to the radio, including the application's own
+    /// socket; as time at the goodput, ms: median.
     pub ahead_ms: f64,
     /// The same, 95th percentile.
     pub ahead_p95_ms: f64,
-    /// What the proxy's processes held: taken from the application, not delivered, and in no socket's queue. As time at
-    /// the goodput, ms: median.
+    /// Data held by the proxy's processes: accepted from the application, not delivered, and in no socket's
+    /// queue; as time at the goodput, ms: median.
     pub held_ms: f64,
     /// The same, 95th percentile.
     pub held_p95_ms: f64,
-    /// From an application's write to the target's read, ms: median.
+    /// Time from an application's write to the target's read, ms: median.
     pub age_ms: f64,
 }
 
@@ -79,15 +80,15 @@ pub struct Buffered {
     pub uploads: Vec<Upload>,
 }
 
-/// What became of an upload at SIGTERM.
+/// Outcome of an upload at SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
-    /// The target read every byte, and the end.
+    /// The target read every byte and the end.
     Delivered,
-    /// The application was told by a reset.
+    /// The application got a reset.
     Reset,
-    /// Neither: the fault that must not be.
+    /// Neither: an error.
     Lost,
 }
 
@@ -98,20 +99,20 @@ pub struct Ended {
     pub written: u64,
     /// Bytes that the target read.
     pub delivered: u64,
-    /// What became of it.
+    /// The outcome.
     pub fate: Fate,
-    /// From the signal to the end of the process, seconds.
+    /// Time from the signal to the process's exit, seconds.
     pub exit_s: f64,
-    /// Its exit code; `None` when it had to be killed.
+    /// Its exit code; `None` if it had to be killed.
     pub code: Option<i32>,
 }
 
-/// A kind of upload and who gets the signal.
+/// A kind of upload, and the end that gets the signal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Signalled {
-    /// For people.
+    /// Name of the case.
     pub case: &'static str,
-    /// `--drain` and two seconds.
+    /// `--drain` plus two seconds.
     pub bound_s: f64,
     /// Every round.
     pub ends: Vec<Ended>,
@@ -124,22 +125,22 @@ pub struct Report {
     pub mbps: u32,
     /// The short buffer and the long one.
     pub buffers: Vec<Buffered>,
-    /// Median over the rounds of the short buffer's goodput over the long one's.
+    /// Median over the rounds of the ratio of the goodputs with the short and the long buffer.
     pub goodput_ratio: f64,
     /// Uploads that were ended by a signal.
     pub signals: Vec<Signalled>,
-    /// Whether the emulator kept the network as asked.
+    /// The emulator's audit.
     pub audit: Audit,
 }
 
-/// Who gets the signal, and whether the upload goes on.
+/// The end that gets the signal, and whether the upload is endless.
 const CASES: [(&str, Side, bool); 3] = [
     ("all written, signal to connect", Side::Client, false),
     ("goes on, signal to connect", Side::Client, true),
     ("goes on, signal to serve", Side::Server, true),
 ];
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -184,7 +185,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     })
 }
 
-/// An application writes without end.
+/// An upload of an application that writes without end.
 fn upload(network: &Network, rig: &Rig, seconds: f64) -> Result<Upload, BenchError> {
     let clock = Clock::new();
     let entrance = (rig.entrance(), u64::MAX);
@@ -204,14 +205,14 @@ fn upload(network: &Network, rig: &Rig, seconds: f64) -> Result<Upload, BenchErr
     })
 }
 
-/// SIGTERM to one end in an upload, and the time that the help text allows it.
+/// Sends SIGTERM to one end during an upload; returns the outcome and the time that the help text allows.
 fn signal(
     plan: &Plan,
     network: &Network,
     directory: &Path,
     (side, goes_on): (Side, bool),
 ) -> Result<(Ended, Duration), BenchError> {
-    // An upload that is all written takes three seconds; one that goes on is cut after two.
+    // A complete upload takes three seconds; an endless one is cut after two.
     let drain_s = if goes_on { 2 } else { 10 };
     let bytes = if goes_on { u64::MAX } else { u64::from(plan.mbps) * 1_000_000 / 8 * 3 };
     let bound = Duration::from_secs(drain_s) + BEYOND;
@@ -234,12 +235,12 @@ fn signal(
         if goes_on {
             std::thread::sleep(Duration::from_secs_f64(STEADY));
         } else {
-            // The application fails when this takes too long, and its fate shows it.
+            // If this takes too long, the application fails, and the outcome shows it.
             let _ = all_written.recv_timeout(STUCK);
         }
         let program = if side == Side::Client { client } else { server };
         let (exit, code) = program.terminate(bound + STUCK);
-        // A reset needs a moment to arrive; an end that does not come is not waited for.
+        // A reset takes a moment to arrive; do not wait for an end that never comes.
         let since = clock.seconds();
         while !(reading.is_finished() && writing.is_finished())
             && clock.seconds() < since + BEYOND.as_secs_f64()
@@ -265,7 +266,7 @@ fn total(log: &[(f64, u64)]) -> u64 {
     log.last().map_or(0, |(_, bytes)| *bytes)
 }
 
-/// What had passed by a moment.
+/// The bytes that had passed at a time.
 fn at(log: &[(f64, u64)], seconds: f64) -> u64 {
     let after = log.partition_point(|(at, _)| *at <= seconds);
     after.checked_sub(1).map_or(0, |last| log[last].1)
@@ -309,7 +310,7 @@ fn figures(taken: &[(f64, u64)], delivered: &[(f64, u64)], [near, far]: [&[Queue
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         vec![self.buffers(), self.signals()]
@@ -406,8 +407,8 @@ mod tests {
 
     #[test]
     fn what_is_ahead_is_not_on_its_way_and_what_is_held_is_in_no_socket() {
-        // 1 MB/s is delivered; the application is 300 kB ahead from the first second on, 100 kB of it in sockets,
-        // 70 kB of which are on the radio's way.
+        // 1 MB/s is delivered. From the first second on the application is 300 kB ahead; 100 kB of that are
+        // in sockets, 70 kB of these on the way to the radio.
         let delivered: Log =
             (0..=100).map(|tenth| (f64::from(tenth) / 10.0, 100_000 * tenth as u64)).collect();
         let ahead = |(at, bytes): &(f64, u64)| (*at, bytes + 300_000);

@@ -1,9 +1,9 @@
-//! A server's memory under sessions that write and never read, and what they cost an honest client beside them.
+//! A server's memory with sessions that write and never read, and their effect on an honest client.
 //!
-//! `tributary serve` runs as a process of its own. Hostile clients, all in another process, open streams, write as
-//! much as is taken in both directions and read nothing; the target behind the server reads nothing of them either
-//! and writes to them. An honest client uploads and downloads before they come and while they are there, round by
-//! round. Not here: the bound itself ([`tributary_net::Limits`]).
+//! `tributary serve` runs as a process. Hostile clients, all in one other process, open streams, write as
+//! much as is accepted in both directions and read nothing; the target behind the server reads nothing from
+//! them and writes to them. An honest client uploads and downloads before they come and while they are there,
+//! round by round. Not here: the bound itself ([`tributary_net::Limits`]).
 
 mod hostile;
 mod target;
@@ -22,25 +22,25 @@ use tributary_report::{Cell, Column, Table};
 
 pub use hostile::run as run_hostile;
 
-/// Wanted: the honest client keeps this share of its rate.
+/// Least share of its rate that the honest client keeps.
 const KEEPS: f64 = 0.95;
 /// Time for the honest client to connect.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time of a transfer that does not count: windows grow.
+/// Time of a transfer that does not count, because windows grow.
 const LEAD: f64 = 0.5;
 /// Bytes of one write.
 const PIECE: usize = 256 << 10;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Hostile sessions.
     pub sessions: u32,
-    /// Streams of each.
+    /// Streams of each session.
     pub streams: u32,
     /// The server's `--memory`, bytes.
     pub memory: u64,
-    /// Rounds, each without and with hostile sessions.
+    /// Number of rounds, each without and with hostile sessions.
     pub rounds: u32,
     /// Seconds of each transfer of the honest client.
     pub seconds: f64,
@@ -60,36 +60,36 @@ pub struct Direction {
     pub name: &'static str,
     /// Goodput of each round before the hostile sessions came, Mbit/s.
     pub alone_mbps: Vec<f64>,
-    /// While they were there.
+    /// Goodput while they were there, Mbit/s.
     pub beside_mbps: Vec<f64>,
-    /// Median of the rounds' own ratios.
+    /// Median of the rounds' ratios.
     pub ratio: f64,
-    /// Whether it is as wanted.
+    /// Whether it reaches the mark.
     pub holds: bool,
 }
 
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Hostile sessions, of which each round had so many open at the server.
+    /// Hostile sessions per round.
     pub sessions: u32,
-    /// Streams of each.
+    /// Streams of each session.
     pub streams: u32,
-    /// As counted by the server.
+    /// Sessions open at the server in each round, as counted by the server.
     pub open: Vec<u64>,
     /// The server's bound, bytes.
     pub bound: u64,
     /// Anonymous memory of the server before the first round, bytes.
     pub before: u64,
-    /// Most while hostile sessions were there, bytes, each round.
+    /// Peak while hostile sessions were there, in each round, bytes.
     pub most: Vec<u64>,
-    /// Whether the most is below the bound.
+    /// Whether the peak is below the bound.
     pub holds: bool,
     /// The honest client.
     pub honest: Vec<Direction>,
 }
 
-/// Measures it.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -155,7 +155,7 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     Ok(report)
 }
 
-/// Waits until the server has forgotten the hostile sessions.
+/// Waits until the server has closed the hostile sessions.
 async fn gone(server: &Daemon) -> Result<(), BenchError> {
     let began = Instant::now();
     while server.usage()?.sessions > 1 {
@@ -180,7 +180,7 @@ impl Honest {
         connect(config).await.map(Self).map_err(|error| failed("the honest client", error))
     }
 
-    /// Goodput in Mbit/s of what was written or read, once windows have grown.
+    /// Goodput in Mbit/s of what was written or read, after windows have grown.
     async fn transfer(&self, direction: &str, seconds: f64) -> Result<f64, BenchError> {
         let lost = |error: &dyn std::fmt::Display| failed("the honest client", error);
         let mut stream = self.0.open_stream(0).await.map_err(|e| lost(&e))?;
@@ -209,7 +209,7 @@ impl Honest {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -1,8 +1,8 @@
-//! The simulator beside Linux and beside ns-3 3.37: the same network, the same transfer, laid side by side.
+//! The simulator compared with Linux and with ns-3 3.37: the same network and the same transfer.
 //!
-//! [`linux`] compares with the kernel in the emulator; [`ns3`] compares results, [`speed`] costs. ns-3 is a
-//! yardstick here and needs Debian's libns3-dev; the driver is in `validation/ns3` and is built on first
-//! use. No result of ns-3 is typed in anywhere: both run each time.
+//! [`linux`] compares with the kernel in the emulator; [`ns3`] compares results, [`speed`] costs. ns-3 needs
+//! Debian's libns3-dev; the driver is in `validation/ns3` and is built on first use. Results of ns-3 are
+//! never stored: both run each time.
 
 mod bottleneck;
 mod driver;
@@ -17,10 +17,10 @@ pub use own::run as run_here;
 
 use std::path::PathBuf;
 
-/// Where the driver's source is, seen from the root of the source tree.
+/// Folder of the driver's source, relative to the root of the source tree.
 pub const DRIVER: &str = "validation/ns3";
 
-/// The driver's folder unless another is named.
+/// The driver's default folder.
 #[must_use]
 pub fn default_driver() -> PathBuf {
     PathBuf::from(DRIVER)

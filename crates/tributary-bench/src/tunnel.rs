@@ -1,8 +1,9 @@
-//! The COTAG tunnel on real sockets: its speed without links, and beside TCP and kernel MPTCP over emulated ones.
+//! The COTAG tunnel on real sockets: its speed without shaped links, and compared with TCP and kernel MPTCP
+//! over emulated ones.
 //!
-//! All hosts and nodes run on this machine's cores, so that the speed without links is that of a sender, four
-//! nodes and a receiver together. Peers have the same links in the same run: CUBIC over both (half of the
-//! connections on each), kernel MPTCP from server to device.
+//! All hosts and nodes run on this machine's cores, so the speed without shaped links is that of a sender,
+//! four nodes and a receiver together. Peers have the same links in the same run: CUBIC over both (half of
+//! the connections on each), and kernel MPTCP from server to device.
 
 mod flows;
 
@@ -17,29 +18,29 @@ use tributary_nodes::{Coding, Mode};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
-/// Goodput without links.
+/// Mark of the goodput without shaped links.
 const SPEED_MARK: f64 = 2.0;
-/// Coding on over coding off, without links.
+/// Mark of the ratio of coding on to coding off, without shaped links.
 const CODING_MARK: f64 = 0.9;
-/// COTAG over the best peer with loss and latency.
+/// Mark of the ratio of COTAG to the best peer, with loss and latency.
 const LOSS_MARK: f64 = 2.0;
-/// The same without.
+/// The same without loss and latency.
 const CLEAN_MARK: f64 = 0.9;
-/// Share of a stream that arrives at 5 % loss on each link.
+/// Mark of the share of a stream that arrives at 5 % loss on each link.
 const STREAM_MARK: f64 = 0.99;
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each every contestant has its turn.
+    /// Number of rounds, with a turn of every contestant.
     pub rounds: u32,
     /// Seconds of each transfer.
     pub seconds: f64,
     /// Rate of each of the two links, Mbit/s.
     pub rate: f64,
-    /// TCP connections side by side.
+    /// TCP connections at the same time.
     pub flows: u32,
     /// Base round-trip time of the lossy links, ms.
     pub rtt: f64,
@@ -58,39 +59,39 @@ impl Default for Plan {
 pub struct Contestant {
     /// `bare`, `lossy` or `clean`.
     pub condition: &'static str,
-    /// Who.
+    /// Name of the contestant.
     pub name: &'static str,
     /// Goodput of each round at the device, Mbit/s.
     pub mbps: Vec<f64>,
-    /// Redundant packets for each packet that the gateway and the access points sent, in each round; tunnels.
+    /// For tunnels: redundant packets per packet sent by the gateway and the access points, in each round.
     pub redundant: Vec<f64>,
-    /// Processor seconds of all hosts for each gigabyte, in each round.
+    /// Processor seconds of all hosts per gigabyte, in each round.
     pub cpu_per_gb: Vec<f64>,
 }
 
 /// A steady stream of datagrams through lossy links.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamReport {
-    /// Who.
+    /// Name of the contestant.
     pub name: &'static str,
     /// Share that arrived, in each round.
     pub delivered: Vec<f64>,
-    /// One-way delay in each round, ms: median and p99.
+    /// One-way delay in each round, ms: median.
     pub delay_median: Vec<f64>,
-    /// 99 % of the delays are below.
+    /// One-way delay in each round, ms: 99th percentile.
     pub delay_p99: Vec<f64>,
 }
 
-/// A ratio or figure with a mark.
+/// A value with a mark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mark {
-    /// What.
+    /// What is measured.
     pub what: String,
     /// Its value.
     pub value: f64,
-    /// Wanted.
+    /// The mark.
     pub at_least: f64,
-    /// Whether it is so.
+    /// Whether it is met.
     pub holds: bool,
 }
 
@@ -105,7 +106,7 @@ pub struct Report {
     pub contestants: Vec<Contestant>,
     /// The stream at 5 % loss.
     pub streams: Vec<StreamReport>,
-    /// Everything with a mark.
+    /// All values with a mark.
     pub marks: Vec<Mark>,
 }
 
@@ -114,7 +115,7 @@ const COTAG: &str = "COTAG";
 const CUBIC: &str = "CUBIC over both";
 const MPTCP: &str = "kernel MPTCP";
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -174,7 +175,7 @@ fn entry<'a>(
 
 fn scenario(rate: f64, loss: f64, rtt: f64) -> Scenario {
     let link = LinkSpec::constant(Bitrate::from_mbps(rate as u64));
-    // Data and acknowledgements meet the same loss.
+    // Data and acknowledgements have the same loss.
     let link = LinkSpec { loss: if loss > 0.0 { LossSpec::Bernoulli(loss) } else { LossSpec::None }, ..link };
     Scenario::new("two-links")
         .with_path(PathSpec::symmetric("wifi", link.clone()))
@@ -192,7 +193,7 @@ fn failed(reason: String) -> BenchError {
     BenchError::End { side: "node", carrier: "tunnel", reason }
 }
 
-/// Measures `work` in Mbit/s and the processor time of this process for each gigabyte.
+/// Measures `work`: Mbit/s, and processor time of this process per gigabyte.
 fn with_cpu(
     plan: &Plan,
     entry: &mut Contestant,
@@ -218,7 +219,7 @@ fn through_tunnel(tunnel: &Tunnel, plan: &Plan, entry: &mut Contestant) -> Resul
     Ok(())
 }
 
-/// Redundant packets for each packet that the gateway sent, its own and the access points'.
+/// Redundant packets, of the gateway and the access points, per packet sent by the gateway.
 fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
     let nodes = tunnel.statuses().map_err(|error| failed(error.to_string()))?;
     let taken: u64 = nodes.iter().map(|node| node.coding.taken).sum();
@@ -317,7 +318,7 @@ fn marks(contestants: &[Contestant], streams: &[StreamReport]) -> Vec<Mark> {
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let (rate, flows, rtt, loss) = self.links;

@@ -1,7 +1,7 @@
-//! Connections with a random life: so many bytes up, so many down, in pieces with rests between them, to the end
-//! or to an abort by either side.
+//! Connections with a random life: some bytes up, some down, in pieces with pauses, to the end or to an abort
+//! by either side.
 //!
-//! The target learns from the head of each connection what it is to do, so that it needs no other word.
+//! The head of each connection tells the target what to do.
 
 use crate::BenchError;
 use core::time::Duration;
@@ -17,7 +17,7 @@ use tributary_types::Rng;
 
 /// Pieces of each direction.
 const PIECES: u64 = 16;
-/// Bytes of a direction: uniform in the exponent between these powers of two.
+/// Bytes of a direction: the exponent is uniform between these powers of two.
 const SIZES: (f64, f64) = (10.0, 21.0);
 /// Longest life, seconds.
 const LONGEST: f64 = 8.0;
@@ -27,15 +27,15 @@ const ABORTED: f64 = 0.5;
 const HEAD: usize = 32;
 /// No abort.
 const NEVER: u64 = u64::MAX;
-/// Time beyond its life that a connection may take.
+/// Time that a connection may take beyond its life.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one connection does.
+/// The plan of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     up: u64,
     down: u64,
-    /// Rest after each piece, microseconds.
+    /// Pause after each piece, microseconds.
     rest: u64,
     /// Bytes of both directions after which the target or the application aborts.
     target_aborts: u64,
@@ -55,7 +55,7 @@ impl Life {
         life
     }
 
-    /// A whole one without rests.
+    /// A complete one without pauses.
     pub(super) fn short(rng: &mut Rng) -> Self {
         let life = Self::random(rng);
         Self { rest: 0, target_aborts: NEVER, application_aborts: NEVER, ..life }
@@ -82,7 +82,7 @@ impl Life {
     }
 }
 
-/// One side of a connection, counting both directions.
+/// One side of a connection; counts both directions.
 struct Side {
     tcp: TcpStream,
     rest: Duration,
@@ -95,7 +95,7 @@ impl Side {
         Self { tcp, rest: Duration::from_micros(rest), aborts, moved: 0 }
     }
 
-    /// Whether its time has come; the connection ends with a reset then.
+    /// Whether to abort now; the connection then ends with a reset.
     fn aborts(&self, more: u64) -> bool {
         let abort = self.aborts != NEVER && self.moved + more > self.aborts;
         if abort {
@@ -104,7 +104,7 @@ impl Side {
         abort
     }
 
-    /// Sends so many bytes; false when it aborted.
+    /// Sends `bytes`; returns false if it aborted.
     async fn send(&mut self, bytes: u64) -> io::Result<bool> {
         let piece = vec![7; bytes.div_ceil(PIECES) as usize];
         let mut left = bytes;
@@ -121,7 +121,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Receives so many bytes; false when it aborted.
+    /// Receives `bytes`; returns false if it aborted.
     async fn receive(&mut self, bytes: u64) -> io::Result<bool> {
         let mut buffer = vec![0; 16 << 10];
         let mut left = bytes;
@@ -140,7 +140,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Nothing follows, and nothing came behind.
+    /// Ends the direction, and checks that nothing more arrives.
     async fn end(&mut self) -> io::Result<()> {
         self.tcp.shutdown().await?;
         match self.tcp.read(&mut [0]).await? {
@@ -150,14 +150,14 @@ impl Side {
     }
 }
 
-/// What became of a connection, as its application saw it.
+/// Outcome of a connection, as its application saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Whole,
     Aborted,
-    /// It was to be whole.
+    /// It should have been complete.
     Broken,
-    /// It was aborted by the target and looked whole.
+    /// It was aborted by the target and looked complete.
     Deceived,
 }
 
@@ -180,16 +180,16 @@ async fn live(proxy: SocketAddr, life: Life) -> Fate {
     }
 }
 
-/// What became of all connections.
+/// Outcomes of all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Delivered in both directions and ended in order.
     pub whole: u64,
     /// Aborted as planned.
     pub aborted: u64,
-    /// Were to be whole and were not.
+    /// Should have been complete and were not.
     pub broken: u64,
-    /// Aborted by the target, and whole in the eyes of the application.
+    /// Aborted by the target, but looked complete to the application.
     pub deceived: u64,
 }
 
@@ -233,7 +233,7 @@ impl Load {
         self.begun
     }
 
-    /// Connections under way.
+    /// Connections in progress.
     pub(super) fn open(&self) -> u64 {
         let Tally { whole, aborted, broken, deceived } = self.tally();
         self.begun - whole - aborted - broken - deceived
@@ -243,7 +243,7 @@ impl Load {
         *self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all of them, at most for `within` and the longest life.
+    /// Waits for all of them, at most `within` plus the longest life.
     pub(super) async fn finish(mut self, within: Duration) -> Tally {
         let all = async { while self.lives.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(within + Duration::from_secs_f64(LONGEST), all).await;
@@ -251,7 +251,7 @@ impl Load {
     }
 }
 
-/// A target that does what the head of each connection says.
+/// A target that follows the head of each connection.
 pub(super) async fn target() -> Result<SocketAddr, BenchError> {
     let failed = |e: io::Error| BenchError::Program { program: "the target".into(), reason: e.to_string() };
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Both ends of the proxy, joined by two paths over loopback.
+//! Both ends of the proxy, connected by two paths over loopback.
 
 use super::Sample;
 use crate::BenchError;
@@ -7,14 +7,14 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use tempfile::TempDir;
 
-/// Time for the last streams of ended connections to be forgotten.
+/// Time until the last streams of ended connections must be gone.
 const REST: Duration = Duration::from_secs(10);
 /// Local ends of the paths.
 const PATHS: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
 
 /// Both ends.
 pub(super) struct Proxy {
-    // In this order they are dropped: the client first.
+    // Dropped in this order: the client first.
     client: Daemon,
     server: Daemon,
     _directory: TempDir,
@@ -41,17 +41,17 @@ impl Proxy {
         Ok(Self { client, server, _directory: directory })
     }
 
-    /// Where applications connect.
+    /// The address for applications.
     pub(super) fn address(&self) -> SocketAddr {
         self.client.listening()
     }
 
-    /// The server's and the client's state.
+    /// The state of server and client.
     pub(super) fn look(&self) -> Result<[Sample; 2], BenchError> {
         Ok([look(&self.server)?, look(&self.client)?])
     }
 
-    /// The same once no stream is left, or after [`REST`].
+    /// The same as soon as no stream is left, or after [`REST`].
     pub(super) async fn at_rest(&self) -> Result<[Sample; 2], BenchError> {
         let began = tokio::time::Instant::now();
         loop {

@@ -1,18 +1,18 @@
-//! Contests: several ways to do like work, run in turn, round after round; medians and their ratios.
-//! Taking turns makes them see the same clock rate and the same neighbours on the machine.
+//! Contests: several implementations of the same work, run alternately, round after round; medians and their
+//! ratios. Alternating gives all the same clock rate and the same load of the machine.
 
 use crate::{median, paired_ratio};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// One way to do the work. Each call works on the data set of its number and returns the bytes done.
+/// One implementation. Each call works on the data set with its number and returns the bytes processed.
 pub(super) struct Entrant<'a> {
     name: String,
     run: Box<dyn FnMut(usize) -> usize + 'a>,
 }
 
 impl<'a> Entrant<'a> {
-    /// Work that is called `name`.
+    /// An implementation with a name.
     pub(super) fn new(name: impl Into<String>, run: impl FnMut(usize) -> usize + 'a) -> Self {
         Self { name: name.into(), run: Box::new(run) }
     }
@@ -21,44 +21,44 @@ impl<'a> Entrant<'a> {
 /// Time of one entrant in one round.
 const TURN: Duration = Duration::from_millis(8);
 
-/// How fast one entrant was.
+/// The speed of one implementation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rate {
     /// Its name.
     pub name: String,
     /// Median over the rounds, GB/s.
     pub gb_per_s: f64,
-    /// Of each round.
+    /// In each round.
     #[serde(skip)]
     rounds: Vec<f64>,
 }
 
-/// A ratio that is asked for.
+/// A ratio with a mark.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mark {
-    /// Of what to what.
+    /// The two that are compared.
     pub what: String,
     /// Median over the rounds.
     pub ratio: f64,
-    /// At least this; none where this processor has no such target.
+    /// The mark; `None` if this processor has none.
     pub at_least: Option<f64>,
-    /// Whether it is.
+    /// Whether it is met.
     pub met: Option<bool>,
 }
 
-/// A contest that was held.
+/// The result of a contest.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contest {
-    /// What was done, and what is counted.
+    /// The work, and the unit.
     pub title: String,
-    /// Who did it; the first is what the others are compared with.
+    /// The speeds; the first is the reference of the others.
     pub rates: Vec<Rate>,
-    /// What is asked for.
+    /// The ratios with marks.
     pub marks: Vec<Mark>,
 }
 
 impl Contest {
-    /// Holds it.
+    /// Runs the contest.
     pub(super) fn hold(title: &str, rounds: u32, mut entrants: Vec<Entrant<'_>>) -> Self {
         let rate =
             |entrant: &Entrant<'_>| Rate { name: entrant.name.clone(), gb_per_s: 0.0, rounds: Vec::new() };
@@ -70,7 +70,7 @@ impl Contest {
                     bytes += (entrant.run)(number);
                     number += 1;
                 }
-                // The first round warms caches and clocks.
+                // The first round warms up caches and clocks.
                 if round > 0 {
                     rate.rounds.push(bytes as f64 / begin.elapsed().as_secs_f64() / 1e9);
                 }
@@ -84,7 +84,7 @@ impl Contest {
         self.rates.iter().find(|rate| rate.name == name)
     }
 
-    /// Asks for a ratio of two entrants; nothing when one of them did not take part.
+    /// Adds a ratio of two implementations, if both took part.
     pub(super) fn mark(&mut self, ours: &str, peer: &str, at_least: Option<f64>) {
         let (Some(own), Some(other)) = (self.rate(ours), self.rate(peer)) else { return };
         let ratio = paired_ratio(&own.rounds, &other.rounds);
@@ -92,7 +92,7 @@ impl Contest {
         self.marks.push(Mark { what: format!("{ours} / {peer}"), ratio, at_least, met });
     }
 
-    /// The fastest of some entrants.
+    /// The fastest of some implementations.
     pub(super) fn fastest<'a>(&self, names: &[&'a str]) -> Option<&'a str> {
         let rate = |name: &&&str| self.rate(name).map_or(0.0, |rate| rate.gb_per_s);
         names

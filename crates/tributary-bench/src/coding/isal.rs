@@ -1,4 +1,4 @@
-//! ISA-L as a peer, loaded from the system when it is installed. Not linked: the crate builds without it.
+//! ISA-L as a peer, loaded from the system if it is installed. Not linked: the crate builds without it.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,11 +13,11 @@ pub(super) struct Isal {
     parity: usize,
 }
 
-/// Name under which the system's library is found.
+/// File name of the system's library.
 const LIBRARY: &core::ffi::CStr = c"libisal.so.2";
 
 impl Isal {
-    /// The library, prepared for a `parity × data` matrix; `None` when it is not installed.
+    /// The library, prepared for a `parity × data` matrix; `None` if it is not installed.
     pub(super) fn load(matrix: &[u8], data: usize, parity: usize) -> Option<Self> {
         assert_eq!(matrix.len(), data * parity);
         // SAFETY: the name is a C string; ISA-L has no initialiser that could misbehave.

@@ -1,4 +1,4 @@
-//! Products of every kernel tier, and block codes beside other libraries' of the same matrix.
+//! Products of every kernel tier, and block codes compared with other libraries using the same matrix.
 
 use super::contest::{Contest, Entrant};
 use super::isal::Isal;
@@ -11,7 +11,7 @@ const INPUTS: usize = 128;
 const PEAK: &str = "in-register peak";
 const TWELVE: &str = "12 outputs of 128 inputs";
 
-/// Product bytes (input bytes times outputs) of every tier, beside memcpy and the tier's own peak.
+/// Product bytes (input bytes times outputs) of every tier, compared with memcpy and the tier's own peak.
 pub(super) fn products(rounds: u32, _: bool) -> Vec<Contest> {
     let data = Data::new(INPUTS);
     let sets = data.slices();
@@ -37,7 +37,7 @@ pub(super) fn products(rounds: u32, _: bool) -> Vec<Contest> {
     Kernel::available().map(tier).collect()
 }
 
-/// The same matrix, the same blocks.
+/// The same matrix and the same blocks.
 pub(super) fn block_codes((data, parity): (usize, usize), rounds: u32, of_memcpy: Option<f64>) -> Contest {
     let input = Data::new(data);
     let sets = input.slices();

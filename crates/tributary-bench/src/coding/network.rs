@@ -1,4 +1,5 @@
-//! Network codes: decoding after loss, decoding from random combinations, recoding; beside other RLNC libraries.
+//! Network codes: decoding after loss, decoding from random combinations, recoding; compared with other RLNC
+//! libraries.
 
 use super::contest::{Contest, Entrant};
 use super::{Data, RING, SYMBOL, copier};
@@ -12,14 +13,14 @@ use tributary_coding::CoefficientKey;
 use tributary_coding::rlnc::{Basis, Decoder, Encoder, Generation, Recoder, Vector};
 use tributary_types::Rng;
 
-/// Decoding and recoding are to be so many times as fast as the other libraries.
+/// Decoding and recoding must be this many times as fast as the other libraries.
 const TIMES_PEERS: Option<f64> = Some(3.5);
 
 fn generation(symbols: usize, basis: Basis) -> Generation {
     Generation::new(CoefficientKey::new([3; 32]), 1, symbols, basis).expect("a size")
 }
 
-/// 128 symbols, 13 lost, 13 Cauchy rows instead; from packets to symbols.
+/// 128 symbols, 13 of them lost and replaced by Cauchy rows; from packets to symbols.
 pub(super) fn decode_systematic(rounds: u32, of_memcpy: Option<f64>) -> Contest {
     const N: usize = 128;
     let data = Data::new(N);
@@ -54,7 +55,7 @@ pub(super) fn decode_systematic(rounds: u32, of_memcpy: Option<f64>) -> Contest 
     contest
 }
 
-/// n random combinations to n symbols, beside the other RLNC libraries.
+/// n random combinations to n symbols, compared with the other RLNC libraries.
 pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     let data = Data::new(n);
     let sets = data.slices();
@@ -113,8 +114,8 @@ pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     contest
 }
 
-/// Packets of `rlnc-simdx`. Its own generator is linear over GF(2) and its vectors have rank 64 at most,
-/// so that larger generations never decode; the coefficients come from a seeded generator instead.
+/// Packets of `rlnc-simdx`. Its own generator is linear over GF(2), and its vectors have rank 64 at most, so
+/// that larger generations would never decode. The coefficients therefore come from a seeded generator.
 fn simdx_packets(set: &[&[u8]], n: usize) -> Vec<CodedPacket> {
     let mut rng = Rng::new(9);
     let packet = |_| {
@@ -128,7 +129,7 @@ fn simdx_packets(set: &[&[u8]], n: usize) -> Vec<CodedPacket> {
 
 /// Packets of the `rlnc` crate and its piece length.
 fn rlnc_packets(set: &[Vec<u8>], n: usize) -> (Vec<Vec<u8>>, usize) {
-    // One byte less: that crate appends a marker.
+    // One byte less, because that crate appends a marker.
     let mut whole = set.concat();
     whole.pop();
     let encoder = RlncEncoder::new(whole, n).expect("a shape");
@@ -136,7 +137,7 @@ fn rlnc_packets(set: &[Vec<u8>], n: usize) -> (Vec<Vec<u8>>, usize) {
     ((0..n + 4).map(|_| encoder.code(&mut random)).collect(), encoder.get_piece_byte_len())
 }
 
-/// Mixes of 64 held packets, eight per call as an access point makes them in spare time.
+/// Mixes of 64 held packets, eight per call as in an access point.
 pub(super) fn recode(rounds: u32) -> Contest {
     const N: usize = 64;
     let data = Data::new(N);

@@ -1,4 +1,4 @@
-//! Clients that ask for one segment after the other, each over its own connection, on one thread.
+//! Clients that request one segment after the other, each over its own connection, all on one thread.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -18,11 +18,11 @@ use crate::BenchError;
 
 /// Time for every client to get its first segment.
 const START: Duration = Duration::from_secs(60);
-/// Bytes of the headers of a response.
+/// Most bytes of response headers.
 const HEADERS: usize = 16 << 10;
 
 thread_local! {
-    /// What bodies are read into; nobody looks at them.
+    /// Buffer for bodies, which are discarded.
     static BIN: RefCell<Vec<u8>> = RefCell::new(vec![0; 256 << 10]);
 }
 
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// All of them. Dropping it ends their connections.
+/// All clients. Dropping it closes their connections.
 #[derive(Debug)]
 pub(super) struct Clients {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Starts so many; `sizes` are the lengths of `/0.m4s`, `/1.m4s`, …
+    /// Starts `count` clients; `sizes` are the lengths of `/0.m4s`, `/1.m4s`, …
     pub(super) fn start(server: SocketAddr, count: u32, sizes: &[u64]) -> Self {
         let (shared, mut tasks) = (Arc::new(Shared::default()), JoinSet::new());
         for number in 0..count {
@@ -73,7 +73,7 @@ impl Clients {
         Self { shared, count, _tasks: tasks }
     }
 
-    /// Waits until each has received a segment.
+    /// Waits until each client has received a segment.
     pub(super) async fn all_served(&self) -> Result<(), BenchError> {
         let served = async {
             while self.check().is_ok() && self.shared.lock().served < self.count {
@@ -91,7 +91,7 @@ impl Clients {
         self.shared.lock().clone()
     }
 
-    /// Whether none has failed.
+    /// Checks that no client has failed.
     pub(super) fn check(&self) -> Result<(), BenchError> {
         match &self.shared.lock().failed {
             Some(reason) => Err(failed("clients", reason)),
@@ -145,7 +145,7 @@ async fn read(
     }
 }
 
-/// Reads the headers of a response: the length of its body, and how much of that is to come.
+/// Reads the headers of a response; returns the length of its body, and how much of it is still to come.
 async fn response(stream: &TcpStream, shared: &Shared) -> io::Result<(u64, u64)> {
     let mut head = Vec::new();
     loop {

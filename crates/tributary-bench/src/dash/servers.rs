@@ -1,4 +1,4 @@
-//! Both servers as processes, and what the system says of them.
+//! Both servers as processes, and their use of the system.
 
 use core::time::Duration;
 use std::net::{SocketAddr, TcpListener};
@@ -13,16 +13,16 @@ use tributary_lab::process::lines_of;
 
 use crate::{BenchError, own_program};
 
-/// Time for a server to listen, and to end.
+/// Time for a server to listen, and to exit.
 const START: Duration = Duration::from_secs(15);
-/// Processes that serve, as many as nginx's documentation advises for two cores.
+/// Worker processes: as many as nginx's documentation recommends for two cores.
 const WORKERS: u32 = 2;
 
 pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
     BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
 }
 
-/// Allows this process and those it starts so many descriptors.
+/// Raises the limit of descriptors for this process and its children.
 pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= count) {
@@ -33,18 +33,18 @@ pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
         .map_err(|error| failed("ulimit -n", format!("{count} descriptors are needed: {error}")))
 }
 
-/// A running server, ended when dropped.
+/// A running server, stopped when dropped.
 pub(super) struct Server {
     child: Child,
     pub(super) address: SocketAddr,
-    /// Ticks of the processor's clock in a second.
+    /// Clock ticks per second.
     ticks: f64,
     _directory: Option<TempDir>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // nginx ends its workers on SIGTERM, and not on SIGKILL. All this fails when it has ended already.
+        // nginx stops its workers on SIGTERM, but not on SIGKILL. All this fails if it has already exited.
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), Signal::TERM);
         let until = std::time::Instant::now() + START;
         while matches!(self.child.try_wait(), Ok(None)) {
@@ -64,7 +64,7 @@ impl Server {
         Self { child, address, ticks, _directory: directory }
     }
 
-    /// The process and those it started.
+    /// The process and its children.
     fn processes(&self) -> Result<Vec<u32>, BenchError> {
         let id = self.child.id();
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
@@ -73,12 +73,12 @@ impl Server {
         Ok(std::iter::once(id).chain(children).collect())
     }
 
-    /// Processor time of all of them, in user mode and in the kernel, seconds.
+    /// Processor time of all of them, user and kernel, in seconds.
     pub(super) fn cpu(&self) -> Result<f64, BenchError> {
         let mut ticks = 0.0;
         for id in self.processes()? {
             let text = std::fs::read_to_string(format!("/proc/{id}/stat")).map_err(|e| failed("/proc", e))?;
-            // Fields 14 and 15; the name before them may have spaces and ends with the last parenthesis.
+            // Fields 14 and 15; the name before them may contain spaces and ends with the last parenthesis.
             let fields: Vec<&str> =
                 text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let field = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<f64>().ok());
@@ -102,7 +102,7 @@ impl Server {
     }
 }
 
-/// `tributary dash serve`, with sockets like nginx's.
+/// `tributary dash serve`, with socket settings like nginx's.
 pub(super) fn tributary(files: &Path) -> Result<Server, BenchError> {
     let name = "tributary dash serve";
     let mut command = Command::new(own_program()?);
@@ -126,7 +126,7 @@ pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> 
     let said = String::from_utf8_lossy(&output.stderr);
     let version = said.trim().rsplit(' ').next().unwrap_or("nginx").replace('/', " ");
     let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
-    // nginx takes no port 0: one that is free a moment before.
+    // nginx does not accept port 0, so a free port is looked for just before.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.map_err(|error| failed("nginx", error))?;
     let file = directory.path().join("nginx.conf");

@@ -1,6 +1,6 @@
-//! Who takes part: the server, the stream's client, honest clients that come and go, and the flood.
+//! The parties: the server, the stream's client, honest clients that come and go, and the flood.
 //!
-//! Each runs on one thread in one namespace until the scene is over. Failures show in what is counted.
+//! Each runs on one thread in one namespace until the scene is over. The counters show failures.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -25,22 +25,22 @@ use tributary_net::{
 use super::{Attempts, Scene, TOGETHER};
 use crate::BenchError;
 
-/// Time a client has to connect, or to come back: three round trips are needed.
+/// Time for a client to connect or come back; three round trips are needed.
 const WITHIN: Duration = Duration::from_secs(4);
-/// How often a party looks whether the scene is over.
+/// Interval at which a party checks whether the scene is over.
 const LOOK: Duration = Duration::from_millis(50);
 /// Last part of the first honest client's address.
 const FIRST_HOST: u8 = 10;
 /// Connections that the flood holds open.
 const HELD: usize = 256;
-/// Connections that the flood opens at a time.
+/// Connections that the flood opens at once.
 const BATCH: u32 = 16;
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives every honest client an address of its own on the second radio.
+/// Gives every honest client its own address on the second radio.
 pub(super) fn give_addresses(network: &Network) -> Result<(), BenchError> {
     for host in FIRST_HOST..FIRST_HOST + TOGETHER {
         let line = format!("address add {}/24 dev clients", address(host));
@@ -55,7 +55,7 @@ fn address(host: u8) -> Ipv4Addr {
 }
 
 fn common() -> Common {
-    // Both ends are this program on one machine: the key protects nothing.
+    // Both ends are this program on one machine, so the key is not secret.
     Common { congestion: Some("cubic".to_owned()), ..Common::new(Key::from_bytes([7; 32])) }
 }
 
@@ -75,7 +75,7 @@ fn perform(scene: &Scene, party: impl Future<Output = ()>) {
     });
 }
 
-/// The server: every stream is sent zeros without end.
+/// The server: sends endless zeros on every stream.
 pub(super) fn serve(scene: &Scene, tell: Sender<Vec<SocketAddr>>) {
     perform(scene, async {
         let own = [Side::Server.address(0), Side::Server.address(1), Ipv4Addr::LOCALHOST];
@@ -109,7 +109,7 @@ pub(super) fn watch(scene: &Scene, server: SocketAddr) {
     });
 }
 
-/// Honest clients: twenty connect together, lose their connections together, come back and leave; then again.
+/// Honest clients: twenty connect together, lose their connections together, come back and leave, repeatedly.
 pub(super) fn visit(scene: &Scene, server: SocketAddr) {
     perform(scene, async {
         let cut = Arc::new(watch::Sender::new(()));
@@ -131,8 +131,8 @@ fn add(sum: &Mutex<Attempts>, more: Attempts) {
     sum.took_ms.extend(more.took_ms);
 }
 
-/// Carries each client's connections from 127.0.0.*host* on from its address on the radio. A change of `cut` breaks
-/// all of them.
+/// Forwards each client's connections from 127.0.0.*host* with its address on the radio. A change of `cut`
+/// breaks all of them.
 async fn relay(server: SocketAddr, cut: Arc<watch::Sender<()>>) -> Option<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await.ok()?;
     let relay = listener.local_addr().ok()?;
@@ -192,7 +192,7 @@ async fn round(relay: SocketAddr, cut: &watch::Sender<()>) -> (Attempts, Attempt
     (connects, Attempts { made, took_ms })
 }
 
-/// The newest subflow, once it is above `known`; `None` if none comes in time.
+/// Waits for a subflow newer than `known`; `None` if none comes in time.
 async fn newer(session: &Session, known: Option<u32>) -> Option<u32> {
     let mut looks = interval(Duration::from_millis(5));
     timeout(WITHIN, async {
@@ -209,7 +209,7 @@ async fn newer(session: &Session, known: Option<u32>) -> Option<u32> {
     .ok()?
 }
 
-/// Opens connections, each from another address, while the flood is on: silent ones, and ones that begin a TLS
+/// Opens connections, each from another address, while the flood is on. Some stay silent, others begin a TLS
 /// handshake.
 pub(super) fn flood(scene: &Scene, server: SocketAddr, per_second: u32) {
     perform(scene, async {

@@ -1,7 +1,8 @@
-//! Both ends of the proxy as programs beside an emulated radio, an application that writes, a target that reads, and
-//! what waits in the kernel between them.
+//! Both ends of the proxy as programs with an emulated radio, an application that writes, a target that
+//! reads, and the kernel's queues between them.
 //!
-//! Everything that waits looks at a flag, and the programs end with their owner: a measurement always ends.
+//! Everything that waits checks a flag, and the programs are killed with their owner, so that a measurement
+//! always ends.
 
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,20 +20,21 @@ use tributary_net::{Key, sockopt};
 
 use crate::{BenchError, own_program};
 
-/// Time for a program to say where it listens.
+/// Time for a program to print its address.
 const START: Duration = Duration::from_secs(15);
-/// How often what waits looks at the flag.
+/// Interval at which waiting parties check the flag.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time between two looks at the kernel's queues.
+/// Interval between samples of the kernel's queues.
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Bytes of one write of the application.
 const PIECE: usize = 16 << 10;
-/// Its congestion control: Linux's own default, which decides how much its socket takes beside how little is read.
+/// The application's congestion control: Linux's default, which influences how much its socket accepts when
+/// little is read.
 const CONGESTION: &str = "cubic";
-/// How `/proc/net/tcp` writes 127.0.0.1.
+/// 127.0.0.1 in `/proc/net/tcp`.
 const LOOPBACK: &str = "0100007F:";
 
-/// A program of this crate, killed when dropped.
+/// This program with other arguments, killed when dropped.
 pub(super) struct Program {
     child: Child,
     listening: Vec<SocketAddr>,
@@ -58,11 +60,12 @@ impl Program {
         Ok(program)
     }
 
-    /// Sends SIGTERM and waits, at most so long; the time until the program has ended and its exit code.
+    /// Sends SIGTERM and waits for at most `most`; returns the time until the program exited, and its exit
+    /// code.
     pub(super) fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
         let told = Instant::now();
         let pid = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself, which shows below.
+        // It may already have exited; that shows below.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         while told.elapsed() < most {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -76,7 +79,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -127,13 +130,13 @@ impl Rig {
         Ok(Self { server, client, target })
     }
 
-    /// Where applications connect.
+    /// The address for applications.
     pub(super) fn entrance(&self) -> SocketAddr {
         self.client.listening[0]
     }
 }
 
-/// A key that only this user may read, as the programs demand it.
+/// Writes a key that only this user can read, as the programs require.
 fn write_key(path: &Path) -> io::Result<()> {
     let key = Key::generate().map_err(io::Error::other)?;
     let mut options = std::fs::OpenOptions::new();
@@ -146,25 +149,25 @@ fn write_key(path: &Path) -> io::Result<()> {
         .write_all(key.to_line().as_bytes())
 }
 
-/// How many bytes had passed by when, counted from the beginning: seconds and bytes.
+/// Bytes passed over time: seconds and total bytes.
 pub(super) type Log = Vec<(f64, u64)>;
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The measurement was over first.
+    /// The measurement was over before.
     Open,
     Orderly,
     Reset,
 }
 
-/// What all parties of a measurement look at.
+/// State shared by all parties of a measurement.
 pub(super) struct Clock {
     pub began: Instant,
     pub over: AtomicBool,
 }
 
-/// Ends a measurement when its conductor leaves, however it leaves.
+/// Ends a measurement when dropped, also after an error.
 pub(super) struct Curtain<'a>(pub &'a Clock);
 
 impl Drop for Curtain<'_> {
@@ -187,8 +190,8 @@ impl Clock {
     }
 }
 
-/// An application that writes as many bytes as the proxy takes, up to `bytes`, and then ends its direction and waits for
-/// the other end. `written` is called once they are all written.
+/// An application that writes as fast as the proxy accepts, up to `bytes`, then ends its direction and waits
+/// for the other end. `written` is called when everything is written.
 pub(super) fn application(
     (entrance, bytes): (SocketAddr, u64),
     clock: &Clock,
@@ -242,7 +245,7 @@ fn read_to_end(tcp: &mut TcpStream, clock: &Clock) -> (Log, Ending) {
     tally(clock, |_| tcp.read(&mut buffer))
 }
 
-/// Repeats `step`, which gets the sum so far, until it moves nothing more.
+/// Repeats `step` with the sum so far, until it returns zero.
 fn tally(clock: &Clock, mut step: impl FnMut(u64) -> std::io::Result<usize>) -> (Log, Ending) {
     let (mut log, mut sum) = (Log::new(), 0);
     loop {
@@ -265,17 +268,17 @@ fn is_time_out(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// What waits in a namespace's sockets at one moment: written and not acknowledged, received and not read.
+/// Queues of a namespace's sockets at one time: written and not acknowledged, received and not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Queues {
     pub at_s: f64,
-    /// Of all sockets.
+    /// Bytes in all sockets.
     pub all: u64,
-    /// What was written to those that lead to other machines and is not acknowledged.
+    /// Bytes written to sockets towards other machines and not acknowledged.
     pub on_the_way: u64,
 }
 
-/// The queues of this thread's namespace, sample by sample.
+/// Samples the queues of this thread's namespace.
 pub(super) fn queues(clock: &Clock) -> Vec<Queues> {
     let mut log = Vec::new();
     while !clock.is_over() {

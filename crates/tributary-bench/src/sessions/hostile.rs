@@ -1,4 +1,4 @@
-//! Clients that write and never read: one process for all of them, so that their memory is not the server's.
+//! Clients that write and never read, all in one process, so that their memory is separate from the server's.
 
 use super::Plan;
 use super::target::DEAF;
@@ -17,16 +17,16 @@ use tokio::task::JoinSet;
 use tributary_lab::process::lines_of;
 use tributary_net::{Common, ConnectConfig, Key, Session, Stream, connect};
 
-/// Time for all of them to connect and to fill what they may.
+/// Time for all of them to connect and to fill their windows.
 const READY: Duration = Duration::from_secs(180);
-/// Nothing was taken from any of them for so long: all is full.
+/// If nothing is accepted from any of them for this time, everything is full.
 const FULL: Duration = Duration::from_secs(2);
 /// Sessions that connect at once.
 const TOGETHER: usize = 32;
-/// What the process says then.
+/// What the process prints then.
 const WORD: &str = "full";
 
-/// What the process is to do.
+/// Instructions for the process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Orders {
     server: SocketAddr,
@@ -40,14 +40,14 @@ pub(super) struct Crowd(Child);
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Crowd {
-    /// Starts them and waits until nothing more is taken from any.
+    /// Starts them and waits until nothing more is accepted from any.
     pub(super) async fn start(plan: &Plan, server: SocketAddr, key: &Path) -> Result<Self, BenchError> {
         let orders = Orders { server, key: key.to_owned(), sessions: plan.sessions, streams: plan.streams };
         let orders = serde_json::to_string(&orders).expect("orders have string keys only");
@@ -56,7 +56,7 @@ impl Crowd {
         let mut child = command.spawn().map_err(|error| failed("hostile clients", error))?;
         let lines = lines_of(child.stdout.take().expect("standard output was piped"));
         let crowd = Self(child);
-        // The target and the honest client live on this runtime.
+        // The target and the honest client run on this runtime.
         let line = tokio::task::spawn_blocking(move || lines.recv_timeout(READY)).await;
         match line {
             Ok(Ok(line)) if line == WORD => Ok(crowd),
@@ -90,7 +90,7 @@ fn carry_out(orders: &str) -> Outcome<()> {
 
 async fn annoy(orders: &Orders, key: Key) -> Outcome<()> {
     let mut common = Common::new(key);
-    // They hold little themselves.
+    // They hold little memory themselves.
     common.session.send_buffer = 256 << 10;
     common.session.receive_credit = 1 << 20;
     let path = |n: u32| format!("127.0.{}.{}={}", 1 + n / 200, 1 + n % 200, orders.server);
@@ -132,7 +132,7 @@ async fn next(
     Ok(connecting.join_next().await.transpose()?.transpose()?)
 }
 
-/// Asks for a deaf target and writes for ever.
+/// Asks for a target that does not read, and writes without end.
 async fn write_on(mut stream: Stream, written: Arc<AtomicU64>) {
     let piece = Bytes::from_static(&[9; 16 << 10]);
     let mut outcome = stream.write_chunk(Bytes::from_static(&[0, DEAF])).await;
@@ -140,6 +140,6 @@ async fn write_on(mut stream: Stream, written: Arc<AtomicU64>) {
         outcome = stream.write_chunk(piece.clone()).await;
         written.fetch_add(piece.len() as u64, Ordering::Relaxed);
     }
-    // Kept, so that nothing is abandoned.
+    // Kept open, so that nothing is aborted.
     std::future::pending::<()>().await;
 }

@@ -1,24 +1,24 @@
-//! What both simulators are asked to run, and what either answers.
+//! Input and results of a run in either simulator.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a full IP packet.
 const PACKET: u64 = 1500;
-/// ns-3's point-to-point link adds a header of so many bytes to each.
+/// Header bytes that ns-3's point-to-point link adds to each packet.
 const LINK_HEADER: u64 = 2;
-/// How the simulator names CUBIC with the slow start of RFC 5681; an option of ns-3's.
+/// Suffix of CUBIC with the slow start of RFC 5681; an option in ns-3.
 const NO_HYSTART: &str = "-no-hystart";
 /// Payload bytes of a full packet.
 pub(super) const SEGMENT: u64 = 1448;
 
-/// What each flow carries.
+/// Load of each flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// As much as fits, to the end of the run.
+    /// As much as possible, to the end of the run.
     Endless,
-    /// So many bytes.
+    /// This many bytes.
     Transfer(u64),
 }
 
@@ -29,26 +29,26 @@ pub struct Bottleneck {
     pub rate_bps: u64,
     /// Round trip without queues.
     pub rtt: Duration,
-    /// Full packets that may wait, besides the one in transmission.
+    /// Queue limit in full packets, without the one in transmission.
     pub buffer_packets: u64,
     /// Congestion control, by the simulator's name.
     pub congestion: String,
-    /// Flows, starting together.
+    /// Number of flows, which start together.
     pub flows: u32,
     /// Simulated time.
     pub duration: Duration,
-    /// What each flow carries.
+    /// Load of each flow.
     pub traffic: Traffic,
     /// Probability that a packet to the receiver is lost.
     pub loss: f64,
     /// Seed of the losses.
     pub seed: u64,
-    /// The first flow's window is noted every 10 ms.
+    /// Whether to record the first flow's window every 10 ms.
     pub windows: bool,
 }
 
 impl Bottleneck {
-    /// One endless flow without loss, with a queue of so many bandwidth-delay products.
+    /// One endless flow without loss, with a queue of this many bandwidth-delay products.
     #[must_use]
     pub fn new(rate_bps: u64, rtt: Duration, buffer_bdp: f64, congestion: &str) -> Self {
         let mut cell = Self {
@@ -64,7 +64,7 @@ impl Bottleneck {
             windows: false,
         };
         let packets = buffer_bdp * cell.product_bytes() / PACKET as f64;
-        // A queue of fewer than two packets would only ever pass a pair of segments in part.
+        // With a queue of fewer than two packets, pairs of segments would never pass completely.
         cell.buffer_packets = (packets.round() as u64).max(2);
         cell
     }
@@ -75,7 +75,7 @@ impl Bottleneck {
         self.rate_bps as f64 / 8.0 * self.rtt.as_secs_f64()
     }
 
-    /// The queue's limit here, where it includes the packet in transmission.
+    /// The queue's limit in our simulator, where it includes the packet in transmission.
     #[must_use]
     pub fn queue_bytes(&self) -> u64 {
         (self.buffer_packets + 1) * PACKET
@@ -88,7 +88,7 @@ impl Bottleneck {
         ((4.0 * held / f64::from(self.flows)) as u64).max(256 << 10)
     }
 
-    /// The ns-3 driver's arguments for the same packets a second and the same packets in the queue.
+    /// The ns-3 driver's arguments for the same packets per second and the same packets in the queue.
     pub(super) fn driver_arguments(&self) -> Vec<String> {
         let rate = u128::from(self.rate_bps) * u128::from(PACKET + LINK_HEADER) / u128::from(PACKET);
         let transfer = match self.traffic {
@@ -113,14 +113,14 @@ impl Bottleneck {
     }
 }
 
-/// What one simulator says of a run. Field names are those of the ns-3 driver's answer.
+/// The results of a run in one simulator. Field names are those of the ns-3 driver's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Payload bytes that arrived in order.
     pub received_bytes: u64,
-    /// Over the run, or until the transfers were complete, bit/s.
+    /// Goodput over the run, or until the transfers were complete, bit/s.
     pub goodput_bps: f64,
-    /// When the last transfer was complete, from the first packet of its data.
+    /// When the last transfer was complete, counted from the first data packet.
     #[serde(default, rename = "completed_s")]
     pub completed: Option<f64>,
     /// Full segments that arrived.
@@ -131,9 +131,9 @@ pub struct Measured {
     pub wall_s: f64,
     /// Processor time of the event loop in seconds.
     pub cpu_s: f64,
-    /// Resident memory before hosts and links were made, kB.
+    /// Resident memory before hosts and links were created, kB.
     pub base_rss_kb: u64,
-    /// Most resident memory, kB.
+    /// Peak resident memory, kB.
     pub peak_rss_kb: u64,
     /// Goodput of each whole second, bit/s.
     pub goodput_bps_per_second: Vec<f64>,
@@ -142,8 +142,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Mean goodput without the first third of the seconds, bit/s: start-up is over. The whole mean when
-    /// the run was shorter than three seconds.
+    /// Mean goodput without the first third of the seconds, bit/s, to exclude start-up. The whole mean if the
+    /// run was shorter than three seconds.
     #[must_use]
     pub fn settled_bps(&self) -> f64 {
         let settled = &self.goodput_bps_per_second[self.goodput_bps_per_second.len() / 3..];
@@ -153,7 +153,7 @@ impl Measured {
         settled.iter().sum::<f64>() / settled.len() as f64
     }
 
-    /// Data packets in a second of processor time.
+    /// Data packets per second of processor time.
     #[must_use]
     pub fn packets_per_second(&self) -> f64 {
         self.data_packets as f64 / self.cpu_s

@@ -1,4 +1,4 @@
-//! Builds and starts the ns-3 driver; never waits without limit.
+//! Builds and starts the ns-3 driver; every wait has a limit.
 
 use super::super::BenchError;
 use super::bottleneck::{Bottleneck, Measured};
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// What the Makefile builds, seen from its folder.
+/// Path of the program that the Makefile builds, relative to its folder.
 const PROGRAM: &str = "../../target/ns3/tributary-ns3";
-/// A run is asked this often whether it has ended.
+/// Interval at which a run is checked for its end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The ns-3 driver, built.
@@ -23,7 +23,7 @@ impl Driver {
     /// Builds the driver in `folder`, unless it is up to date.
     ///
     /// # Errors
-    /// [`BenchError::Program`] says what is missing.
+    /// [`BenchError::Program`] names what is missing.
     pub fn build(folder: &Path) -> Result<Self, BenchError> {
         if !folder.join("Makefile").exists() {
             return Err(BenchError::Program {
@@ -47,10 +47,10 @@ impl Driver {
         Ok(Self { program })
     }
 
-    /// Runs a cell in ns-3 on any core; for at most `patience`.
+    /// Runs a cell in ns-3 on any core, for at most `patience`.
     ///
     /// # Errors
-    /// [`BenchError::Program`]: it crashed, took too long or answered nonsense.
+    /// [`BenchError::Program`]: it crashed, took too long or printed an invalid answer.
     pub fn run(&self, cell: &Bottleneck, patience: Duration) -> Result<Measured, BenchError> {
         let measured = answer(Command::new(&self.program).args(cell.driver_arguments()), patience)?;
         Ok(from_first_data(cell, measured))
@@ -66,7 +66,7 @@ impl Driver {
     }
 }
 
-/// The driver counts from the first SYN on; the data follows a round trip later.
+/// The driver counts from the first SYN; the data follows a round trip later.
 fn from_first_data(cell: &Bottleneck, measured: Measured) -> Measured {
     let completed = measured.completed.map(|at| at - cell.rtt.as_secs_f64());
     Measured { completed, ..measured }
@@ -86,7 +86,7 @@ pub(super) fn answer(command: &mut Command, patience: Duration) -> Result<Measur
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Running(piped.spawn().map_err(|error| failed(error.to_string()))?);
     let mut output = child.0.stdout.take().expect("standard output was piped");
-    // Read beside the wait: an answer may be longer than a pipe holds.
+    // Read on another thread: an answer may be longer than a pipe holds.
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
@@ -103,7 +103,7 @@ pub(super) fn answer(command: &mut Command, patience: Duration) -> Result<Measur
     serde_json::from_str(&text).map_err(|error| failed(format!("answered `{}`: {error}", text.trim())))
 }
 
-/// Killed when dropped.
+/// A child process, killed when dropped.
 struct Running(Child);
 
 impl Running {
@@ -121,7 +121,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

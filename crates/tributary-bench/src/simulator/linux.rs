@@ -1,8 +1,8 @@
-//! `tributary bench simulator linux`: goodput in the simulator and through the kernel's own stacks in the
+//! `tributary bench simulator linux`: goodput in the simulator and with the kernel's own stacks in the
 //! emulator, on the same scenarios.
 //!
-//! The kernel's half takes place in wall time, so its results may be kept in a file and compared with
-//! again. The simulator's half always runs.
+//! The kernel's runs take wall time, so their results may be stored in a file and reused. The simulator
+//! always runs.
 
 mod figures;
 mod grid;
@@ -18,13 +18,13 @@ use serde::Serialize;
 use std::path::PathBuf;
 use store::Store;
 
-/// What is compared.
+/// A group of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// One TCP connection over a link of constant rate.
     Steady,
-    /// The same with random loss.
+    /// As `Steady`, with random loss.
     Loss,
     /// One TCP connection over a link whose rate changes.
     Changing,
@@ -47,7 +47,7 @@ impl Group {
         }
     }
 
-    /// Two results agree within this share.
+    /// Two results agree if they differ by at most this share.
     #[must_use]
     pub fn band(self) -> f64 {
         if self == Self::Steady { 0.05 } else { 0.10 }
@@ -60,18 +60,18 @@ impl Group {
     }
 }
 
-/// What to compare.
+/// Settings of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The whole grid, not a telling selection.
+    /// Whether to run the whole grid instead of a selection.
     pub full: bool,
     /// Groups.
     pub groups: Vec<Group>,
-    /// Links of constant rate have at most this rate, Mbit/s.
+    /// Highest rate of constant links, Mbit/s.
     pub fastest_mbps: u64,
-    /// The kernel's runs of each cell with random loss, each with its seed.
+    /// The kernel's runs of each cell with random loss, each with its own seed.
     pub seeds: u64,
-    /// Where the kernel's results are kept, and taken from when they are there already.
+    /// File of the kernel's results: read if it exists, and extended.
     pub kernel: Option<PathBuf>,
 }
 
@@ -81,10 +81,10 @@ impl Default for Plan {
     }
 }
 
-/// One cell in both worlds.
+/// One cell in simulator and kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What is compared.
+    /// Its group.
     pub group: Group,
     /// The network in words.
     pub network: String,
@@ -94,17 +94,17 @@ pub struct Row {
     pub congestion: String,
     /// Length of a run in seconds.
     pub seconds: f64,
-    /// The kernel: Mbit/s from the second second on, mean over the seeds.
+    /// The kernel's goodput from the second second on, mean over the seeds, Mbit/s.
     pub kernel: f64,
-    /// The simulator: the same.
+    /// The simulator's goodput.
     pub simulator: f64,
-    /// The simulator's by the kernel's.
+    /// `simulator` / `kernel`.
     pub ratio: f64,
-    /// The same without the first third of the run.
+    /// The ratio without the first third of the run.
     pub settled_ratio: f64,
-    /// The kernel's runs, each by their mean: what repetition alone makes of it.
+    /// Spread of the kernel's runs relative to their mean: the effect of repetition alone.
     pub spread: f64,
-    /// The emulator found every run exact.
+    /// Whether the emulator's audit called every run valid.
     pub valid: bool,
 }
 
@@ -120,7 +120,7 @@ fn within_band(group: Group, ratio: f64) -> bool {
     (ratio - 1.0).abs() <= group.band()
 }
 
-/// The windows of one cell in both worlds.
+/// The windows of one cell in simulator and kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overlay {
     /// A short name for files.
@@ -138,15 +138,15 @@ pub struct Overlay {
 pub struct Report {
     /// Every cell.
     pub rows: Vec<Row>,
-    /// Windows over time of a few.
+    /// Windows over time of some cells.
     #[serde(skip)]
     pub overlays: Vec<Overlay>,
 }
 
-/// Runs every cell in both worlds.
+/// Runs every cell in simulator and kernel.
 ///
 /// # Errors
-/// [`BenchError`]: a run could not be made; one that the emulator found inexact is a row that says so.
+/// [`BenchError`] if a run cannot be made. An invalid run of the emulator is a row that says so.
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let mut store = Store::open(plan.kernel.clone())?;
     let probes = grid::probes(plan);
@@ -172,8 +172,8 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(report)
 }
 
-/// The kernel's runs. A steady cell that is outside its narrow band is run twice more, so that one odd
-/// moment of the machine is not taken for a difference; then the middle one counts.
+/// The kernel's runs. A steady cell outside its narrow band is run twice more, so that a disturbance of the
+/// machine is not taken for a difference; the median counts then.
 fn kernel(probe: &Probe, store: &mut Store) -> Result<Vec<Sample>, BenchError> {
     let mut samples = Vec::new();
     for seed in probe.kernel_seeds() {
@@ -196,14 +196,15 @@ fn kernel(probe: &Probe, store: &mut Store) -> Result<Vec<Sample>, BenchError> {
     Ok(samples)
 }
 
-/// Left out at the beginning, as in every result of the lab.
+/// Left out at the beginning, as in all results of the laboratory.
 const RAMP_UP: Duration = Duration::from_secs(1);
 
 fn row(probe: &Probe, kernel: &[Sample], simulator: &[Sample]) -> Row {
     let settled = Duration::from_secs_f64(probe.seconds / 3.0);
     let figure = |samples: &[Sample], from: Duration| {
         let means: Vec<f64> = samples.iter().map(|sample| sample.mean(from)).collect();
-        // Runs of one seed are repetitions: the middle one counts. Runs of several are a sample: their mean.
+        // Runs with the same seed are repetitions: the median counts. Runs with several seeds are a sample:
+        // their mean.
         if probe.has_seeds() { means.iter().sum::<f64>() / means.len() as f64 } else { median(&means) }
     };
     let (theirs, ours) = (figure(kernel, RAMP_UP), figure(simulator, RAMP_UP));

@@ -10,19 +10,19 @@ use grid::Probe;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Two results agree within this share.
+/// Two results agree if they differ by at most this share.
 pub const BAND: f64 = 0.05;
 
-/// What to compare.
+/// Settings of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Every rate with every round trip and queue, not a telling selection.
+    /// Whether to run every rate with every round trip and queue instead of a selection.
     pub full: bool,
     /// Congestion controls, by the simulator's names.
     pub congestions: Vec<String>,
     /// Seeds of each cell with losses.
     pub seeds: u64,
-    /// ns-3 is given up after this long in one cell.
+    /// Timeout of ns-3 in one cell.
     pub patience: Duration,
     /// Folder of the driver.
     pub driver: PathBuf,
@@ -40,7 +40,7 @@ impl Default for Plan {
     }
 }
 
-/// What is compared in a row.
+/// The quantity that a row compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -57,24 +57,24 @@ pub enum Subject {
 pub struct Row {
     /// What is compared.
     pub subject: Subject,
-    /// The cell; of several seeds the first.
+    /// The cell; with several seeds, the first.
     pub cell: Bottleneck,
     /// Queue in bandwidth-delay products.
     pub buffer_bdp: f64,
-    /// Here: Mbit/s, or seconds of a transfer.
+    /// Our result: Mbit/s, or seconds for a transfer.
     pub ours: f64,
-    /// ns-3: the same; nothing when it crashed or took too long.
+    /// The result of ns-3; `None` if it crashed or took too long.
     pub peer: Option<f64>,
-    /// Ours by ns-3's.
+    /// `ours` / `peer`.
     pub ratio: Option<f64>,
-    /// The same for goodput without the first third of the run.
+    /// The ratio of goodputs without the first third of the run.
     pub settled_ratio: Option<f64>,
     /// Why ns-3 has no result.
     pub failure: Option<String>,
 }
 
 impl Row {
-    /// Whether both agree; nothing when ns-3 has no result.
+    /// Whether both agree; `None` if ns-3 has no result.
     #[must_use]
     pub fn agrees(&self) -> Option<bool> {
         self.ratio.map(within_band)
@@ -99,7 +99,8 @@ pub struct Report {
 /// Runs every cell in both simulators, one after the other.
 ///
 /// # Errors
-/// [`BenchError`]: the driver cannot be built, or a cell cannot be run here. A cell that ns-3 fails is a row.
+/// [`BenchError`] if the driver cannot be built, or a cell cannot be run in our simulator. A cell that ns-3
+/// fails is a row.
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     progress("building the ns-3 driver");
     let driver = Driver::build(&plan.driver)?;
@@ -112,7 +113,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(Report { rows, band: BAND })
 }
 
-/// One row: means over the seeds of a probe.
+/// One row: means over the seeds of a cell.
 fn compare(probe: &Probe, driver: &Driver, patience: Duration) -> Result<Row, BenchError> {
     let mut ours = Vec::new();
     let mut peers = Vec::new();
@@ -149,7 +150,7 @@ fn row(probe: &Probe, ours: &[Measured], peers: &[Measured], failure: Option<Str
     }
 }
 
-/// What a row compares: Mbit/s, or seconds.
+/// The quantity compared: Mbit/s, or seconds.
 fn figure(cell: &Bottleneck, run: &Measured) -> f64 {
     match cell.traffic {
         Traffic::Endless => run.goodput_bps / 1e6,

@@ -1,8 +1,8 @@
-//! A cell in the simulator itself: two links, n TCP connections, one bulk transfer on each.
+//! A cell in our simulator: two links, n TCP connections, one bulk transfer on each.
 //!
-//! Built from hosts and links, not from a scenario, so that sockets are set as ns-3's are: buffers of
-//! their full size at once that never limit, and no bursts of segmentation offload. Everything else of TCP
-//! is as in every other run.
+//! Built from hosts and links, not from a scenario, so that sockets have ns-3's settings: buffers of full
+//! size from the beginning that never limit, and no bursts of segmentation offload. All other TCP settings
+//! are as in every other run.
 
 use super::super::{BenchError, cpu_time};
 use super::bottleneck::{Bottleneck, Measured, SEGMENT, Traffic};
@@ -15,9 +15,9 @@ use tributary_sim::workload::{self, Client, FlowRecord, Terms};
 use tributary_sim::{Endpoint, HostId, LinkId, TcpConfig, TcpTransport, World};
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
-/// Windows are noted this often.
+/// Interval at which windows are recorded.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Without windows to note: how far time passes in one go.
+/// Length of a step of virtual time when no windows are recorded.
 const STRIDE: Duration = Duration::from_secs(1);
 /// Bytes of a queue that never fills.
 const ENDLESS: u64 = 1 << 30;
@@ -75,7 +75,7 @@ impl Net {
         Ok(net)
     }
 
-    /// Lets the cell's time pass, or less when the transfers are complete; the first flow's window on the way.
+    /// Runs for the cell's duration, or until the transfers are complete; returns the first flow's windows.
     fn pass_time(&mut self, cell: &Bottleneck) -> Result<Vec<(f64, u64)>, BenchError> {
         let mut windows = Vec::new();
         let end = Instant::ZERO + cell.duration;
@@ -117,7 +117,7 @@ impl Net {
         let completed = records.iter().map(|flow| Some(flow.completions.first()?.took));
         let completed: Option<Vec<Duration>> = completed.collect();
         let latest = completed.and_then(|times| times.into_iter().max());
-        // Half a round trip of it belongs to the request: what is left begins with the first packet of data.
+        // Half a round trip belongs to the request; the rest begins with the first data packet.
         let completed = latest.map(|took| took.saturating_sub(cell.rtt / 2).as_secs_f64());
         let passed = completed.unwrap_or(cell.duration.as_secs_f64());
         Measured {
@@ -151,7 +151,7 @@ fn config(cell: &Bottleneck) -> TcpConfig {
         receive_buffer: bytes,
         send_buffer: bytes,
         auto_tune: false,
-        // ns-3 knows no segmentation offload: a segment leaves when the window has room for it.
+        // ns-3 has no segmentation offload: a segment is sent when the window has room for it.
         segmentation_offload: false,
         ..TcpConfig::default()
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_short_transfer_takes_its_round_trips() {
-        // Ten segments fit the first window: half a round trip, and ten transmissions.
+        // Ten segments fit into the first window: half a round trip, and ten transmissions.
         let measured = run(&Bottleneck { traffic: Traffic::Transfer(14_480), ..cell() }).unwrap();
         let expected = 0.010 + 10.0 * 1500.0 * 8.0 / 10e6;
         let took = measured.completed.unwrap();

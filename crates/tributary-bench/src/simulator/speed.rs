@@ -1,7 +1,8 @@
-//! `tributary bench simulator speed`: data packets in a second of one core's time, here and in ns-3.
+//! `tributary bench simulator speed`: data packets per second of one core's time, in our simulator and in
+//! ns-3.
 //!
-//! Both run in processes of their own on the same core, taking turns; figures are medians of processor
-//! time, so that others on the machine weigh little. Memory is what the process held at most.
+//! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
+//! load of the machine has little effect. Memory is the process's peak.
 
 use super::super::{BenchError, Progress, judged, median, own_program, paired_ratio, verdict, within};
 use super::driver::{answer, pinned};
@@ -11,25 +12,25 @@ use serde::Serialize;
 use std::path::PathBuf;
 use tributary_report::{Cell, Column, Table};
 
-/// Wanted at `MARK_RATE` with one flow: so many times ns-3's packets.
+/// The mark with one flow at `MARK_RATE`: this many times ns-3's packets.
 pub const MARK: f64 = 20.0;
-/// Aimed at there: data packets a second.
+/// The aim there: data packets per second.
 pub const AIM: f64 = 1e6;
-/// Wanted: the dearest packet costs no more than so many times the cheapest.
+/// The mark: the most expensive packet costs at most this many times the cheapest.
 pub const FLATNESS: f64 = 2.0;
 /// The rate of the mark.
 const MARK_RATE: u64 = 1_000_000_000;
 const CONGESTION: &str = "cubic";
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each both have their turn in every cell.
+    /// Number of rounds, with a turn of both in every cell.
     pub rounds: u32,
     /// The core.
     pub core: usize,
-    /// ns-3 is given up after this long in one cell.
+    /// Timeout of ns-3 in one cell.
     pub patience: Duration,
     /// Folder of the driver.
     pub driver: PathBuf,
@@ -42,22 +43,22 @@ impl Default for Plan {
     }
 }
 
-/// One cell in both.
+/// One cell in both simulators.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The cell.
     pub cell: Bottleneck,
-    /// Here, every round.
+    /// Our results, every round.
     pub ours: Vec<Measured>,
-    /// ns-3, every round in which it had a result.
+    /// ns-3's results, of rounds in which it had one.
     pub peers: Vec<Measured>,
-    /// Data packets in a second of processor time here, median.
+    /// Our data packets per second of processor time, median.
     pub ours_per_second: f64,
     /// The same of ns-3.
     pub peer_per_second: f64,
-    /// Median of the rounds' ratios; ratio of the medians when ns-3 failed in a round.
+    /// Median of the rounds' ratios; ratio of the medians if ns-3 failed in a round.
     pub ratio: f64,
-    /// Nanoseconds of processor time for a data packet here, median.
+    /// Our nanoseconds of processor time per data packet, median.
     pub packet_ns: f64,
 }
 
@@ -68,17 +69,17 @@ pub struct Report {
     pub rates: Vec<Row>,
     /// 1 Gbit/s, 1 to 1000 flows.
     pub flows: Vec<Row>,
-    /// Dearest packet by cheapest, over rates.
+    /// Most expensive packet over cheapest, over rates.
     pub flatness_over_rates: f64,
-    /// Dearest packet by cheapest, over flows.
+    /// Most expensive packet over cheapest, over flows.
     pub flatness_over_flows: f64,
-    /// Bytes of memory that a flow adds here, between one flow and a thousand.
+    /// Bytes of memory per flow in our simulator, between one flow and a thousand.
     pub bytes_per_flow: f64,
-    /// The same of ns-3; not a number when it had no result.
+    /// The same of ns-3; NaN if it had no result.
     pub peer_bytes_per_flow: f64,
 }
 
-/// Runs every cell in both simulators in turn.
+/// Runs every cell in both simulators alternately.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -103,14 +104,14 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(report(rates, flows))
 }
 
-/// This program in a process of its own: `tributary bench simulator cell`.
+/// Runs this program as a process: `tributary bench simulator cell`.
 fn run_own(plan: &Plan, cell: &Bottleneck) -> Result<Measured, BenchError> {
     let cell = serde_json::to_string(cell).expect("cells have string keys only");
     let mut command = pinned(plan.core, &own_program()?);
     answer(command.args(["bench", "simulator", "cell", &cell]), plan.patience)
 }
 
-/// Ten megabits to ten gigabits a second, of some 50 000 to 400 000 packets each.
+/// Ten Mbit/s to ten Gbit/s, with about 50 000 to 400 000 packets each.
 fn rate_cells() -> Vec<Bottleneck> {
     let times = [(10_000_000, 60_000), (100_000_000, 10_000), (MARK_RATE, 2_000), (10_000_000_000, 500)];
     times.into_iter().map(|(rate, millis)| cell(rate, 1, millis)).collect()
@@ -133,7 +134,7 @@ fn row(cell: Bottleneck, ours: Vec<Measured>, peers: Vec<Measured>) -> Row {
     let rates = |runs: &[Measured]| runs.iter().map(Measured::packets_per_second).collect::<Vec<f64>>();
     let (our_rates, peer_rates) = (rates(&ours), rates(&peers));
     let (ours_per_second, peer_per_second) = (median(&our_rates), median(&peer_rates));
-    // Rounds are paired only while none is missing.
+    // Rounds are paired only if none is missing.
     let complete = peers.len() == ours.len();
     Row {
         ours_per_second,
@@ -172,14 +173,14 @@ fn report(rates: Vec<Row>, flows: Vec<Row>) -> Report {
     }
 }
 
-/// Dearest packet by cheapest.
+/// Most expensive packet over cheapest.
 fn flatness(rows: &[Row]) -> f64 {
     let dearest = rows.iter().map(|row| row.packet_ns).fold(0.0, f64::max);
     dearest / rows.iter().map(|row| row.packet_ns).fold(f64::INFINITY, f64::min)
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let rates = table("One flow, CUBIC, 10 ms, queue of 1 BDP, one core", &self.rates);

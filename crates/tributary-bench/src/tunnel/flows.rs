@@ -1,4 +1,5 @@
-//! TCP connections side by side, and a steady stream of datagrams, between two network namespaces of one process.
+//! TCP connections at the same time, and a steady stream of datagrams, between two network namespaces of one
+//! process.
 
 use super::BenchError;
 use core::time::Duration;
@@ -12,18 +13,18 @@ use tributary_net::sockopt;
 
 /// Congestion control of every socket.
 pub(super) const CONGESTION: &str = "cubic";
-/// Not measured: connections start up.
+/// Time that is not measured: connections start up.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Bytes of one write.
 const PIECE: usize = 256 << 10;
 
-/// Runs something in a namespace; sockets made there stay there.
+/// Runs a closure in a namespace; sockets created there stay there.
 pub(super) type Inside<'a> = &'a (dyn Fn(&mut (dyn FnMut() + Send)) -> Result<(), BenchError> + Sync);
 
-/// Why a socket could not be made.
+/// Why a socket could not be created.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A connection: the client's address, if it must be a certain one, and the server's.
+/// A connection: the client's address if it is fixed, and the server's.
 pub(super) type Route = (Option<Ipv4Addr>, Ipv4Addr);
 
 fn failed(side: &'static str, reason: impl ToString) -> BenchError {
@@ -77,7 +78,7 @@ pub(super) fn download(
         sockopt::assert_congestion(accepted.as_fd(), CONGESTION).map_err(|error| failed("server", error))?;
         accepted.set_write_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("server", error))?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("client", error))?;
-        // Kept: MPTCP's further subflows knock at the listener, too.
+        // Kept open, because MPTCP's further subflows join through the listener.
         pairs.push((listener, accepted, stream));
     }
     let (ends, received) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -109,7 +110,7 @@ pub(super) fn download(
     Ok(rate)
 }
 
-/// What became of a steady stream of datagrams.
+/// Result of a steady stream of datagrams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     pub(super) delivered: f64,
@@ -128,7 +129,8 @@ fn bind(address: Ipv4Addr) -> impl Fn() -> Result<UdpSocket, Failure> + Sync {
     move || Ok(UdpSocket::bind((address, 0))?)
 }
 
-/// Sends `mbps` of datagrams of 1200 bytes from the server to `to` for `seconds`; one clock times both ends.
+/// Sends `mbps` of datagrams of 1200 bytes from the server to `to` for `seconds`; both ends use the same
+/// clock.
 pub(super) fn stream(
     (server, client): (Inside<'_>, Inside<'_>),
     to: Ipv4Addr,
@@ -146,7 +148,7 @@ pub(super) fn stream(
     let mut delays = std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let (mut delays, mut buffer) = (Vec::with_capacity(count as usize), [0; 2048]);
-            // Ends when nothing has come for the time limit.
+            // Ends when nothing has arrived for the time limit.
             while let Ok(length) = receiver.recv(&mut buffer) {
                 let Some(sent) = buffer[..length].first_chunk::<8>() else { continue };
                 let sent = Duration::from_nanos(u64::from_be_bytes(*sent));

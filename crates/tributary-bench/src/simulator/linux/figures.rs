@@ -1,4 +1,4 @@
-//! Windows over time of both worlds over each other, as SVG files and one HTML report.
+//! Windows over time of simulator and kernel in one plot, as SVG files and one HTML report.
 
 use super::{Overlay, Report, Window};
 use tributary_lab::machine;
@@ -6,17 +6,17 @@ use tributary_report::{HtmlReport, Plot, Series, TimeSeries, Tone};
 
 /// Bytes of a full segment.
 const SEGMENT: f64 = 1448.0;
-/// A line has about so many points.
+/// Approximate number of points of a line.
 const POINTS: usize = 400;
 
 impl Report {
-    /// A name and an SVG for each overlay.
+    /// Name and SVG of each plot.
     #[must_use]
     pub fn drawings(&self) -> Vec<(String, String)> {
         self.overlays.iter().map(|overlay| (overlay.name.clone(), plot(overlay).standalone())).collect()
     }
 
-    /// Tables and overlays on one page; `command` is the command line that made it.
+    /// Tables and plots on one page; `command` is the command line that made it.
     #[must_use]
     pub fn to_html(&self, command: &str) -> String {
         let mut page = HtmlReport::new("simulator beside the kernel");
@@ -53,7 +53,7 @@ fn plot(overlay: &Overlay) -> TimeSeries {
     }
 }
 
-/// Thinned to what a line can show: of each stretch its smallest and its largest window.
+/// Reduced to the resolution of a line: the smallest and the largest window of each interval.
 fn points(windows: &[Window]) -> Vec<(f64, f64)> {
     let stretch = windows.len().div_ceil(POINTS / 2).max(1);
     let mut points = Vec::new();

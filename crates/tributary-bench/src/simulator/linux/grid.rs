@@ -1,4 +1,4 @@
-//! Which cells are compared. Runs nothing.
+//! The cells that are compared. Runs nothing.
 
 use super::{Group, Plan};
 use core::time::Duration;
@@ -8,7 +8,7 @@ use tributary_types::{Bitrate, DataSize};
 
 /// The only path of networks built here.
 const PATH: &str = "link";
-/// The least queue: two full packets.
+/// The smallest queue: two full packets.
 const LEAST_QUEUE: u64 = 3000;
 /// The queue of acknowledgements never fills.
 const RETURN_QUEUE: u64 = 1 << 20;
@@ -19,10 +19,10 @@ const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const LOSSES: [f64; 4] = [0.001, 0.005, 0.01, 0.02];
 const SCHEDULERS: [&str; 6] = ["fbdt", "fbdt-paper", "min-rtt", "round-robin", "blest", "ecf"];
 const CONDITIONS: [&str; 5] = ["los", "mobility", "blackout", "loss-wigig", "delay-wigig"];
-/// Scenario and path of links whose rate changes.
+/// Scenario and path of links with changing rates.
 const CHANGING: [(&str, &str); 4] =
     [("mobility", "wigig"), ("blackout", "wigig"), ("onoff", "wigig"), ("blockage-short", "lte")];
-/// Simulated runs of a cell for each of the kernel's: they cost nothing.
+/// Simulated runs of a cell for each of the kernel's.
 const SIMULATED: u64 = 1;
 
 /// One comparison to make.
@@ -58,19 +58,19 @@ impl Probe {
         1..=if self.has_seeds() { SIMULATED * self.seeds } else { 1 }
     }
 
-    /// Whether something random happens that differs by seed.
+    /// Whether it has randomness that depends on the seed.
     pub fn has_seeds(&self) -> bool {
         self.group == Group::Loss
     }
 
-    /// Name of the figure of its windows, if it is worth one.
+    /// Name of the plot of its windows, if it has one.
     pub fn overlay(&self) -> Option<String> {
         self.overlay.clone()
     }
 
     /// In the emulator connections are up when time begins. In the simulator the handshake takes a round
-    /// trip, so that its run is longer by as much and its first bins do not count; not so where a rate
-    /// changes, because the same moments must be compared.
+    /// trip, so its run is longer by that time and its first bins do not count. Not so with changing rates,
+    /// where the same times must be compared.
     pub fn handshake(&self) -> Duration {
         match self.group {
             Group::Steady | Group::Loss => self.scenario.rtt,
@@ -84,7 +84,7 @@ impl Probe {
     }
 }
 
-/// Everything a plan asks for.
+/// All cells of a plan.
 pub(super) fn probes(plan: &Plan) -> Vec<Probe> {
     let mut probes = Vec::new();
     for group in &plan.groups {
@@ -101,7 +101,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<Probe> {
 fn steady(plan: &Plan, probes: &mut Vec<Probe>) {
     let rates = RATES.into_iter().filter(|rate| *rate <= plan.fastest_mbps);
     for (rate, rtt) in rates.flat_map(|rate| ROUND_TRIPS.map(|rtt| (rate, rtt))) {
-        // Short products and long ones.
+        // Small and large bandwidth-delay products.
         let telling = matches!((rate, rtt), (5, 50) | (20, 20) | (100, 20 | 50) | (500, 20));
         for (buffer, congestion) in BUFFERS.into_iter().flat_map(|b| CONTROLS.map(|c| (b, c))) {
             if plan.full || telling {
@@ -144,7 +144,7 @@ fn single(group: Group, (rate, rtt, buffer, loss): (u64, u64, f64, f64), congest
     }
     let path = PathSpec { down, up: up.clone(), ..PathSpec::symmetric(PATH, up) };
     let scenario = Scenario::new("bottleneck").with_path(path).with_rtt(Duration::from_millis(rtt));
-    // Long enough for many round trips, and for the many moments of a random loss.
+    // Long enough for many round trips, and for many random losses.
     let least = if group == Group::Loss { 15.0 } else { 8.0 };
     let seconds = (rtt as f64 * 0.06).max(least);
     let worth_showing = matches!((rate, rtt), (100, 50) | (20, 20)) && loss == 0.0

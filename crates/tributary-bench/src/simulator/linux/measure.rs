@@ -1,4 +1,4 @@
-//! One cell in one world, in a form that both worlds have: bytes in bins, windows.
+//! One cell in simulator or kernel, in the same form: bytes in bins, windows.
 
 use super::super::super::BenchError;
 use super::grid::Probe;
@@ -12,7 +12,7 @@ use tributary_lab::workload::Workload;
 use tributary_sim::run::{Outcome, TransportName};
 use tributary_sim::workload::BIN;
 
-/// A window at a moment.
+/// A window at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Seconds since the request reached the server.
@@ -24,16 +24,16 @@ pub struct Window {
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Payload bytes in order in every 10 ms.
+    /// Payload bytes delivered in order in each 10 ms.
     pub bins: Vec<u64>,
-    /// The emulator found the run exact; always so in the simulator.
+    /// Whether the emulator's audit called the run valid; always true in the simulator.
     pub valid: bool,
     /// The window of a single connection.
     pub windows: Vec<Window>,
 }
 
 impl Sample {
-    /// Mean goodput from this moment on, Mbit/s.
+    /// Mean goodput from this time on, Mbit/s.
     #[must_use]
     pub fn mean(&self, from: Duration) -> f64 {
         let skip = (from.as_nanos() / BIN.as_nanos()) as usize;
@@ -46,7 +46,7 @@ impl Sample {
     }
 }
 
-/// Through the kernel's stacks.
+/// With the kernel's stacks.
 pub(super) fn kernel(probe: &Probe, seed: u64) -> Result<Sample, BenchError> {
     let scenario = probe.scenario.clone().with_seed(seed);
     let contestant = Contestant::find(&probe.transport, &scenario).map_err(|unknown| refused(&unknown))?;
@@ -54,7 +54,7 @@ pub(super) fn kernel(probe: &Probe, seed: u64) -> Result<Sample, BenchError> {
     let mut cell = Cell::new(&scenario, &contestant, &probe.congestion, &workload);
     cell.windows = true;
     let result = match run(&cell) {
-        // A machine in a hurry may have starved an endpoint; that says nothing of the cell.
+        // A busy machine may have starved an endpoint: try once more.
         Err(LabError::Endpoint { .. }) => run(&cell)?,
         result => result?,
     };

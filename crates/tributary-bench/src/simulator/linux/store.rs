@@ -1,4 +1,5 @@
-//! The kernel's results in a file, one line a run: a change of the model is compared within seconds.
+//! The kernel's results in a file, one line per run, so that a change of the model can be compared within
+//! seconds.
 
 use super::super::super::BenchError;
 use super::grid::Probe;
@@ -16,7 +17,7 @@ struct Line {
     sample: Sample,
 }
 
-/// What is known already, and where further results go.
+/// Known results, and the file for new ones.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     file: Option<PathBuf>,
@@ -24,7 +25,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Reads the file if there is one. Without a file nothing is kept.
+    /// Reads the file if it exists. Without a file nothing is stored.
     pub fn open(file: Option<PathBuf>) -> Result<Self, BenchError> {
         let mut known = BTreeMap::new();
         if let Some(path) = &file {
@@ -43,8 +44,8 @@ impl Store {
         Ok(Self { file, known })
     }
 
-    /// The result that is there, or that of `measure`, kept from now on. `run` is the seed and which
-    /// repetition it is.
+    /// The stored result, or that of `measure`, which is then stored. `run` is the seed and the number of the
+    /// repetition.
     pub fn take_or(
         &mut self,
         probe: &Probe,

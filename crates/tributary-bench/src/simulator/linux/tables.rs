@@ -1,4 +1,4 @@
-//! The comparison as tables, for people and for the page in docs/models.
+//! The comparison as tables, for the terminal and for the page in docs/models.
 
 use super::super::super::{judged, verdict};
 use super::{Group, Report, Row, within_band};
@@ -8,7 +8,7 @@ const SUMMARY: &str = "Simulator by kernel: cells within the band";
 const MISSES: &str = "Outside the band";
 
 impl Report {
-    /// The shares within the band, the misses, and every cell.
+    /// The shares within the band, the misses, and all cells.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         self.titled().into_iter().map(|(_, table)| table).collect()
@@ -33,7 +33,7 @@ impl Report {
         tables
     }
 
-    /// How many of a control's or scheduler's cells agree.
+    /// How many cells of each congestion control or scheduler agree.
     fn summary(&self) -> Table {
         let mut table = Table::new(SUMMARY).columns([
             Column::left("group"),
@@ -61,7 +61,7 @@ impl Report {
 }
 
 impl Row {
-    /// What is put to the test.
+    /// The congestion control or scheduler that is compared.
     fn subject(&self) -> &str {
         if self.group == Group::Schedulers { &self.transport } else { &self.congestion }
     }

@@ -1,4 +1,4 @@
-//! The comparison on made-up runs, the grid, the file of the kernel's results; no kernel is asked.
+//! The comparison with invented runs, the grid, and the file of the kernel's results; the kernel is not used.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which bottlenecks are compared. Runs nothing.
+//! The bottlenecks that are compared. Runs nothing.
 
 use super::super::{Bottleneck, Traffic};
 use super::{Plan, Subject};
@@ -39,7 +39,7 @@ impl Probe {
     }
 }
 
-/// Everything a plan asks for.
+/// All cells of a plan.
 pub fn probes(plan: &Plan) -> Vec<Probe> {
     let mut probes = Vec::new();
     for congestion in &plan.congestions {
@@ -70,8 +70,8 @@ pub fn probes(plan: &Plan) -> Vec<Probe> {
     probes
 }
 
-/// The selection: each rate with two round trips, short products and long ones, and nothing that takes
-/// ns-3 minutes.
+/// The selection: each rate with two round trips, small and large bandwidth-delay products, and nothing that
+/// takes ns-3 minutes.
 fn is_telling(rate: u64, rtt: u64) -> bool {
     matches!((rate, rtt), (5, 20 | 200) | (20, 5 | 50) | (100, 20 | 50) | (500, 5 | 20))
 }

@@ -1,4 +1,4 @@
-//! The comparison as tables, for people and for the page in docs/models.
+//! The comparison as tables, for the terminal and for the page in docs/models.
 
 use super::super::super::{judged, verdict};
 use super::super::Traffic;
@@ -6,7 +6,7 @@ use super::{Report, Row, Subject, within_band};
 use tributary_report::{Cell, Column, Table};
 
 impl Report {
-    /// The summary and the table of each subject.
+    /// The summary, and a table per quantity.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.summary()];
@@ -31,7 +31,7 @@ impl Report {
         self.tables().iter().map(Table::to_markdown).collect::<Vec<_>>().join("\n")
     }
 
-    /// How many of a control's cells agree.
+    /// How many cells of each congestion control agree.
     fn summary(&self) -> Table {
         let title = format!("Cells within {:.0} % of ns-3 3.37", self.band * 100.0);
         let mut table = Table::new(&title).columns([
@@ -133,7 +133,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     cells
 }
 
-/// Why ns-3 has no result, in a word.
+/// Why ns-3 has no result, as one word.
 fn short(failure: &str) -> &'static str {
     if failure.contains("gave up") { "too slow" } else { "crashed" }
 }

@@ -1,4 +1,4 @@
-//! The comparison on made-up answers: ratios, means, failures and what the tables say of them.
+//! The comparison with invented results: ratios, means, failures and the tables.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn answer(goodput_mbps: f64, completed: Option<f64>) -> Measured {
         cpu_s: 1.0,
         base_rss_kb: 0,
         peak_rss_kb: 0,
-        // Slow at first, as wanted afterwards.
+        // Slow in the first second, then at the given rate.
         goodput_bps_per_second: vec![1e6, goodput_mbps * 1e6, goodput_mbps * 1e6],
         cwnd_bytes: Vec::new(),
     }

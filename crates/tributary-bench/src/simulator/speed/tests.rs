@@ -1,4 +1,4 @@
-//! The marks on made-up runs: medians, ratios of rounds, flatness and memory per flow.
+//! The marks with invented runs: medians, ratios of rounds, flatness and memory per flow.
 
 use super::*;
 
