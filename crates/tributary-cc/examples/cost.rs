@@ -1,7 +1,7 @@
 //! Cost of each congestion controller: nanoseconds per acknowledgement, with one subflow and with two.
 //!
-//! A loss every two thousand acknowledgements keeps the windows where they live, in congestion
-//! avoidance. The time includes making the event, the same for all.
+//! A loss every two thousand acknowledgements keeps the windows at typical values in congestion avoidance.
+//! The time includes creating the event, which is the same for all.
 //!
 //! `cargo run --release -p tributary-cc --example cost`
 

@@ -1,8 +1,8 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-01, as Linux 6 behaves): paces at the
 //! greatest delivery rate of ten rounds and keeps about two bandwidth-delay products in flight.
 //!
-//! Left out: delayed-ACK flags on round-trip samples. Siblings are not looked at. Losses matter only for a
-//! round of packet conservation, after timeouts, and when they are so heavy that the path looks policed.
+//! Left out: delayed-ACK flags on round-trip samples. Siblings are not used. Losses matter only for a round
+//! of packet conservation, after timeouts, and when they are so heavy that the path looks policed.
 
 mod aggregation;
 mod bandwidth;
@@ -20,20 +20,20 @@ use bandwidth::{Bandwidth, Update};
 use full_pipe::FullPipe;
 use long_term::{LongTerm, Sight};
 
-/// 2/ln 2, the least gain that doubles the rate each round, rounded up to 256ths as in Linux.
+/// 2/ln 2, the smallest gain that doubles the rate each round, rounded up to 256ths as in Linux.
 const HIGH_GAIN: f64 = 739.0 / 256.0;
 const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
-/// Window in the probing of bandwidth, in bandwidth-delay products.
+/// Window while probing for bandwidth, in bandwidth-delay products.
 const WINDOW_GAIN: f64 = 2.0;
-/// Draft §4.3.4.1: probe, drain what that queued, cruise.
+/// Draft §4.3.4.1: probe, drain the queue of the probe, cruise.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Linux paces 1 % below, so that no standing queue builds up.
 const PACING_MARGIN: f64 = 0.99;
-/// How long a least round-trip time is trusted.
+/// How long a minimum round-trip time is valid.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// How long the window is small to see it again.
+/// How long the window is reduced to measure it again.
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
-/// The least window, segments.
+/// The smallest window, segments.
 const LEAST_SEGMENTS: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) struct Bbr {
     pacing: f64,
     has_rtt: bool,
     srtt: Duration,
-    /// Least sample of the last ten seconds and when it came.
+    /// Smallest sample of the last ten seconds, and its time.
     min_rtt: Option<(Duration, Instant)>,
     bandwidth: Bandwidth,
     full: FullPipe,
@@ -68,10 +68,10 @@ pub(super) struct Bbr {
     phase_since: Instant,
     probe_rtt_until: Option<Instant>,
     probe_rtt_round: bool,
-    /// Window to come back to after recovery or the probing of the round-trip time.
+    /// Window to return to after recovery or after probing the round-trip time.
     prior_window: u64,
     recovering: Option<LossKind>,
-    /// Until the round ends, one byte leaves for each that arrives.
+    /// Until the round ends, one byte is sent for each that arrives.
     conserving: bool,
     idle_restart: bool,
     /// A loss was reported since the last acknowledgement.
@@ -138,7 +138,7 @@ impl Bbr {
         LEAST_SEGMENTS * self.mss
     }
 
-    /// Draft §4.2.2: what may leave in one burst at the present pacing rate.
+    /// Draft §4.2.2: bytes that may be sent in one burst at the present pacing rate.
     fn send_quantum(&self) -> u64 {
         let bits = self.pacing * 8.0;
         if bits < 1.2e6 {
@@ -150,8 +150,8 @@ impl Bbr {
         }
     }
 
-    /// `gain` bandwidth-delay products and what bursts and delayed acknowledgements need
-    /// (draft §4.2.3.2), in whole pairs of segments.
+    /// `gain` bandwidth-delay products plus the allowance for bursts and delayed acknowledgements (draft
+    /// §4.2.3.2), in whole pairs of segments.
     fn in_flight_target(&self, gain: f64) -> u64 {
         let product = match self.min_rtt {
             Some((rtt, _)) => gain * self.rate() * seconds(nanos(rtt)),
@@ -188,8 +188,8 @@ impl Bbr {
         }
     }
 
-    /// Draft §4.3.4.2 and §4.3.4.3: the next phase after a round-trip time; probing lasts until the path
-    /// is as full as it should be, draining only until it is empty.
+    /// Draft §4.3.4.2 and §4.3.4.3: the next phase after a round-trip time. Probing lasts until the path is
+    /// as full as intended, draining only until the queue is empty.
     fn advance_phase(&mut self, ack: &Ack, lost: bool) {
         if self.mode != Mode::ProbeBandwidth {
             return;
@@ -275,7 +275,7 @@ impl Bbr {
         }
     }
 
-    /// Draft §4.2.1. Until the path is full the rate only rises.
+    /// Draft §4.2.1. Until the path is full the rate only increases.
     fn pace(&mut self, gain: f64) {
         if !self.has_rtt && !self.srtt.is_zero() {
             self.has_rtt = true;
@@ -333,7 +333,7 @@ impl Bbr {
     }
 }
 
-/// The next whole number; a quarter of a millionth over one is rounding.
+/// Rounds up; up to a quarter of a millionth above an integer counts as rounding error.
 fn round_up(value: f64) -> u64 {
     let whole = value as u64;
     whole + u64::from(value - whole as f64 > 2.5e-7)
@@ -352,7 +352,7 @@ impl CongestionController for Bbr {
         self.threshold
     }
 
-    /// At least a segment a second: a path without bandwidth is still tried.
+    /// At least one segment a second, so that a path without bandwidth is still tried.
     fn pacing_rate(&self) -> Option<Bitrate> {
         Some(Bitrate::from_bps((8.0 * self.pacing.max(self.mss as f64)) as u64))
     }

@@ -1,7 +1,7 @@
-//! Compound TCP (draft-sridharan-tcpm-ctcp-02): Reno's window plus one that follows the queueing delay,
-//! fast on long empty paths and gone when a queue builds.
+//! Compound TCP (draft-sridharan-tcpm-ctcp-02): Reno's window plus one that follows the queueing delay. It
+//! grows fast on long empty paths and shrinks to zero when a queue builds up.
 //!
-//! The delay window rests in slow start and is zero after a timeout.
+//! The delay window does not change in slow start and is zero after a timeout.
 
 use tributary_types::Instant;
 
@@ -12,7 +12,7 @@ use super::{Ack, CongestionController, Loss, LossKind, Setup, SiblingView, Sibli
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 0.5;
 const EXPONENT: f64 = 0.75;
-/// Segments in the queue from which the path counts as congested.
+/// Queued segments above which the path counts as congested.
 const GAMMA: f64 = 30.0;
 const ZETA: f64 = 1.0;
 
@@ -51,7 +51,7 @@ impl Compound {
 
 /// The delay window after a round trip of `rtt` seconds with `total` segments.
 fn adjust(delay_window: f64, total: f64, base: f64, rtt: f64) -> f64 {
-    // Draft §3: segments in the queue, from what was expected and what came.
+    // Draft §3: queued segments, from the expected and the actual rate.
     let queued = total * (1.0 - base / rtt);
     if queued < GAMMA {
         delay_window + (ALPHA * libm::pow(total, EXPONENT) - 1.0).max(0.0)

@@ -1,8 +1,8 @@
-//! What the coupled controllers have in common: Reno whose increase, and sometimes decrease, depends on
-//! the other subflows of the connection. One rule a file: LIA, OLIA, BALIA.
+//! Common parts of the coupled controllers: Reno whose increase, and sometimes decrease, depends on the other
+//! subflows of the connection. One file per rule: LIA, OLIA, BALIA.
 //!
-//! Only congestion avoidance is coupled; slow start is each subflow's own (RFC 6356 §3). Without a
-//! sibling that has a round-trip time, every rule is Reno.
+//! Only congestion avoidance is coupled; each subflow has its own slow start (RFC 6356 §3). Without a sibling
+//! that has a round-trip time, every rule equals Reno.
 
 use core::fmt::Debug;
 
@@ -11,7 +11,7 @@ use tributary_types::Instant;
 use super::cwnd::{Cwnd, nanos, seconds};
 use super::{Ack, CongestionController, Loss, Setup, SiblingView, Siblings};
 
-/// One subflow as a rule sees it.
+/// One subflow, as input of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Path {
     /// Window, segments.
@@ -20,7 +20,7 @@ pub(super) struct Path {
     pub mss: f64,
     /// Smoothed round-trip time, seconds; above zero.
     pub rtt: f64,
-    /// OLIA's ℓ: bytes acknowledged since the last loss or between the last two, whichever is more.
+    /// OLIA's ℓ: the larger of the bytes acknowledged since the last loss and between the last two.
     pub transit: f64,
 }
 
@@ -40,7 +40,7 @@ impl Path {
     }
 }
 
-/// The subflows that have a round-trip time, one's own among them as it is now.
+/// The subflows that have a round-trip time, including this one with its present values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paths<'a> {
     siblings: Siblings<'a>,
@@ -48,7 +48,7 @@ pub(super) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    /// `None` before one's own first round-trip sample.
+    /// `None` before this subflow's first round-trip sample.
     pub fn new(siblings: Siblings<'a>, own: &SiblingView) -> Option<Self> {
         Path::of(own).map(|own| Self { siblings, own })
     }
@@ -65,7 +65,7 @@ impl<'a> Paths<'a> {
             .filter_map(move |(at, view)| if at == own { Some(self.own) } else { Path::of(view) })
     }
 
-    /// Greatest of `of` over all subflows.
+    /// Maximum of `of` over all subflows.
     pub fn max(&self, of: impl Fn(Path) -> f64) -> f64 {
         self.iter().map(of).fold(0.0, f64::max)
     }
@@ -80,10 +80,10 @@ impl<'a> Paths<'a> {
 pub(super) trait Rule: Debug + Default + Send {
     const NAME: &'static str;
 
-    /// Bytes of window for each byte acknowledged in congestion avoidance. May be negative.
+    /// Bytes of window per byte acknowledged in congestion avoidance. May be negative.
     fn increase(paths: &Paths<'_>) -> f64;
 
-    /// Part of the window given up after a loss.
+    /// Share of the window given up after a loss.
     fn decrease(_: &Paths<'_>) -> f64 {
         0.5
     }

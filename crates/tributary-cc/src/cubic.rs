@@ -1,9 +1,9 @@
-//! CUBIC (RFC 9438): after a loss the window follows a cubic function of time, flat around the window
-//! at which the loss happened. With HyStart, as Linux's default has it.
+//! CUBIC (RFC 9438): after a loss the window follows a cubic function of time, flat around the window at
+//! which the loss happened. With HyStart, as by default in Linux.
 //!
-//! Windows are in segments here, as in the RFC; the window given out is in bytes. Where the RFC leaves
-//! room or Linux does otherwise, this does as Linux's `tcp_cubic.c`: whole segments, growth that is
-//! worked out afresh only so often, and a window ahead by the least round trip.
+//! Windows are in segments here, as in the RFC; the returned window is in bytes. Where the RFC leaves a
+//! choice or Linux differs, this follows Linux's `tcp_cubic.c`: whole segments, growth that is recomputed
+//! only at intervals, and a target one minimum round trip ahead.
 
 mod hystart;
 
@@ -17,44 +17,44 @@ use hystart::HyStart;
 
 /// RFC 9438 §5: segments per second cubed.
 const C: f64 = 0.4;
-/// RFC 9438 §4.6: what is left of the window after a loss, 0.7 as Linux has it.
+/// RFC 9438 §4.6: share of the window that remains after a loss, 0.7 as in Linux.
 const BETA: f64 = 717.0 / 1024.0;
-/// RFC 9438 §4.3: segments a round trip that make it as fast as Reno with half left after a loss.
-/// Deviates: §4.3 would go on with 1 above the window of the last loss; Linux does not.
+/// RFC 9438 §4.3: segments per round trip that make it as fast as Reno, which halves its window after a loss.
+/// Deviates: §4.3 continues with 1 above the window of the last loss; Linux does not.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Segments acknowledged that grow the window by one, at least (RFC 9438 §4.4: by half a round trip).
+/// Fewest acknowledged segments that grow the window by one (RFC 9438 §4.4: by half per round trip).
 const FASTEST: f64 = 2.0;
-/// The same at most until there was a loss to aim at (Linux).
+/// Most acknowledged segments per growth by one before the first loss (Linux).
 const UNAIMED: f64 = 20.0;
-/// At the flat point it takes so many windows (Linux).
+/// Windows of acknowledged segments per growth by one at the flat point (Linux).
 const FLAT: f64 = 100.0;
-/// With the window unchanged its growth is worked out this often (Linux's `HZ / 32`).
+/// Growth is recomputed at this interval while the window does not change (Linux's `HZ / 32`).
 const AFRESH: Duration = Duration::from_nanos(31_250_000);
 
 /// A congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// When it began, moved by the time in which the window could not have grown.
+    /// When it began, shifted by the time in which the window could not grow.
     start: Instant,
     /// Seconds from the beginning to the flat point (K).
     to_origin: f64,
     /// Window at the flat point (W_max), segments.
     origin: f64,
-    /// Window of a Reno flow in the same place (W_est), segments.
+    /// Window of a Reno flow under the same conditions (W_est), segments.
     reno: f64,
-    /// Segments acknowledged since `reno` was brought up to date.
+    /// Segments acknowledged since `reno` was updated.
     acked: f64,
-    /// Segments acknowledged that have not grown the window yet; with faster growth they count at once
+    /// Acknowledged segments that have not grown the window yet; if growth becomes faster they count at once
     /// (Linux's `snd_cwnd_cnt`).
     credit: f64,
-    /// When growth was last worked out, and for how many segments; `None` before the first time.
+    /// When growth was last computed, and for which window; `None` before the first time.
     known: Option<(Instant, f64)>,
-    /// Segments acknowledged that grow the window by one.
+    /// Acknowledged segments per growth by one.
     each: f64,
 }
 
 impl Epoch {
-    /// From `window` segments, with the last loss at `w_max`.
+    /// Starts at `window` segments, with the last loss at `w_max`.
     fn begin(start: Instant, window: f64, w_max: f64) -> Self {
         let (to_origin, origin) = if window < w_max {
             (libm::cbrt((w_max - window) / C), w_max) // RFC 9438 §4.2, figure 2
@@ -64,14 +64,14 @@ impl Epoch {
         Self { start, to_origin, origin, reno: window, acked: 0.0, credit: 0.0, known: None, each: FASTEST }
     }
 
-    /// RFC 9438 §4.2, figure 1: segments at `t` seconds. Whole segments from the flat point, as in Linux:
-    /// less than one away from it, it is the flat point that the window grows towards.
+    /// RFC 9438 §4.2, figure 1: segments at `t` seconds. As in Linux, the distance from the flat point is in
+    /// whole segments: if it is less than one, the target is the flat point.
     fn at(&self, t: f64) -> f64 {
         let t = t - self.to_origin;
         self.origin + (C * t * t * t).trunc()
     }
 
-    /// Works out growth from `window` segments, unless that is still fresh (Linux's `bictcp_update`).
+    /// Recomputes growth from `window` segments, unless it is recent (Linux's `bictcp_update`).
     fn aim(&mut self, now: Instant, window: f64, (ahead, aimed): (Duration, bool)) {
         let fresh =
             |(at, of): (Instant, f64)| of.to_bits() == window.to_bits() && now.saturating_since(at) <= AFRESH;
@@ -80,7 +80,7 @@ impl Epoch {
         }
         self.known = Some((now, window));
         let t = seconds(now.as_nanos().saturating_sub(self.start.as_nanos()));
-        // RFC 9438 §4.4 and §4.5, a least round trip ahead.
+        // RFC 9438 §4.4 and §4.5, one minimum round trip ahead.
         let target = self.at(t + seconds(nanos(ahead)));
         self.each = if target > window { (window / (target - window)).trunc() } else { FLAT * window };
         if !aimed {
@@ -97,7 +97,7 @@ impl Epoch {
         self.each = self.each.max(FASTEST);
     }
 
-    /// Whole segments by which `acked` of them grow the window (Linux's `tcp_cong_avoid_ai`).
+    /// Whole segments by which `acked` acknowledged segments grow the window (Linux's `tcp_cong_avoid_ai`).
     fn grow(&mut self, acked: f64) -> u64 {
         let mut grown = 0;
         if self.credit >= self.each {
@@ -110,11 +110,11 @@ impl Epoch {
     }
 }
 
-/// What an undo restores besides the window (RFC 9438 §4.9.2).
+/// State that an undo restores besides the window (RFC 9438 §4.9.2).
 #[derive(Clone, Copy, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
-    /// Window at the last loss, lowered by fast convergence; zero for none.
+    /// Window at the last loss, reduced by fast convergence; zero before the first.
     w_max: f64,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Cubic {
     hystart: Option<HyStart>,
     curve: Curve,
     before: Curve,
-    /// Up to here the time in which the window could not grow has been taken out of the epoch.
+    /// Until when time without possible growth has been removed from the epoch.
     counted: Instant,
 }
 
@@ -135,7 +135,7 @@ impl Cubic {
         Self { hystart: Some(HyStart::new(setup.ack_trains)), ..Self::without_hystart(setup) }
     }
 
-    /// Slow start up to the first loss.
+    /// With slow start up to the first loss.
     pub fn without_hystart(setup: Setup) -> Self {
         Self {
             cwnd: Cwnd::new(setup),
@@ -146,7 +146,7 @@ impl Cubic {
         }
     }
 
-    /// Takes the time since the last event out of the epoch when the window could not grow in it.
+    /// Removes the time since the last event from the epoch if the window could not grow in it.
     fn count(&mut self, now: Instant, could_grow: bool) {
         if let (false, Some(epoch)) = (could_grow, &mut self.curve.epoch) {
             epoch.start = (epoch.start + now.saturating_since(self.counted)).min(now);
@@ -166,7 +166,7 @@ impl Cubic {
         self.cwnd.set(self.cwnd.window().saturating_add(grown.saturating_mul(self.cwnd.mss())));
     }
 
-    /// As Linux counts its window.
+    /// The window as Linux counts it.
     fn whole_segments(&self) -> f64 {
         (self.cwnd.window() / self.cwnd.mss()).max(1) as f64
     }
@@ -218,7 +218,7 @@ impl CongestionController for Cubic {
         let target = (window * BETA) as u64 * self.cwnd.mss(); // RFC 9438 §4.6, in whole segments
         if self.cwnd.reduce(loss, target) {
             self.before = self.curve;
-            // RFC 9438 §4.7, fast convergence: who lost ground gives some more.
+            // RFC 9438 §4.7, fast convergence: a flow whose window has shrunk gives up some more.
             self.curve.w_max =
                 if window < self.curve.w_max { (window * (1.0 + BETA) / 2.0).trunc() } else { window };
         }

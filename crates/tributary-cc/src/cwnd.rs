@@ -1,7 +1,7 @@
-//! What every loss-based controller does alike with one subflow's window: slow start, reduction,
-//! undo, penalty and the restart after idle time (RFC 5681, RFC 9438 §4.9, RFC 2861).
+//! Common parts of all loss-based controllers for one subflow's window: slow start, reduction, undo, penalty
+//! and the restart after idle time (RFC 5681, RFC 9438 §4.9, RFC 2861).
 //!
-//! It does not say how the window grows in congestion avoidance or how far it falls; its owner does.
+//! The owner decides how the window grows in congestion avoidance and how much it is reduced.
 
 use core::time::Duration;
 
@@ -9,10 +9,10 @@ use tributary_types::Instant;
 
 use super::{Ack, Loss, LossKind, Setup, SiblingView};
 
-/// No window is larger: 1 TiB. Far above any path, and small enough that no sum overflows.
+/// The largest window: 1 TiB. Far above any path, and small enough that no sum overflows.
 pub(super) const MAX_WINDOW: u64 = 1 << 40;
 
-/// Linux's least retransmission timeout, nanoseconds (RFC 6298 §2.4 would allow more).
+/// Linux's smallest retransmission timeout, nanoseconds (RFC 6298 §2.4 recommends more).
 const MIN_RTO: u64 = 200_000_000;
 
 /// Retransmission timeout before the first round-trip sample (RFC 6298 §2.1), nanoseconds.
@@ -22,7 +22,7 @@ const FIRST_RTO: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     kind: LossKind,
-    /// Something has been acknowledged since it began.
+    /// Whether something has been acknowledged since it began.
     progressed: bool,
 }
 
@@ -31,11 +31,11 @@ struct Episode {
 pub(super) struct Cwnd {
     mss: u64,
     segments_per_byte: f64,
-    /// What is left after idle time; `None` when the window stays.
+    /// Lower bound of the window after idle time; `None`: the window does not decay.
     restart_window: Option<u64>,
     window: u64,
     threshold: u64,
-    /// Part of a byte earned or given up and not yet in the window: within (−1, 1).
+    /// Fraction of a byte gained or lost and not yet in the window: within (−1, 1).
     fraction: f64,
     srtt: Duration,
     base_rtt: Duration,
@@ -108,7 +108,7 @@ impl Cwnd {
         }
     }
 
-    /// Takes note of an acknowledgement and says whether the window may grow by it.
+    /// Processes an acknowledgement; returns whether the window may grow by it.
     pub fn acknowledge(&mut self, ack: &Ack) -> bool {
         if let Some(rtt) = ack.rtt.map(nanos) {
             // RFC 6298 §2.2 and §2.3.
@@ -130,27 +130,28 @@ impl Cwnd {
         ack.cwnd_limited && ack.bytes > 0 && !ack.in_recovery
     }
 
-    /// Slow start with `bytes` acknowledged; what is left over belongs to congestion avoidance.
-    /// Up to the threshold and not beyond (RFC 5681 §3.1). No limit L on what one acknowledgement
-    /// gives (RFC 3465 §2.2 has two segments): as in Linux, pacing and recovery keep bursts small.
+    /// Slow start with `bytes` acknowledged; returns the rest for congestion avoidance. Grows up to the
+    /// threshold and not beyond (RFC 5681 §3.1). No limit L per acknowledgement (RFC 3465 §2.2 has two
+    /// segments): as in Linux, pacing and recovery keep bursts small.
     pub fn slow_start(&mut self, bytes: u64) -> u64 {
         let grown = bytes.min(self.threshold.saturating_sub(self.window));
         self.set(self.window.saturating_add(grown));
         bytes - grown
     }
 
-    /// Whatever slow start is left ends here (HyStart, wVegas).
+    /// Ends slow start (HyStart, wVegas).
     pub fn end_slow_start(&mut self) {
         self.threshold = self.threshold.min(self.window);
     }
 
-    /// The threshold is at least three quarters of the window: what slow start may come back to at once
-    /// when the window shrinks for another reason than loss (Linux's tcp_current_ssthresh).
+    /// Raises the threshold to at least three quarters of the window, up to which slow start may return
+    /// quickly when the window shrinks for another reason than loss (Linux's tcp_current_ssthresh).
     pub fn remember(&mut self) {
         self.threshold = self.threshold.max(self.window / 4 * 3);
     }
 
-    /// Adds `bytes`, which may be negative and a fraction. Not below two segments, nor below what it is.
+    /// Adds `bytes`, which may be negative or a fraction. The window does not fall below two segments, or
+    /// below its present value if that is less.
     pub fn grow(&mut self, bytes: f64) {
         let sum = (self.fraction + bytes).clamp(-(MAX_WINDOW as f64), MAX_WINDOW as f64);
         let whole = sum as i64;
@@ -159,22 +160,22 @@ impl Cwnd {
         self.set(self.window.saturating_add_signed(whole).max(floor));
     }
 
-    /// Sets the window, within one segment and [`MAX_WINDOW`].
+    /// Sets the window, limited to one segment to [`MAX_WINDOW`].
     pub fn set(&mut self, bytes: u64) {
         self.window = bytes.clamp(self.mss, MAX_WINDOW);
     }
 
-    /// Reduces to `target` bytes, at least two segments (RFC 5681 §3.1 (4)): the window after a
-    /// fast retransmission, the threshold after a timeout, when the window becomes one segment.
+    /// Reduces to `target` bytes, at least two segments (RFC 5681 §3.1 (4)). This is the window after a fast
+    /// retransmission; after a timeout it is the threshold, and the window becomes one segment.
     ///
-    /// By the window, as Linux does, where RFC 5681 takes the flight size. A timeout within an episode
-    /// leaves the threshold alone until something has been acknowledged (RFC 5681 §3.1, Linux).
-    /// Says whether an episode began.
+    /// As in Linux, the window is the base of the reduction, where RFC 5681 uses the flight size. A timeout
+    /// within an episode does not change the threshold until something has been acknowledged (RFC 5681 §3.1,
+    /// Linux). Returns whether an episode began.
     pub fn reduce(&mut self, loss: &Loss, target: u64) -> bool {
         let again = loss.kind == LossKind::Timeout
             && self.episode.is_some_and(|at| at.kind == LossKind::Fast || !at.progressed);
         if !again {
-            // Linux's tcp_current_ssthresh: what an undo should come back to.
+            // Linux's tcp_current_ssthresh: the threshold to which an undo returns.
             self.before = Some((self.window, self.threshold.max(self.window / 4 * 3)));
             self.threshold = target.clamp(2 * self.mss, MAX_WINDOW);
         }
@@ -194,7 +195,8 @@ impl Cwnd {
         self.episode = None;
     }
 
-    /// Back to before the last episode (Linux's tcp_undo_cwnd_reduction). Says whether there was one.
+    /// Returns to the state before the last episode (Linux's tcp_undo_cwnd_reduction). Returns whether there
+    /// was one.
     pub fn undo(&mut self) -> bool {
         let Some((window, threshold)) = self.before.take() else { return false };
         self.window = self.window.max(window);
@@ -203,7 +205,7 @@ impl Cwnd {
         true
     }
 
-    /// Half the window; half the threshold too when slow start is over (multipath-tcp.org).
+    /// Halves the window, and the threshold too if slow start is over (multipath-tcp.org).
     pub fn penalise(&mut self) {
         if !self.in_slow_start() {
             self.threshold = (self.threshold / 2).max(2 * self.mss);
@@ -211,9 +213,9 @@ impl Cwnd {
         self.set(self.window / 2);
     }
 
-    /// Bytes leave. After an idle time of more than a retransmission timeout the window decays to the
-    /// initial one, half for each timeout (RFC 2861 §3.2, Linux's tcp_slow_start_after_idle); the
-    /// threshold remembers three quarters. Says whether it did.
+    /// Bytes are sent. After an idle time of more than a retransmission timeout the window decays towards the
+    /// initial window, by half for each timeout (RFC 2861 §3.2, Linux's tcp_slow_start_after_idle); the
+    /// threshold keeps three quarters. Returns whether it decayed.
     pub fn sent(&mut self, now: Instant, bytes: u64, in_flight: u64) -> bool {
         let idle = match self.last_sent.replace(now) {
             Some(last) if in_flight <= bytes => nanos(now.saturating_since(last)),
@@ -229,7 +231,7 @@ impl Cwnd {
         true
     }
 
-    /// As Linux has it: `srtt + max(200 ms, 4·deviation)`, nanoseconds.
+    /// As in Linux: `srtt + max(200 ms, 4·deviation)`, nanoseconds.
     fn retransmission_timeout(&self) -> u64 {
         match nanos(self.srtt) {
             0 => FIRST_RTO,
@@ -238,7 +240,7 @@ impl Cwnd {
     }
 }
 
-/// The segment size a controller counts with: between a byte and a mebibyte.
+/// The segment size that a controller uses: between a byte and a mebibyte.
 pub(super) fn segment_size(setup: Setup) -> u64 {
     setup.mss.clamp(1, 1 << 20)
 }

@@ -1,5 +1,5 @@
-//! LIA, linked increases (RFC 6356): together the subflows take no more than one Reno flow on the best
-//! path would.
+//! LIA, linked increases (RFC 6356): together the subflows take at most as much as one Reno flow on the best
+//! path.
 
 use super::coupled::{Paths, Rule};
 

@@ -1,12 +1,11 @@
-//! Congestion controllers: what happened on a subflow goes in, a window and a pacing rate come out.
+//! Congestion controllers: events of a subflow go in, a window and a pacing rate come out.
 //!
-//! A controller is told of every acknowledgement and loss of *its* subflow and reads, but never
-//! touches, a [`SiblingView`] of the others: coupled control (RFC 6356 and its successors) does not fit
-//! a one-path trait. It neither detects losses nor retransmits; the transport does. In the simulator
-//! these drive the TCP model; on sockets the kernel's own controllers run. What each does and where it
-//! comes from: docs/models/congestion.md.
-//! Windows are in bytes. Transcendental functions go through `libm`, so that a run has the same bits
-//! on every machine.
+//! A controller gets every acknowledgement and loss of *its* subflow and has read access to a [`SiblingView`]
+//! of the others, which coupled control (RFC 6356 and its successors) needs. It neither detects losses nor
+//! retransmits; the transport does. In the simulator these controllers drive the TCP model; sockets use the
+//! kernel's. Rules and sources: docs/models/congestion.md.
+//! Windows are in bytes. Transcendental functions come from `libm`, so that results are bit-identical on
+//! every machine.
 
 mod balia;
 mod bbr;
@@ -34,39 +33,39 @@ pub struct Setup {
     pub mss: u64,
     /// First window, bytes (RFC 6928: ten segments).
     pub initial_window: u64,
-    /// Seed of the controllers that draw (BBR's first phase): flows that start together are not to
+    /// Seed for controllers with random choices (BBR's first phase), so that flows that start together do not
     /// probe together.
     pub seed: u64,
     /// Whether the window decays while the subflow is idle (RFC 2861, Linux's
     /// `tcp_slow_start_after_idle`).
     pub idle_restart: bool,
-    /// Whether acknowledgements in a train tell how long the path is (HyStart). They do not where the
-    /// transport spreads every window over the round trip, as QUIC does: the train is then as long as
-    /// the round trip from the beginning. RFC 9406 leaves them out for every transport.
+    /// Whether trains of acknowledgements show the length of the path (HyStart). They do not if the transport
+    /// spreads every window over the round trip, as QUIC does: the train is then as long as the round trip
+    /// from the beginning. RFC 9406 does not use trains for any transport.
     pub ack_trains: bool,
 }
 
 impl Setup {
-    /// Ten segments of `mss` payload bytes to begin with (RFC 6928), seed 0, decaying when idle, for a
-    /// transport that sends a window as acknowledgements let it.
+    /// Initial window of ten segments of `mss` payload bytes (RFC 6928), seed 0, decay when idle, for a
+    /// transport that sends as acknowledgements arrive.
     #[must_use]
     pub fn new(mss: u64) -> Self {
         Self { mss, initial_window: mss.saturating_mul(10), seed: 0, idle_restart: true, ack_trains: true }
     }
 
-    /// The same with another seed.
+    /// Sets the seed.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// The same with a window that stays when the subflow is idle, for a transport that sees to it itself.
+    /// The window does not decay when the subflow is idle, for a transport that handles idle time itself.
     #[must_use]
     pub fn without_idle_restart(self) -> Self {
         Self { idle_restart: false, ..self }
     }
 
-    /// The same for a transport that spreads a window over the round trip.
+    /// For a transport that spreads a window over the round trip.
     #[must_use]
     pub fn without_ack_trains(self) -> Self {
         Self { ack_trains: false, ..self }
@@ -78,20 +77,20 @@ impl Setup {
 pub struct RateSample {
     /// Rate at which bytes were delivered over the sample's interval.
     pub rate: Bitrate,
-    /// The sender had nothing to send during it: the path may carry more.
+    /// The sender had no data for part of the interval: the path may be faster.
     pub app_limited: bool,
-    /// Bytes delivered in all when the sample was taken.
+    /// Total bytes delivered when the sample was taken.
     pub delivered: u64,
-    /// Bytes delivered in all when the newest acknowledged segment had been sent.
+    /// Total bytes delivered when the newest acknowledged segment was sent.
     pub prior_delivered: u64,
     /// Bytes lost over the interval.
     pub lost: u64,
 }
 
-/// Bytes were acknowledged.
+/// An acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// When.
+    /// Time of arrival.
     pub now: Instant,
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub bytes: u64,
@@ -107,16 +106,17 @@ pub struct Ack {
     pub min_rtt: Duration,
     /// Delivery rate, once there is a sample.
     pub rate: Option<RateSample>,
-    /// The window, not the application or the receiver, limited the sender (RFC 9438 §5.8).
+    /// Whether the window limited the sender, not the application or the receiver (RFC 9438 §5.8).
     pub cwnd_limited: bool,
-    /// A loss is being recovered from: window growth rests (RFC 5681 §3.2). Not so after a timeout, when
-    /// slow start goes on: set then only for a controller that owns its recovery.
+    /// Whether a loss is being recovered from, when the window must not grow (RFC 5681 §3.2). After a timeout
+    /// slow start continues; then set only for a controller that owns its recovery.
     pub in_recovery: bool,
-    /// The first acknowledgement of data sent after the last round ended: a round trip has passed.
+    /// Whether a round trip has passed: this is the first acknowledgement of data sent after the last round
+    /// ended.
     pub round_ended: bool,
 }
 
-/// How a loss was noticed.
+/// How a loss was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// By later acknowledgements (duplicate ACKs, SACK, RACK): once for each recovery episode.
@@ -125,20 +125,20 @@ pub enum LossKind {
     Timeout,
 }
 
-/// Bytes were lost.
+/// A loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// When.
+    /// Time of detection.
     pub now: Instant,
-    /// How.
+    /// How it was detected.
     pub kind: LossKind,
-    /// Bytes found lost.
+    /// Bytes detected as lost.
     pub bytes: u64,
     /// Bytes in flight before.
     pub in_flight: u64,
 }
 
-/// What siblings may know of a controller's subflow.
+/// What siblings may read of a controller's subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SiblingView {
     /// Window, bytes.
@@ -155,7 +155,7 @@ pub struct SiblingView {
     pub between_losses: u64,
 }
 
-/// All subflows of a connection, one's own among them.
+/// All subflows of a connection, including the controller's own.
 #[derive(Clone, Copy, Debug)]
 pub struct Siblings<'a> {
     all: &'a [SiblingView],
@@ -173,25 +173,25 @@ impl<'a> Siblings<'a> {
         Self { all, own }
     }
 
-    /// Every subflow, one's own included.
+    /// Every subflow, including the controller's own.
     pub fn iter(&self) -> impl Iterator<Item = &'a SiblingView> {
         self.all.iter()
     }
 
-    /// How many there are: at least one.
+    /// Number of subflows: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Index of one's own.
+    /// Index of the controller's own subflow.
     #[must_use]
     pub fn own(&self) -> usize {
         self.own
     }
 }
 
-/// Decides how much may be in flight, and how fast it leaves.
+/// Decides how much may be in flight, and how fast it is sent.
 pub trait CongestionController: Debug + Send {
     /// Its name in the registry.
     fn name(&self) -> &'static str;
@@ -202,15 +202,15 @@ pub trait CongestionController: Debug + Send {
     /// Slow-start threshold in bytes; `u64::MAX` until there is one.
     fn slow_start_threshold(&self) -> u64;
 
-    /// How fast segments may leave; `None` leaves pacing to the transport.
+    /// The pacing rate; `None` leaves pacing to the transport.
     fn pacing_rate(&self) -> Option<Bitrate> {
         None
     }
 
-    /// What siblings may know.
+    /// What siblings may read.
     fn view(&self) -> SiblingView;
 
-    /// Bytes leave; `in_flight` counts them already. Zero before them means that the subflow was idle.
+    /// Bytes are sent; `in_flight` includes them. If nothing was in flight before, the subflow was idle.
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         let _ = (now, bytes, in_flight);
     }
@@ -218,27 +218,27 @@ pub trait CongestionController: Debug + Send {
     /// Bytes were acknowledged.
     fn on_ack(&mut self, ack: &Ack, siblings: Siblings<'_>);
 
-    /// A loss: [`LossKind::Fast`] once for each recovery episode, [`LossKind::Timeout`] each time.
+    /// A loss: [`LossKind::Fast`] once per recovery episode, [`LossKind::Timeout`] each time.
     fn on_loss(&mut self, loss: &Loss, siblings: Siblings<'_>);
 
-    /// The recovery episode is over, whichever kind of loss began it.
+    /// The recovery episode is over, for either kind of loss.
     fn on_recovery_end(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The last loss was none: go back to what was before (RFC 4015, Linux's undo).
+    /// The last loss was spurious: return to the state before it (RFC 4015, Linux's undo).
     fn on_spurious_loss(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The scheduler penalises this subflow for holding up the window (multipath-tcp.org's
-    /// penalisation): halve, and never below one segment.
+    /// The scheduler penalises this subflow for blocking the receive window (as in multipath-tcp.org): halve
+    /// the window, to at least one segment.
     fn on_penalty(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The controller, not the transport, decides the window in recovery: no proportional rate
-    /// reduction (RFC 6937) for it.
+    /// Whether the controller, not the transport, decides the window in recovery, without proportional rate
+    /// reduction (RFC 6937).
     fn owns_recovery(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! OLIA, opportunistic linked increases (Khalili et al., "MPTCP is not Pareto-optimal"): increases as the
-//! subflows' rates say, and moves window from the largest subflows to the best ones while these differ.
+//! OLIA, opportunistic linked increases (Khalili et al., "MPTCP is not Pareto-optimal"): increases by the
+//! subflows' rates, and moves window from the largest subflows to the best ones while these differ.
 
 use super::coupled::{Path, Paths, Rule};
 
@@ -17,10 +17,10 @@ impl Rule for Olia {
     }
 }
 
-/// α of one's own subflow: above zero on the best subflows while others have the largest windows, below
-/// zero on those, else zero.
+/// α of this subflow: positive on the best subflows while others have the largest windows, negative on those,
+/// else zero.
 fn shift(paths: &Paths<'_>) -> f64 {
-    // ℓ/rtt²: the square of the rate TCP would have at a loss for every ℓ bytes.
+    // ℓ/rtt²: the square of TCP's rate with one loss per ℓ bytes.
     let quality = |path: Path| path.transit / (path.rtt * path.rtt);
     let (best, largest) = (paths.max(quality), paths.max(|path| path.window));
     let is_largest = |path: Path| path.window >= largest;

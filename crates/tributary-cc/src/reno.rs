@@ -1,7 +1,7 @@
-//! `NewReno` as Linux has it: additive increase, multiplicative decrease (RFC 5681, RFC 6582).
+//! `NewReno` as in Linux: additive increase, multiplicative decrease (RFC 5681, RFC 6582).
 //!
-//! Bytes are counted (RFC 3465), whole segments added. Slow start overshoots by up to a window on a
-//! path with a short queue, as in Linux; only CUBIC leaves it early.
+//! Counts bytes (RFC 3465) and adds whole segments. Slow start overshoots by up to a window on a path with a
+//! short queue, as in Linux; only CUBIC leaves it early.
 
 use tributary_types::Instant;
 
@@ -51,7 +51,7 @@ impl CongestionController for Reno {
         self.acknowledged = self.acknowledged.saturating_add(rest);
         let window = self.cwnd.window();
         if self.acknowledged >= window {
-            // RFC 5681 §3.1: a segment for each window acknowledged.
+            // RFC 5681 §3.1: one segment per window acknowledged.
             let windows = self.acknowledged / window;
             self.acknowledged %= window;
             self.cwnd.set(window.saturating_add(windows.saturating_mul(self.cwnd.mss())));

@@ -1,5 +1,5 @@
-//! What every controller must do, by one driver of random operations; and a few closed loops over a
-//! model of shared bottlenecks.
+//! Properties of every controller, tested by one driver of random operations, and closed loops over a model
+//! of shared bottlenecks.
 
 mod bottleneck;
 mod fluid;

@@ -2,7 +2,7 @@
 //! draft-xu-mptcp-congestion-control): each subflow keeps a share of ten segments in the queues, in
 //! proportion to its rate.
 //!
-//! Decides once a round trip. Loss halves the window as in Reno.
+//! Decides once per round trip. A loss halves the window as in Reno.
 
 use tributary_types::Instant;
 
@@ -10,23 +10,23 @@ use super::coupled::Paths;
 use super::cwnd::{Cwnd, nanos};
 use super::{Ack, CongestionController, Loss, Setup, SiblingView, Siblings};
 
-/// Segments the whole connection keeps in queues.
+/// Segments that the whole connection keeps in queues.
 const TOTAL_ALPHA: f64 = 10.0;
-/// Segments a subflow keeps in queues at first, and at least.
+/// Initial and smallest number of segments that a subflow keeps in queues.
 const LEAST_ALPHA: f64 = 2.0;
-/// Segments in the queue that end slow start.
+/// Queued segments that end slow start.
 const GAMMA: f64 = 1.0;
-/// With fewer samples than this a round is judged as Reno would.
+/// A round with fewer samples is treated as by Reno.
 const SAMPLES: u64 = 3;
 
 /// State of one subflow.
 #[derive(Clone, Debug)]
 pub(super) struct WVegas {
     cwnd: Cwnd,
-    /// Segments this subflow keeps in queues.
+    /// Segments that this subflow keeps in queues.
     alpha: f64,
-    /// Least queueing delay seen, seconds. Zero is not one: the path was simply empty.
-    /// Deviates: multipath-tcp.org's code takes it and would back off on every empty path.
+    /// Minimum queueing delay, seconds. Zero does not count: the path was empty. Deviates:
+    /// multipath-tcp.org's code accepts zero and would back off on every empty path.
     least_delay: Option<f64>,
     /// Sum, in nanoseconds, and number of the round's samples.
     samples: (u64, u64),
@@ -44,7 +44,7 @@ impl WVegas {
         self.cwnd.grow(rest as f64 / self.cwnd.segments());
     }
 
-    /// A round trip of `rtt` seconds on average has passed, on a path of at least `base` seconds.
+    /// Ends a round with a mean of `rtt` seconds, on a path with a minimum of `base` seconds.
     fn judge(&mut self, base: f64, rtt: f64, siblings: Siblings<'_>) {
         let (window, mss) = (self.cwnd.segments(), self.cwnd.mss() as f64);
         let queued = window * (rtt - base) / rtt;
@@ -69,13 +69,13 @@ impl WVegas {
         self.cwnd.remember();
     }
 
-    /// Nothing is known of the queues: after recovery or idle time.
+    /// Forgets the queues' state, after recovery or idle time.
     fn forget(&mut self) {
         (self.alpha, self.least_delay) = (LEAST_ALPHA, None);
         (self.samples, self.round_ended) = ((0, 0), false);
     }
 
-    /// This subflow's part of the connection's segments in queues, by its rate.
+    /// This subflow's share of the connection's segments in queues, by its rate.
     fn share(&self, siblings: Siblings<'_>) -> f64 {
         let view = self.cwnd.view();
         Paths::new(siblings, &view).map_or(TOTAL_ALPHA, |paths| {
@@ -84,8 +84,8 @@ impl WVegas {
         })
     }
 
-    /// Twice the least queueing delay: the standing queue is drained, so that the base round-trip time
-    /// is seen again.
+    /// At twice the minimum queueing delay the standing queue is drained, so that the base round-trip time
+    /// can be measured again.
     fn drain(&mut self, delay: f64, factor: f64) {
         if delay > 0.0 {
             let least = self.least_delay.map_or(delay, |least| least.min(delay));

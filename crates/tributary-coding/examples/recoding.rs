@@ -1,4 +1,4 @@
-//! A sender, a node in the middle that mixes what it holds, and a receiver behind two lossy links.
+//! A sender, a node in the middle that mixes the packets it holds, and a receiver, over two lossy links.
 
 use tributary_coding::CoefficientKey;
 use tributary_coding::rlnc::{Basis, Decoder, Encoder, Generation, Recoder, Vector, VectorError};

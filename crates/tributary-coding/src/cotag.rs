@@ -1,12 +1,12 @@
 //! COTAG (coded taking and giving): the gateway, the access point and the device as sans-IO machines.
 //!
-//! The gateway groups the packets of a flow set into cohorts of one interval T and sends them, and
-//! combinations of them, over several access points to one device. *Taking*: redundant packets in
-//! spare time. *Giving*: what is left of a cohort is dropped when a later one needs the link. Labels
-//! drive the nodes; their clocks need not agree.
+//! The gateway groups packets into cohorts of one interval T and sends them, and combinations of them, over
+//! several access points to one device. *Taking*: redundant packets are sent in spare time. *Giving*: the
+//! rest of a cohort is dropped when a later one needs the link. Labels drive the nodes, so their clocks need
+//! not agree.
 //!
-//! Not here: sockets, authentication between nodes (a forged packet must never get this far), and the
-//! measurement of a link's queue: the driver says whether a link has time to spare.
+//! Not here: sockets, authentication between nodes (a forged packet must never reach these machines), and the
+//! measurement of a link's queue: the driver says whether a link has spare time.
 //! Source: Wu, Huang and Ramanathan, "COded Taking And Giving (COTAG)", §4; `docs/models/cotag.md`.
 
 mod access_point;
@@ -25,17 +25,17 @@ use crate::rlnc::{Basis, Generation};
 use core::time::Duration;
 use serde::Serialize;
 
-/// Packets of one generation in systematic mode, at most.
+/// Most packets of one generation in systematic mode.
 pub const GENERATION: usize = 192;
-/// Largest packet that a cohort takes.
+/// Largest packet that a cohort accepts.
 pub const MAX_PACKET: usize = 65_000;
 /// How far ahead of the oldest open cohort a label may be.
 const WINDOW: i32 = 64;
 
-/// What is sent of a cohort.
+/// What is sent for a cohort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The paper's: random combinations only, one generation per flow, when the interval has ended.
+    /// As in the paper: random combinations only, one generation per flow, when the interval has ended.
     Paper,
     /// Originals at once, Cauchy rows when the interval has ended. One generation for all flows.
     #[default]
@@ -51,19 +51,19 @@ impl Mode {
     }
 }
 
-/// What the nodes of one flow set must agree on, and their limits.
+/// Settings that the nodes must agree on, and their limits.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What is sent of a cohort.
+    /// What is sent for a cohort.
     pub mode: Mode,
     /// The interval T. A systematic cohort ends earlier when it is full.
     pub interval: Duration,
-    /// How long after its first packet the device ends a cohort that the label rule has not ended. It must
+    /// How long after its first packet the device ends a cohort that the label rule has not ended. Must
     /// exceed T and the difference of the links' delays.
     pub patience: Duration,
-    /// Redundant packets of a cohort per 1000 packets, at most.
+    /// Most redundant packets of a cohort per 1000 packets.
     pub redundancy: u32,
-    /// Packets that a node holds, at most.
+    /// Most packets that a node holds.
     pub buffer: usize,
     /// Key of the coefficients.
     pub key: CoefficientKey,
@@ -78,7 +78,7 @@ impl Config {
         Self { mode: Mode::default(), interval, patience, redundancy: 100, buffer: 8192, key }
     }
 
-    /// Redundant packets for a generation of `symbols`: at least one where there is any redundancy.
+    /// Redundant packets for a generation of `symbols`: at least one if redundancy is not zero.
     fn extra(&self, symbols: usize) -> usize {
         let wanted = (symbols * self.redundancy as usize).div_ceil(1000);
         match self.mode {
@@ -93,38 +93,38 @@ impl Config {
     }
 }
 
-/// What a node did with packets, and what it dropped and why.
+/// Counters of a node: packets processed, and packets dropped by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Packets taken in.
+    /// Packets received.
     pub received: u64,
-    /// Packets handed out.
+    /// Packets sent or delivered.
     pub sent: u64,
-    /// Of those, redundant ones.
+    /// Redundant packets among those sent.
     pub taken: u64,
-    /// Dropped by the giving rule: a later cohort needed the time.
+    /// Dropped by the giving rule, because a later cohort needed the link.
     pub given: u64,
     /// Dropped because the buffer was full.
     pub full: u64,
     /// Not a packet of this protocol, truncated, or of another version.
     pub malformed: u64,
-    /// Says about its cohort what contradicts earlier packets, or is of the other mode.
+    /// Contradicts earlier packets of its cohort, or has the other mode.
     pub mislabelled: u64,
-    /// Of a cohort that is over.
+    /// Belongs to a cohort that is over.
     pub late: u64,
-    /// Of a cohort too far ahead.
+    /// Belongs to a cohort too far ahead.
     pub ahead: u64,
-    /// Of an earlier start of the gateway.
+    /// From an earlier start of the gateway.
     pub stale: u64,
     /// Too large for a cohort.
     pub oversize: u64,
-    /// Packets delivered that did not arrive themselves (device).
+    /// Packets delivered that were decoded, not received (device).
     pub recovered: u64,
     /// Packets of finished cohorts that could not be decoded (device).
     pub lost: u64,
 }
 
-/// How far `label` is ahead of `of`; labels wrap. RFC 1982.
+/// How far `label` is ahead of `of`, with wrap-around. RFC 1982.
 fn ahead(label: u32, of: u32) -> i32 {
     label.wrapping_sub(of).cast_signed()
 }
@@ -135,13 +135,13 @@ enum Verdict {
     Take,
     /// Too far ahead to be accepted.
     Ahead,
-    /// So many in a row were ahead that the receiver itself must have been cut off: begin again here.
+    /// So many in a row were ahead that the receiver must have been cut off: continue here.
     Begin,
 }
 
-/// Judges labels that are ahead of what a node expects, and epochs that are older. One wrong packet must not
-/// move the node on; a node that heard nothing for long, and one whose gateway was restarted after its clock
-/// had been set back, must find their way.
+/// Checks labels that are ahead of what a node expects, and epochs that are older. A single wrong packet must
+/// not move the node. But a node that was cut off for long, or whose gateway was restarted after its clock
+/// had been set back, must recover.
 #[derive(Debug, Default)]
 struct Strays {
     ahead: u32,
@@ -149,14 +149,14 @@ struct Strays {
 }
 
 impl Strays {
-    /// Packets in a row that are ahead before the node believes them.
+    /// Consecutive packets ahead after which the node accepts them.
     const BELIEVED: u32 = 32;
-    /// Packets in a row of an older epoch before the node believes them: more than an access point holds of a
-    /// cohort when the gateway is restarted in order.
+    /// Consecutive packets of an older epoch after which the node accepts them: more than an access point
+    /// holds of a cohort when the gateway is restarted normally.
     const BELIEVED_STALE: u32 = 256;
 
-    /// What to do with a packet whose epoch is `distance` ahead of the node's: `Ahead` also for an
-    /// older one, which the caller drops and counts as stale.
+    /// What to do with a packet whose epoch is `distance` ahead of the node's. `Ahead` is also returned for
+    /// an older one, which the caller drops and counts as stale.
     fn judge_epoch(&mut self, distance: i32) -> Verdict {
         if distance >= 0 {
             self.stale = 0;

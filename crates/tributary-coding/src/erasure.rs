@@ -1,17 +1,17 @@
-//! Block erasure code: `data` blocks and `parity` Cauchy rows; any `data` of them give all.
+//! Block erasure code: `data` blocks and `parity` Cauchy rows; any `data` of them restore all.
 //!
-//! Every square part of a Cauchy matrix is regular, so that no choice of lost blocks is unlucky.
-//! data + parity ≤ 256, the number of field elements. Not here: when to send what (`cotag`), random
-//! rows (`rlnc`). Source: Blömer et al., "An XOR-based erasure-resilient coding scheme", 1995.
+//! Every square submatrix of a Cauchy matrix is invertible, so any choice of lost blocks can be restored.
+//! data + parity ≤ 256, the number of field elements. Not here: when to send what (`cotag`), random rows
+//! (`rlnc`). Source: Blömer et al., "An XOR-based erasure-resilient coding scheme", 1995.
 
 use crate::field::inverse;
 use crate::kernel::Kernel;
 use crate::solve::solve;
 
-/// Blocks of a code, data and parity together, at most.
+/// Most blocks of a code, data and parity together.
 pub const MAX_BLOCKS: usize = 256;
 
-/// Why a code or a call is refused.
+/// Why a code cannot be created or a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ErasureError {
     /// No data blocks, or more blocks than the field has elements.
@@ -24,7 +24,7 @@ pub enum ErasureError {
         /// Parity blocks asked for.
         parity: usize,
     },
-    /// Not as many blocks as the code has.
+    /// The number of blocks is not the code's.
     #[error("{given} blocks given, the code has {expected}")]
     Count {
         /// Blocks given.
@@ -35,18 +35,18 @@ pub enum ErasureError {
     /// Blocks of one group differ in length.
     #[error("blocks of one group must have one length; pad the shorter ones")]
     Length,
-    /// Too much is lost.
+    /// Too many blocks are lost.
     #[error("{present} blocks are there, {needed} are needed")]
     TooFew {
-        /// Blocks there.
+        /// Blocks present.
         present: usize,
         /// Blocks needed.
         needed: usize,
     },
 }
 
-/// The element of Cauchy row `row` and column `column`: 1 / (x + y) with x = 255 - row and y = column.
-/// `None` when row + column > 254: there the two sets of field elements overlap.
+/// The element of Cauchy row `row` and column `column`: 1 / (x + y) with x = 255 - row and y = column. `None`
+/// if row + column > 254, where the two sets of field elements would overlap.
 #[must_use]
 pub const fn cauchy(row: usize, column: usize) -> Option<u8> {
     if row + column > MAX_BLOCKS - 2 {
@@ -55,7 +55,7 @@ pub const fn cauchy(row: usize, column: usize) -> Option<u8> {
     inverse((MAX_BLOCKS - 1 - row) as u8 ^ column as u8)
 }
 
-/// A systematic code of fixed shape.
+/// A systematic code with a fixed number of blocks.
 ///
 /// ```
 /// use tributary_coding::erasure::Erasure;
@@ -85,7 +85,7 @@ impl Erasure {
     /// A code of `data` and `parity` blocks.
     ///
     /// # Errors
-    /// [`ErasureError::Shape`] when no code of this shape exists.
+    /// [`ErasureError::Shape`] if no such code exists.
     pub fn new(data: usize, parity: usize) -> Result<Self, ErasureError> {
         Self::with_kernel(data, parity, Kernel::best())
     }
@@ -93,7 +93,7 @@ impl Erasure {
     /// As [`new`](Self::new), with a chosen kernel.
     ///
     /// # Errors
-    /// [`ErasureError::Shape`] when no code of this shape exists.
+    /// [`ErasureError::Shape`] if no such code exists.
     pub fn with_kernel(data: usize, parity: usize, kernel: Kernel) -> Result<Self, ErasureError> {
         let shape = ErasureError::Shape { data, parity };
         if data == 0 || data.checked_add(parity).is_none_or(|all| all > MAX_BLOCKS) {
@@ -104,13 +104,13 @@ impl Erasure {
         Ok(Self { data, parity, matrix, kernel })
     }
 
-    /// Data blocks.
+    /// Number of data blocks.
     #[must_use]
     pub fn data(&self) -> usize {
         self.data
     }
 
-    /// Parity blocks.
+    /// Number of parity blocks.
     #[must_use]
     pub fn parity(&self) -> usize {
         self.parity
@@ -142,7 +142,7 @@ impl Erasure {
     /// Fills in every `None` of `blocks`: the data blocks, then the parity blocks.
     ///
     /// # Errors
-    /// Too few blocks are there, or their number or lengths are not the code's.
+    /// Too few blocks are present, or their number or lengths are not the code's.
     pub fn reconstruct(&self, blocks: &mut [Option<Vec<u8>>]) -> Result<(), ErasureError> {
         count(blocks.len(), self.data + self.parity)?;
         let present = blocks.iter().flatten().count();
@@ -196,7 +196,7 @@ impl Erasure {
     }
 }
 
-/// Rows `[weights · known_rows | weights]`: the lost blocks from the known blocks and the equations'
+/// Rows `[weights · known_rows | weights]`: computes the lost blocks from the known blocks and the equations'
 /// payloads in one multiplication, without first subtracting the known blocks from the payloads.
 pub(crate) fn fold(kernel: Kernel, weights: &[&[u8]], known_rows: &[Vec<u8>], known: usize) -> Vec<u8> {
     let width = known + known_rows.len();

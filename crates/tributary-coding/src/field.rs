@@ -1,8 +1,8 @@
 //! Arithmetic in GF(2^8) with the polynomial x⁸+x⁴+x³+x²+1 (0x11d), one byte at a time.
 //!
-//! This is the reference that every kernel is tested against, and the source of the kernels' tables.
-//! It is not fast: blocks of bytes are multiplied by [`Kernel`](crate::Kernel). The polynomial is that
-//! of ISA-L and of most storage codes, so that parity can be compared byte by byte.
+//! The reference for tests of every kernel, and the source of the kernels' tables. Not fast: blocks of bytes
+//! are multiplied by [`Kernel`](crate::Kernel). The polynomial is that of ISA-L and of most storage codes, so
+//! that parity can be compared byte by byte.
 
 /// The field's polynomial without its leading term.
 const POLYNOMIAL: u8 = 0x1d;
@@ -10,8 +10,8 @@ const POLYNOMIAL: u8 = 0x1d;
 const EXP: [u8; 510] = exponentials();
 const LOG: [u8; 256] = logarithms();
 
-/// Products of one factor with the 16 low nibbles, then with the 16 high nibbles. A shuffle
-/// instruction looks up 16 products at a time.
+/// Products of one factor with the 16 low nibbles, then with the 16 high nibbles. A shuffle instruction looks
+/// up 16 products at a time.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub(crate) struct Nibbles(pub(crate) [u8; 32]);
@@ -19,7 +19,7 @@ pub(crate) struct Nibbles(pub(crate) [u8; 32]);
 /// Nibble tables of every factor: 8 KiB, so that they stay in the first-level cache.
 pub(crate) static NIBBLES: [Nibbles; 256] = nibbles();
 
-/// The 8 × 8 bit matrix of every factor, in the form GF2P8AFFINEQB takes.
+/// The 8 × 8 bit matrix of every factor, in the format of GF2P8AFFINEQB.
 pub(crate) static MATRICES: [u64; 256] = matrices();
 
 const fn double(a: u8) -> u8 {
@@ -101,7 +101,7 @@ pub const fn inverse(a: u8) -> Option<u8> {
 mod tests {
     use super::*;
 
-    /// Multiplication as it is defined: shift, add, reduce.
+    /// Multiplication by definition: shift, add, reduce.
     fn schoolbook(a: u8, b: u8) -> u8 {
         let (mut product, mut power) = (0, a);
         for bit in 0..8 {

@@ -1,10 +1,10 @@
-//! Matrix times blocks of bytes over GF(2^8): `outputs[j] = Σ matrix[j][i] · inputs[i]`, by the widest
-//! instructions that the processor has.
+//! Matrix times blocks of bytes over GF(2^8): `outputs[j] = Σ matrix[j][i] · inputs[i]`, with the widest
+//! instructions of the processor.
 //!
-//! A tier is one set of instructions. [`Kernel::best`] asks the processor once. Work is blocked for
-//! registers: one pass over a strip of all inputs makes up to eight outputs, because the loads and
-//! splits of an input are then shared, and a pass that makes one output runs at about half the speed.
-//! Not here: choosing the matrix (`erasure`, `rlnc`).
+//! A tier is one set of instructions. [`Kernel::best`] detects the processor's once. Work is divided to fit
+//! the registers: one pass over a strip of all inputs makes up to eight outputs, because they share the loads
+//! and splits of an input; a pass that makes one output runs at about half the speed. Not here: choosing the
+//! matrix (`erasure`, `rlnc`).
 
 mod strip;
 
@@ -37,7 +37,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Every tier, whether this processor has it or not.
+    /// Every tier, including those that this processor lacks.
     pub const ALL: [Self; 7] =
         [Self::Avx512Gfni, Self::Avx512, Self::VexGfni, Self::Avx2, Self::Ssse3, Self::Neon, Self::Portable];
 
@@ -83,7 +83,7 @@ impl Tier {
     }
 }
 
-/// Multiplies with one tier that this processor is known to have.
+/// Multiplies with a tier that this processor supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Tier);
 
@@ -95,7 +95,7 @@ impl Kernel {
         *BEST.get_or_init(|| Self::available().next().expect("the portable tier runs everywhere"))
     }
 
-    /// The kernel of `tier`; `None` when this processor lacks its instructions.
+    /// The kernel of `tier`; `None` if this processor lacks its instructions.
     #[must_use]
     pub fn of(tier: Tier) -> Option<Self> {
         tier.is_here().then_some(Self(tier))
@@ -106,7 +106,7 @@ impl Kernel {
         Tier::ALL.into_iter().filter_map(Self::of)
     }
 
-    /// Which instructions it uses.
+    /// The tier.
     #[must_use]
     pub const fn tier(self) -> Tier {
         self.0
@@ -129,8 +129,8 @@ impl Kernel {
         self.run(outputs, matrix, inputs, true);
     }
 
-    /// Repeats the kernel's inner step with operands in registers and the first-level cache: the most
-    /// that its instructions can do. Returns the product bytes. For benchmarks.
+    /// Repeats the kernel's inner step with operands in registers and the first-level cache, to measure the
+    /// maximum speed of its instructions. Returns the product bytes. For benchmarks.
     #[must_use]
     pub fn peak(self, repeats: usize) -> usize {
         #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
 //! Random coefficients by number: a keyed pseudo-random function, ChaCha with 8 rounds.
 //!
-//! Both ends know the key, so a packet carries the number of its vector instead of the coefficients.
-//! The function must not be linear over GF(2): vectors of a linear generator such as xorshift with 64
-//! bits of state span at most 64 dimensions, and a larger generation never decodes. ChaCha (Bernstein,
-//! 2008; layout of RFC 8439 §2.3) is not linear, has no tables, and a seeded test finds no rank deficit
-//! beyond that of uniform vectors. Secrecy of payload is not its task: the nodes encrypt per hop.
+//! Both ends know the key, so a packet carries the number of its vector instead of the coefficients. The
+//! function must not be linear over GF(2): vectors of a linear generator such as xorshift with 64 bits of
+//! state span at most 64 dimensions, so a larger generation would never decode. ChaCha (Bernstein, 2008;
+//! layout of RFC 8439 §2.3) is not linear and has no tables, and a seeded test finds no rank deficit beyond
+//! that of uniform vectors. It does not keep the payload secret: the nodes encrypt per hop.
 
 const ROUNDS: usize = 8;
 
@@ -26,7 +26,7 @@ impl CoefficientKey {
         Self(core::array::from_fn(|i| u32::from_le_bytes(words[i])))
     }
 
-    /// The coefficients of vector `number` of generation `generation`, without end.
+    /// The coefficients of vector `number` of generation `generation`, an endless sequence.
     #[must_use]
     pub fn coefficients(&self, generation: u64, number: u32) -> Coefficients<'_> {
         let nonce = [number, generation as u32, (generation >> 32) as u32];

@@ -1,11 +1,11 @@
 //! Random linear network coding of one generation: encoder, recoder, decoder.
 //!
-//! A generation is `n` symbols. A coded symbol is a linear combination of them; a [`Vector`] says which
-//! one in a few bytes. All payload work is matrix times blocks: the decoder eliminates on coefficients
-//! only and then makes every missing symbol in one multiplication. Symbols and payloads of different
-//! lengths are taken as padded with zeros; the user keeps the true length inside the symbol.
+//! A generation is `n` symbols. A coded symbol is a linear combination of them; a [`Vector`] identifies it in
+//! a few bytes. All payload work is matrix times blocks: the decoder eliminates on coefficients only, and
+//! then computes all missing symbols in one multiplication. Symbols and payloads of different lengths are
+//! treated as padded with zeros; the user stores the true length inside the symbol.
 //!
-//! Not here: when to send what (`cotag`), and authenticity: a forged payload makes wrong symbols, so
+//! Not here: when to send what (`cotag`), and authentication: a forged payload gives wrong symbols, so
 //! packets must be authenticated before they are pushed.
 //! Source: Ho et al., "A random linear network coding approach to multicast", 2006.
 
@@ -29,7 +29,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder of `symbols`, which are padded to the longest.
+    /// An encoder of `symbols`, which are padded to the length of the longest.
     ///
     /// # Panics
     /// When the number of symbols is not the generation's.
@@ -48,8 +48,8 @@ impl Encoder {
         &self.generation
     }
 
-    /// The payloads of `vectors`, all in one multiplication: three or more at a time are made at
-    /// twice the speed of one.
+    /// The payloads of `vectors`, computed in one multiplication. Three or more at a time take half the time
+    /// per payload.
     ///
     /// # Errors
     /// A vector is not of this generation.
@@ -63,10 +63,10 @@ impl Encoder {
     }
 }
 
-/// Makes fresh combinations of what has arrived of one generation, without decoding.
+/// Makes new combinations of the received packets of one generation, without decoding.
 ///
-/// It mixes vectors of the generation's basis only, so that a mix is described by a number and a
-/// bitmap. Mixes of mixes are refused: there is one recoding hop.
+/// It mixes only vectors of the generation's basis, so that a number and a bitmap describe a mix. Mixes of
+/// mixes are refused: there is one recoding hop.
 #[derive(Debug)]
 pub struct Recoder {
     generation: Generation,
@@ -76,14 +76,14 @@ pub struct Recoder {
 }
 
 impl Recoder {
-    /// A recoder that numbers its mixes from `first`. Recoders of one generation need number ranges
-    /// that do not overlap, or their mixes of the same vectors are the same.
+    /// A recoder that numbers its mixes from `first`. Recoders of one generation need disjoint number ranges;
+    /// otherwise their mixes of the same vectors are equal.
     #[must_use]
     pub fn new(generation: Generation, first: u32) -> Self {
         Self { generation, held: BTreeMap::new(), next: first, kernel: Kernel::best() }
     }
 
-    /// Takes a payload that arrived. A vector that is held already changes nothing.
+    /// Adds a received payload. A vector that is already held has no effect.
     ///
     /// # Errors
     /// The vector is a mix or not of this generation.
@@ -93,13 +93,13 @@ impl Recoder {
         Ok(())
     }
 
-    /// How many vectors it can mix.
+    /// Number of vectors that it can mix.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// `count` fresh mixes of everything held; none when nothing is held.
+    /// `count` new mixes of everything held; none if nothing is held.
     pub fn recode(&mut self, count: usize) -> Vec<(Vector, Vec<u8>)> {
         if self.held.is_empty() {
             return Vec::new();

@@ -1,13 +1,13 @@
-//! Gauss-Jordan elimination on coefficients only: which unknowns the equations determine, and with
-//! which weights of the equations' payloads. Payloads are not touched here.
+//! Gauss-Jordan elimination on coefficients only: which unknowns the equations determine, and with which
+//! weights of the equations' payloads. Payloads are not used here.
 
 use crate::field::{inverse, mul};
 use crate::kernel::Kernel;
 
-/// What the equations say.
+/// The solution.
 #[derive(Debug)]
 pub(crate) struct Solution {
-    /// Determined unknowns in rising order, each with its weights over the equations.
+    /// Determined unknowns in ascending order, each with its weights over the equations.
     pub(crate) determined: Vec<(usize, Vec<u8>)>,
     /// Indices of equations that are combinations of earlier ones.
     pub(crate) dependent: Vec<usize>,
@@ -19,7 +19,7 @@ pub(crate) fn solve(kernel: Kernel, equations: &[u8], unknowns: usize) -> Soluti
         return Solution { determined: Vec::new(), dependent: Vec::new() };
     }
     let rows = equations.len() / unknowns;
-    // The coefficients, then what each row is made of: at first, of itself.
+    // The coefficients, then the weights of each row over the equations: initially the row itself.
     let stride = unknowns + rows;
     let mut matrix = vec![0; rows * stride];
     for (row, equation) in equations.chunks_exact(unknowns).enumerate() {
@@ -28,7 +28,7 @@ pub(crate) fn solve(kernel: Kernel, equations: &[u8], unknowns: usize) -> Soluti
     }
     let mut pivots = Vec::with_capacity(rows);
     let mut dependent = Vec::new();
-    // Row by row, so that a row that turns to zero depends on the rows before it.
+    // Row by row, so that a row that becomes zero depends on the rows before it.
     for row in 0..rows {
         let own = &mut matrix[row * stride..][..stride];
         let Some(column) = own[..unknowns].iter().position(|coefficient| *coefficient != 0) else {

@@ -1,4 +1,4 @@
-//! Block erasure codes: any choice of enough blocks gives the others, with every kernel.
+//! Block erasure codes: any choice of enough blocks restores the others, with every kernel.
 
 use proptest::prelude::*;
 use tributary_coding::erasure::{Erasure, cauchy};

@@ -1,4 +1,4 @@
-//! Orders to a running node, from any thread. Not the node: it reads them between two turns of its loop.
+//! Orders to a running node, from any thread. The node reads them between two turns of its loop.
 
 use crate::error::NodeError;
 use crate::status::Status;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use tributary_tun::fd;
 
-/// What a node is told.
+/// An order to a node.
 pub(crate) enum Order {
-    /// Send the status here.
+    /// Send the status to this channel.
     Report(Sender<Status>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    /// `orders` is what the node reads once `wake` has woken it.
+    /// The node reads `orders` after `wake` has woken it.
     pub(crate) fn new(orders: Sender<Order>, wake: Arc<OwnedFd>) -> Self {
         Self { orders, wake }
     }
@@ -34,10 +34,10 @@ impl Asker {
         result.recv().map_err(|_| NodeError::Stopped)
     }
 
-    /// Gives the order and wakes the node.
+    /// Sends the order and wakes the node.
     pub(crate) fn send(&self, order: Order) -> Result<(), NodeError> {
         self.orders.send(order).map_err(|_| NodeError::Stopped)?;
-        // Fails only when the counter is full, and then the thread is awake.
+        // Fails only when the counter is full, and then the thread is awake anyway.
         let _ = fd::write_two(self.wake.as_fd(), &1_u64.to_ne_bytes(), &[]);
         Ok(())
     }

@@ -13,29 +13,29 @@ use tributary_coding::CoefficientKey;
 use tributary_coding::cotag;
 use tributary_net::Key;
 
-/// Access points of a node, at most.
+/// Most access points of a node.
 const MOST_POINTS: usize = 32;
 
-/// What is sent of the coded traffic.
+/// How traffic is coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Originals at once, Cauchy rows when the interval has ended.
     #[default]
     Systematic,
-    /// The paper's: random combinations only, when the interval has ended.
+    /// As in the paper: random combinations only, when the interval has ended.
     Paper,
     /// No coding: each flow over one access point.
     Off,
 }
 
-/// An address of a TUN device, as `10.99.0.1/24`.
+/// An address of a TUN device, such as `10.99.0.1/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
-    /// Bits that the network has in common.
+    /// Length of the network prefix in bits.
     pub bits: u8,
 }
 
@@ -55,13 +55,13 @@ impl TryFrom<String> for Prefix {
     }
 }
 
-/// An access point as the gateway knows it: `NAME=KEYFILE`.
+/// An access point in the gateway's settings: `NAME=KEYFILE`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct KnownPoint {
     /// Its name in statistics.
     pub name: String,
-    /// File of the key that the two share.
+    /// File of the shared key.
     pub key: PathBuf,
 }
 
@@ -78,17 +78,17 @@ impl TryFrom<String> for KnownPoint {
     }
 }
 
-/// An access point as the device reaches it: `NAME=ADDRESS:PORT,KEYFILE[,LOCAL]`.
+/// An access point in the device's settings: `NAME=ADDRESS:PORT,KEYFILE[,LOCAL]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ReachedPoint {
     /// Its name in statistics.
     pub name: String,
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
-    /// File of the key that the two share.
+    /// File of the shared key.
     pub key: PathBuf,
-    /// Own address to send from; chooses the radio.
+    /// Local address to send from; selects the radio.
     pub local: Option<IpAddr>,
 }
 
@@ -117,17 +117,18 @@ impl TryFrom<String> for ReachedPoint {
     }
 }
 
-/// What the gateway, the access points and the device must agree on.
+/// Settings that the gateway, the access points and the device must agree on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Coding {
-    /// What is sent.
+    /// How traffic is coded.
     pub mode: Mode,
     /// The interval T in milliseconds.
     pub interval_ms: u64,
-    /// How long the device waits for a cohort, in milliseconds: more than T and the links' difference in delay.
+    /// How long the device waits for a cohort, in milliseconds; must exceed T and the difference of the
+    /// links' delays.
     pub patience_ms: u64,
-    /// Redundant packets for each packet, at most.
+    /// Most redundant packets per packet.
     pub redundancy: f64,
     /// Largest IP packet on any link between the nodes.
     pub link_mtu: usize,
@@ -140,8 +141,8 @@ impl Default for Coding {
 }
 
 impl Coding {
-    /// Largest packet through the tunnel: what is left of `link_mtu` beside IPv6, UDP, the hop's envelope, the
-    /// COTAG header, a mix's bitmap and the symbol's length.
+    /// Largest packet through the tunnel: `link_mtu` minus IPv6, UDP, the hop's envelope, the COTAG header, a
+    /// mix's bitmap and the symbol's length.
     #[must_use]
     pub fn inner_mtu(&self) -> usize {
         self.link_mtu.saturating_sub(self.overhead())
@@ -175,7 +176,7 @@ impl Coding {
         Ok(())
     }
 
-    /// For the machines of `tributary-coding`. `key` is the flow set's.
+    /// Settings of the machines of `tributary-coding`. `key` is the key of the coded traffic.
     pub(crate) fn machine(&self, key: &Key) -> cotag::Config {
         cotag::Config {
             mode: if self.mode == Mode::Paper { cotag::Mode::Paper } else { cotag::Mode::Systematic },
@@ -194,7 +195,7 @@ pub struct Inner {
     pub tun: String,
     /// Its addresses.
     pub address: Vec<Prefix>,
-    /// Networks that are reached through it.
+    /// Networks reached through it.
     #[serde(default)]
     pub route: Vec<Prefix>,
 }
@@ -205,12 +206,13 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Deserialize)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $kind,)*
-            /// File of the flow set's key, the same at all nodes: coefficients come from it.
+            /// File of the key of the coded traffic, the same at all nodes; the coefficients are derived from
+            /// it.
             pub key: PathBuf,
-            /// Address to answer Prometheus on; without it, nowhere.
+            /// Address for Prometheus; `None`: no metrics server.
             #[serde(default)]
             pub metrics: Option<SocketAddr>,
-            /// What all nodes must agree on.
+            /// Settings that all nodes must agree on.
             #[serde(flatten)]
             pub coding: Coding,
         }
@@ -224,7 +226,7 @@ settings! {
         listen: SocketAddr,
         /// The access points.
         access_point: Vec<KnownPoint>,
-        /// The TUN device that traffic for the device is routed into.
+        /// The TUN device into which traffic for the device is routed.
         #[serde(flatten)]
         inner: Inner,
     }
@@ -259,13 +261,13 @@ settings! {
 
 /// Settings that can be read from a table.
 pub trait Settings: DeserializeOwned {
-    /// Every key there is.
+    /// All keys.
     const KEYS: &'static [&'static str];
 
-    /// Whether the values are possible together.
+    /// Checks the values and their combinations.
     ///
     /// # Errors
-    /// [`NodeError::Setting`] names the key and what it may be.
+    /// [`NodeError::Setting`] names the key and its valid values.
     fn check(&self) -> Result<(), NodeError>;
 }
 
@@ -325,7 +327,7 @@ impl Settings for DeviceConfig {
     }
 }
 
-/// Reads a file, if any, and lays `flags` over it: a key given as a flag replaces the file's.
+/// Reads a file, if given, and applies `flags`: a flag replaces the file's value.
 ///
 /// # Errors
 /// [`NodeError`] names the file and the key.

@@ -1,4 +1,4 @@
-//! Why a node does not run.
+//! Why a node cannot run.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use thiserror::Error;
 use tributary_net::KeyError;
 use tributary_tun::TunError;
 
-/// Why a node does not run.
+/// Why a node cannot run.
 #[derive(Debug, Error)]
 pub enum NodeError {
     /// The settings cannot be read.
@@ -17,20 +17,20 @@ pub enum NodeError {
         /// What is wrong.
         reason: String,
     },
-    /// A setting is impossible.
+    /// A setting is invalid.
     #[error("`{key}` is {value}; it must be {expected}")]
     Setting {
         /// The key.
         key: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// Valid values.
         expected: String,
     },
-    /// A key file.
+    /// A key file cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The TUN device.
+    /// The TUN device cannot be created.
     #[error(transparent)]
     Tun(#[from] TunError),
     /// An interface cannot be configured.
@@ -41,7 +41,7 @@ pub enum NodeError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A socket.
+    /// A socket cannot be used.
     #[error("cannot use {address}: {source}; choose an address of this host and a free port")]
     Bind {
         /// The address.
@@ -49,15 +49,15 @@ pub enum NodeError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Any other failure of the system.
+    /// Another system error.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The failed action.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
     },
-    /// The node's thread is gone.
+    /// The node's thread has ended.
     #[error("the node has ended")]
     Stopped,
 }

@@ -1,5 +1,5 @@
-//! What the fuzz target `cotag-hop` does. It stands here because the hop's machine is private; not part of the
-//! public interface.
+//! Body of the fuzz target `cotag-hop`. It is here because the hop's state machine is private; not part of
+//! the public interface.
 //!
 //! Input: records of a command byte, a length byte, and that many bytes. Command bit 0 is the receiver, bits 1–2 the time that
 //! passes in steps of 100 ms, bits 3–4 the datagram: 0 the bytes themselves, 1 a true `init`, 2 a true `init` whose reply is
@@ -12,10 +12,10 @@ use tributary_types::Instant;
 
 const KEY: [u8; 32] = [7; 32];
 const WORDS: &[u8] = b"\x45 a true message of a peer";
-/// What bits 1 and 2 of a command count.
+/// Unit of bits 1 and 2 of a command.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Adds `bytes` to a datagram; whether that changed it.
+/// Adds `bytes` to a datagram; returns whether that changed it.
 fn change(datagram: &mut [u8], bytes: &[u8]) -> bool {
     datagram.iter_mut().zip(bytes).for_each(|(place, byte)| *place ^= byte);
     bytes[..bytes.len().min(datagram.len())].iter().any(|byte| *byte != 0)
@@ -26,7 +26,7 @@ fn refused(hop: &Hop) -> u64 {
     refusals.malformed + refusals.forged + refusals.replayed
 }
 
-/// Hands over a datagram and checks what may come of it.
+/// Delivers a datagram and checks the result.
 fn deliver<'a>(hop: &mut Hop, now: Instant, datagram: &'a mut [u8], is_true: bool) -> Received<'a> {
     let (before, owned) = (refused(hop), hop.owns(datagram));
     let received = hop.handle_datagram(now, datagram);
@@ -40,11 +40,11 @@ fn deliver<'a>(hop: &mut Hop, now: Instant, datagram: &'a mut [u8], is_true: boo
     received
 }
 
-/// Two ends take anything from the network: only true datagrams are accepted, a message once, every refusal is
-/// counted, and afterwards the ends still find each other.
+/// Two ends accept anything from the network: only true datagrams pass, a message once, every refusal is
+/// counted, and afterwards the ends can still establish a session.
 ///
 /// # Panics
-/// When one of these promises is broken.
+/// If one of these properties does not hold.
 pub fn hop(mut data: &[u8]) {
     let (mut below, mut above) = (Hop::initiator(KEY), Hop::responder(KEY));
     let mut now = Instant::from_millis(1);

@@ -1,4 +1,5 @@
-//! One hop between two nodes, sans-IO: who is at the other end, and that every packet comes from it, unchanged and only once.
+//! One hop between two nodes, sans-IO: authenticates the peer, and makes sure that every packet comes from
+//! it, unchanged and only once.
 //!
 //! The node nearer to the device begins ([`Hop::initiator`]): its `init` and the other's `reply` carry fresh
 //! random salts and are authenticated with the hop's pre-shared key (HMAC-SHA256). Both salts and the key give
@@ -56,7 +57,7 @@ pub struct Refusals {
 }
 
 struct Session {
-    /// What the peer writes into packets to us, and what we write.
+    /// The session number that the peer puts into packets to us, and the one that we use.
     ours: u32,
     theirs: u32,
     seal: LessSafeKey,
@@ -65,19 +66,19 @@ struct Session {
     window: ReplayWindow,
 }
 
-/// An `init` without its reply yet.
+/// An `init` that has not been answered yet.
 struct Attempt {
     ours: u32,
     salt: [u8; SALT],
     at: Instant,
 }
 
-/// What became of a datagram.
+/// Result of processing a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Received<'a> {
     /// A message from the peer, and its number.
     Message(u64, &'a [u8]),
-    /// Part of the handshake; send this to where it came from, if anything.
+    /// Part of the handshake; an answer to send to its source, if any.
     Handshake(Option<Vec<u8>>),
     /// Not for this hop.
     Foreign,
@@ -85,15 +86,15 @@ pub(crate) enum Received<'a> {
     Refused,
 }
 
-/// The hop's machine.
+/// The hop's state machine.
 pub(crate) struct Hop {
     is_initiator: bool,
     key: [u8; 32],
     random: SystemRandom,
     current: Option<Session>,
-    /// A responder's session that no data has confirmed yet.
+    /// A responder's session that has not been confirmed by data.
     offered: Option<Session>,
-    /// The `init` that it answers and the `reply`: the network may deliver an `init` twice.
+    /// The last `init` and its `reply`, because the network may deliver an `init` twice.
     answered: Option<(Vec<u8>, Vec<u8>)>,
     attempt: Option<Attempt>,
     last_heard: Option<Instant>,
@@ -107,7 +108,7 @@ impl Hop {
         Self::new(key, true)
     }
 
-    /// The end that waits for them.
+    /// The end that answers.
     pub(crate) fn responder(key: [u8; 32]) -> Self {
         Self::new(key, false)
     }
@@ -132,22 +133,22 @@ impl Hop {
         self.current.is_some()
     }
 
-    /// Sessions begun so far.
+    /// Number of sessions begun so far.
     pub(crate) fn sessions(&self) -> u64 {
         self.sessions
     }
 
-    /// What was refused.
+    /// Counters of refused datagrams.
     pub(crate) fn refusals(&self) -> Refusals {
         self.refusals
     }
 
-    /// Whether the peer was heard lately.
+    /// Whether the peer was heard recently.
     pub(crate) fn is_up(&self, now: Instant) -> bool {
         self.is_established() && self.last_heard.is_some_and(|at| now.saturating_since(at) < SILENCE)
     }
 
-    /// An `init` to send, when it is time for one.
+    /// An `init` to send, if it is time for one.
     pub(crate) fn poll_handshake(&mut self, now: Instant) -> Option<Vec<u8>> {
         let is_worn = self
             .current
@@ -159,8 +160,8 @@ impl Hop {
         if self.attempt.as_ref().is_some_and(|attempt| now.saturating_since(attempt.at) < RETRY) {
             return None;
         }
-        // The salt of an attempt stays until its reply has come: a reply that takes longer than the time
-        // between two attempts still fits.
+        // An attempt keeps its salt until its reply has come, so that a reply that takes longer than the
+        // interval between attempts still fits.
         let (ours, salt) = match self.attempt.take() {
             Some(attempt) => (attempt.ours, attempt.salt),
             None => (u32::from_be_bytes(self.fresh()), self.fresh()),
@@ -174,7 +175,8 @@ impl Hop {
         Some(bytes)
     }
 
-    /// When to call [`poll_handshake`](Self::poll_handshake) while there is no session; never at a responder.
+    /// When to call [`poll_handshake`](Self::poll_handshake) while there is no session; `None` at a
+    /// responder.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let next = self.attempt.as_ref().map_or(Instant::ZERO, |attempt| attempt.at + RETRY);
         self.is_initiator.then_some(next)
@@ -193,7 +195,7 @@ impl Hop {
         }
     }
 
-    /// Whether a datagram is for this hop, as far as can be told without decrypting it.
+    /// Whether a datagram is for this hop, as far as can be determined without decrypting it.
     pub(crate) fn owns(&self, datagram: &[u8]) -> bool {
         let is =
             |session: &Option<Session>, index| session.as_ref().is_some_and(|session| session.ours == index);
@@ -208,7 +210,7 @@ impl Hop {
         }
     }
 
-    /// Counts a datagram that was for none of a socket's hops.
+    /// Counts a datagram that belongs to none of a socket's hops.
     pub(crate) fn refuse_stranger(&mut self, datagram: &[u8]) {
         let least = match datagram.first() {
             Some(1) => INIT,
@@ -289,8 +291,8 @@ impl Hop {
         self.sessions += 1;
     }
 
-    /// Appends to `out` a datagram with the message that `write` appends. Returns its number; `None`, and
-    /// nothing appended, while there is no session.
+    /// Appends to `out` a datagram with the message that `write` appends. Returns its number; without a
+    /// session appends nothing and returns `None`.
     pub(crate) fn seal(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Option<u64> {
         let session = self.current.as_mut()?;
         let counter = session.next;
@@ -328,7 +330,8 @@ impl Hop {
     }
 
     fn verifies(&self, parts: &[&[u8]], mac: &[u8]) -> bool {
-        // Both sides are hashed with a fresh key first, so that the time of the comparison tells nothing.
+        // Both sides are hashed with a fresh key first, so that the duration of the comparison reveals
+        // nothing.
         let blind: [u8; 32] = self.fresh();
         let blind = hmac::Key::new(hmac::HMAC_SHA256, &blind);
         hmac::sign(&blind, &self.mac(parts)).as_ref() == hmac::sign(&blind, mac).as_ref()

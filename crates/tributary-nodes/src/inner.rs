@@ -1,4 +1,4 @@
-//! What a node looks at in the IP packets it carries: the flow, and the segment size that a TCP SYN announces.
+//! Inspects the IP packets that a node carries: the flow, and the segment size announced in a TCP SYN.
 //! Sources: RFC 791, RFC 8200, RFC 9293 §3.2, RFC 1624 (checksum update), RFC 2473 for the reason to clamp.
 
 use tributary_tun::fold;
@@ -35,8 +35,8 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
     hash
 }
 
-/// Lowers the segment size that a TCP SYN announces to what fits into packets of `mtu` bytes. Says whether it
-/// did.
+/// Lowers the segment size announced in a TCP SYN so that segments fit into packets of `mtu` bytes. Returns
+/// whether it did.
 pub(crate) fn clamp_segment_size(packet: &mut [u8], mtu: usize) -> bool {
     let (transport, fixed) = match packet.first().map(|first| first >> 4) {
         Some(4) if packet.get(9) == Some(&6) => (usize::from(packet[0] & 0x0f) * 4, 40),
@@ -64,7 +64,7 @@ pub(crate) fn clamp_segment_size(packet: &mut [u8], mtu: usize) -> bool {
                 }
                 segment[at + 2..at + 4].copy_from_slice(&most.to_be_bytes());
                 let sum = u16::from_be_bytes([segment[16], segment[17]]);
-                // An option at an odd place has its bytes in the other halves of the checksum's words.
+                // An option at an odd offset has its bytes in the other halves of the checksum's words.
                 let swap = |value: u16| if at % 2 == 1 { value.swap_bytes() } else { value };
                 let changed = u32::from(!sum) + u32::from(!swap(announced)) + u32::from(swap(most));
                 segment[16..18].copy_from_slice(&(!fold(changed)).to_be_bytes());
@@ -83,7 +83,7 @@ mod tests {
     use proptest::prelude::*;
     use tributary_tun::sum_of;
 
-    /// A SYN whose segment size option stands behind `pads` NOPs, with a right checksum.
+    /// A SYN with a segment size option after `pads` NOPs, with a correct checksum.
     fn syn(v6: bool, pads: usize, size: u16) -> Vec<u8> {
         let ip = if v6 { 40 } else { 20 };
         let mut bytes = vec![0; ip + 40];

@@ -1,4 +1,4 @@
-//! What the nodes say to each other inside a hop's envelope. The first byte tells:
+//! The messages between nodes inside a hop's envelope. The first byte is the kind:
 //!
 //! | first byte | message | direction |
 //! |---|---|---|
@@ -12,16 +12,16 @@
 pub(crate) const NUMBERED: usize = 13;
 const FEEDBACK: usize = 21;
 
-/// What the receiver of a hop tells its sender.
+/// Feedback of a hop's receiver to its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Feedback {
     /// Newest packet number received.
     pub(crate) newest: u64,
-    /// How long ago that was, µs.
+    /// Age of `newest`, µs.
     pub(crate) age: u32,
-    /// Bytes that may be sent beyond `newest`.
+    /// Bytes that may be sent after `newest`.
     pub(crate) room: u32,
-    /// The room when the receiver holds nothing.
+    /// The room if the receiver holds nothing.
     pub(crate) capacity: u32,
 }
 

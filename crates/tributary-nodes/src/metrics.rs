@@ -1,5 +1,5 @@
-//! Answers Prometheus: every HTTP request on a local port gets the node's metrics. Source: Prometheus
-//! exposition format 0.0.4 over HTTP/1.1. Not a web server: it reads no path and keeps no connection.
+//! Metrics for Prometheus: answers every HTTP request on a local port. Source: Prometheus exposition format
+//! 0.0.4 over HTTP/1.1. Not a general web server: it ignores the path and closes each connection.
 
 use crate::asker::Asker;
 use core::time::Duration;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// A client that takes longer to ask or to read is dropped.
+/// A client that takes longer is dropped.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers while it exists.
+/// Serves metrics until dropped.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     address: SocketAddr,
@@ -32,7 +32,7 @@ impl Metrics {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // A client that disconnects early is not an error.
+                // A client that disconnects early causes no error.
                 let _ = stream.and_then(|stream| answer(stream, &asker));
             }
         };
@@ -48,7 +48,7 @@ impl Metrics {
 impl Drop for Metrics {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // Wakes the thread from its wait for a client.
+        // Wakes the thread, which waits for a client.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();
@@ -62,7 +62,7 @@ fn answer(mut stream: TcpStream, asker: &Asker) -> io::Result<()> {
     let mut request = [0; 4096];
     let mut length = 0;
     while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") && length < request.len() {
-        // No time left is an error, which drops the client.
+        // If no time is left this fails, which drops the client.
         stream.set_read_timeout(Some(deadline.saturating_duration_since(Instant::now())))?;
         match stream.read(&mut request[length..])? {
             0 => break,

@@ -1,6 +1,7 @@
-//! A running node: its thread, the loop that waits for devices and timers, and what its owner can ask.
+//! A running node: its thread, its event loop, and the owner's queries.
 //!
-//! Each role is a `Work`: it reads what is ready, drives its machines, and says when it must be called again.
+//! Each role is a `Work`: it reads ready sources, drives its machines, and returns when it must be called
+//! again.
 
 mod access_point;
 mod device;
@@ -26,23 +27,23 @@ use tributary_types::Instant;
 /// The descriptor that wakes the loop for an order.
 const WAKE: u64 = 63;
 
-/// What a role does.
+/// The work of a role.
 trait Work {
-    /// What to wait for: descriptor 0, 1, …
+    /// The descriptors to wait for: descriptor 0, 1, …
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Reads the sources whose bit is set in `ready`, and does everything that is due. Clears the bits of
     /// sources that have been read empty.
     fn turn(&mut self, now: Instant, ready: &mut u64);
 
-    /// When to be called although nothing arrives.
+    /// When to call [`turn`](Self::turn) even if nothing is ready.
     fn poll_timeout(&self, now: Instant) -> Instant;
 
-    /// What it says of itself.
+    /// Its status.
     fn status(&self, now: Instant) -> Status;
 }
 
-/// A running node. Dropping it ends it and removes its TUN device.
+/// A running node. Dropping it stops it and removes its TUN device.
 #[derive(Debug)]
 pub struct Running {
     asker: Asker,
@@ -51,7 +52,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// What the node says of itself.
+    /// The node's status.
     ///
     /// # Errors
     /// [`NodeError::Stopped`].
@@ -59,14 +60,14 @@ impl Running {
         self.asker.status()
     }
 
-    /// Where it answers Prometheus.
+    /// The address of its metrics server.
     #[must_use]
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(Metrics::address)
     }
 
-    /// Starts a node's thread in the caller's network namespace. `make` runs on it; its error is this
-    /// function's.
+    /// Starts a node's thread in the caller's network namespace. `make` runs on the thread; this function
+    /// returns its error.
     fn start<W: Work>(
         metrics: Option<SocketAddr>,
         make: impl FnOnce() -> Result<W, NodeError> + Send + 'static,
@@ -127,7 +128,7 @@ fn clock() -> Instant {
 }
 
 fn run(mut work: impl Work, mut epoll: fd::Epoll, orders: &Receiver<Order>, wake: &OwnedFd) {
-    // Everything counts as ready once: what arrived before the watch began raises no edge.
+    // Initially everything counts as ready, because data that arrived before the watch began raises no edge.
     let mut ready = !(1 << WAKE);
     ready &= (1 << work.sources().len()) - 1;
     loop {

@@ -1,49 +1,49 @@
-//! How much may be sent on a hop: what the receiver has room for, and for a radio link what fills the link and
-//! little more. Sans-IO.
+//! How much may be sent on a hop: the receiver's room, and on a radio link slightly more than fills the link.
+//! Sans-IO.
 //!
-//! The receiver's feedback names the newest packet it has; everything up to that is off the link, received or
-//! lost. A radio link's window is 1.25 × rate × (smallest round trip + 3 ms): the rate is the largest that was
-//! delivered in the last second, as in BBR's model (Cardwell et al., 2016), so that loss does not shrink it and
-//! the queue in front of the radio stays at a few milliseconds. Inner congestion control sees the tunnel's
-//! queue, which is bounded and drops.
+//! The receiver's feedback names the newest packet it has; all packets up to that have left the link,
+//! received or lost. A radio link's window is 1.25 × rate × (smallest round trip + 3 ms). The rate is the
+//! largest delivery rate of the last second, as in BBR's model (Cardwell et al., 2016), so that loss does not
+//! reduce it and the queue in front of the radio stays at a few milliseconds. Inner congestion control sees
+//! the tunnel's queue, which is bounded and drops packets.
 
 use crate::message::Feedback;
 use core::time::Duration;
 use std::collections::VecDeque;
 use tributary_types::Instant;
 
-/// Window before anything is known, and the least.
+/// Initial and smallest window.
 const LEAST_WINDOW: u64 = 48 * 1500;
 /// Queue in front of a radio that the window allows.
 const QUEUE: Duration = Duration::from_millis(3);
 /// Queue inside an access point that its room allows.
 const HELD: Duration = Duration::from_millis(5);
 const LEAST_HELD: u64 = 32 * 1500;
-/// A largest rate counts for this long, in two halves.
+/// Half of the time that a largest rate is remembered.
 const RATE_MEMORY: Duration = Duration::from_millis(500);
-/// A smallest round trip counts for this long, in two halves.
+/// Half of the time that a smallest round trip is remembered.
 const RTT_MEMORY: Duration = Duration::from_secs(5);
 /// Packets sent close together share an entry.
 const GRAIN: Duration = Duration::from_micros(100);
-/// Silence, with packets under way, after which they count as lost and the link as stalled.
+/// Silence with packets in flight after which they count as lost and the link as stalled.
 const STALL: Duration = Duration::from_millis(100);
 
-/// Packets that left at about the same time.
+/// Packets that were sent at about the same time.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// Numbers of the first and the last.
     first: u64,
     last: u64,
-    /// Bytes sent before the first, and up to and with the last.
+    /// Bytes sent before the first packet, and including the last.
     before: u64,
     total: u64,
     at: Instant,
-    /// Bytes that had been delivered when they left, and when that was known.
+    /// Bytes delivered when they were sent, and when that was known.
     delivered: u64,
     delivered_at: Instant,
 }
 
-/// The extreme of the last one to two periods.
+/// The maximum or minimum of the last one to two periods.
 #[derive(Clone, Copy, Debug)]
 struct Extreme {
     period: Duration,
@@ -76,7 +76,7 @@ impl Extreme {
 /// The sending side of a hop.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Whether a radio link follows, whose queue must stay short.
+    /// Whether this is a radio link, whose queue must stay short.
     is_radio: bool,
     sent: VecDeque<Sent>,
     total: u64,
@@ -133,7 +133,7 @@ impl Pace {
         }
     }
 
-    /// Feedback has come.
+    /// Processes feedback.
     pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) {
         (self.heard, self.stalled) = (now, false);
         if self.newest.is_some_and(|newest| feedback.newest < newest) {
@@ -149,7 +149,8 @@ impl Pace {
             self.off = sent.total;
             last = self.sent.pop_front();
         }
-        // Of packets that left together some may have arrived: the loss of the last must not hold up the rest.
+        // Some packets sent at the same time may have arrived; the loss of the last must not delay accounting
+        // for them.
         if let Some(sent) = self.sent.front().filter(|sent| sent.first <= feedback.newest) {
             let (part, whole) = (feedback.newest - sent.first + 1, sent.last - sent.first + 1);
             let bytes = u128::from(sent.total - sent.before) * u128::from(part) / u128::from(whole);
@@ -174,7 +175,7 @@ impl Pace {
         STALL.max(self.round_trip().unwrap_or_default() * 4)
     }
 
-    /// Notices that the link has fallen silent.
+    /// Detects that the link is silent.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_some_and(|at| now >= at) {
             self.stalled = true;
@@ -183,17 +184,17 @@ impl Pace {
         }
     }
 
-    /// Starts again with another session, whose numbers begin at zero.
+    /// Starts again with another session, whose packet numbers begin at zero.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.is_radio);
     }
 
-    /// Bytes sent and not known to be off the link.
+    /// Bytes sent that may still be on the link.
     pub(crate) fn in_flight(&self) -> u64 {
         self.total - self.off
     }
 
-    /// Whether packets went unanswered and nothing has been heard since.
+    /// Whether packets were not answered and nothing has arrived since.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stalled
     }
@@ -203,7 +204,7 @@ impl Pace {
         self.rate.value().unwrap_or(0)
     }
 
-    /// The smallest lately.
+    /// The smallest recent round trip.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.rtt.value().map(Duration::from_nanos)
     }
@@ -225,18 +226,18 @@ impl Pace {
         if self.stalled { 0 } else { self.limit().saturating_sub(self.in_flight()) }
     }
 
-    /// Whether so little is under way that redundant packets delay nothing.
+    /// Whether so little is in flight that redundant packets delay nothing.
     pub(crate) fn is_spare(&self) -> bool {
         !self.stalled && self.in_flight() * 2 < self.limit()
     }
 
-    /// Share of the receiver's capacity that is free, in 1/65536: where the next packet waits the shortest.
+    /// Free share of the receiver's capacity, in 1/65536; the next packet goes where it is largest.
     pub(crate) fn ease(&self) -> u64 {
         self.space() * 65_536 / self.capacity.max(1)
     }
 
-    /// For the node before this one: the room for what it sends here, when `held` bytes wait here already,
-    /// and the room when nothing does.
+    /// The offer to the previous node: the room for data from it, with `held` bytes already waiting here, and
+    /// the room if nothing waits.
     pub(crate) fn offer(&self, held: u64) -> (u32, u32) {
         let window = self.window();
         let capacity = window.saturating_add(in_time(self.rate(), HELD)).saturating_add(LEAST_HELD);

@@ -1,5 +1,5 @@
-//! What a running node says of itself: a snapshot, its line for a terminal, and its text for Prometheus.
-//! Source of the text format: Prometheus exposition format 0.0.4.
+//! Status of a running node: a snapshot, its line for a terminal, and its text for Prometheus. Source of the
+//! text format: Prometheus exposition format 0.0.4.
 
 use crate::hop::Refusals;
 use serde::Serialize;
@@ -26,16 +26,16 @@ pub struct LinkStatus {
     pub received: u64,
     /// Bytes of messages received.
     pub received_bytes: u64,
-    /// Smallest round-trip time lately, ms, once known.
+    /// Smallest recent round-trip time, ms, once known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Largest delivery rate lately, Mbit/s.
+    /// Largest recent delivery rate, Mbit/s.
     pub rate_mbps: f64,
-    /// Bytes sent and not known to be off the link.
+    /// Bytes sent that may still be on the link.
     pub in_flight: u64,
-    /// Whether packets went unanswered and nothing has been heard since.
+    /// Whether packets were not answered and nothing has arrived since.
     pub stalled: bool,
-    /// Times that it stalled.
+    /// Number of stalls.
     pub stalls: u64,
     /// Datagrams that were refused.
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct LinkStatus {
     pub unsent: u64,
 }
 
-/// The node's TUN device, or at an access point what passes uncoded.
+/// The node's TUN device; at an access point, the uncoded packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InnerStatus {
     /// Packets from the TUN device.
@@ -65,7 +65,7 @@ pub struct InnerStatus {
     pub oversize: u64,
     /// Not a packet.
     pub malformed: u64,
-    /// Came over another access point before.
+    /// Already arrived over another access point.
     pub duplicate: u64,
     /// SYNs whose segment size was lowered.
     pub clamped: u64,
@@ -90,7 +90,7 @@ pub struct Status {
     pub inner: InnerStatus,
 }
 
-/// The numbers of a serialisable struct by name; nested ones are left out.
+/// The numbers of a serialisable struct by name, without nested ones.
 fn numbers(value: &impl Serialize) -> Vec<(String, f64)> {
     let Ok(toml::Value::Table(table)) = toml::Value::try_from(value) else { return Vec::new() };
     let number = |value: &toml::Value| match value {
@@ -102,7 +102,7 @@ fn numbers(value: &impl Serialize) -> Vec<(String, f64)> {
     table.iter().filter_map(|(name, value)| Some((name.clone(), number(value)?))).collect()
 }
 
-/// Metrics that may fall; all others count up.
+/// Metrics that may decrease; all others are counters.
 const GAUGES: [&str; 5] = ["up", "rtt_ms", "rate_mbps", "in_flight", "stalled"];
 
 impl Status {
@@ -124,7 +124,7 @@ impl Status {
                 metric(format!("tributary_{group}_{name}"), false, &[(String::new(), value)]);
             }
         }
-        // A metric's samples stand together, so links are the inner loop; a field may be absent in one.
+        // A metric's samples must be together, so links are the inner loop; a field may be absent in one.
         let links: Vec<(String, Vec<(String, f64)>)> =
             self.links.iter().map(|link| (label(&link.name), numbers(link))).collect();
         let mut names: Vec<&String> =
@@ -142,7 +142,7 @@ impl Status {
         text
     }
 
-    /// One line: what was counted since the start.
+    /// One line with totals since the start.
     #[must_use]
     pub fn summary(&self) -> String {
         let (c, i) = (&self.coding, &self.inner);
@@ -165,7 +165,7 @@ impl Status {
         line
     }
 
-    /// One line: rates since `before`, a snapshot `seconds` ago.
+    /// One line with rates since `before`, a snapshot `seconds` ago.
     #[must_use]
     pub fn line(&self, before: &Self, seconds: f64) -> String {
         let mbps = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8e-6 / seconds.max(1e-9);
@@ -199,7 +199,7 @@ impl Status {
     }
 }
 
-/// A label's value, escaped as the format wants it.
+/// A label's value, escaped according to the format.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

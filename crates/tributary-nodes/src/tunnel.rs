@@ -1,5 +1,5 @@
-//! A COTAG tunnel between real hosts: the five hosts of [`RelayNetwork`], with a running gateway, access points
-//! and device, keys and addresses included. Any application on the server and the device uses it.
+//! A COTAG tunnel for tests and experiments: the five hosts of [`RelayNetwork`] with running gateway, access
+//! points and device, keys and addresses. Applications on the server and the device can use it.
 //!
 //! Call [`tributary_emu::isolate`] first.
 
@@ -23,30 +23,30 @@ use tributary_net::{Key, KeyError};
 /// Ports of the gateway and of the access points.
 const GATEWAY_PORT: u16 = 7100;
 const POINT_PORT: u16 = 7200;
-/// Time for all hops to have a session. Three attempts of a quarter second on a busy machine.
+/// Time for all hops to establish a session, enough for several attempts on a busy machine.
 const ESTABLISH: Duration = Duration::from_secs(20);
 
 /// Why a tunnel cannot be set up.
 #[derive(Debug, Error)]
 pub enum TunnelError {
-    /// The hosts.
+    /// The hosts cannot be created.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// A node.
+    /// A node failed.
     #[error("{host}: {source}")]
     Node {
-        /// Which.
+        /// The host.
         host: String,
-        /// Its words.
+        /// The node's error.
         source: NodeError,
     },
-    /// A key.
+    /// A key cannot be made.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The directory of the keys.
+    /// The keys cannot be written.
     #[error("writing the tunnel's keys: {0}")]
     Files(#[from] io::Error),
-    /// The nodes do not reach each other.
+    /// Not all hops have a session in time.
     #[error("no session on every hop after {ESTABLISH:?}: {0}")]
     NoSession(String),
     /// A command could not be started.
@@ -59,14 +59,14 @@ pub enum TunnelError {
     },
 }
 
-/// A running tunnel. Dropping it ends the nodes and removes the hosts.
+/// A running tunnel. Dropping it stops the nodes and removes the hosts.
 #[derive(Debug)]
 pub struct Tunnel {
     gateway: Option<Running>,
     points: Vec<Option<Running>>,
     device: Option<Running>,
     coding: Coding,
-    /// Where the device finds access points instead of their own address.
+    /// Addresses that the device uses instead of the access points' own.
     detours: Vec<Option<SocketAddr>>,
     keys: TempDir,
     network: RelayNetwork,
@@ -82,8 +82,8 @@ impl Tunnel {
         Self::start_with_detours(network, coding, detours)
     }
 
-    /// As [`start`](Self::start); the device sends what is for access point i to `detours[i]`, where something
-    /// in between may stand.
+    /// As [`start`](Self::start); the device sends packets for access point i to `detours[i]`, for example
+    /// through an attacker.
     ///
     /// # Errors
     /// [`TunnelError`].
@@ -121,7 +121,7 @@ impl Tunnel {
         self.keys.path().join(name)
     }
 
-    /// Starts a node, again when it runs.
+    /// Starts a node, or restarts it.
     ///
     /// # Errors
     /// [`TunnelError`].
@@ -142,7 +142,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Ends a node, as a host that fails.
+    /// Stops a node, like a host that fails.
     ///
     /// # Panics
     /// As [`start_node`](Self::start_node).
@@ -159,7 +159,7 @@ impl Tunnel {
         }
     }
 
-    /// The TUN device of `host`. Without room for packets of 1280 bytes it has no IPv6 (RFC 8200 §5).
+    /// The TUN device of `host`. It has no IPv6 if packets of 1280 bytes do not fit (RFC 8200 §5).
     fn inner(&self, host: u8, mut route: Vec<Prefix>) -> Inner {
         let (v4, v6) = (RelayNetwork::tunnel(host).into(), RelayNetwork::tunnel6(host.into()).into());
         let mut address = vec![Prefix { address: v4, bits: 24 }, Prefix { address: v6, bits: 64 }];
@@ -224,7 +224,7 @@ impl Tunnel {
         let end = Instant::now() + ESTABLISH;
         loop {
             let statuses = self.statuses()?;
-            // A hop towards a node that does not run stays down.
+            // A hop to a node that does not run stays down.
             let expected = self.points.iter().flatten().count();
             let ups = |status: &Status| status.links.iter().filter(|link| link.up).count();
             let is_up =
@@ -243,20 +243,20 @@ impl Tunnel {
     /// Snapshots of the running nodes: gateway, access points, device.
     ///
     /// # Errors
-    /// A node has ended by itself.
+    /// A node has stopped by itself.
     pub fn statuses(&self) -> Result<Vec<Status>, TunnelError> {
         let nodes = self.gateway.iter().chain(self.points.iter().flatten()).chain(&self.device);
         let failed = |source| TunnelError::Node { host: "a node".to_owned(), source };
         nodes.map(|node| node.status().map_err(failed)).collect()
     }
 
-    /// The gateway, when it runs.
+    /// The gateway, if it runs.
     #[must_use]
     pub fn gateway(&self) -> Option<&Running> {
         self.gateway.as_ref()
     }
 
-    /// The device, when it runs.
+    /// The device, if it runs.
     #[must_use]
     pub fn device(&self) -> Option<&Running> {
         self.device.as_ref()
@@ -268,8 +268,8 @@ impl Tunnel {
         &self.network
     }
 
-    /// A command on a host that finds the others in its environment: `TRIBUTARY_SERVER`, `TRIBUTARY_SERVER6`,
-    /// `TRIBUTARY_DEVICE`, `TRIBUTARY_DEVICE6`.
+    /// A command on a host, with the others' addresses in its environment: `TRIBUTARY_SERVER`,
+    /// `TRIBUTARY_SERVER6`, `TRIBUTARY_DEVICE`, `TRIBUTARY_DEVICE6`.
     #[must_use]
     pub fn command(&self, host: Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.network.command(host, program);
@@ -281,21 +281,21 @@ impl Tunnel {
     }
 }
 
-/// File of the flow set's key.
+/// File name of the key of the coded traffic.
 const FLOWS: &str = "flows";
 
-/// How a command in a tunnel ended.
+/// Result of a command in a tunnel.
 #[derive(Debug)]
 pub struct TunnelRun {
     /// The device command's exit code; 128 + n after signal n.
     pub code: i32,
-    /// The emulator's account of the radios.
+    /// The emulator's audit of the radios.
     pub audit: Audit,
-    /// The nodes at the end: gateway, access points, device.
+    /// Status of the nodes at the end: gateway, access points, device.
     pub nodes: Vec<Status>,
 }
 
-/// Runs `client` on the device, with `server`, a shell command, on the server for as long.
+/// Runs `client` on the device, and meanwhile the shell command `server` on the server.
 ///
 /// # Errors
 /// [`TunnelError`].
@@ -331,12 +331,12 @@ pub fn run_command(
     Ok(TunnelRun { code, audit, nodes: tunnel.statuses()? })
 }
 
-/// A child that ends with its owner.
+/// A child process that is killed when dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,8 +1,8 @@
 //! Real TCP through a real tunnel: server, gateway, two access points and a device in namespaces.
 //!
-//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads. Names
-//! given as arguments choose cases. Without the right to create namespaces nothing runs: it says why, and fails
-//! when `CI=true`.
+//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads.
+//! Arguments select cases by name. Without the right to create namespaces nothing runs: the program prints
+//! the reason, and fails when `CI=true`.
 
 use core::time::Duration;
 use socket2::{Domain, Socket, Type};
@@ -64,7 +64,7 @@ fn tunnel(loss: f64, mode: Mode) -> Tunnel {
     Tunnel::start(radios(loss), &coding).expect("the nodes find each other")
 }
 
-/// Bytes of a transfer; every byte depends on its place.
+/// Bytes of a transfer; each depends on its position.
 fn content(length: usize) -> Vec<u8> {
     (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -74,7 +74,7 @@ fn listener(tunnel: &Tunnel, host: Host, address: IpAddr) -> TcpListener {
     tunnel.network().run(host, bind).expect("the host runs")
 }
 
-/// Sends `length` bytes over TCP from a listener's host to whoever connects from `to`, and checks them. A small
+/// Sends `length` bytes over TCP from a listener's host to a client on `to`, and checks them. A small
 /// `buffer` at the receiver keeps the flow below the links' rate.
 fn transfer(tunnel: &Tunnel, listener: &TcpListener, to: Host, length: usize, buffer: Option<usize>) {
     let mut stream = connect(tunnel, listener, to, buffer);
@@ -87,7 +87,7 @@ fn transfer(tunnel: &Tunnel, listener: &TcpListener, to: Host, length: usize, bu
     });
 }
 
-/// A connection from a host, with limits on waiting.
+/// A connection from a host, with timeouts.
 fn connect(tunnel: &Tunnel, listener: &TcpListener, from: Host, buffer: Option<usize>) -> TcpStream {
     let address = listener.local_addr().expect("it is bound");
     let limit = Duration::from_secs(60);
@@ -117,7 +117,7 @@ fn tcp_passes_in_every_mode_and_loss_is_repaired() {
     for mode in [Mode::Systematic, Mode::Paper, Mode::Off] {
         let tunnel = tunnel(0.02, mode);
         let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER.into());
-        // 32 kB in 12 ms leave the links time to spare for redundant packets.
+        // 32 kB in 12 ms leave the links spare time for redundant packets.
         transfer(&tunnel, &listener, Host::Device, 2_000_000, Some(16_000));
         download(&tunnel, 4_000_000);
         let device = status(&tunnel, "device").coding;
@@ -132,7 +132,7 @@ fn uploads_and_ipv6_pass() {
     let tunnel = tunnel(0.0, Mode::Systematic);
     let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER6.into());
     transfer(&tunnel, &listener, Host::Device, 3_000_000, None);
-    // The device listens, the server reads: data takes the uncoded way up.
+    // The device listens and the server reads: data takes the uncoded direction.
     let device = self::listener(&tunnel, Host::Device, RelayNetwork::tunnel(2).into());
     transfer(&tunnel, &device, Host::Server, 3_000_000, None);
     let gateway = status(&tunnel, "gateway");
@@ -140,8 +140,8 @@ fn uploads_and_ipv6_pass() {
     assert!(gateway.inner.duplicate > 0, "acknowledgements come over both access points");
 }
 
-/// Stands between the device and access point 1: passes everything on, and adds to it what an attacker on the path
-/// can: copies, truncated and changed datagrams, and noise.
+/// An attacker between the device and access point 1: forwards everything and adds copies, truncated and
+/// changed datagrams, and noise.
 fn attacker(socket: UdpSocket, point: SocketAddr, ends: Arc<AtomicBool>, added: Arc<AtomicU64>) {
     socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a limit can be set");
     let (mut device, mut buffer) = (None, vec![0; 65_536]);
@@ -155,7 +155,7 @@ fn attacker(socket: UdpSocket, point: SocketAddr, ends: Arc<AtomicBool>, added: 
         changed[length / 2] ^= 0x40;
         let noise = vec![0xc1; length];
         for bytes in [datagram, &changed, &datagram[..length / 2], datagram, &noise, &[]] {
-            // A full socket loses it, as a link would.
+            // A full socket drops it, as a link would.
             let _ = socket.send_to(bytes, to);
         }
         added.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +232,7 @@ fn metrics_and_oversize_packets_are_counted() {
     let tunnel = tunnel(0.0, Mode::Systematic);
     let mtu = status(&tunnel, "gateway").mtu;
     assert_eq!(mtu, 1362);
-    // A datagram that fits passes whole, one of 3000 bytes in fragments that fit.
+    // A datagram that fits passes whole, one of 3000 bytes in fragments.
     let bind = |host, address: Ipv4Addr| {
         let bind = || UdpSocket::bind((address, 0)).expect("the host has the address");
         tunnel.network().run(host, bind).expect("the host runs")

@@ -1,18 +1,18 @@
-//! BBR's allowance for paths that hold acknowledgements back and let them go together (WiFi, cable):
-//! how many more bytes were acknowledged than the bandwidth explains, as in Linux since 5.1.
+//! BBR's allowance for paths that delay acknowledgements and release them together (WiFi, cable): how many
+//! more bytes were acknowledged than the bandwidth explains, as in Linux since 5.1.
 
 use tributary_types::Instant;
 
 use super::super::cwnd::seconds;
 
-/// Rounds that each of the two windows of the maximum lasts.
+/// Duration of each of the two windows of the maximum, in rounds.
 const WINDOW: u32 = 5;
-/// Seconds of bandwidth beyond which nothing is allowed.
+/// Upper limit of the allowance, in seconds of bandwidth.
 const LIMIT: f64 = 0.1;
-/// Segments after which an epoch starts anew.
+/// Segments after which an epoch restarts.
 const RESET: u64 = 1 << 20;
 
-/// The present epoch and the greatest excess of the last five to ten rounds.
+/// The present epoch and the largest excess of the last five to ten rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
     since: Instant,
@@ -23,7 +23,7 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// Counting begins again: the subflow was idle.
+    /// Restarts counting after an idle time.
     pub fn restart(&mut self, now: Instant) {
         (self.since, self.acknowledged) = (now, 0);
     }
@@ -37,7 +37,7 @@ impl Aggregation {
         }
     }
 
-    /// `bytes` acknowledged, with `bandwidth` bytes a second and `window` bytes of window.
+    /// `bytes` were acknowledged, at `bandwidth` bytes a second with a window of `window` bytes.
     pub fn on_ack(&mut self, now: Instant, bytes: u64, bandwidth: f64, limits: Limits) {
         let mut expected = bandwidth * seconds(now.as_nanos().saturating_sub(self.since.as_nanos()));
         let reset = RESET.saturating_mul(limits.mss);

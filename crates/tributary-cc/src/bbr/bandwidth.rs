@@ -1,29 +1,29 @@
-//! BBR's bandwidth: rounds, and the greatest delivery rate of the last ten of them
+//! BBR's bandwidth estimate: rounds, and the largest delivery rate of the last ten
 //! (draft-cardwell-iccrg-bbr-congestion-control-01 §4.1.1).
 //!
-//! Exact, where Linux keeps three candidates of the window.
+//! Exact; Linux keeps only three candidates.
 
 use std::collections::VecDeque;
 
 use super::super::{Ack, RateSample};
 
-/// Rounds a sample counts.
+/// Rounds for which a sample is valid.
 const WINDOW: u64 = 10;
 
-/// Rounds and the rates seen in them.
+/// Rounds and their delivery rates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     rounds: u64,
-    /// Bytes delivered in all when the present round began.
+    /// Total bytes delivered when the present round began.
     round_from: u64,
     delivered: u64,
-    /// (round, bytes a second): rounds rising, rates falling, so the first is the greatest.
+    /// (round, bytes a second): rounds ascending, rates descending, so the first is the largest.
     candidates: VecDeque<(u64, f64)>,
     /// Samples of data sent before this many bytes were delivered do not count.
     limited_until: Option<u64>,
 }
 
-/// What a sample said.
+/// Evaluation of a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Update {
     /// A round trip has passed.
@@ -38,17 +38,17 @@ impl Bandwidth {
         self.candidates.front().map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// Bytes delivered in all.
+    /// Total bytes delivered.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// A round begins with what is sent from now on.
+    /// A round begins with the data sent from now on.
     pub fn start_round(&mut self) {
         self.round_from = self.delivered;
     }
 
-    /// What is in flight was sent on purpose below the path's rate.
+    /// The data in flight was sent below the path's rate on purpose.
     pub fn limit(&mut self, in_flight: u64) {
         self.limited_until = Some(self.delivered.saturating_add(in_flight));
     }
@@ -81,7 +81,7 @@ impl Bandwidth {
         while self.candidates.back().is_some_and(|(_, old)| *old <= rate) {
             self.candidates.pop_back();
         }
-        // A smaller sample of the same round can never be the greatest.
+        // A smaller sample of the same round can never become the largest.
         if self.candidates.back().is_none_or(|(round, _)| *round < now) {
             self.candidates.push_back((now, rate));
         }

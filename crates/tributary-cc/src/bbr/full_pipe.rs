@@ -33,12 +33,12 @@ impl FullPipe {
         self.reached = self.rounds >= ROUNDS;
     }
 
-    /// After a timeout growth is measured afresh; a full path stays full.
+    /// After a timeout growth is measured again; a full path stays full.
     pub fn forget_bandwidth(&mut self) {
         self.bandwidth = 0.0;
     }
 
-    /// After a spurious loss the slow-down before it was none.
+    /// The loss was spurious, and so was the slow-down before it.
     pub fn forget_rounds(&mut self) {
         (self.bandwidth, self.rounds) = (0.0, 0);
     }

@@ -1,26 +1,26 @@
-//! The rate of a policed path: where losses are heavy and the rate is the same twice over, BBR believes
-//! it for a while instead of the greatest sample (Linux's `bbr_lt_bw_sampling`).
+//! The rate of a policed path: if losses are heavy and two intervals have the same rate, BBR uses this rate
+//! for a while instead of the largest sample (Linux's `bbr_lt_bw_sampling`).
 
 use tributary_types::Instant;
 
 use super::super::cwnd::seconds;
 
-/// Rounds of an interval at least, and four times as many at most.
+/// Shortest interval in rounds; the longest is four times this.
 const LEAST_ROUNDS: u32 = 4;
-/// Share of loss from which a path looks policed.
+/// Share of loss above which a path looks policed.
 const LOSS: f64 = 50.0 / 256.0;
 /// Two intervals agree within this share, or this many bytes a second.
 const RATE_TOLERANCE: (f64, f64) = (1.0 / 8.0, 500.0);
 /// Rounds for which the rate is used.
 const VALID_ROUNDS: u32 = 48;
 
-/// What an acknowledgement shows.
+/// Information from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     pub now: Instant,
-    /// Bytes delivered in all.
+    /// Total bytes delivered.
     pub delivered: u64,
-    /// Bytes found lost by it.
+    /// Bytes detected as lost by it.
     pub lost: u64,
     /// The sender had too little to send.
     pub limited: bool,
@@ -37,14 +37,14 @@ pub(super) struct LongTerm {
     in_use: bool,
     sampling: bool,
     rounds: u32,
-    /// Bytes lost in all.
+    /// Total bytes lost.
     lost: u64,
-    /// When the interval began, with what was delivered and lost by then.
+    /// When the interval began, and the bytes delivered and lost until then.
     since: (Instant, u64, u64),
 }
 
 impl LongTerm {
-    /// The rate to believe, bytes a second.
+    /// The rate to use, bytes a second.
     pub fn rate(&self) -> Option<f64> {
         self.in_use.then_some(self.rate)
     }
@@ -54,7 +54,7 @@ impl LongTerm {
         *self = Self { lost: self.lost, since: self.since, ..Self::default() };
     }
 
-    /// Returns whether a rate in use was discarded.
+    /// Processes an acknowledgement. Returns whether a rate in use was discarded.
     pub fn on_ack(&mut self, sight: Sight) -> bool {
         self.lost = self.lost.saturating_add(sight.lost);
         if self.in_use {
@@ -71,7 +71,7 @@ impl LongTerm {
 
     fn sample(&mut self, sight: Sight) {
         if !self.sampling {
-            // A policer's tokens are used up with the first loss.
+            // The first loss shows that a policer's tokens are used up.
             if sight.lost > 0 {
                 self.begin(sight);
                 self.sampling = true;
@@ -99,7 +99,7 @@ impl LongTerm {
         self.conclude(delivered / seconds(nanos), sight);
     }
 
-    /// An interval is over: twice nearly the same rate is a policer's.
+    /// An interval is over: two with nearly the same rate indicate a policer.
     fn conclude(&mut self, rate: f64, sight: Sight) {
         let difference = (rate - self.rate).abs();
         if self.rate > 0.0 && (difference <= RATE_TOLERANCE.0 * self.rate || difference <= RATE_TOLERANCE.1) {

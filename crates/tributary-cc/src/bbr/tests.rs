@@ -37,7 +37,7 @@ impl Path {
         self.flying.len() as u64 * MSS
     }
 
-    /// One millisecond: what arrives is acknowledged, what pacing and window allow is sent.
+    /// One millisecond: arrivals are acknowledged, and as much is sent as pacing and window allow.
     fn step(&mut self) {
         self.now += 1;
         let now = Instant::from_millis(self.now);
@@ -74,7 +74,7 @@ impl Path {
         self.tokens += self.bbr.pacing / 1e3;
         while self.tokens >= MSS as f64 && self.in_flight() + MSS <= self.bbr.window() {
             self.tokens -= MSS as f64;
-            // The bottleneck serves one after another, microseconds.
+            // The bottleneck serves packets one after the other, microseconds.
             self.queue = self.queue.max(self.now * 1000) + MSS * 1_000_000 / RATE;
             self.flying.push_back((self.queue + 40_000, self.delivered, self.now));
             self.bbr.on_sent(now, MSS, self.in_flight());

@@ -1,4 +1,4 @@
-//! The rules of LIA, OLIA and BALIA against values worked out by hand.
+//! The rules of LIA, OLIA and BALIA compared with values computed by hand.
 
 use core::time::Duration;
 
@@ -122,7 +122,7 @@ fn balia_by_hand() {
     let two = [view(10, 100, 0), view(30, 100, 0)];
     close(increase::<Balia>(&two, 0), 0.0175);
     close(increase::<Balia>(&two, 1), 0.018_75);
-    // Three times behind is bounded by 1.5; 1.2 times behind is not.
+    // The bound is 1.5: three times behind is limited, 1.2 times is not.
     close(decrease::<Balia>(&two, 0), 0.75);
     close(decrease::<Balia>(&two, 1), 0.5);
     close(decrease::<Balia>(&[view(10, 100, 0), view(12, 100, 0)], 0), 0.6);

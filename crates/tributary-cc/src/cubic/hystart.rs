@@ -1,7 +1,7 @@
-//! HyStart as Linux's CUBIC has it: leaves slow start when the acknowledgements of one round arrive in
-//! a train as long as the path, or when the round-trip time rises (Ha and Rhee, "Taming the elephants").
+//! HyStart as in Linux's CUBIC: leaves slow start when the acknowledgements of one round form a train as long
+//! as the path, or when the round-trip time increases (Ha and Rhee, "Taming the elephants").
 //!
-//! It is not RFC 9406's HyStart++, which has no train and a conservative phase after the delay.
+//! Not RFC 9406's HyStart++, which has no trains and a conservative phase after a delay increase.
 
 use core::time::Duration;
 
@@ -9,16 +9,16 @@ use tributary_types::Instant;
 
 use super::super::Ack;
 
-/// Below this window, segments, slow start goes on whatever happens.
+/// Below this window, in segments, slow start never ends early.
 const LOW_WINDOW: f64 = 16.0;
-/// Acknowledgements no further apart than this belong to one train.
+/// Acknowledgements at most this far apart belong to one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// What offloaded bursts may add to a train: the time of four of the largest at the pace of slow start, two
-/// windows a round trip, and at most a millisecond (Linux's `hystart_ack_delay`).
+/// Time that offloaded bursts may add to a train: that of four of the largest at slow start's pace of two
+/// windows per round trip, at most a millisecond (Linux's `hystart_ack_delay`).
 const BURSTS: (u128, Duration) = (4 * 65_536, Duration::from_millis(1));
-/// Round-trip samples of a round before its least one counts.
+/// Samples of a round before its minimum round-trip time counts.
 const SAMPLES: u32 = 8;
-/// Bounds of the rise that counts: an eighth of the least round-trip time within them.
+/// Bounds of the increase that counts, which is an eighth of the minimum round-trip time.
 const RISE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
 
 /// One round of slow start.
@@ -39,7 +39,7 @@ struct Round {
 }
 
 impl HyStart {
-    /// Looking at trains, or at the round-trip time alone.
+    /// Uses trains and the round-trip time, or the round-trip time alone.
     pub fn new(trains: bool) -> Self {
         Self { trains, round: None, found: false }
     }
@@ -72,8 +72,8 @@ fn bursts(window: u64, srtt: Duration) -> Duration {
 }
 
 impl Round {
-    /// Half the least round trip: without pacing a window leaves as one burst, and a train of half a
-    /// round trip means that the window is as large as the path.
+    /// Half the minimum round trip: without pacing a window is sent as one burst, and a train of half a round
+    /// trip means that the window is as large as the path.
     fn train_is_long(&mut self, ack: &Ack, bursts: Duration) -> bool {
         if ack.now.saturating_since(self.train) > TRAIN_GAP {
             return false;

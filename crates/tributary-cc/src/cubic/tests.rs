@@ -80,7 +80,7 @@ fn the_window_follows_the_curve_within_a_round_trip() {
     lose(&mut cubic, at(0), LossKind::Fast);
     let curve = Epoch::begin(at(0), 700.0, 1000.0);
     for millis in (0..=15_000).step_by(100) {
-        // Ten acknowledgements each round trip, all the window's bytes together.
+        // Ten acknowledgements per round trip, which together acknowledge a window.
         for part in 0..10 {
             let bytes = cubic.window() / 10;
             feed(&mut cubic, &ack(at(millis + part * 10), bytes));
@@ -103,7 +103,7 @@ fn a_loss_leaves_whole_segments_and_two_at_least() {
 
 #[test]
 fn short_paths_grow_as_reno_does() {
-    // W_max = 10, cwnd = 7, a round trip of 10 ms: the curve stands still, Reno's does not, and goes on
+    // W_max = 10, cwnd = 7, a round trip of 10 ms: the curve does not move, but Reno's window does, and grows
     // by 9/17 of a segment above the window of the last loss.
     let mut cubic = with_window(10);
     lose(&mut cubic, at(0), LossKind::Fast);
@@ -213,7 +213,7 @@ fn a_window_spread_over_the_round_trip_is_no_train() {
 
 #[test]
 fn hystart_leaves_on_delay_after_eight_samples() {
-    // The bound is 100 + clamp(12.5, 4, 16) = 112.5 ms; gaps of 3 ms make no train.
+    // The threshold is 100 + clamp(12.5, 4, 16) = 112.5 ms; gaps of 3 ms form no train.
     let thresholds: Vec<u64> = [112, 113]
         .into_iter()
         .map(|rtt| {
@@ -230,8 +230,8 @@ fn hystart_leaves_on_delay_after_eight_samples() {
 
 #[test]
 fn a_train_is_counted_from_the_beginning_of_its_round_however_small_the_window_was_then() {
-    // The window passes sixteen segments in the middle of a round whose acknowledgements came with a pause:
-    // their train ended at it.
+    // The window exceeds sixteen segments in the middle of a round whose acknowledgements came with a pause,
+    // which ended their train.
     let mut cubic = Cubic::new(Setup { initial_window: 10 * MSS, ..Setup::new(MSS) });
     for i in 0..80 {
         let now = if i < 4 { at(i) } else { at(i + 10) };

@@ -1,4 +1,4 @@
-//! One window, step by step, against the rules' own arithmetic.
+//! One window, step by step, compared with the rules' arithmetic.
 
 use super::super::{Ack, Loss, LossKind};
 use super::*;

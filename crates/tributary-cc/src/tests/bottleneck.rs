@@ -1,8 +1,8 @@
 //! A model of shared bottlenecks for closed loops: windows, queues and losses, no segments.
 //!
-//! Time goes in steps of a millisecond. A bottleneck holds what the windows put into it beyond its rate;
-//! a segment is lost with a probability that rises with the queue (RED), so that the flows' losses do
-//! not fall together. It has no slow start, timeouts or reordering to speak of.
+//! Time advances in steps of a millisecond. A bottleneck queues what the windows exceed its rate by. The loss
+//! probability of a segment increases with the queue (RED), so that the flows' losses are not synchronised.
+//! Slow start, timeouts and reordering are not modelled.
 
 use tributary_types::Rng;
 
@@ -19,7 +19,7 @@ pub struct Bottleneck {
     room: f64,
     /// Bytes waiting.
     queue: f64,
-    /// The most bytes that have waited.
+    /// Peak of the bytes waiting.
     largest: f64,
 }
 
@@ -38,7 +38,7 @@ struct Subflow {
     /// Milliseconds without a queue.
     base: f64,
     delivered: f64,
-    /// Part of a byte not yet acknowledged.
+    /// Fraction of a byte not yet acknowledged.
     due: f64,
     recovering_until: f64,
     round_until: f64,
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Bytes a millisecond that each subflow got over the `seconds` after as many of warming up.
+    /// Bytes per millisecond of each subflow, over `seconds` after a warm-up of the same length.
     pub fn rates(&mut self, seconds: u64) -> Vec<f64> {
         self.run(seconds);
         let before: Vec<f64> = self.subflows.iter().map(|subflow| subflow.delivered).collect();
@@ -92,7 +92,7 @@ impl World {
             .collect()
     }
 
-    /// The most bytes that have waited at bottleneck `at`.
+    /// Peak of the bytes waiting at bottleneck `at`.
     pub fn largest_queue(&self, at: usize) -> f64 {
         self.bottlenecks[at].largest
     }
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// One millisecond of subflow `at`; what it puts into its bottleneck.
+    /// One millisecond of subflow `at`; returns what it puts into its bottleneck.
     fn step(&mut self, at: usize) -> f64 {
         let connection = self.subflows[at].connection;
         let first = self.subflows.iter().position(|subflow| subflow.connection == connection).unwrap();

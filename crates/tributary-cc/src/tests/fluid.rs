@@ -1,8 +1,8 @@
-//! Coupled control in a closed loop: fair at one bottleneck, and away from the congested one.
+//! Coupled control in a closed loop: fair at one bottleneck, and avoiding the congested one.
 
 use super::bottleneck::{Bottleneck, World};
 
-/// What a connection of two subflows takes at one bottleneck, against one Reno flow beside it.
+/// Rate of a connection of two subflows at one bottleneck, relative to one Reno flow beside it.
 fn share_against_reno(name: &str) -> f64 {
     let mut total = [0.0; 2];
     for seed in 1..=4 {
@@ -18,7 +18,7 @@ fn share_against_reno(name: &str) -> f64 {
     total[0] / total[1]
 }
 
-/// What a connection gets over bottlenecks with one and with eight Reno flows, in that order.
+/// Rates of a connection over bottlenecks with one and with eight Reno flows, in that order.
 fn split(name: &str) -> (f64, f64) {
     let mut total = (0.0, 0.0);
     for seed in 1..=4 {
@@ -41,7 +41,7 @@ fn uncoupled_subflows_take_twice_what_one_does() {
     assert!((1.8..=2.2).contains(&share), "{share:.2}");
 }
 
-/// A little more than one: α counts on windows in balance, and each loss puts them out of it.
+/// Slightly above one: α assumes windows in equilibrium, and each loss disturbs it.
 #[test]
 fn lia_takes_about_what_one_reno_flow_does() {
     let share = share_against_reno("lia");
@@ -72,7 +72,7 @@ fn olia_leaves_the_congested_path_further_than_lia_and_lia_further_than_reno() {
     assert!(olia < 0.8 * lia && lia < 0.8 * reno, "{olia:.3} {lia:.3} {reno:.3}");
 }
 
-/// The queue is emptied again and again to see the base round-trip time, which costs some of the rate.
+/// The queue is emptied repeatedly to measure the base round-trip time, which costs some of the rate.
 #[test]
 fn wvegas_keeps_the_queue_short_and_most_of_the_path_busy() {
     let mut world = World::new(vec![Bottleneck::new(5000.0, 300_000.0)], 1);

@@ -1,6 +1,6 @@
-//! Random operations on every controller, with ordinary and with absurd values: the window stays within
-//! a segment and a tebibyte, the pacing rate above zero, nothing panics, and the same operations give
-//! the same windows.
+//! Random operations on every controller, with ordinary and extreme values: the window stays between a
+//! segment and a tebibyte, the pacing rate above zero, nothing panics, and the same operations give the same
+//! windows.
 
 use proptest::prelude::*;
 
@@ -146,8 +146,8 @@ proptest! {
         }
     }
 
-    /// What an acknowledgement brings is at most what slow start would give, save for Compound's second
-    /// window and for BBR, which gives back what it had.
+    /// An acknowledgement grows the window at most as slow start would, except for Compound's second window
+    /// and for BBR, which restores an earlier window.
     #[test]
     fn no_controller_outruns_slow_start(parts in proptest::collection::vec(1..20_000_u64, 1..80)) {
         for name in names().into_iter().filter(|name| !matches!(*name, "compound" | "bbr" | "wvegas")) {

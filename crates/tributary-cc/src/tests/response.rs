@@ -1,5 +1,5 @@
-//! Response functions: the average window at a loss every so many segments, against the published ones
-//! (RFC 9438 §5.1, table 1; RFC 5681's by Mathis et al.). A path of 100 ms, no queue.
+//! Response functions: the average window with one loss per given number of segments, compared with the
+//! published ones (RFC 9438 §5.1, table 1; RFC 5681's by Mathis et al.). A path of 100 ms, no queue.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn average(name: &str, every: u64) -> f64 {
             controller.on_ack(&Ack { round_ended: part == 0, ..times }, siblings);
         }
         now += RTT;
-        // The first losses end slow start and its aftermath.
+        // The first losses end slow start and its effects.
         if losses >= 20 {
             sum += window as f64 / MSS as f64;
             rounds += 1.0;
@@ -58,9 +58,9 @@ fn reno_as_the_square_root_of_the_loss_rate() {
 
 #[test]
 fn cubic_as_its_table_says() {
-    // Linux's integer algorithm (`tcp_cubic.c`) under the same losses: above the 38 and 187 of the RFC's table,
-    // because it follows whichever of its curves is faster at the moment and its whole segments rarely
-    // take a loss at the plateau for lost ground.
+    // Linux's integer algorithm (`tcp_cubic.c`) under the same losses. Above the 38 and 187 of the RFC's
+    // table, because it follows the faster of its two curves at any time, and because with whole segments a
+    // loss at the plateau rarely counts as lost ground.
     near("cubic-no-hystart", 1_000, 47.6);
     near("cubic-no-hystart", 10_000, 220.2);
     // RFC 9438 §5.1, table 1, C = 0.4: 1.054 (RTT/p)^¾.

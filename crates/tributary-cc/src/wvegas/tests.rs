@@ -1,4 +1,4 @@
-//! Rounds by hand: ten segments in queues for the connection, two at least for a subflow.
+//! Rounds by hand: ten segments in queues for the connection, at least two per subflow.
 
 use core::time::Duration;
 
@@ -46,7 +46,8 @@ fn slow_start_ends_when_more_than_a_segment_is_queued() {
     // 22 segments: 22 · 4/104 = 0.85 queued, so slow start goes on.
     assert_eq!((wvegas.window(), wvegas.slow_start_threshold()), (23_000, u64::MAX));
     round(&mut wvegas, 125, None);
-    // 25 segments: 25 · 0.2 = 5 queued. 25 · 0.8 + 1 = 21, and the last acknowledgement grows it not.
+    // 25 segments: 25 · 0.2 = 5 queued. 25 · 0.8 + 1 = 21, and the last acknowledgement does not grow the
+    // window.
     assert_eq!((wvegas.window(), wvegas.slow_start_threshold()), (21_000, 21_000));
 }
 

@@ -1,9 +1,9 @@
-//! The access point: forwards, recodes in spare time, and gives up what a later cohort overtakes.
+//! The access point: forwards, recodes in spare time, and drops cohorts that later ones have overtaken.
 //! Algorithm 2.
 //!
-//! In paper mode cohort k waits until a later label has arrived on every incoming link; in systematic
-//! mode packets are forwarded at once. `Deviates:` the smallest unprocessed label is not stored: label k
-//! may go while it is older than the newest label of each incoming link, and not two older.
+//! In paper mode cohort k waits until a later label has arrived on every incoming link; in systematic mode
+//! packets are forwarded at once. `Deviates:` the smallest unprocessed label is not stored: label k may be
+//! sent while it is older than the newest label of each incoming link, but by less than two.
 
 use super::packet::{Header, Payload, decode, encode};
 use super::queue::{Queue, Waiting};
@@ -14,18 +14,18 @@ use bytes::Bytes;
 /// Mixes made in one multiplication.
 const BATCH: usize = 4;
 
-/// A generation of which packets are held for mixing.
+/// A generation whose packets are held for mixing.
 #[derive(Debug)]
 struct Held {
     header: Header,
-    /// None while the generation's size is not known: then only originals have arrived.
+    /// `None` while the generation's size is not known, because only originals have arrived.
     recoder: Option<Recoder>,
     originals: Vec<(u16, Bytes)>,
-    /// Mixes that may still be made: the redundancy limit, or what the device reports to need.
+    /// Remaining mixes: the redundancy limit, or the number that the device reports as missing.
     left: usize,
 }
 
-/// The access point's machine.
+/// The access point's state machine.
 #[derive(Debug)]
 pub struct AccessPoint {
     config: Config,
@@ -35,14 +35,14 @@ pub struct AccessPoint {
     newest: Vec<Option<u32>>,
     queue: Queue,
     held: Vec<Held>,
-    /// Leaves behind everything that can be sent of the cohort that it ends.
+    /// Sent after everything that can be sent of the cohort that it ends.
     flush: Option<Bytes>,
     strays: Strays,
     counters: Counters,
 }
 
 impl AccessPoint {
-    /// Access point `number`, different for each, with `links` incoming links.
+    /// Access point `number`, unique among the access points, with `links` incoming links.
     ///
     /// # Panics
     /// Without incoming links.
@@ -55,13 +55,13 @@ impl AccessPoint {
         Self { config, number, epoch: None, newest, queue, held, flush: None, strays, counters }
     }
 
-    /// What was sent and dropped.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Packets that wait.
+    /// Number of packets waiting.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
@@ -100,12 +100,12 @@ impl AccessPoint {
         self.give();
     }
 
-    /// Whether the packet is of this start of the gateway and of a cohort that is not over.
+    /// Whether the packet is from this start of the gateway and of a cohort that is not over.
     fn accept(&mut self, header: &Header) -> bool {
         let distance = self.epoch.map_or(1, |epoch| ahead(header.epoch, epoch));
         match self.strays.judge_epoch(distance) {
             Verdict::Take => {}
-            // The gateway was restarted: its labels begin again.
+            // The gateway was restarted: labels begin again.
             Verdict::Begin => self.begin(header.epoch),
             Verdict::Ahead => {
                 self.counters.stale += 1;
@@ -142,7 +142,7 @@ impl AccessPoint {
         self.newest.iter().flatten().copied().reduce(|a, b| if ahead(a, b) > 0 { a } else { b })
     }
 
-    /// Keeps the packet for mixing. Returns false when it contradicts its cohort.
+    /// Stores the packet for mixing. Returns false if it contradicts its cohort.
     fn hold(&mut self, header: &Header, vector: &Vector, body: &Bytes) -> bool {
         let same =
             |held: &Held| held.header.label == header.label && held.header.generation == header.generation;
@@ -182,9 +182,9 @@ impl AccessPoint {
         held.header.symbols == header.symbols && recoder.push(vector, body.clone()).is_ok()
     }
 
-    /// Giving: drops every cohort that the second after it has overtaken. `Deviates:` in systematic mode
-    /// originals stay, since they are data and the device takes them until its own rule ends the cohort: a
-    /// queue of more than T would lose them otherwise.
+    /// Giving: drops every cohort that is two labels behind. `Deviates:` in systematic mode originals are
+    /// kept, because the device accepts them until its own rule ends the cohort; a queue of more than T would
+    /// otherwise lose them.
     fn give(&mut self) {
         let Some(newest) = self.newest_label() else { return };
         self.held.retain(|held| ahead(newest, held.header.label) < 2);
@@ -195,7 +195,7 @@ impl AccessPoint {
         };
     }
 
-    /// Takes a report of the device, on its way to the gateway.
+    /// Reads a report of the device on its way to the gateway.
     pub fn handle_report(&mut self, packet: &Bytes) {
         match decode(packet) {
             Ok((header, Payload::Report(needs))) if Some(header.epoch) == self.epoch => {
@@ -213,7 +213,7 @@ impl AccessPoint {
         }
     }
 
-    /// The next packet for the device; redundant ones only when the link has time to `spare`.
+    /// The next packet for the device; redundant ones only if the link has spare time (`spare`).
     pub fn poll_transmit(&mut self, spare: bool) -> Option<Bytes> {
         let (mode, newest) = (self.config.mode, &self.newest);
         // Algorithm 2, line 15: a later label has arrived on every incoming link.

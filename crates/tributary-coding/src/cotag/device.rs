@@ -1,12 +1,11 @@
-//! The device: collects cohorts from all links, decodes them, delivers their packets in order.
-//! Algorithm 3.
+//! The device: collects cohorts from all links, decodes them, delivers their packets in order. Algorithm 3.
 //!
-//! Three things end a cohort: every packet is known; a label that is later has arrived on every link (two
-//! later in systematic mode, where redundant packets leave after the next cohort has begun); or a timer,
-//! by default 2 T after its first packet, without which one blocked link would stall the rule. Then what is
-//! decodable is delivered and the rest counted as lost. Order holds over all flows.
-//! `Deviates:` a full buffer refuses low packets at its limit and high ones at twice the limit; held
-//! packets are equations by then and are not dropped.
+//! A cohort ends when every packet is known; when a later label has arrived on every link (two later in
+//! systematic mode, where redundant packets are sent after the next cohort has begun); or after a timeout, by
+//! default 2 T after its first packet, because otherwise one blocked link would stall the label rule. Then
+//! everything decodable is delivered and the rest counted as lost. Order is kept across all flows.
+//! `Deviates:` a full buffer refuses low packets at its limit and high ones at twice the limit; held packets
+//! are part of equations and are not dropped.
 
 use super::packet::{Header, MAX_NEEDS, Need, Payload, decode, encode_report};
 use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
@@ -15,7 +14,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use tributary_types::Instant;
 
-/// A generation as far as it has arrived.
+/// The received part of a generation.
 #[derive(Debug)]
 enum Part {
     /// Its size is not known: originals by number.
@@ -27,31 +26,32 @@ enum Part {
 struct Cohort {
     begun: Instant,
     parts: BTreeMap<u8, Part>,
-    /// Generations; 0 while not known.
+    /// Number of generations; 0 while not known.
     generations: u8,
-    /// Packets, when the next cohort has told.
+    /// Number of packets, once a packet of the next cohort has told it.
     total: Option<u16>,
-    /// Originals that arrived themselves.
+    /// Number of originals received.
     arrived: usize,
     held: usize,
-    /// Packets delivered already: the systematic mode delivers while it collects.
+    /// Packets already delivered: systematic mode delivers before the cohort is complete.
     delivered: usize,
 }
 
-/// The device's machine.
+/// The device's state machine.
 #[derive(Debug)]
 pub struct Device {
     config: Config,
     epoch: Option<u32>,
     newest: Vec<Option<u32>>,
-    /// Label of the cohort whose turn it is.
+    /// Label of the next cohort to deliver.
     next: u32,
-    /// By distance from the first label of this epoch, so that the order survives the wrap.
+    /// Cohorts by distance from the first label of this epoch, so that the order is independent of the
+    /// wrap-around.
     cohorts: BTreeMap<u64, Cohort>,
     turn: u64,
     held: usize,
     strays: Strays,
-    /// Generations that ended complete and were not reported yet.
+    /// Completed generations that were not reported yet.
     done: VecDeque<Need>,
     out: VecDeque<Bytes>,
     counters: Counters,
@@ -80,30 +80,30 @@ impl Device {
         }
     }
 
-    /// What was received, recovered, lost and dropped.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Packets held for decoding.
+    /// Number of packets held for decoding.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// The next packet for the application.
+    /// The next packet in order.
     pub fn poll_delivery(&mut self) -> Option<Bytes> {
         self.out.pop_front()
     }
 
-    /// When the device must be called although nothing arrives.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.cohorts.values().map(|cohort| cohort.begun + self.config.patience).min()
     }
 
-    /// Ends cohorts whose time is over.
+    /// Ends cohorts whose timeout has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         let patience = self.config.patience;
         let over = |(at, cohort): (&u64, &Cohort)| (now >= cohort.begun + patience).then_some(*at);
@@ -113,8 +113,8 @@ impl Device {
         self.advance();
     }
 
-    /// A report of what the device lacks, to be sent on every link towards the gateway; none when it
-    /// lacks nothing. A generation that is complete is reported with zero, so that nobody sends more of it.
+    /// A report of missing packets, to be sent on every link towards the gateway; `None` if there is nothing
+    /// to report. A complete generation is reported with zero, so that no more of it is sent.
     pub fn poll_report(&mut self) -> Option<Bytes> {
         let mut needs: Vec<Need> = self.done.drain(..).collect();
         for (at, cohort) in &self.cohorts {
@@ -190,7 +190,7 @@ impl Device {
         }
     }
 
-    /// Ends everything and continues with the packet's label.
+    /// Ends all cohorts and continues with the packet's label.
     fn begin(&mut self, header: &Header) {
         self.finish_before(u64::MAX);
         self.done.clear();
@@ -199,7 +199,7 @@ impl Device {
         self.next = header.label;
     }
 
-    /// A packet of cohort `at` has told how many packets the one before had.
+    /// A packet of cohort `at` contains the number of packets in the previous cohort.
     fn learn_total(&mut self, at: u64, previous: u16) {
         if self.config.mode == Mode::Paper || at == self.turn {
             return;
@@ -258,7 +258,7 @@ impl Device {
         }
     }
 
-    /// Delivers cohorts that are complete, and in systematic mode the known beginning of the next.
+    /// Delivers complete cohorts, and in systematic mode the known beginning of the next.
     fn advance(&mut self) {
         let systematic = self.config.mode == Mode::Systematic;
         while let Some(cohort) = self.cohorts.get_mut(&self.turn) {
@@ -272,7 +272,7 @@ impl Device {
         }
     }
 
-    /// Ends every cohort before place `end`: delivers what is decodable, counts the rest as lost.
+    /// Ends every cohort before place `end`: delivers everything decodable, counts the rest as lost.
     fn finish_before(&mut self, end: u64) {
         while let Some(entry) = self.cohorts.first_entry().filter(|entry| *entry.key() < end) {
             let (at, mut cohort) = entry.remove_entry();
@@ -299,7 +299,7 @@ impl Device {
 }
 
 impl Cohort {
-    /// Stores a combination. Returns false when it contradicts the generation.
+    /// Stores a combination. Returns false if it contradicts the generation.
     fn push(&mut self, config: &Config, header: &Header, vector: &Vector, body: Bytes) -> bool {
         let part = self.parts.entry(header.generation).or_insert_with(|| Part::Open(BTreeMap::new()));
         let is_original = matches!(vector, Vector::Original(_));
@@ -355,7 +355,7 @@ impl Cohort {
         }
     }
 
-    /// Packets of the cohort, if that is known.
+    /// Number of packets in the cohort, if known.
     fn size(&self) -> Option<usize> {
         let sized = |part: &Part| match part {
             Part::Open(_) => None,
@@ -423,7 +423,7 @@ impl Cohort {
     }
 }
 
-/// Hands out the packet inside a symbol: two bytes of length, the packet, padding.
+/// Delivers the packet inside a symbol: two bytes of length, the packet, padding.
 fn deliver(symbol: &Bytes, out: &mut VecDeque<Bytes>, counters: &mut Counters) {
     let length = symbol.first_chunk::<2>().map_or(0, |length| usize::from(u16::from_be_bytes(*length)));
     if length == 0 || symbol.len() < 2 + length {

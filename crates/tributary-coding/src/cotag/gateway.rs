@@ -1,8 +1,8 @@
-//! The gateway: cuts arriving packets into cohorts and makes what is sent of them. Algorithm 1.
+//! The gateway: groups arriving packets into cohorts and makes the coded packets. Algorithm 1.
 //!
-//! `Deviates:` in systematic mode originals leave at once and a cohort ends early when it is full, so
-//! that labels count cohorts and not intervals; an interval without packets has no cohort. After a
-//! cohort that no packet followed for T, a flush on every link tells the nodes that it is over.
+//! `Deviates:` in systematic mode originals are sent at once and a cohort ends early when it is full, so that
+//! labels count cohorts and not intervals; an interval without packets has no cohort. If no packet follows a
+//! cohort for T, a flush on every link tells the nodes that it is over.
 
 use super::packet::{Header, Need, Payload, decode, encode};
 use super::queue::{Queue, Waiting};
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use tributary_types::Instant;
 
-/// What the gateway sends next.
+/// The gateway's next packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// On one link, which the driver chooses.
+    /// To be sent on one link, which the driver chooses.
     One(Bytes),
-    /// On every link.
+    /// To be sent on every link.
     Every(Bytes),
 }
 
@@ -38,14 +38,14 @@ struct Ended {
     generation: u8,
     generations: u8,
     encoder: Encoder,
-    /// Combinations made so far, and how many may be made.
+    /// Number of combinations made so far, and their limit.
     made: usize,
     most: usize,
-    /// Redundant packets that the device does not need any more, or does.
+    /// Number of redundant packets that the device still needs.
     wanted: usize,
 }
 
-/// The gateway's machine.
+/// The gateway's state machine.
 #[derive(Debug)]
 pub struct Gateway {
     config: Config,
@@ -63,8 +63,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway. `epoch` is its start's number: larger than that of any earlier start, so that nodes
-    /// tell its labels from old ones. Ticks of the wall clock will do.
+    /// A gateway. `epoch` is the number of its start, larger than at any earlier start, so that nodes can
+    /// tell its labels from old ones; for example ticks of the wall clock.
     #[must_use]
     pub fn new(config: Config, epoch: u32) -> Self {
         Self::starting_at(config, epoch, 1)
@@ -95,19 +95,19 @@ impl Gateway {
         self.label
     }
 
-    /// Packets that wait to be sent.
+    /// Number of packets waiting to be sent.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.every.len()
     }
 
-    /// What was sent and dropped.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Takes a packet of the flow with number `flow`; any number that is the same for a flow's packets.
+    /// Takes a packet of flow `flow`: any number that is the same for all packets of the flow.
     pub fn handle_packet(&mut self, now: Instant, flow: u64, packet: &[u8]) {
         if packet.is_empty() || packet.len() > MAX_PACKET {
             self.counters.oversize += 1;
@@ -140,7 +140,7 @@ impl Gateway {
         if let Some(found) = self.groups.iter().position(|group| group.flow == flow) {
             return found;
         }
-        // A cohort has 255 generations at most; further flows share the last.
+        // A cohort has at most 255 generations; further flows share the last.
         if self.groups.len() == 255 {
             return 254;
         }
@@ -166,13 +166,13 @@ impl Gateway {
         }
     }
 
-    /// When the gateway must be called although nothing arrives.
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.begun.map(|begun| begun + self.config.interval).or(self.flush)
     }
 
-    /// Ends a cohort whose interval is over, and flushes when nothing has followed it.
+    /// Ends a cohort whose interval is over, and sends a flush if nothing has followed it.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.begun.is_some_and(|begun| now >= begun + self.config.interval) {
             self.end_cohort(now);
@@ -181,13 +181,14 @@ impl Gateway {
             self.flush = None;
             let header = self.header(0, 1);
             self.every.push_back(encode(&header, &Payload::Flush));
-            // The paper's nodes act on a label when a later one has arrived: this one is spent.
+            // The paper's nodes process a label when a later one has arrived, so this label is not used
+            // again.
             self.label = self.label.wrapping_add(1);
             self.previous = 0;
         }
     }
 
-    /// The next packet; redundant ones only when a link has time to `spare`.
+    /// The next packet; redundant ones only if a link has spare time (`spare`).
     pub fn poll_transmit(&mut self, spare: bool) -> Option<Transmit> {
         if let Some(bytes) = self.every.pop_front() {
             self.counters.sent += 1;
@@ -201,7 +202,7 @@ impl Gateway {
         if !spare {
             return None;
         }
-        // The oldest cohort first: its time is the shortest.
+        // The oldest cohort first: it has the least time left.
         let at = self.ended.iter().position(|ended| ended.made < ended.most && ended.wanted > 0)?;
         self.make(at, BATCH, false);
         self.poll_transmit(true)
@@ -224,7 +225,7 @@ impl Gateway {
         // Algorithm 1, line 2: cohort k is forgotten when k + 2 begins to be sent.
         self.ended.retain(|ended| ahead(label, ended.label) < 2);
         let is_paper = self.config.mode == Mode::Paper;
-        // Giving: what is left of earlier cohorts (originals of the systematic mode stay: they are data).
+        // Giving: drops the rest of earlier cohorts (but keeps originals of systematic mode).
         self.counters.given += if is_paper { self.queue.retain(|_| false) } else { 0 };
         for (generation, group) in groups.into_iter().enumerate() {
             let symbols = group.symbols.len();

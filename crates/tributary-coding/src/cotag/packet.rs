@@ -27,13 +27,13 @@ const VERSION: u8 = 0xc1;
 const HEADER: usize = 24;
 const HIGH: u8 = 1;
 const ENTRY: usize = 8;
-/// Entries of one report, at most.
+/// Most entries of one report.
 pub(super) const MAX_NEEDS: usize = 64;
 
-/// What every packet says of its cohort.
+/// The header: what every packet tells about its cohort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Whether it is one of the cohort's own number of packets, not a redundant one.
+    /// Whether the packet is needed to decode the cohort, not redundant.
     pub high: bool,
     /// Generation of the cohort.
     pub generation: u8,
@@ -41,33 +41,33 @@ pub struct Header {
     pub epoch: u32,
     /// Label of the cohort.
     pub label: u32,
-    /// Symbols of the generation; 0 where not known yet.
+    /// Symbols of the generation; 0 if not yet known.
     pub symbols: u16,
-    /// Packets of the cohort before, systematic mode.
+    /// Packets in the previous cohort, in systematic mode.
     pub previous: u16,
     /// Generations of the cohort.
     pub generations: u8,
 }
 
-/// That the device needs more of a generation.
+/// An entry of a report: packets missing in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Label of the cohort.
     pub label: u32,
     /// Generation of the cohort.
     pub generation: u8,
-    /// Innovative packets that it needs.
+    /// Number of innovative packets needed.
     pub packets: u16,
 }
 
-/// What follows the header.
+/// The content after the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// A combination.
     Coded(Vector, Bytes),
-    /// Nothing: it only shows that labels have moved on.
+    /// Nothing; shows that labels have advanced.
     Flush,
-    /// What the device needs.
+    /// The packets that the device needs.
     Report(Vec<Need>),
 }
 
@@ -77,15 +77,15 @@ pub enum PacketError {
     /// Another protocol or version.
     #[error("first byte {0:#04x} is not COTAG version 1 (0xc1)")]
     Version(u8),
-    /// Ends before its content does.
+    /// The packet ends early.
     #[error("the packet is truncated at {0} bytes")]
     Truncated(usize),
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("field `{0}` has a value that the format does not allow")]
     Field(&'static str),
 }
 
-/// Writes a packet that carries a combination or nothing.
+/// Encodes a packet with a combination or a flush.
 ///
 /// # Panics
 /// When the payload is a report: see [`encode_report`].
@@ -107,7 +107,7 @@ pub fn encode(header: &Header, payload: &Payload) -> Bytes {
     bytes.into()
 }
 
-/// Writes a report of at most 64 needs; further ones are left out.
+/// Encodes a report of at most 64 entries; further ones are left out.
 #[must_use]
 pub fn encode_report(epoch: u32, needs: &[Need]) -> Bytes {
     let needs = &needs[..needs.len().min(MAX_NEEDS)];
@@ -134,7 +134,7 @@ fn put_header(bytes: &mut Vec<u8>, header: &Header, which: (u8, u16, u32), bitma
     bytes.extend_from_slice(&number.to_be_bytes());
 }
 
-/// Reads a packet. What it accepts, [`encode`] or [`encode_report`] writes back byte by byte.
+/// Decodes a packet. [`encode`] or [`encode_report`] restore accepted packets byte by byte.
 ///
 /// # Errors
 /// The bytes are not a packet of this version.

@@ -1,9 +1,9 @@
-//! The buffer of a node: high-priority packets leave first, low-priority ones are dropped first.
+//! The buffer of a node: high-priority packets are sent first, low-priority ones are dropped first.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) label: u32,
@@ -27,7 +27,7 @@ impl Queue {
         self.high.len() + self.low.len()
     }
 
-    /// Takes a packet. Returns how many were dropped: the new one, or the newest low one.
+    /// Adds a packet. Returns the number of dropped ones: the new one, or the newest low-priority one.
     pub(super) fn push(&mut self, high: bool, packet: Waiting) -> u64 {
         // Algorithms 2 and 3, lines 1 to 12.
         let mut dropped = 0;
@@ -45,8 +45,9 @@ impl Queue {
         dropped
     }
 
-    /// The next packet that `may` go: a high one, else a low one when the link has time to `spare`.
-    /// High packets that may not go yet are of later cohorts and hold up no low one.
+    /// The next packet that `may` be sent: a high-priority one, else a low-priority one if the link has spare
+    /// time (`spare`). High-priority packets that may not be sent yet belong to later cohorts and do not
+    /// block low-priority ones.
     pub(super) fn pop(&mut self, spare: bool, may: impl Fn(u32) -> bool) -> Option<(bool, Waiting)> {
         let ready = |queue: &VecDeque<Waiting>| queue.front().is_some_and(|front| may(front.label));
         if ready(&self.high) {
@@ -58,14 +59,14 @@ impl Queue {
         self.low.pop_front().map(|packet| (false, packet))
     }
 
-    /// Drops what `stays` does not hold for. Returns how many.
+    /// Drops packets for whose label `stays` is false. Returns their number.
     pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
         let before = self.high.len();
         self.high.retain(|packet| stays(packet.label));
         (before - self.high.len()) as u64 + self.retain_low(stays)
     }
 
-    /// The same of low-priority packets only.
+    /// As [`retain`](Self::retain), for low-priority packets only.
     pub(super) fn retain_low(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
         let before = self.low.len();
         self.low.retain(|packet| stays(packet.label));

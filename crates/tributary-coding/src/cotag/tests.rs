@@ -1,4 +1,4 @@
-//! Stories of a gateway, two access points and a device in virtual time, over links that lose packets.
+//! A gateway, two access points and a device in virtual time, over links that lose packets.
 
 use super::*;
 use crate::rlnc::{Encoder, Vector, VectorSet};
@@ -169,7 +169,7 @@ fn one_access_point_gone_does_not_stall_delivery() {
     let mut world = World::new(Mode::Systematic, 0.0, 1);
     world.alive = [true, false];
     world.run(0..1000);
-    // Half of the originals are gone; the rest must come, and the timer must end cohorts.
+    // Half of the originals are lost; the others must arrive, and the timeout must end cohorts.
     assert!(world.delivered.len() >= 450, "{}", world.delivered.len());
     assert!(world.is_ordered(Mode::Systematic));
     assert_eq!(world.device.held(), 0);
@@ -266,7 +266,7 @@ fn packets_that_contradict_their_cohort_are_counted_and_spoil_nothing() {
     }
     device.handle_packet(now, 9, &original(1, 1, 0, 0));
     assert_eq!(device.counters().mislabelled, 6, "a link that does not exist");
-    // One label far ahead moves nothing.
+    // One label far ahead changes nothing.
     device.handle_packet(now, 0, &original(90_000, 0, 0, 0));
     assert_eq!(device.counters().ahead, 1);
     for index in 1..5 {
@@ -302,7 +302,8 @@ fn a_full_buffer_drops_low_packets_first() {
     point.handle_packet(0, low(0));
     point.handle_packet(0, low(1));
     assert_eq!((point.waiting(), point.counters().full), (4, 1));
-    // Two high ones: the first takes the low one's place, the second finds only high ones.
+    // Two high-priority packets: the first displaces the low-priority one, the second finds only
+    // high-priority ones.
     point.handle_packet(0, original(1, 3, 0, 0));
     point.handle_packet(0, original(1, 4, 0, 0));
     assert_eq!((point.waiting(), point.counters().full), (4, 3));
@@ -322,7 +323,7 @@ fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
     point.handle_packet(0, encode(&row, &Payload::Coded(Vector::Cauchy(0), body)));
     assert_eq!(point.waiting(), 3);
     point.handle_packet(0, original(3, 0, 0, 0));
-    // The redundant packet of cohort 1 is given up; its original is data and stays.
+    // The redundant packet of cohort 1 is dropped; its original is kept.
     assert_eq!((point.waiting(), point.counters().given), (3, 1));
     point.handle_packet(0, original(1, 1, 0, 0));
     assert_eq!(point.counters().late, 1);
@@ -353,7 +354,7 @@ proptest! {
     fn what_is_accepted_is_written_back_byte_by_byte(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..90), kind in 0_u8..7, label: u32,
     ) {
-        // Mostly valid heads, so that the rest is reached.
+        // Mostly valid heads, so that the code behind the checks is reached.
         let head = [0xc1, kind, bytes.first().copied().unwrap_or(0) & 1, 0];
         bytes.splice(0..head.len().min(bytes.len()), head);
         if bytes.len() > 19 {

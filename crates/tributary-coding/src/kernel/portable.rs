@@ -1,5 +1,5 @@
-//! The tier without special instructions: eight multiples of an input by the powers of two, of which
-//! a factor's bits select some. The compiler vectorises it with whatever the target always has.
+//! The tier without special instructions: computes eight multiples of an input by powers of two, and a
+//! factor's bits select among them. The compiler vectorises it with the target's baseline instructions.
 
 use super::strip::{self, Elimination, Product, Vector};
 

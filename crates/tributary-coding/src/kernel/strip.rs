@@ -1,8 +1,8 @@
 //! The loops that every tier shares, over vectors of the tier's width.
 //!
-//! A strip is a few vectors' width of all blocks. For each strip, groups of outputs are made one after
-//! the other, so that the strip's inputs stay in the first-level cache. Each function here is inlined
-//! into one that has the tier's instructions switched on.
+//! A strip is a few vectors' width of all blocks. For each strip, groups of outputs are made one after the
+//! other, so that the strip's inputs stay in the first-level cache. Each function here is inlined into one
+//! that enables the tier's instructions.
 
 /// One multiplication, checked: every block has `length` bytes and there is a factor for each pair.
 pub(super) struct Product<'a, 'b> {
@@ -11,7 +11,7 @@ pub(super) struct Product<'a, 'b> {
     pub(super) matrix: &'a [u8],
     pub(super) inputs: &'a [&'a [u8]],
     pub(super) length: usize,
-    /// Whether the outputs' present content is added to.
+    /// Whether to add to the outputs' present content.
     pub(super) add: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Elimination<'a> {
 pub(super) trait Vector {
     /// Bytes of a vector.
     const BYTES: usize;
-    /// Outputs of one pass, 8 at most: as many as the registers hold.
+    /// Outputs of one pass, at most 8: as many as fit into the registers.
     const OUTPUTS: usize;
     /// Whether two inputs at a time are faster than one.
     const PAIRS: bool = false;
@@ -53,7 +53,7 @@ pub(super) trait Vector {
     unsafe fn factor(factor: u8) -> Self::Factor;
     /// `sum + factor · split`.
     unsafe fn add_product(sum: Self::Value, factor: Self::Factor, split: Self::Split) -> Self::Value;
-    /// Asks for a cache line that is read soon.
+    /// Prefetches a cache line.
     #[inline(always)]
     unsafe fn prefetch(_from: *const u8) {}
     /// `sum + factors[0] · splits[0] + factors[1] · splits[1]`.
@@ -67,7 +67,7 @@ pub(super) trait Vector {
 /// Longest vector of any tier.
 const LONGEST: usize = 64;
 
-/// Reads `length` bytes, zero behind them.
+/// Reads `length` bytes, followed by zeros.
 ///
 /// # Safety
 /// The tier's instructions, and `length` readable bytes, at most `BYTES`.
@@ -105,8 +105,8 @@ unsafe fn store_part<V: Vector>(to: *mut u8, value: V::Value, length: usize) {
     }
 }
 
-/// Outputs of the next pass when `left` are to be made: two passes of like size are faster than a
-/// full one and a small one.
+/// Outputs of the next pass if `left` remain: two passes of similar size are faster than a full one and a
+/// small one.
 const fn pass(left: usize, most: usize) -> usize {
     if left <= most {
         left
@@ -131,7 +131,7 @@ fn in_reading_order(product: &Product<'_, '_>, most: usize) -> Vec<u8> {
     factors
 }
 
-/// Whole product: strips of `C` vectors, then of one, then what is left.
+/// The whole product: strips of `C` vectors, then of one, then the rest.
 ///
 /// # Safety
 /// The processor has the tier's instructions.
@@ -188,7 +188,7 @@ unsafe fn strip<V: Vector, const C: usize, const WHOLE: bool>(
     }
 }
 
-/// Where one pass works.
+/// Position of a pass.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     /// First output.
@@ -250,7 +250,8 @@ unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
         while left > 0 {
             let from = (*input).as_ptr().add(at);
             if row == 0 {
-                // The next strip of this block. Blocks are too many streams for the processor to foresee.
+                // Prefetch the next strip of this block: the processor cannot predict as many streams as
+                // there are blocks.
                 V::prefetch(from.wrapping_add(C * V::BYTES));
                 V::prefetch(from.wrapping_add((2 * C - 1) * V::BYTES));
             }
@@ -314,8 +315,7 @@ pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
     }
 }
 
-/// The inner step again and again, operands in registers and the first-level cache. Returns the
-/// product bytes.
+/// Repeats the inner step with operands in registers and the first-level cache. Returns the product bytes.
 ///
 /// # Safety
 /// The processor has the tier's instructions.
@@ -327,7 +327,7 @@ pub(super) unsafe fn peak<V: Vector, const C: usize>(repeats: usize) -> usize {
         let bytes = [0x5a_u8; LONGEST];
         let mut sums = [[V::zero(); C]; M];
         for _ in 0..repeats {
-            // Read anew each time, so that the compiler cannot multiply once for all rounds.
+            // Read again each time, so that the compiler cannot multiply once for all rounds.
             let from = core::hint::black_box(&bytes).as_ptr();
             let split = V::split(V::load(from));
             for (m, sums) in sums.iter_mut().enumerate() {

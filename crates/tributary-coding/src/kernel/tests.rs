@@ -1,4 +1,4 @@
-//! Every kernel of this processor against the field's definition, one byte at a time.
+//! Every kernel of this processor compared with the field's definition, one byte at a time.
 
 use super::*;
 use crate::field::mul;

@@ -1,7 +1,7 @@
 //! The tiers of x86-64: byte shuffles of 16, 32 and 64 bytes, and Galois-field instructions (GFNI).
 //!
-//! A shuffle looks up the products of low and high nibbles. GF2P8AFFINEQB multiplies every byte with
-//! an 8 × 8 bit matrix, which fits any polynomial; GF2P8MULB is tied to 0x11b. With 64-byte vectors one
+//! A shuffle looks up the products of low and high nibbles. GF2P8AFFINEQB multiplies every byte by an 8 × 8
+//! bit matrix, which works for any polynomial; GF2P8MULB supports only 0x11b. With 64-byte vectors one
 //! VPTERNLOG adds two products.
 
 use super::strip::{self, Elimination, Product, Vector};

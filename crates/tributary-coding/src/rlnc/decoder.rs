@@ -1,4 +1,4 @@
-//! The decoder: keeps what arrives, solves once there is enough, and at the end gives what it can.
+//! The decoder: stores what arrives, solves once there is enough, and finally returns what can be decoded.
 
 use super::padded;
 use super::vector::{Generation, Vector, VectorError};
@@ -7,14 +7,14 @@ use crate::kernel::Kernel;
 use crate::solve::solve;
 use bytes::Bytes;
 
-/// What a push did.
+/// Result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It was known already, or the generation is complete.
     Redundant,
-    /// It was kept.
+    /// It was stored.
     Kept,
-    /// With it every symbol is known.
+    /// Every symbol is known.
     Complete,
 }
 
@@ -24,7 +24,7 @@ pub struct Decoder {
     generation: Generation,
     symbols: Vec<Option<Bytes>>,
     known: usize,
-    /// Coefficients and payloads of combinations; none is known to depend on the others.
+    /// Coefficients and payloads of combinations, linearly independent as far as is known.
     coded: Vec<(Vec<u8>, Bytes)>,
     kernel: Kernel,
 }
@@ -55,7 +55,7 @@ impl Decoder {
         self.known == self.symbols.len()
     }
 
-    /// How many more innovative packets it needs, as far as it knows.
+    /// Number of further innovative packets needed, as far as is known.
     #[must_use]
     pub fn lacks(&self) -> usize {
         self.symbols.len().saturating_sub(self.known + self.coded.len())
@@ -67,7 +67,7 @@ impl Decoder {
         self.coded.len()
     }
 
-    /// Takes a payload; decodes as soon as there is enough.
+    /// Adds a payload; decodes as soon as there are enough.
     ///
     /// # Errors
     /// The vector is not of this generation.
@@ -99,8 +99,8 @@ impl Decoder {
         Ok(if self.is_complete() { Progress::Complete } else { Progress::Kept })
     }
 
-    /// Decodes what the packets so far determine, when no more are waited for. Returns whether every
-    /// symbol is known.
+    /// Decodes what the packets so far determine, when no more are expected. Returns whether every symbol is
+    /// known.
     pub fn finish(&mut self) -> bool {
         if !self.is_complete() && !self.coded.is_empty() {
             self.solve(true);

@@ -1,4 +1,4 @@
-//! Property tests against textbook Gaussian elimination on whole payloads, one byte at a time.
+//! Property tests compared with textbook Gaussian elimination on whole payloads, one byte at a time.
 
 use super::*;
 use crate::field::{inverse, mul};
@@ -22,7 +22,7 @@ fn symbols(rng: &mut Rng, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| one(rng)).collect()
 }
 
-/// Which symbols the rows determine, and what they are: elimination on whole rows with payloads.
+/// The symbols that the rows determine, with their values: elimination on whole rows with payloads.
 fn naive(rows: &[(Vec<u8>, Vec<u8>)], n: usize) -> Vec<Option<Vec<u8>>> {
     let longest = rows.iter().map(|(_, payload)| payload.len()).max().unwrap_or(0);
     let join = |(row, payload): &(Vec<u8>, Vec<u8>)| {
@@ -58,8 +58,8 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)]
 }
 
-/// Sends a random choice of basis vectors and mixes in random order with some lost, and compares
-/// after every packet whether the generation decodes, and at the end what is known.
+/// Sends a random choice of basis vectors and mixes in random order with losses. Checks after every packet
+/// whether the generation decodes, and at the end which symbols are known.
 fn story(seed: u64, n: usize, basis: Basis, loss: f64) {
     let mut rng = Rng::new(seed);
     let originals = symbols(&mut rng, n);

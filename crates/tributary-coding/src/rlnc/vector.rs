@@ -1,22 +1,22 @@
-//! Which combination of a generation's symbols a payload is, in a few bytes.
+//! Identifies the combination of a generation's symbols in a payload, in a few bytes.
 
 use crate::erasure::cauchy;
 use crate::kernel::Kernel;
 use crate::prf::CoefficientKey;
 
-/// Symbols of a generation, at most. A decode costs n² products per byte of a symbol.
+/// Most symbols of a generation. Decoding costs n² products per byte of a symbol.
 pub const MAX_SYMBOLS: usize = 1024;
-/// Basis vectors of a generation that a mix can name, at most.
+/// Most basis vectors of a generation that a mix can name.
 pub const MAX_VECTORS: usize = 2048;
-/// Numbers of mixes are kept apart from those of random vectors by this bit of the generator's nonce.
+/// This bit of the generator's nonce separates numbers of mixes from those of random vectors.
 const MIX: u64 = 1 << 63;
 
-/// What a generation's senders send before anyone recodes.
+/// What a generation's senders send, before recoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The symbols themselves, then Cauchy rows. Any n of them decode.
     Systematic,
-    /// Random combinations alone. n of them are singular with probability 0.4 %.
+    /// Random combinations only. n of them are singular with probability 0.4 %.
     Random,
 }
 
@@ -33,7 +33,7 @@ pub enum Vector {
     Recoded {
         /// Which mix: chooses the weights.
         number: u32,
-        /// What is mixed: places in the basis.
+        /// The mixed vectors: places in the basis.
         over: VectorSet,
     },
 }
@@ -58,7 +58,7 @@ impl VectorSet {
         Self(bits)
     }
 
-    /// The set of a bitmap, least significant bit first; `None` when it is longer than a basis.
+    /// The set of a bitmap, least significant bit first; `None` if it is longer than a basis.
     #[must_use]
     pub fn from_bytes(bitmap: &[u8]) -> Option<Self> {
         if bitmap.len() > MAX_VECTORS / 8 {
@@ -74,7 +74,7 @@ impl VectorSet {
         &self.0
     }
 
-    /// The places, rising.
+    /// The places, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let bits = |(at, byte): (usize, &u8)| {
             let byte = *byte;
@@ -84,10 +84,10 @@ impl VectorSet {
     }
 }
 
-/// A vector that is not of the generation.
+/// A vector does not belong to the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
-    /// No such symbol, row or number.
+    /// The symbol, row or number does not exist.
     #[error("vector {place} is outside the generation of {symbols} symbols")]
     Outside {
         /// Which vector.
@@ -95,19 +95,19 @@ pub enum VectorError {
         /// Symbols of the generation.
         symbols: usize,
     },
-    /// A systematic vector in a random generation or the other way round.
+    /// A systematic vector in a random generation, or the reverse.
     #[error("the vector is of the other kind of generation (systematic or random)")]
     Basis,
-    /// A mix where a basis vector is needed.
+    /// A mix, where a basis vector is needed.
     #[error("a mix cannot be mixed again; decode it or forward it as it is")]
     Mixed,
-    /// A mix of nothing.
+    /// A mix without vectors.
     #[error("the mix names no vector")]
     Empty,
 }
 
-/// What both ends must agree on to understand vectors: the key, the generation's number, its size and
-/// its basis.
+/// What both ends must agree on to interpret vectors: the key, the generation's number, its size and its
+/// basis.
 #[derive(Clone, Debug)]
 pub struct Generation {
     key: CoefficientKey,
@@ -119,8 +119,8 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Generation `number` of `symbols` symbols. `None` when there are no symbols or more than
-    /// [`MAX_SYMBOLS`], or when a systematic one leaves no room for a Cauchy row (more than 255).
+    /// Generation `number` of `symbols` symbols. `None` if there are no symbols or more than [`MAX_SYMBOLS`],
+    /// or if a systematic one has no room for a Cauchy row (more than 255).
     #[must_use]
     pub fn new(key: CoefficientKey, number: u64, symbols: usize, basis: Basis) -> Option<Self> {
         let most = if basis == Basis::Systematic { 255 } else { MAX_SYMBOLS };
@@ -128,19 +128,19 @@ impl Generation {
         fits.then_some(Self { key, number: number & !MIX, symbols, basis, rows: Vec::new() })
     }
 
-    /// How many symbols it has.
+    /// Number of symbols.
     #[must_use]
     pub fn symbols(&self) -> usize {
         self.symbols
     }
 
-    /// What its senders send.
+    /// The basis.
     #[must_use]
     pub fn basis(&self) -> Basis {
         self.basis
     }
 
-    /// How many places its basis has.
+    /// Number of places in the basis.
     #[must_use]
     pub fn places(&self) -> usize {
         match self.basis {
@@ -149,7 +149,7 @@ impl Generation {
         }
     }
 
-    /// The place of a basis vector: symbols first, Cauchy rows behind them.
+    /// The place of a basis vector: symbols first, then Cauchy rows.
     ///
     /// # Errors
     /// The vector is a mix or not of this generation.

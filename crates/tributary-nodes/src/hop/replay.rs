@@ -1,10 +1,10 @@
-//! Which packet numbers of a session have been seen: a sliding window as in RFC 6479.
+//! Replay window: which packet numbers of a session have been seen, as in RFC 6479.
 
-/// Numbers that may arrive out of order, counted back from the newest.
+/// How far behind the newest a number may be.
 const WINDOW: u64 = 8192;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// The window. Each number passes once; numbers older than the window never pass.
+/// The window. Each number is accepted once; numbers older than the window are refused.
 #[derive(Debug)]
 pub(crate) struct ReplayWindow {
     /// One above the newest number seen.
@@ -23,9 +23,9 @@ impl ReplayWindow {
         self.end
     }
 
-    /// Whether the number is new; it is seen from here on.
+    /// Whether the number is new; marks it as seen.
     pub(crate) fn accept(&mut self, number: u64) -> bool {
-        // The word that holds the newest numbers also begins the window: one word less may be late.
+        // The word with the newest numbers also begins the window, so the window is one word shorter.
         if number == u64::MAX || number < self.end.saturating_sub(WINDOW - 64) {
             return false;
         }

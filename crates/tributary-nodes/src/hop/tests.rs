@@ -1,4 +1,4 @@
-//! Handshakes, restarts and everything that an attacker on the path can do.
+//! Handshakes, restarts, and attacks on the path.
 
 use super::*;
 

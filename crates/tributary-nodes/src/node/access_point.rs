@@ -1,5 +1,5 @@
-//! The access point's runtime: messages of the gateway go through the machine to the device, reports and packets
-//! of the device go back to the gateway. It opens no inner packet.
+//! The access point's runtime: passes the gateway's messages through the machine to the device, and reports
+//! and packets of the device to the gateway. Does not inspect inner packets.
 
 use super::peer::{Peer, receive};
 use super::{Running, Work, clock, key};
@@ -18,7 +18,7 @@ use tributary_net::Key;
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Packets that are not coded and wait, at most.
+/// Most uncoded packets that wait.
 const PLAIN: usize = 1024;
 const UP: u64 = 1;
 const DOWN: u64 = 2;
@@ -39,13 +39,13 @@ struct AccessPoint {
     began: Instant,
     sockets: [Rc<UdpSocket>; 2],
     room: ReceiveBatch,
-    /// One each; slices, as other nodes have several.
+    /// One peer each, as slices, because other nodes have several.
     up: [Peer; 1],
     down: [Peer; 1],
     config: Config,
     number: u8,
     machine: Machine,
-    /// Session of the hop to the gateway that the machine's state belongs to.
+    /// The session of the gateway's hop for which the machine's state is valid.
     session: u64,
     plain: VecDeque<Bytes>,
     link_mtu: u64,
@@ -126,13 +126,14 @@ impl AccessPoint {
                 down.send(now, &Message::Plain(&packet), true);
                 continue;
             }
-            // The machine hands out redundant packets last, and only when the link is less than half full.
+            // The machine returns redundant packets last, and only if less than half of the link's window is
+            // in flight.
             let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
             down.send(now, &Message::Coded(&packet), true);
         }
     }
 
-    /// Room for what the gateway sends.
+    /// Room for data from the gateway.
     fn offer(&self) -> (u32, u32) {
         let waiting = (self.machine.waiting() + self.plain.len()) as u64;
         self.down[0].pace.offer(waiting * self.link_mtu)
@@ -154,7 +155,7 @@ impl Work for AccessPoint {
         self.transmit(now);
         let offer = self.offer();
         self.up[0].tick(now, offer);
-        // What the device sends is handed on at once.
+        // Data from the device is forwarded at once, so the room is unlimited.
         self.down[0].tick(now, (u32::MAX, u32::MAX));
         self.up[0].flush();
         self.down[0].flush();

@@ -1,5 +1,6 @@
-//! The device's runtime: coded messages of all access points become packets of the TUN device; what applications
-//! send goes to the gateway, uncoded: small packets (acknowledgements) over every access point, others over one.
+//! The device's runtime: coded messages of all access points become packets of the TUN device. Packets of
+//! applications go to the gateway uncoded: small ones (acknowledgements) over every access point, others over
+//! one.
 
 use super::inside::Inside;
 use super::peer::{Peer, receive};
@@ -21,7 +22,8 @@ use tributary_net::{Key, KeyError};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Packets up to this length go over every access point: one that has just died must hold up no acknowledgement.
+/// Packets up to this length are sent over every access point, so that a failed one delays no
+/// acknowledgement.
 const SMALL: usize = 256;
 const TUN: u64 = 1;
 
@@ -87,7 +89,7 @@ impl Device {
         })
     }
 
-    /// Messages of access point `at`. Returns whether its socket has been read empty.
+    /// Receives messages of access point `at`. Returns whether its socket has been read empty.
     fn receive(&mut self, now: Instant, at: usize) -> bool {
         let (machine, inside, has_news) = (&mut self.machine, &mut self.inside, &mut self.has_news);
         let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| match message {

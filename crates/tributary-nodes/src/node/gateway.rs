@@ -1,5 +1,5 @@
-//! The gateway's runtime: packets from the TUN device become coded messages on the hops to the access points;
-//! what the device sends back goes into the TUN device.
+//! The gateway's runtime: packets from the TUN device become coded messages to the access points; packets of
+//! the device go into the TUN device.
 
 use super::inside::Inside;
 use super::peer::{Peer, receive};
@@ -21,11 +21,11 @@ use tributary_coding::cotag::{self, Transmit};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Packets in front of the links: this much time at their measured rate, within bounds.
+/// Limit of queued packets, as time at the links' measured rate, within bounds.
 const QUEUE: Duration = Duration::from_millis(30);
 const LEAST_QUEUE: usize = 256;
 const MOST_QUEUE: usize = 4096;
-/// Starts of the device whose numbers are remembered.
+/// Number of device starts whose packet numbers are remembered.
 const STARTS: usize = 4;
 const TUN: u64 = 1;
 const SOCKET: u64 = 2;
@@ -57,8 +57,8 @@ struct Gateway {
     seen: VecDeque<(u32, ReplayWindow)>,
 }
 
-/// Wall clock in units of 4 ms: larger at each start, for 97 days, unless the clock is set back. The nodes
-/// survive both, see `docs/models/cotag.md`.
+/// Wall clock in units of 4 ms: increases with each start, for 97 days, unless the clock is set back. The
+/// nodes recover from both, see `docs/models/cotag.md`.
 fn epoch() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (since.as_millis() >> 2) as u32
@@ -89,7 +89,7 @@ impl Gateway {
         })
     }
 
-    /// Messages of the access points. Returns whether the socket has been read empty.
+    /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
         let (machine, inside, seen) = (&mut self.machine, &mut self.inside, &mut self.seen);
         let mut each = |at: usize, peers: &mut [Peer], message: Message<'_>| match message {
@@ -108,7 +108,7 @@ impl Gateway {
         is_empty
     }
 
-    /// Packets that may wait.
+    /// Most packets that may wait.
     fn queue(&self) -> usize {
         let rate: u64 = self.peers.iter().map(|peer| peer.pace.rate()).sum();
         let packets = in_time(rate, QUEUE) / self.link_mtu;
@@ -151,7 +151,8 @@ impl Gateway {
             let open = |peer: &Peer| peer.hop.is_established() && peer.pace.space() >= self.link_mtu;
             let ready = self.peers.iter_mut().filter(|peer| open(peer));
             let Some(best) = ready.max_by_key(|peer| peer.pace.ease()) else { return };
-            // The machine hands out redundant packets last, and only when the link is less than half full.
+            // The machine returns redundant packets last, and only if less than half of the link's window is
+            // in flight.
             match self.machine.poll_transmit(best.pace.is_spare()) {
                 Some(Transmit::One(bytes)) => best.send(now, &Message::Coded(&bytes), true),
                 Some(Transmit::Every(bytes)) => {
@@ -163,7 +164,7 @@ impl Gateway {
     }
 }
 
-/// Whether this number of this start has not come before, over another access point.
+/// Whether this packet number of this start is new: it may already have arrived over another access point.
 fn is_first(seen: &mut VecDeque<(u32, ReplayWindow)>, start: u32, number: u64) -> bool {
     if let Some((_, window)) = seen.iter_mut().find(|(known, _)| *known == start) {
         return window.accept(number);
@@ -192,7 +193,7 @@ impl Work for Gateway {
         }
         self.transmit(now);
         for peer in &mut self.peers {
-            // What comes from the device goes into the TUN device at once.
+            // Data from the device goes into the TUN device at once, so the room is unlimited.
             peer.tick(now, (u32::MAX, u32::MAX));
             peer.flush();
         }

@@ -1,4 +1,4 @@
-//! The inner end of a tunnel: a TUN device, its packets cut and merged.
+//! The inner end of a tunnel: a TUN device, with segmentation and merging of packets.
 
 use crate::config::Inner;
 use crate::error::NodeError;
@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_tun::{BUFFER, Frame, Merger, Netlink, Pool, Scratch, Tun, VIRTIO};
 
-/// Super-frames that the kernel holds for us to read.
+/// Super-frames that the kernel queues for us.
 const QUEUE: u32 = 256;
-/// Super-frames read before other sources have their turn.
+/// Super-frames read before other sources are served.
 const BATCH: usize = 16;
 
 pub(super) struct Inside {
@@ -80,7 +80,7 @@ impl Inside {
         false
     }
 
-    /// Hands the kernel a packet, perhaps together with later ones.
+    /// Writes a packet, possibly merged with later ones.
     pub(super) fn write(&mut self, packet: &[u8]) {
         self.status.packets_out += 1;
         self.status.bytes_out += packet.len() as u64;
@@ -89,7 +89,7 @@ impl Inside {
         self.merger.push(packet, &mut emit);
     }
 
-    /// Hands the kernel what is held back for merging.
+    /// Writes the packets held back for merging.
     pub(super) fn flush(&mut self) {
         let (tun, status) = (&self.tun, &mut self.status);
         self.merger.flush(&mut |frame| status.unwritten += u64::from(write_frame(tun, frame).is_err()));

@@ -1,4 +1,4 @@
-//! One hop on a socket: sends and receives messages, begins sessions, gives feedback.
+//! One hop on a socket: sends and receives messages, establishes sessions, sends feedback.
 
 use crate::hop::{Hop, Received, SILENCE};
 use crate::message::{Feedback, Message};
@@ -10,13 +10,13 @@ use std::rc::Rc;
 use tributary_tun::{ReceiveBatch, SendBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Feedback is at most this frequent.
+/// Shortest interval between feedback messages.
 const FEEDBACK: Duration = Duration::from_millis(1);
-/// A hop on which nothing is sent that asks for feedback is pinged this often, so that either end sees the other.
+/// Interval of pings on a hop on which nothing else asks for feedback, so that each end notices the other.
 const PING: Duration = Duration::from_millis(50);
-/// A hop that was heard this lately carries what must not wait for a dead one to be noticed.
+/// A hop heard within this time is used for data that must not wait until a failed hop is detected.
 const LIVELY: Duration = Duration::from_millis(300);
-/// System calls on one socket before other sources have their turn.
+/// System calls on one socket before other sources are served.
 const TURNS: usize = 4;
 
 /// The other node of a hop.
@@ -32,10 +32,10 @@ pub(super) struct Peer {
     owes: bool,
     fed_back: Instant,
     told: u32,
-    /// When something was sent that the peer answers with feedback.
+    /// When something was last sent that the peer answers with feedback.
     asked_at: Instant,
     heard: Option<Instant>,
-    /// Sessions of the hop that the state above belongs to.
+    /// The session of the hop for which the state above is valid.
     session: u64,
     stalls: u64,
     status: LinkStatus,
@@ -74,8 +74,8 @@ impl Peer {
         self.heard.is_some_and(|at| now.saturating_since(at) < LIVELY)
     }
 
-    /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` ones count against the
-    /// hop's window. Nothing is sent while there is no session.
+    /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` messages count against
+    /// the hop's window. Without a session nothing is sent.
     pub(super) fn send(&mut self, now: Instant, message: &Message<'_>, paced: bool) {
         if self.remote.is_none() {
             return;
@@ -91,7 +91,8 @@ impl Peer {
         let Some(number) = number else { return };
         self.status.sent += 1;
         self.status.sent_bytes += length as u64;
-        // Feedback asks for none: if it counted, two ends that only answer each other would never ping.
+        // Feedback does not ask for feedback: otherwise two ends that only answer each other would never
+        // ping.
         if !matches!(message, Message::Feedback(_)) {
             self.asked_at = now;
         }
@@ -100,14 +101,14 @@ impl Peer {
         }
     }
 
-    /// Sends what is gathered.
+    /// Sends the gathered messages.
     pub(super) fn flush(&mut self) {
         let lost = self.batch.flush(&self.socket);
         self.status.oversize += lost.oversize;
         self.status.unsent += lost.refused;
     }
 
-    /// Takes a datagram that belongs to this hop; the message in it, if it is one for the node.
+    /// Processes a datagram of this hop; returns its message if it is one for the node.
     fn receive<'a>(&mut self, now: Instant, from: SocketAddr, datagram: &'a mut [u8]) -> Option<Message<'a>> {
         let length = datagram.len();
         let received = self.hop.handle_datagram(now, datagram);
@@ -123,7 +124,7 @@ impl Peer {
             Received::Foreign | Received::Refused => return None,
         };
         if self.remote != Some(from) {
-            // Authenticated: the peer has moved, as it does when a radio gets another address.
+            // It is authenticated: the peer's address has changed, as when a radio gets another address.
             self.remote = Some(from);
             self.batch.redirect(from, &self.socket);
         }
@@ -150,12 +151,12 @@ impl Peer {
         }
     }
 
-    /// Counts a message that this node does not take from that peer.
+    /// Counts a message that this node does not accept from that peer.
     pub(super) fn count_unknown(&mut self) {
         self.status.unknown += 1;
     }
 
-    /// A new session has numbers of its own. The initiator confirms it at once.
+    /// A new session has its own packet numbers. The initiator confirms it at once.
     fn follow_session(&mut self, now: Instant) {
         if self.session == self.hop.sessions() {
             return;
@@ -167,8 +168,7 @@ impl Peer {
         self.send(now, &Message::Ping, false);
     }
 
-    /// Handshakes, pings, feedback. `offer` is the room and the capacity that this node has for what the peer
-    /// sends.
+    /// Handshakes, pings, feedback. `offer` is this node's room and capacity for data from the peer.
     pub(super) fn tick(&mut self, now: Instant, offer: (u32, u32)) {
         if let Some(init) = self.hop.poll_handshake(now)
             && let Some(remote) = self.remote
@@ -225,7 +225,7 @@ impl Peer {
     }
 }
 
-/// Receives what waits on a socket that some peers share; `each` gets the peer's index and its messages.
+/// Receives datagrams on a socket shared by some peers; `each` gets the peer's index and its messages.
 /// Returns whether the socket has been read empty.
 pub(super) fn receive(
     now: Instant,

@@ -5,7 +5,7 @@ use super::*;
 const PACKET: usize = 1500;
 
 /// Sends as fast as the window allows for `millis` over a link of `rate` bytes a second and `delay` each way.
-/// Returns the share of the link that was used in the second half, and the longest queue in milliseconds then.
+/// Returns the used share of the link and the longest queue in milliseconds, both in the second half.
 fn run(rate: u64, delay: Duration, millis: u64) -> (f64, f64) {
     let mut pace = Pace::new(true);
     let mut now = Instant::from_millis(1);
