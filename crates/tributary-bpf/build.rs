@@ -1,4 +1,4 @@
-//! Compiles the controllers in `bpf/` for the kernel, with feature `ebpf` alone.
+//! Compiles the controllers in `bpf/` for the kernel, only with feature `ebpf`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What eBPF congestion controllers need from the kernel and from the user, checked one by one.
+//! Checks each requirement of eBPF congestion controllers on the kernel and on the user.
 //!
 //! Reads files under `/proc` and `/sys`; loads nothing.
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::CcError;
 
-/// One thing that is needed.
+/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What is needed.
+    /// The requirement.
     pub need: &'static str,
-    /// It is there.
+    /// Whether it is met.
     pub passed: bool,
-    /// What was found, and what to do if it is missing.
+    /// The finding and, if the requirement is not met, the remedy.
     pub finding: String,
     #[serde(skip)]
     kind: Kind,
@@ -37,7 +37,7 @@ impl Check {
         Self { need, passed, finding, kind }
     }
 
-    /// The error of a load that this check would have stopped.
+    /// The error that a load returns when this check fails.
     #[cfg_attr(not(feature = "ebpf"), expect(dead_code, reason = "nothing loads without the feature"))]
     pub(crate) fn into_error(self) -> CcError {
         match self.kind {
@@ -51,7 +51,7 @@ impl Check {
 /// Bits of the effective capabilities (linux/capability.h).
 const CAPABILITIES: &[(&str, u32)] = &[("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
 
-/// Every check, in the order in which they should be mended.
+/// All checks, in the order in which to fix them.
 #[must_use]
 pub fn doctor() -> Vec<Check> {
     let types = fs::read("/sys/kernel/btf/vmlinux").ok();
@@ -85,7 +85,7 @@ fn type_information(types: Option<&[u8]>) -> Result<&'static str, &'static str> 
     )
 }
 
-/// The kernel names the type of the registration in its type information, whose strings are plain text.
+/// The kernel lists the type of the registration in its type information, where strings are plain text.
 fn struct_ops(types: Option<&[u8]>) -> Result<&'static str, &'static str> {
     match types {
         Some(types) if has_name(types, b"bpf_struct_ops_tcp_congestion_ops") => Ok("the kernel has it"),

@@ -1,7 +1,7 @@
-//! The controllers in the running kernel, by way of libbpf.
+//! The controllers in the running kernel, through libbpf.
 //!
-//! A `struct_ops` map without a link stays registered when its loader ends, and is unregistered by
-//! deleting its only element. The kernel keeps its programs as long as a socket uses them.
+//! A `struct_ops` map without a link stays registered after its loader exits. Deleting its only element
+//! unregisters it. The kernel keeps its programs as long as a socket uses them.
 
 use std::mem::size_of;
 
@@ -16,16 +16,16 @@ use crate::{CcError, LONGEST_NAME, Loaded};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tributary_cc.bpf.o"));
 
-/// What the names of our maps begin with.
+/// Prefix of the names of our maps.
 const PREFIX: &str = "trib_";
-/// The map of groups, after [`PREFIX`].
+/// Name of the map of groups, without [`PREFIX`].
 const GROUPS: &str = "trib_groups";
 /// The only key of a `struct_ops` map.
 const KEY: [u8; 4] = [0; 4];
 /// State of a registered `struct_ops` map (the kernel's `enum bpf_struct_ops_state`).
 const IN_USE: u32 = 1;
 
-/// Registers each (controller, name).
+/// Registers each pair of controller and name.
 pub(crate) fn load(chosen: &[(&'static str, String)]) -> Result<(), CcError> {
     set_print(None::<(PrintLevel, fn(PrintLevel, String))>);
     let opened = ObjectBuilder::default().open_memory(OBJECT).map_err(|error| failure("object", &error));
@@ -39,7 +39,7 @@ pub(crate) fn load(chosen: &[(&'static str, String)]) -> Result<(), CcError> {
         }
     }
     let mut loaded = opened.load().map_err(|error| failure("object", &error))?;
-    // A link unregisters its controller when it is dropped: one failure unloads all that came before it.
+    // Dropping a link unregisters its controller, so one failure unloads all controllers before it.
     let mut links = Vec::new();
     for mut map in loaded.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
         let wanted = map.name().to_string_lossy().strip_prefix(PREFIX).map(str::to_owned);
@@ -58,7 +58,7 @@ pub(crate) fn load(chosen: &[(&'static str, String)]) -> Result<(), CcError> {
     Ok(())
 }
 
-/// Everything of ours, registered or waiting for its last socket.
+/// All our controllers, registered or waiting for their last socket to close.
 pub(crate) fn list() -> Result<Vec<Loaded>, CcError> {
     let layout = Layout::read()?;
     let mut found: Vec<Loaded> = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn list() -> Result<Vec<Loaded>, CcError> {
         let Some(controller) = info.name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
             continue;
         };
-        // Between two calls a map may go.
+        // A map can disappear between two calls.
         let Ok(map) = MapHandle::from_map_id(info.id) else { continue };
         let Ok(Some(value)) = map.lookup(&KEY, MapFlags::empty()) else { continue };
         let (name, sockets, state) = layout.parse(&value);
@@ -93,7 +93,7 @@ pub(crate) fn unload(name: &str) -> Result<Loaded, CcError> {
     Ok(Loaded { selectable: false, ..found.clone() })
 }
 
-/// Entries of every map of groups.
+/// Number of entries in all maps of groups.
 pub(crate) fn groups() -> Result<usize, CcError> {
     if !may_query() {
         return Err(CcError::Permission);
@@ -102,12 +102,12 @@ pub(crate) fn groups() -> Result<usize, CcError> {
     Ok(maps.filter_map(|info| MapHandle::from_map_id(info.id).ok()).map(|map| map.keys().count()).sum())
 }
 
-/// The kernel shows maps to CAP_BPF alone, and shows none to others.
+/// The kernel shows maps only to processes with CAP_BPF; others see none.
 fn may_query() -> bool {
     crate::doctor().iter().filter(|check| check.need == "capabilities").all(|check| check.passed)
 }
 
-/// Writes the name into the definition that will be registered.
+/// Writes the name into the definition before registration.
 fn rename(map: &mut OpenMapMut<'_>, controller: &str, name: &str) -> Result<(), CcError> {
     let absent =
         || CcError::Other { name: name.to_owned(), reason: "its definition has no name field".to_owned() };
@@ -121,7 +121,7 @@ fn rename(map: &mut OpenMapMut<'_>, controller: &str, name: &str) -> Result<(), 
     Ok(())
 }
 
-/// Where the kernel keeps what [`list`] shows, in the value of a `struct_ops` map, bytes.
+/// Offsets of the fields for [`list`] in the value of a `struct_ops` map, bytes.
 struct Layout {
     sockets: usize,
     state: usize,

@@ -1,18 +1,18 @@
-//! Tributary's congestion controllers for the TCP of an unmodified Linux kernel: loads them, lists
-//! them, unloads them, and says what is missing where that is not possible.
+//! Tributary's congestion controllers for the TCP of an unmodified Linux kernel: loads, lists and unloads
+//! them, and reports which requirement is missing when that is not possible.
 //!
 //! The controllers are C programs in `bpf/`; this crate neither computes windows nor opens TCP
-//! sockets. A loaded controller stays in the kernel when the loader ends, for every socket that
-//! chooses it by name, until it is unloaded. Nothing is pinned in a file system. Use:
-//! docs/guide/congestion-control.md. Built with feature `ebpf`; without it only [`doctor`] works and
-//! the rest returns [`CcError::NotBuilt`].
+//! sockets. A loaded controller stays in the kernel after the loader exits, for every socket that
+//! selects it by name, until it is unloaded. Nothing is pinned in a file system. Guide:
+//! docs/guide/congestion-control.md. Needs feature `ebpf`; without it only [`doctor`] works and
+//! all other functions return [`CcError::NotBuilt`].
 
 mod doctor;
 #[cfg(feature = "ebpf")]
 mod kernel;
 #[cfg(not(feature = "ebpf"))]
 mod kernel {
-    //! Stands in where the program was built without libbpf.
+    //! Replacement for the kernel module in programs without libbpf.
 
     use crate::{CcError, Loaded};
 
@@ -38,45 +38,46 @@ use thiserror::Error;
 
 pub use doctor::{Check, doctor};
 
-/// Every controller, in alphabetical order.
+/// All controllers, in alphabetical order.
 pub const CONTROLLERS: &[&str] = &["balia", "compound", "lia", "olia", "wvegas"];
 
-/// Longest name the kernel takes for a congestion controller, bytes.
+/// Longest name of a congestion controller in the kernel, bytes.
 pub const LONGEST_NAME: usize = 15;
 
 /// A controller that is in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loaded {
-    /// What it is: one of [`CONTROLLERS`].
+    /// One of [`CONTROLLERS`].
     pub controller: String,
-    /// The name sockets choose it by.
+    /// The name by which sockets select it.
     pub name: String,
     /// Number of its map in the kernel (`bpftool map show id N`).
     pub id: u32,
     /// Sockets that use it, as the kernel counts them.
     pub sockets: u32,
-    /// False once it is unloaded: no socket can choose it, and it goes with the last socket that has it.
+    /// False after it is unloaded: no socket can select it, and the kernel removes it when its last socket
+    /// closes.
     pub selectable: bool,
 }
 
 /// Why a controller could not be loaded, listed or unloaded.
 #[derive(Debug, Error)]
 pub enum CcError {
-    /// The program was built without the feature.
+    /// The program was built without feature `ebpf`.
     #[error(
         "this program was built without eBPF; run `scripts/setup --ebpf` (installs clang and libelf-dev), then \
          build with `cargo build --release -p tributary --features ebpf`"
     )]
     NotBuilt,
-    /// No controller is called so.
+    /// No controller has this name.
     #[error("unknown congestion controller `{0}`; known: {known}", known = CONTROLLERS.join(", "))]
     Unknown(String),
-    /// The name would not fit.
+    /// The name is too long.
     #[error(
         "`{0}` cannot be the name of a controller: 1 to {LONGEST_NAME} letters, digits, `_` and `-`; choose a shorter prefix"
     )]
     Name(String),
-    /// It is there already.
+    /// It is already loaded.
     #[error("`{0}` is loaded already; `tributary cc list` shows it, `tributary cc unload {0}` removes it")]
     Loaded(String),
     /// Another program has registered a controller of this name.
@@ -84,31 +85,32 @@ pub enum CcError {
         "the kernel has another congestion controller named `{0}`; load ours under another name with `--prefix`"
     )]
     Taken(String),
-    /// None of ours is called so.
+    /// None of our loaded controllers has this name.
     #[error("`{0}` is not loaded; loaded: {1}")]
     NotLoaded(String, String),
-    /// The kernel refused for want of privileges.
+    /// The kernel refused: a privilege is missing.
     #[error(
         "no permission for eBPF: it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN outside any user namespace; run as root"
     )]
     Permission,
-    /// The kernel cannot do it.
+    /// The kernel does not support it.
     #[error(
         "this kernel cannot run eBPF congestion controllers: {0}; `tributary cc doctor` shows what is missing"
     )]
     Kernel(String),
-    /// Anything else that libbpf reports.
+    /// Any other error from libbpf.
     #[error("eBPF controller `{name}`: {reason}")]
     Other {
         /// The controller or map.
         name: String,
-        /// What libbpf or the kernel said.
+        /// The reason given by libbpf or the kernel.
         reason: String,
     },
 }
 
-/// Loads `controllers` (all when empty), each under its own name after `prefix`. All names are checked before the
-/// first one is loaded; what was loaded before a failure is unloaded again.
+/// Loads `controllers` (all when empty), each under `prefix` plus its own name. All names are checked before
+/// the
+/// first one is loaded; after a failure, the controllers loaded before it are unloaded.
 pub fn load(controllers: &[String], prefix: &str) -> Result<Vec<Loaded>, CcError> {
     let chosen = choose(controllers, prefix)?;
     #[cfg(feature = "ebpf")]
@@ -124,7 +126,7 @@ pub fn load(controllers: &[String], prefix: &str) -> Result<Vec<Loaded>, CcError
     Ok(list()?.into_iter().filter(|one| chosen.iter().any(|(_, name)| *name == one.name)).collect())
 }
 
-/// Everything of ours that is in the kernel.
+/// All our controllers in the kernel.
 pub fn list() -> Result<Vec<Loaded>, CcError> {
     kernel::list()
 }
@@ -134,12 +136,12 @@ pub fn unload(name: &str) -> Result<Loaded, CcError> {
     kernel::unload(name)
 }
 
-/// Groups of sibling subflows that the loaded controllers know, all controllers together.
+/// Number of groups of sibling subflows in all loaded controllers together.
 pub fn groups() -> Result<usize, CcError> {
     kernel::groups()
 }
 
-/// The controllers asked for with the names they are to have.
+/// The chosen controllers with their names in the kernel.
 fn choose(controllers: &[String], prefix: &str) -> Result<Vec<(&'static str, String)>, CcError> {
     let mut chosen: Vec<&'static str> = Vec::new();
     for wanted in controllers {
@@ -164,7 +166,7 @@ fn valid(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Fails when the kernel has a controller called `name`, whoever registered it.
+/// Fails when the kernel has a controller `name`, regardless of who registered it.
 #[cfg(feature = "ebpf")]
 fn refuse_taken(name: &str) -> Result<(), CcError> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";

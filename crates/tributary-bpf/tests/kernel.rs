@@ -1,7 +1,8 @@
 //! The controllers in the running kernel: loading, names, unloading in use, groups that come and go.
 //!
-//! Needs root and feature `ebpf`; says so and fails in CI where it cannot run. Names are the whole
-//! machine's, so each test loads under a prefix of its own and unloads even when it fails.
+//! Needs root and feature `ebpf`; where it cannot run, it prints the reason, and fails in CI. Names are
+//! global
+//! on a machine, so each test uses its own prefix and unloads its controllers even when it fails.
 #![cfg(feature = "ebpf")]
 
 use std::io::{Read, Write};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 use tributary_bpf::{CONTROLLERS, CcError, doctor, groups, list, load, unload};
 
-/// Set in a process that a test starts from this program.
+/// Set in a child process that a test starts from this program.
 const CHILD: &str = "TRIBUTARY_BPF_TEST_CHILD";
 
-/// Whether eBPF works here; says why not, and fails in CI.
+/// Whether eBPF works here; prints the reason if not, and fails in CI.
 fn possible() -> bool {
     let missing: Vec<_> = doctor().into_iter().filter(|check| !check.passed).collect();
     for check in &missing {
@@ -26,7 +27,7 @@ fn possible() -> bool {
     missing.is_empty()
 }
 
-/// Controllers under a prefix of their own, unloaded when dropped.
+/// Controllers under a unique prefix, unloaded when dropped.
 struct Loaded(String);
 
 impl Loaded {
@@ -70,7 +71,7 @@ fn listener(congestion: &str, mark: u32) -> (Socket, SocketAddr) {
     (listener, address)
 }
 
-/// Waits for what the kernel does after a close, which no call reports.
+/// Waits for an effect of a close in the kernel that no call reports.
 fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !happened() {
@@ -143,8 +144,8 @@ fn unloading_in_use_leaves_the_sockets_their_controller() {
     soon("it goes with its last socket", || loaded.ours().is_empty());
 }
 
-/// Two threads open and close connections with one mark, so that a group's last member leaves while
-/// another joins; each holds at most one connection.
+/// Two threads open and close connections with one mark, so that the last member of a group leaves while
+/// another one joins; each thread holds at most one connection.
 #[test]
 fn ten_thousand_connections_leave_no_group_behind() {
     if !possible() {
@@ -171,7 +172,7 @@ fn ten_thousand_connections_leave_no_group_behind() {
     soon("the controller is gone", || loaded.ours().is_empty());
 }
 
-/// One connection with data both ways; `reset` ends it without TIME-WAIT.
+/// One connection with data in both directions; `reset` closes it without TIME-WAIT.
 fn exchange(name: &str, mark: u32, reset: bool) {
     let (listener, address) = listener(name, mark);
     let mut client = socket(name, mark);
@@ -189,7 +190,7 @@ fn exchange(name: &str, mark: u32, reset: bool) {
     }
 }
 
-/// This program again, as `CHILD` says.
+/// This program as a child process, see `CHILD`.
 fn child(test: &str, role: &str, wrapper: &[&str]) -> Command {
     let own = std::env::current_exe().unwrap();
     let mut words: Vec<std::ffi::OsString> = wrapper.iter().map(Into::into).collect();

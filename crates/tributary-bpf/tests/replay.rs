@@ -1,9 +1,9 @@
-//! The C controllers beside their Rust references: both see the same events and must have the same
-//! window, within one segment, after each of them.
+//! Compares the C controllers with their Rust references: both get the same events and must have the same
+//! window after each event, within one segment.
 //!
-//! The controllers' own code is compiled for user space (`bpf/replay.c`), so neither privileges nor clang
+//! The controllers' code is compiled for user space (`bpf/replay.c`), so neither privileges nor clang
 //! are needed. Events come from a closed loop of the reference over two paths with queues, losses,
-//! timeouts, spurious losses and times in which the application limits the sender.
+//! timeouts, spurious losses and times when the application limits the sender.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ struct Flow {
     reference: Box<dyn CongestionController>,
     /// Round-trip time without a queue, microseconds.
     base: u64,
-    /// Segments a millisecond, times 1000.
+    /// Segments per millisecond, times 1000.
     rate: u64,
-    /// Segments that wait, times 1000, and how many may.
+    /// Segments in the queue, times 1000, and the queue's capacity.
     queue: u64,
     room: u64,
-    /// Segments acknowledged and not reported, times 1000.
+    /// Segments acknowledged but not yet reported, times 1000.
     due: u64,
-    /// Smoothed round-trip time, 1/8 us, as the kernel keeps it.
+    /// Smoothed round-trip time, 1/8 µs, as the kernel stores it.
     srtt: u64,
     recovering_until: Option<u64>,
-    /// The loss being recovered from was noticed by the timer: slow start goes on meanwhile.
+    /// The current loss was detected by the timer: slow start continues during recovery.
     timed_out: bool,
     round_until: u64,
 }
@@ -59,7 +59,7 @@ impl Flow {
     }
 }
 
-/// A recording and what the reference made of it: (event, subflow's window in bytes).
+/// A recording and the reference's result: (event, subflow's window in bytes).
 struct Recording {
     lines: Vec<String>,
     windows: Vec<u64>,
@@ -109,7 +109,7 @@ impl World {
         }
         let flow = &mut self.flows[at];
         let rtt = flow.rtt();
-        // Window over round-trip time, in thousandths of a segment a millisecond.
+        // Window over round-trip time, in thousandths of a segment per millisecond.
         let sent = flow.reference.window() * 1_000_000 / MSS / rtt;
         flow.queue = (flow.queue + sent).saturating_sub(flow.rate);
         flow.due += sent.min(flow.rate);
@@ -118,7 +118,7 @@ impl World {
             flow.due %= 1000;
             self.acknowledge(at, segments, rtt);
         }
-        // Delay-based controllers fill no queue: they lose by chance.
+        // Delay-based controllers fill no queue, so their losses are random.
         let lost = self.flows[at].queue > self.flows[at].room || self.rng.below(1000) == 0;
         if lost && self.flows[at].recovering_until.is_none() {
             self.lose(at);
@@ -134,7 +134,7 @@ impl World {
         if round_ended {
             flow.round_until = millis + rtt / 1000;
         }
-        // A second out of eleven the application has nothing more to send.
+        // In one second out of eleven the application has nothing to send.
         let cwnd_limited = millis / 1000 % 11 != 7;
         let in_recovery = flow.recovering_until.is_some() && !flow.timed_out;
         let ack = Ack {
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// The replay program, compiled with the C compiler that the product needs anyway.
+/// The replay program, compiled with the system's C compiler.
 fn program(directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/replay.c");
     let program = directory.join("replay");
@@ -215,7 +215,7 @@ fn difference(recording: &Recording, replayed: &[(u64, u64)]) -> (u64, usize) {
     ((0..replayed.len()).map(apart).max().unwrap_or_default(), first)
 }
 
-/// Two paths that differ, two alike, and one alone.
+/// Two paths that differ, two equal paths, and one path.
 fn worlds(name: &str) -> Vec<World> {
     let wifi = || Flow::new(name, 20_000, 2_000, 30_000);
     let lte = || Flow::new(name, 60_000, 800, 40_000);

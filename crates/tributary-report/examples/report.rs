@@ -1,4 +1,4 @@
-//! Writes a report with made-up numbers to the file named on the command line, to look at its design.
+//! Writes a report with made-up numbers to the file named on the command line, as a sample of the design.
 //!
 //! `cargo run -p tributary-report --example report -- report.html`
 
@@ -161,7 +161,8 @@ fn main() -> std::io::Result<()> {
     let samples: Vec<Vec<f64>> = (0..NAMES.len()).map(|i| made_up(i, &mut rng)).collect();
     let bands: Vec<Band> =
         (0..16).map(|i| f64::from(i) * 2.5).map(|t| Band::new(t + 1.5, t + 2.5, "WiGig blocked")).collect();
-    // As a share of what the links could carry in that second, so that a blockage is nobody's fault.
+    // As a share of the links' capacity in that second, so that a blockage does not count against a
+    // transport.
     let capacity: Vec<f64> = (0..SECONDS).map(|s| 47.0 + 140.0 * (1.0 - blocked(s))).collect();
     let mut strip = Strip::new("Where it hurts", "% of link capacity", 100.0);
     strip.bands.clone_from(&bands);

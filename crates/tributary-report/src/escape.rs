@@ -1,4 +1,4 @@
-//! Making text that a user, a file or a peer named safe inside HTML, SVG, CSV, Markdown and terminals.
+//! Escaping for HTML, SVG, CSV, Markdown and terminals of text that comes from a user, a file or a peer.
 
 /// Escapes `text` for element content and quoted attributes alike; control characters become `�`.
 pub(crate) fn markup(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! One self-contained HTML page: a headline, key figures, plots, tables, stills, and how it was made.
 //!
-//! No script, no network, nothing outside the file: a content security policy says so to the browser.
-//! Everything that is not drawn by this crate is escaped.
+//! No script, no network, no external file: the page's content security policy forbids them.
+//! All text that does not come from this crate is escaped.
 
 use crate::escape::{base64, markup};
 use crate::plot::{self, Plot};
@@ -14,18 +14,18 @@ mod tests;
 
 const STYLE: &str = include_str!("html/page.css");
 
-/// A number to look at first.
+/// A key figure: a number on a card at the top of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFigure {
-    /// What it is.
+    /// Name of the number.
     pub label: String,
     /// The number as text.
     pub value: String,
     /// Its unit, shown small; may be empty.
     pub unit: String,
-    /// What to compare it with; may be empty.
+    /// A value for comparison; may be empty.
     pub note: String,
-    /// Whether it reached what was promised; `None` when nothing was.
+    /// Whether it meets its target; `None` without a target.
     pub verdict: Option<Verdict>,
 }
 
@@ -36,7 +36,7 @@ impl KeyFigure {
         Self { label: label.to_owned(), value: value.to_owned(), unit: unit.to_owned(), ..Self::default() }
     }
 
-    /// With something to compare it with.
+    /// With a value for comparison.
     #[must_use]
     pub fn note(mut self, note: &str) -> Self {
         note.clone_into(&mut self.note);
@@ -51,12 +51,12 @@ impl KeyFigure {
     }
 }
 
-/// Whether a promise was kept.
+/// Whether a target is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Kept.
+    /// The target is met.
     Good,
-    /// Not kept.
+    /// The target is not met.
     Bad,
 }
 
@@ -75,14 +75,14 @@ impl Verdict {
     }
 }
 
-/// A picture inside the page.
+/// A picture, embedded in the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Such as `image/jpeg`.
+    /// The media type, for example `image/jpeg`.
     pub media_type: &'static str,
     /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// What it shows, for those who do not see it.
+    /// Text alternative: a description of the picture.
     pub alt: String,
     /// Text below it.
     pub caption: String,
@@ -106,13 +106,13 @@ impl HtmlReport {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// The one sentence that a reader should take away, with the number in it.
+    /// The headline: one sentence with the main result and its number.
     pub fn headline(&mut self, sentence: &str) -> &mut Self {
         sentence.clone_into(&mut self.headline);
         self
     }
 
-    /// A few sentences under the headline: what was done.
+    /// A few sentences under the headline: the method.
     pub fn lead(&mut self, text: &str) -> &mut Self {
         text.clone_into(&mut self.lead);
         self
@@ -176,13 +176,13 @@ impl HtmlReport {
         self
     }
 
-    /// Adds the table of `made`'s claims and takes over how it was made.
+    /// Adds the table of `made`'s claims and the run's details as [`made`](Self::made) does.
     pub fn reproduction(&mut self, made: &Reproduction, caption: &str) -> &mut Self {
         self.table(&made.table(), caption);
         self.made(&made.run)
     }
 
-    /// Says at the end of the page how it was made.
+    /// Adds the run's details at the end of the page: command, version, seeds, machine.
     pub fn made(&mut self, run: &RunInfo) -> &mut Self {
         self.run = Some(run.clone());
         self
@@ -220,7 +220,7 @@ impl HtmlReport {
         out
     }
 
-    /// A run that its own audit calls invalid says so before any number.
+    /// A warning above all numbers when the run's audit found it invalid.
     fn warning(&self, out: &mut String) {
         if let Some(audit) = self.run.as_ref().and_then(|r| r.audit.as_ref()).filter(|a| !a.valid) {
             let _ = writeln!(
@@ -260,7 +260,7 @@ impl HtmlReport {
     }
 }
 
-/// Three streams that become one.
+/// The logo: three streams that become one.
 const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><path d=\"M2 6C12 6 12 16 30 16M2 \
                     16H30M2 26C12 26 12 16 30 16\"/></svg>";
 

@@ -1,7 +1,7 @@
 //! Statistics, result schema, tables, plots and HTML reports.
 //!
-//! What goes in are plain numbers in stated units; what comes out is text: a table for the terminal,
-//! CSV, Markdown, SVG, or one HTML file that needs no network. Nothing here measures anything, reads a
+//! Input is plain numbers in stated units. Output is text: a table for the terminal, CSV, Markdown, SVG,
+//! or one HTML file that needs no network. Nothing here measures, reads a clock or opens a file.
 //! clock or opens a file.
 
 mod escape;

@@ -21,9 +21,9 @@ pub const STYLE: &str = include_str!("plot/plot.css");
 
 /// Anything that can be drawn.
 pub trait Plot {
-    /// What is shown, in a few words.
+    /// Title, a few words.
     fn title(&self) -> &str;
-    /// What a reader should see in it, for those who do not see it.
+    /// Text alternative: the plot's main message.
     fn description(&self) -> &str;
     /// The drawing; `style` is put inside it unless empty.
     fn draw(&self, style: &str) -> String;
@@ -39,15 +39,15 @@ pub trait Plot {
     }
 }
 
-/// A colour by role: give each transport one and keep it in every plot of a report.
+/// A colour by role. Give each transport one colour and use it in every plot of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
-    /// The one to look at: the product's own.
+    /// The product itself.
     #[default]
     Hero,
-    /// Its close rival.
+    /// The main competitor.
     Rival,
-    /// A third one, related to the hero.
+    /// A variant of the hero.
     Cousin,
     /// The first of the single radios.
     RadioA,
@@ -55,9 +55,9 @@ pub enum Tone {
     RadioB,
     /// The third of the single radios.
     RadioC,
-    /// Another peer.
+    /// Another transport.
     Peer,
-    /// Neither good nor bad: capacity, sums, references.
+    /// Neutral: capacity, sums, references.
     Neutral,
 }
 
@@ -97,7 +97,7 @@ pub struct Series {
     pub tone: Tone,
     /// (x, y); a y that is not finite is a gap.
     pub points: Vec<(f64, f64)>,
-    /// A few words beside the name, such as `mean 124 Mbit/s`; may be empty.
+    /// A few words beside the name, for example `mean 124 Mbit/s`; may be empty.
     pub note: String,
 }
 
@@ -108,7 +108,7 @@ impl Series {
         Self { name: name.to_owned(), tone, points, note: String::new() }
     }
 
-    /// One value a second: the first stands for the time from 0 to 1 s.
+    /// One value per second; the first value is for the time from 0 to 1 s.
     #[must_use]
     pub fn per_second(name: &str, tone: Tone, values: &[f64]) -> Self {
         let points = values.iter().enumerate().map(|(second, v)| (second as f64, *v)).collect();
@@ -127,14 +127,14 @@ impl Series {
     }
 }
 
-/// A shaded span of x, such as a blockage.
+/// A shaded span of x, for example a blockage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
-    /// Where it begins, in the x unit.
+    /// Start, in the x unit.
     pub from: f64,
-    /// Where it ends.
+    /// End, in the x unit.
     pub to: f64,
-    /// What it is, shown when hovered and once in the legend.
+    /// Label, shown on hover and once in the legend.
     pub label: String,
 }
 

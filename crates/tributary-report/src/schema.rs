@@ -1,6 +1,6 @@
-//! The result schema: what every experiment writes as JSON, and what reports are made from.
+//! The result schema: experiments write it as JSON, and reports are made from it.
 //!
-//! A claim is an inequality, never an equality: a reproduction holds or it does not, and says by how much.
+//! A claim is an inequality, never an equality. Its verdict follows from the measured interval.
 
 use crate::table::{Cell, Column, Table};
 use core::fmt;
@@ -16,7 +16,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The inequality that a measured value has to satisfy.
+/// The inequality of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
@@ -29,7 +29,7 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// What an interval says about the inequality.
+    /// The verdict for an interval.
     #[must_use]
     pub fn judge(self, interval: Interval) -> Verdict {
         let misses = match self {
@@ -79,16 +79,17 @@ impl Expectation {
     }
 }
 
-/// Digits after the point of all numbers of a claim; `None` is what [`short`] gives each.
+/// Digits after the point for all numbers of a claim; `None`: [`short`] decides for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decimals(Option<usize>);
 
 impl Decimals {
-    /// The most.
+    /// Maximum number of digits.
     const MOST: usize = 6;
 
-    /// As few as show the bounds to a hundredth of a per cent, and `numbers` that differ from a bound as
-    /// different: the bound 0.9995 is not printed as 1.00, nor is 0.9996 beside it.
+    /// The fewest digits that show the bounds to a hundredth of a per cent, and with which every one of
+    /// `numbers` that differs from a bound is printed differently. Example: the bound 0.9995 is not printed
+    /// as 1.00, and 0.9996 is not printed as the bound.
     fn of(expected: Expectation, numbers: &[f64]) -> Self {
         let clear = |decimals: &Self| {
             expected.bounds().into_iter().filter(|bound| bound.is_finite()).all(|bound| {
@@ -110,7 +111,7 @@ impl Decimals {
     }
 }
 
-/// What a claim's interval says.
+/// The verdict of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -123,36 +124,36 @@ pub enum Verdict {
     Undecided,
 }
 
-/// One sentence of a paper or one promise of the product, beside what this run measured.
+/// One sentence of a paper or one promise of the product, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Short and stable, such as `los-goodput-vs-sum`.
+    /// A short stable name, for example `los-goodput-vs-sum`.
     pub id: String,
     /// The claim in words, with its unit.
     pub claim: String,
-    /// The paper's value in the unit of `measured`, where it gives one.
+    /// The paper's value in the unit of `measured`, if it gives one.
     pub paper: Option<f64>,
     /// The median over the runs; `null` when no run gave a value.
     pub measured: Option<f64>,
-    /// Spread over the runs, such as the smallest and largest or a confidence interval.
+    /// Spread over the runs, for example the minimum and maximum or a confidence interval.
     pub interval: Option<Interval>,
-    /// What the interval says; without an interval nothing is decided.
+    /// The verdict; undecided without an interval.
     pub verdict: Verdict,
-    /// Whether the inequality is true of `measured` itself, whatever the interval says.
+    /// Whether `measured` itself satisfies the inequality, regardless of the interval.
     pub met: bool,
-    /// The inequality itself.
+    /// The inequality.
     pub expected: Option<Expectation>,
-    /// The unit of all the numbers, empty for a ratio.
+    /// The unit of all numbers; empty for a ratio.
     #[serde(default)]
     pub unit: String,
-    /// Figure, table or section of the paper that the claim is from.
+    /// Figure, table or section of the paper.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
 
 impl Claim {
-    /// A claim about `measured`, undecided until it has an interval; a value that is missing or not finite
-    /// never holds.
+    /// A claim about `measured`, undecided until an interval is set. A value that is missing or not finite
+    /// never satisfies it.
     #[must_use]
     pub fn judge(id: &str, claim: &str, measured: Option<f64>, expected: Expectation) -> Self {
         let measured = measured.filter(|m| m.is_finite());
@@ -196,35 +197,35 @@ impl Claim {
     }
 }
 
-/// How a result was made: enough to make it again.
+/// How a result was made: everything needed to repeat it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// The command line as it was typed.
     pub command: String,
     /// Version of the program.
     pub version: String,
-    /// Commit of the source, when known.
+    /// Commit of the source, if known.
     pub commit: Option<String>,
-    /// When the run began, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: Option<String>,
     /// Wall time of the run, in seconds.
     pub seconds: Option<f64>,
-    /// Every random choice derives from these.
+    /// Seeds of all random choices.
     pub seeds: Vec<u64>,
     /// Kernel release.
     pub kernel: String,
     /// Processor, number of cores, memory.
     pub machine: String,
-    /// Congestion control of every transport in the comparison, as asserted on both ends.
+    /// Congestion control of every transport in the comparison, checked on both ends.
     pub congestion: String,
-    /// Everything else that was set: scenario, queue, round-trip times, …; shown in this order.
+    /// All other settings (scenario, queue, round-trip times and so on), shown in this order.
     pub configuration: BTreeMap<String, String>,
-    /// What the emulator's own audit says; `None` when nothing was emulated.
+    /// The emulator's audit; `None` when nothing was emulated.
     pub audit: Option<Audit>,
 }
 
 impl RunInfo {
-    /// The line of Markdown that stands before generated tables: by which command, of which commit.
+    /// The Markdown line before generated tables: command, version and commit.
     #[must_use]
     pub fn marker(&self) -> String {
         let commit = self.commit.as_deref().unwrap_or("unknown");
@@ -232,19 +233,19 @@ impl RunInfo {
     }
 }
 
-/// The emulator's judgement of its own run.
+/// The emulator's audit of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Whether the links were as the scenario says, so that the numbers mean something.
+    /// Whether the links behaved as the scenario says; otherwise the numbers mean nothing.
     pub valid: bool,
-    /// Why, with numbers.
+    /// The reason, with numbers.
     pub detail: String,
 }
 
 /// The result of reproducing one paper.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reproduction {
-    /// What is reproduced, such as `fbdt`.
+    /// Name of the reproduction, for example `fbdt`.
     pub name: String,
     /// Every claim with its verdict.
     pub claims: Vec<Claim>,
@@ -283,7 +284,7 @@ impl Reproduction {
                 Cell::optional(claim.paper.map(short)),
                 Cell::optional(claim.expected.map(|expected| expected.text(decimals))),
                 Cell::optional(claim.measured.map(|value| decimals.text(value))).strong(),
-                // Where seeds change nothing there is no interval to print.
+                // Without an interval (the seeds change nothing) the cell is `–`.
                 Cell::optional(
                     interval.map(|i| format!("{} – {}", decimals.text(i.low), decimals.text(i.high))),
                 ),
@@ -301,7 +302,7 @@ impl Reproduction {
     }
 }
 
-/// A number with three significant figures or all its whole digits.
+/// A number with three significant figures, or with all its whole digits if it has more.
 pub(crate) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();

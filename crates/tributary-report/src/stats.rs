@@ -1,6 +1,6 @@
-//! Descriptive statistics of samples: no units of their own, the result has the samples' unit.
+//! Descriptive statistics of samples. Results have the unit of the samples.
 //!
-//! Every function ignores samples that are not finite and answers `None` when none is left, so that no
+//! Every function ignores samples that are not finite and returns `None` when none is left, so no
 //! NaN reaches a table or a plot. Quantiles interpolate linearly between order statistics (Hyndman and
 //! Fan 1996, definition 7, the default of R and NumPy).
 
@@ -57,7 +57,7 @@ fn percentile_of_sorted(sorted: &[f64], percent: f64) -> Option<f64> {
     Some(sorted[below] + (place - place.floor()) * (sorted[above] - sorted[below]))
 }
 
-/// The tenth percentile: what the worst tenth of the samples stays under.
+/// The tenth percentile.
 #[must_use]
 pub fn p10(samples: &[f64]) -> Option<f64> {
     percentile(samples, 10.0)
@@ -75,7 +75,7 @@ pub fn maximum(samples: &[f64]) -> Option<f64> {
     sorted(samples).last().copied()
 }
 
-/// The empirical distribution: (value, share of samples ≤ value), ascending, one point a distinct value.
+/// The empirical distribution: (value, share of samples ≤ value), ascending, one point per distinct value.
 #[must_use]
 pub fn cdf(samples: &[f64]) -> Vec<(f64, f64)> {
     let sorted = sorted(samples);
@@ -102,7 +102,8 @@ pub fn mean_interval(samples: &[f64]) -> Option<Interval> {
 /// The slope of the least-squares line through `points` and its 95 % interval by Student's t; needs three points
 /// with two different `x`.
 ///
-/// Neighbours that are alike make the interval too narrow, so more than 60 points are first averaged in 30 groups
+/// Correlated neighbours make the interval too narrow. More than 60 points are therefore averaged first, in
+/// 30 groups
 /// of neighbours.
 #[must_use]
 pub fn slope_interval(points: &[(f64, f64)]) -> Option<(f64, Interval)> {
@@ -150,7 +151,7 @@ fn t_quantile(freedom: usize) -> f64 {
 
 /// The 95 % percentile-bootstrap interval of `statistic` (Efron 1979): `rounds` resamples drawn from `seed`.
 ///
-/// With fewer than two finite samples there is nothing to resample and the answer is `None`.
+/// `None` with fewer than two finite samples.
 pub fn bootstrap_interval(
     samples: &[f64],
     statistic: impl Fn(&[f64]) -> Option<f64>,
@@ -172,9 +173,9 @@ pub fn bootstrap_interval(
     Some(Interval { low: percentile_of_sorted(&results, 2.5)?, high: percentile_of_sorted(&results, 97.5)? })
 }
 
-/// The longest time without an arrival in `[from, to]`; `arrivals` need not be sorted and may lie outside.
+/// The longest gap without an arrival in `[from, to]`; `arrivals` may be unsorted and may lie outside.
 ///
-/// All times and the answer are in the same unit, seconds by convention.
+/// All times and the result are in the same unit, by convention seconds.
 #[must_use]
 pub fn longest_silence(arrivals: &[f64], from: f64, to: f64) -> f64 {
     let mut last = from;
@@ -188,7 +189,7 @@ pub fn longest_silence(arrivals: &[f64], from: f64, to: f64) -> f64 {
 
 /// Goodput of each whole second, in Mbit/s (10⁶ bits), from bytes counted in equal bins.
 ///
-/// A second that the bins do not cover to its end is left out: half a second of data is no second.
+/// A last second that the bins cover only in part is left out.
 #[must_use]
 pub fn mbps_per_second(bytes_per_bin: &[u64], bin: Duration) -> Vec<f64> {
     let bins_per_second = Duration::from_secs(1).as_nanos().checked_div(bin.as_nanos()).unwrap_or(0) as usize;
@@ -201,7 +202,7 @@ pub fn mbps_per_second(bytes_per_bin: &[u64], bin: Duration) -> Vec<f64> {
         .collect()
 }
 
-/// Fairness of shares by Jain's index (1984): 1 when all are equal, 1/n when one has everything.
+/// Jain's fairness index (1984): 1 when all shares are equal, 1/n when one has everything.
 #[must_use]
 pub fn fairness(shares: &[f64]) -> Option<f64> {
     let finite = sorted(shares);

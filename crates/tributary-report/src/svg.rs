@@ -1,6 +1,6 @@
 //! A small SVG writer: elements in drawing order, every text escaped, coordinates to a tenth.
 //!
-//! Colours come from classes alone (`plot/plot.css`), so that one drawing serves light and dark pages.
+//! Colours come only from classes (`plot/plot.css`), so one drawing works on light and dark pages.
 
 use crate::escape::markup;
 use core::fmt::{Display, Write as _};
@@ -23,7 +23,7 @@ impl Display for At {
     }
 }
 
-/// Where a text stands relative to its point.
+/// Alignment of a text relative to its point.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -58,7 +58,7 @@ impl Canvas {
         );
     }
 
-    /// A name and, after it, a softer note; the reader's font decides how wide they are.
+    /// A name followed by a lighter note; the reader's font decides their widths.
     pub(crate) fn name(&mut self, (x, y): (f64, f64), name: &str, note: &str) {
         let (x, y, name, note) = (At(x), At(y), markup(name), markup(note));
         let note =
@@ -100,7 +100,7 @@ impl Canvas {
         self.close("circle", title);
     }
 
-    /// A path from its `d` data, which the caller builds from coordinates alone.
+    /// A path from its `d` data, which the caller builds only from coordinates.
     pub(crate) fn path(&mut self, class: &str, d: &str, title: &str) {
         let _ = write!(self.body, "<path class=\"{class}\" d=\"{d}\"");
         self.close("path", title);

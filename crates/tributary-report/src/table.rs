@@ -1,11 +1,11 @@
-//! A table that becomes aligned text for the terminal, HTML, CSV or Markdown.
+//! A table that can be written as aligned text for the terminal, HTML, CSV or Markdown.
 //!
-//! Columns are aligned by counting characters, which is right for every script this project prints.
+//! Alignment counts characters; this is right for all scripts that this project prints.
 
 use crate::escape;
 use core::fmt::Write as _;
 
-/// A column: its heading and which side its cells stand on.
+/// A column: its heading and the alignment of its cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     heading: String,
@@ -38,7 +38,7 @@ impl Column {
     }
 }
 
-/// How a cell is marked.
+/// The mark of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mark {
     #[default]
@@ -48,7 +48,7 @@ enum Mark {
     Bad,
 }
 
-/// One cell: text and how it is marked.
+/// One cell: text and mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -88,14 +88,14 @@ impl Cell {
         self
     }
 
-    /// Marked as satisfying what was asked.
+    /// Marked as good: it satisfies its requirement.
     #[must_use]
     pub fn good(mut self) -> Self {
         self.mark = Mark::Good;
         self
     }
 
-    /// Marked as failing what was asked.
+    /// Marked as bad: it fails its requirement.
     #[must_use]
     pub fn bad(mut self) -> Self {
         self.mark = Mark::Bad;
@@ -130,7 +130,7 @@ impl Table {
         self.push_row(cells, false);
     }
 
-    /// Appends a row that stands out, such as the product's own.
+    /// Appends an emphasised row, for example the product's own.
     pub fn push_highlighted(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.push_row(cells, true);
     }
@@ -147,13 +147,13 @@ impl Table {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Aligned plain text, one line a row, with a rule under the headings.
+    /// Aligned plain text, one line per row, with a rule under the headings.
     #[must_use]
     pub fn to_text(&self) -> String {
         let clean: Vec<Vec<String>> = core::iter::once(self.columns.iter().map(Column::title).collect())

@@ -1,6 +1,7 @@
 //! The file of generated tables beside a page of the documentation: `ows.tables.md` beside `ows.md`.
 //!
-//! The file has one part per run: a heading `## NAME`, the line that says how the run was made, and the run's tables
+//! The file has one part per run: a heading `## NAME`, a line with the run's command and commit, and the
+//! run's tables
 //! below `###` headings. A new run replaces the part of the same name and leaves the others alone. Nothing here opens a
 //! file.
 
@@ -45,7 +46,7 @@ pub fn with_part(page: PageText<'_>, existing: &str, part: &str, body: &str) -> 
     std::iter::once(head).chain(parts).collect::<Vec<_>>().join("\n")
 }
 
-/// The parts of a file of tables, each from its heading on. What is above the first heading is left out.
+/// The parts of a file of tables, each from its heading on. Text above the first heading is left out.
 fn parts(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for line in text.lines() {

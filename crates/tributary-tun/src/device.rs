@@ -17,10 +17,10 @@ const TUN_F_TSO_ECN: libc::c_uint = 0x08;
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
-/// Why there is no TUN device.
+/// Why a TUN device could not be created.
 #[derive(Debug, Error)]
 pub enum TunError {
-    /// The kernel's TUN driver is not there.
+    /// The kernel's TUN driver is missing.
     #[error(
         "TUN device `{name}`: /dev/net/tun does not exist. Load the driver (`modprobe tun`); in a container add \
          `--device /dev/net/tun`"
@@ -40,16 +40,16 @@ pub enum TunError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Somebody has it.
+    /// Another program uses the name.
     #[error("TUN device `{name}` is in use by another program; choose another name or end that program")]
     Busy {
         /// The interface's name.
         name: String,
     },
-    /// Not a name of an interface.
+    /// Invalid interface name.
     #[error("`{name}` is no name of an interface: expected 1 to 15 bytes without `/`, space, `%` and `:`")]
     Name {
-        /// What was given.
+        /// The given name.
         name: String,
     },
     /// Any other failure.
@@ -62,7 +62,7 @@ pub enum TunError {
     },
 }
 
-/// The device's end in this program, or one of its queues. The interface disappears when the last one is
+/// The program's end of the device, or one of its queues. The interface disappears when the last one is
 /// dropped.
 #[derive(Debug)]
 pub struct Tun {
@@ -71,8 +71,7 @@ pub struct Tun {
 
 impl Tun {
     /// Creates the interface `name` in the network namespace of the calling thread. With `super_frames` it
-    /// hands over TCP and UDP super-frames of up to 64 KiB; without, packets come one by one. Reads do not
-    /// block.
+    /// delivers TCP and UDP super-frames of up to 64 KiB; without, single packets. Reads do not block.
     ///
     /// # Errors
     /// [`TunError`] says what is missing.
@@ -80,8 +79,8 @@ impl Tun {
         Self::open(name, super_frames, 0)
     }
 
-    /// The same with `queues` queues, at least one, for as many threads. The kernel keeps the packets of a flow
-    /// in one queue.
+    /// As [`create`](Self::create), with `queues` queues, at least one, for as many threads. The kernel puts
+    /// all packets of a flow into one queue.
     ///
     /// # Errors
     /// [`TunError`] says what is missing.
@@ -104,7 +103,7 @@ impl Tun {
             return Ok(tun);
         }
         let tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-        // Kernels before 6.2 know no UDP segmentation; without it datagrams come one by one.
+        // Kernels before 6.2 have no UDP segmentation; there, datagrams come one by one.
         tun.offload(tcp | TUN_F_USO4 | TUN_F_USO6).or_else(|_| tun.offload(tcp)).map_err(failed)?;
         Ok(tun)
     }
@@ -145,7 +144,7 @@ impl Tun {
         fd::read(self.as_fd(), buffer)
     }
 
-    /// Hands the kernel one packet: a virtio header and the packet, cut anywhere.
+    /// Gives the kernel one packet: a virtio header and the packet, split at any position into head and tail.
     ///
     /// # Errors
     /// The kernel refuses it, or its interface is down.

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The error of a call that returned -1, else its result.
+/// The result of a call; an error when it returned -1.
 ///
 /// # Errors
 /// The system's, when the result is negative.
@@ -48,7 +48,7 @@ pub fn write_two(fd: BorrowedFd<'_>, head: &[u8], tail: &[u8]) -> io::Result<usi
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits until `fd` takes data again, or `limit` (whole milliseconds) has passed. Says whether it does.
+/// Waits until `fd` accepts data again, or for `limit` (whole milliseconds). Returns whether it accepts data.
 #[must_use]
 pub fn wait_writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
@@ -57,8 +57,8 @@ pub fn wait_writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
 }
 
-/// Asks for a socket's receive and send buffers of `bytes`: beyond the system's limit with privilege, else
-/// up to it.
+/// Sets a socket's receive and send buffers to `bytes`: beyond the system's limit with privilege, otherwise
+/// up to the limit.
 pub fn set_socket_buffers(fd: BorrowedFd<'_>, bytes: c_int) {
     let forced = [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE];
     let plain = [libc::SO_RCVBUF, libc::SO_SNDBUF];
@@ -68,7 +68,7 @@ pub fn set_socket_buffers(fd: BorrowedFd<'_>, bytes: c_int) {
             // SAFETY: `value` points to an integer of `length` bytes, valid for the call.
             check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, value.cast(), length) })
         };
-        // The plain option is limited without an error.
+        // The plain option is capped without an error.
         let _ = set(forced).or_else(|_| set(plain));
     }
 }
@@ -89,7 +89,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// One that watches nothing yet.
+    /// An instance that watches nothing.
     ///
     /// # Errors
     /// The system's.
@@ -109,7 +109,7 @@ impl Epoll {
         self.add(fd, libc::EPOLLIN, token)
     }
 
-    /// Reports `token` when `fd` becomes readable, and not again before it has been read empty.
+    /// Reports `token` when `fd` becomes readable; reports again only after it was read until empty.
     ///
     /// # Errors
     /// The system's.

@@ -1,5 +1,5 @@
-//! Packets as a TUN device hands them over: a virtio header, then an IP packet that may be a
-//! super-frame of many TCP segments or UDP datagrams. Cuts super-frames by rewriting headers; payload
+//! Packets from a TUN device: a virtio header, then an IP packet that may be a
+//! super-frame of many TCP segments or UDP datagrams. Splits super-frames by rewriting headers; payload
 //! is never copied. Pure: no system calls.
 //!
 //! Sources: virtio 1.2 §5.1.6 (header), RFC 791 and 8200 (IP), RFC 9293 (TCP), RFC 3168 §6.1.2 (CWR).
@@ -15,9 +15,9 @@ mod tests;
 pub const VIRTIO: usize = 10;
 /// Largest packet with its virtio header.
 pub const BUFFER: usize = VIRTIO + 65_536;
-/// Packets above this keep the buffer they were read into; smaller ones get one of their size.
+/// Packets above this size keep their read buffer; smaller ones are copied to a buffer of their own size.
 const KEEP_ABOVE: usize = 16 * 1024;
-/// Longest network and transport header that is cut; longer ones are malformed.
+/// Longest network and transport header that is accepted; longer ones are malformed.
 const MAX_HEADER: usize = 256;
 
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
@@ -30,14 +30,14 @@ const GSO_ECN: u8 = 0x80;
 const TCP_FIN_PSH: u8 = 0x01 | 0x08;
 const TCP_CWR: u8 = 0x80;
 
-/// Read buffers, given back when a frame is dropped.
+/// Read buffers, returned when a frame is dropped.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: RefCell<Vec<Vec<u8>>>,
 }
 
 impl Pool {
-    /// At most this many buffers are kept.
+    /// Maximum number of buffers kept.
     const KEPT: usize = 256;
 
     /// A buffer of `BUFFER` bytes.
@@ -53,12 +53,12 @@ impl Pool {
     }
 }
 
-/// How a super-frame is put together.
+/// The layout of a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
-    /// Where the transport header begins, counted from the IP header.
+    /// Offset of the transport header from the IP header.
     transport: usize,
-    /// Where the payload begins.
+    /// Offset of the payload from the IP header.
     payload: usize,
     /// Payload of every segment but the last.
     segment: usize,
@@ -82,7 +82,7 @@ impl Drop for Frame {
     }
 }
 
-/// The packet was not what its headers promise.
+/// The packet contradicts its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the packet is not what its virtio and IP headers promise")]
 pub struct Malformed;
@@ -137,13 +137,13 @@ impl Frame {
         Ok(Self { buffer: kept, length, cut, pool: pool.clone() })
     }
 
-    /// The packet, or the super-frame as if it were one.
+    /// The packet, or the super-frame as one packet.
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         &self.buffer[VIRTIO..self.length]
     }
 
-    /// Bytes of the packet: of all segments, with the header once.
+    /// Bytes of the packet: all segments, with the header counted once.
     #[must_use]
     pub fn length(&self) -> usize {
         self.length - VIRTIO
@@ -156,7 +156,7 @@ impl Frame {
         self.cut.map(|cut| (cut.payload, cut.segment))
     }
 
-    /// How many packets it stands for: at least one.
+    /// Number of packets it represents, at least one.
     #[must_use]
     pub fn segments(&self) -> u32 {
         let count = |cut: Cut| (self.length() - cut.payload).div_ceil(cut.segment) as u32;
@@ -173,7 +173,7 @@ impl Frame {
         if virtio[0] & NEEDS_CHECKSUM == 0 {
             return;
         }
-        // The field holds the sum of the pseudo header, so that the sum over all of it is right.
+        // The field holds the sum of the pseudo header, so the sum over everything is right.
         let (start, field) = (ne16(virtio, 6), ne16(virtio, 6) + ne16(virtio, 8));
         let packet = &mut out[begin..];
         if start < packet.len() && field + 2 <= packet.len() {
@@ -248,7 +248,7 @@ impl Scratch {
     }
 }
 
-/// Lengths, the IPv4 identification of segment `first`, and the IPv4 header checksum.
+/// Sets the lengths, the IPv4 identification of segment `first`, and the IPv4 header checksum.
 fn rewrite_ip(headers: &mut [u8], cut: &Cut, payload: usize, first: u32) {
     let total = cut.payload + payload;
     if cut.v6 {
@@ -264,7 +264,7 @@ fn rewrite_ip(headers: &mut [u8], cut: &Cut, payload: usize, first: u32) {
     headers[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Sequence number and flags (TCP) or length (UDP), and the pseudo-header sum that stands in the
+/// Sets sequence number and flags (TCP) or length (UDP), and the pseudo-header sum, which is in the
 /// checksum field until a device completes it.
 fn rewrite_transport(headers: &mut [u8], cut: &Cut, payload: usize, begin: usize, is_last: bool) {
     let length = cut.payload - cut.transport + payload;

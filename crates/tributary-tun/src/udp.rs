@@ -8,13 +8,13 @@ use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Kernel buffers that are asked for: 8 MB are 30 ms at 2 Gbit/s.
+/// Requested kernel buffers: 8 MB are 30 ms at 2 Gbit/s.
 const KERNEL_BUFFER: i32 = 8 << 20;
 /// Largest payload of one system call.
 const MOST: usize = 65_000;
 /// One receive buffer.
 const RECEIVE: usize = 65_536;
-/// How long a full send buffer is waited for.
+/// Maximum wait for room in a full send buffer.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// A UDP socket that does not block.
@@ -44,8 +44,9 @@ impl UdpSocket {
         self.socket.local_addr()
     }
 
-    /// Receives what is waiting, up to the batch's room, and calls `each` with every datagram and its sender.
-    /// Returns how many there were; zero when none is waiting.
+    /// Receives the waiting datagrams, up to the batch's room, and calls `each` with every datagram and its
+    /// sender.
+    /// Returns their number; zero when none is waiting.
     ///
     /// # Errors
     /// The system's error. An ICMP error caused by an earlier datagram is ignored.
@@ -121,7 +122,7 @@ impl ReceiveBatch {
     const BUFFERS: usize = 8;
 }
 
-/// Datagrams for one destination that leave together. Those of one system call have the same length but for
+/// Datagrams to one destination that are sent together. Those of one system call have the same length, except
 /// the last, which may be shorter.
 #[derive(Debug)]
 pub struct SendBatch {
@@ -138,21 +139,22 @@ impl SendBatch {
         Self { destination, bytes: Vec::with_capacity(MOST + RECEIVE), segment: 0, count: 0 }
     }
 
-    /// Where it goes.
+    /// The destination.
     #[must_use]
     pub fn destination(&self) -> SocketAddr {
         self.destination
     }
 
-    /// Sends what is held and continues with another destination. Returns as [`flush`](Self::flush).
+    /// Sends the held datagrams and continues with another destination. Returns as [`flush`](Self::flush).
     pub fn redirect(&mut self, destination: SocketAddr, socket: &UdpSocket) -> Lost {
         let lost = self.flush(socket);
         self.destination = destination;
         lost
     }
 
-    /// Adds the datagram that `write` appends to the buffer (it must not touch what is there), and sends what
-    /// is complete. Returns as [`flush`](Self::flush).
+    /// Adds the datagram that `write` appends to the buffer (it must not change earlier bytes), and sends
+    /// every
+    /// complete batch. Returns as [`flush`](Self::flush).
     pub fn add(&mut self, socket: &UdpSocket, write: impl FnOnce(&mut Vec<u8>)) -> Lost {
         let begin = self.bytes.len();
         write(&mut self.bytes);
@@ -181,7 +183,7 @@ impl SendBatch {
         self.send(socket, self.bytes.len())
     }
 
-    /// Sends the datagrams before byte `end` and keeps the rest as the first of the next batch.
+    /// Sends the datagrams before byte `end` and keeps the rest as the start of the next batch.
     fn send(&mut self, socket: &UdpSocket, end: usize) -> Lost {
         let lost = self.try_send(socket, end);
         self.bytes.copy_within(end.., 0);
@@ -195,14 +197,15 @@ impl SendBatch {
         if socket.state.max_gso_segments() >= self.count {
             match socket.send_now(self.destination, bytes, self.segment) {
                 Ok(()) => return Lost::default(),
-                // Waited for already: to wait again for each datagram would hold up every link.
+                // It waited already: another wait per datagram would delay all links.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Lost { refused: self.count as u64, ..Lost::default() };
                 }
                 Err(_) => {}
             }
         }
-        // Interfaces without segmentation refuse the whole; one by one, each has its own fate.
+        // Interfaces without segmentation refuse the whole batch; single datagrams succeed or fail one by
+        // one.
         let mut lost = Lost::default();
         for datagram in bytes.chunks(self.segment) {
             match socket.send_now(self.destination, datagram, datagram.len()) {
@@ -218,9 +221,9 @@ impl SendBatch {
 /// Datagrams that could not be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Larger than the path's MTU.
+    /// Larger than the MTU of the path.
     pub oversize: u64,
-    /// Refused for another reason: no route, a full buffer, a firewall.
+    /// Refused for another reason, for example no route, a full buffer or a firewall.
     pub refused: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Identifiers. Each is its own type so that a path is never taken for a subflow.
+//! Identifiers. Each has its own type, so the compiler rejects a path in place of a subflow.
 
 use core::fmt;
 
-/// A path: a pair of endpoints over one network interface each side. Unique within a session.
+/// A path: a pair of endpoints, one network interface on each side. Unique within a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PathId(pub u8);
 
@@ -21,7 +21,7 @@ pub struct StreamId(pub u32);
 pub struct DataSeq(pub u64);
 
 impl DataSeq {
-    /// The number that follows.
+    /// The next number.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)

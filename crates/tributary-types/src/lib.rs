@@ -1,6 +1,6 @@
 //! Time, rates, sizes, identifiers and seeded randomness shared by every Tributary crate.
 //!
-//! Nothing here reads a clock or the operating system's entropy: drivers own both and pass them in.
+//! Nothing here reads a clock or the operating system's entropy. Drivers read both and pass the values in.
 
 mod id;
 mod rng;

@@ -1,8 +1,8 @@
 //! Seeded randomness: xoshiro256++ seeded through SplitMix64 (Blackman and Vigna, 2019).
 //!
-//! One generator per component, derived from one seed by a label, so that adding a draw in one
-//! component changes no other. Logarithm and cosine come from `libm`, whose bits do not depend on the
-//! machine's C library: a seed means the same numbers everywhere. Not for secrets.
+//! Each component has its own generator, derived from one seed by a label, so an additional draw in one
+//! component changes no other. Logarithm and cosine come from `libm`, whose results do not depend on the
+//! machine's C library: a seed gives the same numbers on every machine. Not for secrets.
 
 /// A repeatable pseudo-random generator.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ fn splitmix(state: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// The generator of `seed`.
+    /// A generator seeded with `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mix = seed;
@@ -28,8 +28,8 @@ impl Rng {
         Self { state, seed }
     }
 
-    /// The generator of the component called `label`: depends on the seed and the label alone,
-    /// not on how many numbers were drawn before.
+    /// The generator of the component `label`. It depends only on the seed and the label, not on the number
+    /// of values drawn before.
     #[must_use]
     pub fn child(&self, label: &str) -> Self {
         // FNV-1a over the label, mixed with the seed.

@@ -4,14 +4,14 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A moment, in nanoseconds since the driver's origin. 584 years fit.
+/// A moment, in nanoseconds since the driver's origin. The range is 584 years.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
     /// The driver's origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every other moment.
+    /// The last moment.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The moment `nanos` nanoseconds after the origin.

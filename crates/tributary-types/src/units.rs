@@ -1,4 +1,4 @@
-//! Rates and sizes. Arithmetic is in integers through 128 bits: no drift at 10 Gbit/s, no overflow.
+//! Rates and sizes. Arithmetic uses integers of 128 bits: no rounding drift at 10 Gbit/s, no overflow.
 
 use core::fmt;
 use core::time::Duration;
@@ -14,7 +14,7 @@ pub struct Bitrate(u64);
 pub struct DataSize(u64);
 
 impl Bitrate {
-    /// No bits at all.
+    /// Zero bits per second.
     pub const ZERO: Self = Self(0);
 
     /// `bits` per second.
@@ -67,7 +67,7 @@ impl Bitrate {
 }
 
 impl DataSize {
-    /// No bytes.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
     /// `bytes` bytes.

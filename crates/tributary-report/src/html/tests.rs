@@ -1,4 +1,4 @@
-//! The page escapes, stands alone and says when a run means nothing.
+//! The page escapes text, is self-contained, and shows a warning for an invalid run.
 
 use super::*;
 use crate::plot::{Band, Bar, Bars, Cdf, Layout, Series, Strip, TimeSeries, Tone};

@@ -13,7 +13,7 @@ pub struct Bar {
     pub value: Option<f64>,
     /// Spread over the runs.
     pub interval: Option<Interval>,
-    /// What the paper has here, drawn as a diamond.
+    /// The paper's value, drawn as a diamond.
     pub paper: Option<f64>,
 }
 
@@ -44,16 +44,16 @@ impl Bar {
 pub struct BarGroup {
     /// Name under the group.
     pub name: String,
-    /// One bar a series.
+    /// One bar per series.
     pub bars: Vec<Bar>,
 }
 
 /// Groups of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What a reader should see in it.
+    /// Text alternative: the plot's main message.
     pub description: String,
     /// Unit of the values.
     pub unit: String,

@@ -1,4 +1,4 @@
-//! Cumulative distributions: which share of the samples is at most x.
+//! Cumulative distributions: the share of the samples that is at most x.
 
 use super::frame::{self, Key, Swatch, WIDTH};
 use super::scale::{self, Scale};
@@ -9,11 +9,11 @@ use crate::svg::{self, Canvas, Rect};
 /// Cumulative distributions of several sets of samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cdf {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What a reader should see in it.
+    /// Text alternative: the plot's main message.
     pub description: String,
-    /// What x measures, with its unit, such as `goodput of a second (Mbit/s)`.
+    /// Label of the x axis with its unit, for example `goodput of a second (Mbit/s)`.
     pub label: String,
     /// (name, colour, samples); samples that are not finite are ignored.
     pub sets: Vec<(String, Tone, Vec<f64>)>,

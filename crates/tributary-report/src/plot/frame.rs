@@ -1,4 +1,4 @@
-//! What the plots share: legend, axes, grid, bands.
+//! Parts common to all plots: legend, axes, grid, bands.
 
 use super::scale::{self, Scale};
 use super::{Band, Tone};
@@ -16,7 +16,7 @@ pub(super) struct Key {
     pub(super) note: String,
 }
 
-/// How a legend shows what it names.
+/// The mark of a legend entry.
 #[derive(Clone, Copy)]
 pub(super) enum Swatch {
     Line(Tone),
@@ -37,7 +37,7 @@ impl Key {
     }
 }
 
-/// A careful guess of the width of `text` at the label size.
+/// Upper estimate of the width of `text` at the label size.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars()
         .map(|c| {
@@ -52,7 +52,7 @@ pub(super) fn text_width(text: &str) -> f64 {
         .sum()
 }
 
-/// Where each entry of a legend stands, and the height of all its rows.
+/// Position of each legend entry, and the height of all rows.
 fn legend_places(keys: &[Key]) -> (Vec<(f64, f64)>, f64) {
     let (mut x, mut y) = (0.0, 0.0);
     let mut places = Vec::with_capacity(keys.len());
@@ -118,7 +118,7 @@ pub(super) fn draw_bands(canvas: &mut Canvas, bands: &[Band], x: Scale, inside: 
     }
 }
 
-/// What the vertical axis measures, from the picture's left edge, so that any length has room.
+/// The unit of the y axis, written from the picture's left edge so that long units fit.
 pub(super) fn y_unit(canvas: &mut Canvas, baseline: f64, unit: &str) {
     canvas.text("unit", (10.0, baseline), Anchor::Start, unit);
 }
@@ -133,7 +133,7 @@ pub(super) fn y_axis(canvas: &mut Canvas, y: Scale, ticks: usize, inside: Rect) 
     }
 }
 
-/// Values under the bottom edge of `inside`, and what they measure.
+/// Tick values under the bottom edge of `inside`, and the label of the x axis.
 pub(super) fn x_axis(canvas: &mut Canvas, x: Scale, ticks: usize, inside: Rect, label: &str) {
     let bottom = inside.y + inside.h;
     for tick in x.ticks(ticks) {

@@ -58,7 +58,7 @@ pub(super) fn round_top(largest: f64, ticks: usize) -> f64 {
     (largest * 1.02 / step).ceil() * step
 }
 
-/// A tick label: no needless digits.
+/// A tick label without trailing zeros.
 pub(super) fn label(value: f64) -> String {
     let magnitude = value.abs();
     let text = match magnitude {

@@ -1,8 +1,9 @@
-//! One row a transport, one cell a second: where it hurts is where the row is dark red.
+//! One row per transport, one cell per second. Dark red cells are seconds with low values.
 //!
-//! Goodput as a share of each second's link capacity shows best what a transport is to blame for.
-//! Cells fall into six classes by their share of `full`, so that light and dark pages and readers with
-//! colour-blindness (classes differ in lightness) see the same order.
+//! Use goodput as a share of each second's link capacity: then a low value is the transport's, not the
+//! link's.
+//! Cells have six classes by their share of `full`. Classes differ in lightness, so readers with
+//! colour-blindness, on light and on dark pages, see the same order.
 
 use super::frame::{self, WIDTH};
 use super::scale::{self, Scale};
@@ -17,20 +18,20 @@ pub struct StripRow {
     pub name: String,
     /// A few words under the name; may be empty.
     pub note: String,
-    /// One value a second; not finite leaves the cell empty.
+    /// One value per second; a value that is not finite leaves the cell empty.
     pub cells: Vec<f64>,
 }
 
 /// Rows of seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Strip {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What a reader should see in it.
+    /// Text alternative: the plot's main message.
     pub description: String,
     /// Unit of the cells.
     pub unit: String,
-    /// The value of a full cell, such as the capacity of all links.
+    /// The value of a full cell, for example the capacity of all links.
     pub full: f64,
     /// The rows, top to bottom.
     pub rows: Vec<StripRow>,

@@ -1,4 +1,4 @@
-//! Values over time: several lines in one frame, or one frame a series below each other.
+//! Values over time: several lines in one frame, or one frame per series.
 
 use super::frame::{self, Key, Swatch, WIDTH};
 use super::scale::{self, Scale};
@@ -11,22 +11,22 @@ pub enum Layout {
     /// All lines in one frame: best for up to three.
     #[default]
     Overlaid,
-    /// One frame a series, all with the same axes: best for many.
+    /// One frame per series, all with the same axes: best for many.
     Stacked,
 }
 
 /// Values over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimeSeries {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// What a reader should see in it.
+    /// Text alternative: the plot's main message.
     pub description: String,
-    /// Unit of y, such as `Mbit/s`.
+    /// Unit of y, for example `Mbit/s`.
     pub unit: String,
     /// The lines.
     pub series: Vec<Series>,
-    /// A grey area behind every line, such as the capacity of all links.
+    /// A grey area behind all lines, for example the capacity of all links.
     pub capacity: Option<Series>,
     /// Shaded spans of time.
     pub bands: Vec<Band>,
@@ -34,7 +34,8 @@ pub struct TimeSeries {
     pub layout: Layout,
     /// Length of the time axis in seconds; `None` takes the end of the longest series.
     pub seconds: Option<f64>,
-    /// Whether a value stands for the time until the next one (one value a second) rather than a moment.
+    /// True: a value is valid until the next one (one value per second). False: it is valid at its moment
+    /// only.
     pub steps: bool,
 }
 
@@ -52,7 +53,7 @@ impl TimeSeries {
         self.series.iter().chain(&self.capacity)
     }
 
-    /// Time between two points, by which a last step is closed.
+    /// Time between two points: the length of the last step.
     fn step(series: &Series) -> f64 {
         match series.points.as_slice() {
             [.., a, b] if b.0 > a.0 => b.0 - a.0,
@@ -89,7 +90,7 @@ impl TimeSeries {
             .collect()
     }
 
-    /// Invisible columns, one a point, that light up and tell every value when hovered.
+    /// Invisible columns, one per point, that show every value on hover.
     fn hover(&self, canvas: &mut Canvas, shown: &[&Series], x: Scale, inside: Rect) {
         let Some(grid) = shown.iter().max_by_key(|s| s.points.len()) else { return };
         let every = grid.points.len().div_ceil(300).max(1);
@@ -116,7 +117,7 @@ impl TimeSeries {
             .collect()
     }
 
-    /// One frame: bands, capacity, grid, lines with a light filling below each when `filled`.
+    /// One frame: bands, capacity, grid and lines, with a light filling below each line when `filled`.
     fn panel(&self, canvas: &mut Canvas, shown: &[&Series], (x, y): (Scale, Scale), inside: Rect) {
         let base = inside.y + inside.h;
         frame::draw_bands(canvas, &self.bands, x, inside);
@@ -145,7 +146,7 @@ impl TimeSeries {
         frame::y_unit(&mut canvas, top - 14.0, &self.unit);
         let x = Scale::new(self.span(), (inside.x, inside.x + inside.w));
         let y = Scale::new((0.0, self.top(5)), (inside.y + inside.h, inside.y));
-        // The hero is drawn last, over its peers.
+        // The hero is drawn last, above the other lines.
         let mut shown: Vec<&Series> = self.series.iter().collect();
         shown.sort_by_key(|s| s.tone == Tone::Hero);
         self.panel(&mut canvas, &shown, (x, y), inside);

@@ -1,4 +1,4 @@
-//! Every expected number here was worked out by hand.
+//! All expected numbers are computed by hand.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! Cutting super-frames: every chunk is what the segments one by one would have been.
+//! Splitting super-frames: every chunk equals its segments one by one.
 
 use super::*;
 use proptest::prelude::*;
 
 const TCP_OPTIONS: usize = 12;
 
-/// A super-frame as the kernel would hand it over: partial checksum, all flags set.
+/// A super-frame as the kernel delivers it: partial checksum, all flags set.
 fn super_frame(v6: bool, udp: bool, segment: usize, payload: usize) -> Vec<u8> {
     let ip = if v6 { 40 } else { 20 };
     let transport = if udp { 8 } else { 20 + TCP_OPTIONS };
