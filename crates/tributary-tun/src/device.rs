@@ -47,7 +47,7 @@ pub enum TunError {
         name: String,
     },
     /// Invalid interface name.
-    #[error("`{name}` is no name of an interface: expected 1 to 15 bytes without `/`, space, `%` and `:`")]
+    #[error("`{name}` is not a valid interface name: expected 1 to 15 bytes without `/`, space, `%` and `:`")]
     Name {
         /// The given name.
         name: String,

@@ -84,7 +84,7 @@ impl Drop for Frame {
 
 /// The packet contradicts its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the packet is not what its virtio and IP headers promise")]
+#[error("the packet contradicts its virtio or IP header")]
 pub struct Malformed;
 
 fn be16(bytes: &[u8], at: usize) -> usize {
