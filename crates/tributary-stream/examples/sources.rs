@@ -1,7 +1,7 @@
-//! How fast the scene renders and a ladder encodes, and how fast bulk can be measured on this machine.
+//! Measures how fast the scene renders, a ladder encodes and a bulk transfer runs on this machine.
 //!
-//! `cargo run --release -p tributary-stream --example sources -- [VIDEO]` prints real sizes and times;
-//! the ladder lands in a temporary directory. It writes `scene.jpg` and `video.jpg` to look at.
+//! `cargo run --release -p tributary-stream --example sources -- [VIDEO]` prints sizes and times.
+//! The ladder goes to a temporary directory. It also writes `scene.jpg` and `video.jpg`.
 
 use std::time::{Duration, Instant};
 use tributary_stream::{BulkParams, Ladder, LadderSettings, Source, Verify, fetch_bulk, scene::Scene, serve};

@@ -1,6 +1,6 @@
-//! Record of arriving bytes: counts in bins of 10 ms, and silences while data was outstanding.
+//! Record of arriving bytes: counts in bins of 10 ms, and silences while data is outstanding.
 //!
-//! Silences are timed at every read, not at bin edges. Deliberately cheap: a few nanoseconds a read.
+//! Silences are timed at every read, not at the edges of bins. A read costs a few nanoseconds.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ const LISTED: Duration = Duration::from_millis(20);
 /// At most this many silences are listed; the longest is always kept.
 const MOST_LISTED: usize = 10_000;
 
-/// A time without a byte while data was outstanding.
+/// A time without an arriving byte while data is outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Silence {
-    /// When it began, in milliseconds since the workload began.
+    /// Start, in milliseconds since the start of the workload.
     pub at_ms: f64,
-    /// How long it lasted, in milliseconds.
+    /// Length in milliseconds.
     pub length_ms: f64,
 }
 
@@ -36,7 +36,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// All bytes.
+    /// Number of all bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.bytes.iter().sum()
@@ -73,7 +73,7 @@ impl Recorder {
         self.silent_since = Some(at);
     }
 
-    /// Nothing is outstanding any more.
+    /// No data is outstanding.
     pub(crate) fn rest(&mut self) {
         self.silent_since = None;
     }

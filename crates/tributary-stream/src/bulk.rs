@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Time after the measurement in which the client waits for the end of the stream.
+/// Time after the measurement during which the client waits for the end of the stream.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// What to measure.
+/// Settings of a bulk measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BulkParams {
-    /// How long, counted from the request.
+    /// Duration, counted from the request.
     pub duration: Duration,
-    /// How much of the content to check.
+    /// Share of the content to check.
     pub verify: Verify,
 }
 
-/// What a bulk transfer delivered.
+/// Result of a bulk transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BulkRecord {
     /// Length of the measurement in seconds.
     pub seconds: f64,
-    /// Bytes that arrived within it.
+    /// Bytes that arrived during the measurement.
     pub bytes: u64,
-    /// Mean goodput within it in Mbit/s (10⁶ bits).
+    /// Mean goodput during the measurement in Mbit/s (10⁶ bits).
     pub goodput_mbps: f64,
-    /// From the request to the first byte of content, in milliseconds; `None` when none came.
+    /// From the request to the first byte of content, in milliseconds; `None` when none arrived.
     pub first_byte_ms: Option<f64>,
     /// Bytes over time; silences count from the first byte.
     pub arrivals: Arrivals,
     /// Whether all checked content was correct; `None` when nothing was checked.
     pub intact: Option<bool>,
-    /// How it ended: complete means that the server's end of stream arrived, or that more was still arriving two
+    /// How it ended. Complete: the server's end of stream arrived, or data was still arriving two
     /// seconds after the measurement.
     pub end: End,
 }
@@ -44,7 +44,7 @@ pub struct BulkRecord {
 /// Measures a bulk transfer over `stream`, which cannot be used afterwards.
 ///
 /// # Errors
-/// When the server does not speak the protocol or refuses; a failing transport is in the record.
+/// When the server breaks the protocol or refuses. A failing transport is no error; the record reports it.
 pub async fn fetch_bulk<S>(mut stream: S, params: &BulkParams) -> Result<BulkRecord, FetchError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -60,8 +60,9 @@ where
         answer(&mut stream, "a bulk transfer of this length", close).await?;
         let mut buffer = vec![0; READ];
         if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
-            // After the measured time only content and the end of the stream matter. Data in the buffers of a
-            // slow link is not part of the measurement; it is enough that it keeps arriving.
+            // After the measured time only the end of the stream and whether content keeps arriving matter.
+            // Data in the
+            // buffers of a slow link is not part of the measurement.
             let mut moves = false;
             loop {
                 match timeout_at(close + END_TIME, stream.read(&mut buffer)).await {
@@ -89,14 +90,14 @@ where
     Ok(record)
 }
 
-/// Reads until `close`; true when the stream ended before.
+/// Reads until `close`; true when the stream ended earlier.
 async fn measure<S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &mut [u8],
     close: Instant,
     (recorder, checker, record): (&mut Recorder, &mut Checker, &mut BulkRecord),
 ) -> Result<bool, Stop> {
-    // One timer for all reads: re-arming a timer for each read would cost more than the read.
+    // One timer for all reads: setting a timer for each read would cost more than the read.
     let closing = sleep_until(close);
     tokio::pin!(closing);
     let began = close - Duration::from_secs_f64(record.seconds);

@@ -1,9 +1,9 @@
 //! A 360° video as one-second GoPs at a ladder of bitrates.
 //!
-//! ffmpeg and libx264 encode, once: the result is kept in a cache directory under the hash of the content
-//! and the settings. A short clip serves a long run by repeating its GoPs. Constant bitrate with filler
-//! data, so that a GoP of a simple scene is as large as its nominal bitrate says; the share of filler is
-//! reported ([`Representation::filler`]).
+//! ffmpeg and libx264 encode once; the result is kept in a cache directory under the hash of the content
+//! and the settings. A short clip is repeated for a long run. The bitrate is constant, with filler
+//! data, so a GoP of a simple scene is as large as its nominal bitrate requires. The share of filler is
+//! in [`Representation::filler`].
 
 mod cache;
 mod ffmpeg;
@@ -33,51 +33,51 @@ pub struct LadderSettings {
     pub rates: Vec<Bitrate>,
     /// Seconds of distinct content, one GoP each; a shorter file gives fewer.
     pub seconds: u32,
-    /// Width to scale to, the height follows; `None` keeps the source's.
+    /// Width to scale to, with the height in proportion; `None` keeps the source's size.
     pub width: Option<u32>,
-    /// Whether a picture that is not twice as wide as high is accepted.
+    /// Whether to accept pictures whose width is not twice their height.
     pub any_aspect: bool,
-    /// Where finished ladders are kept.
+    /// The cache directory of finished ladders.
     pub cache: PathBuf,
 }
 
 /// One rung of the ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Representation {
-    /// Bitrate asked of the encoder.
+    /// Bitrate requested from the encoder.
     pub nominal: Bitrate,
-    /// Bitrate that came out, filler included.
+    /// Bitrate of the encoder's output, filler included.
     pub real: Bitrate,
-    /// Share of the bytes that is filler, 0 to 1.
+    /// Share of filler in the bytes, 0 to 1.
     pub filler: f64,
 }
 
 /// Why a ladder cannot be made.
 #[derive(Debug, Error)]
 pub enum LadderError {
-    /// A program is not installed, or failed.
+    /// A program is missing or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// The file does not exist or cannot be read.
     #[error("cannot read the video {path}: {source}")]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: std::io::Error,
     },
-    /// The file is not a video that ffmpeg knows.
+    /// ffmpeg cannot read the file as video.
     #[error("{path} is not a video that ffmpeg can read: {reason}")]
     NotVideo {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What ffmpeg says.
+        /// ffmpeg's reason.
         reason: String,
     },
     /// The file has sound but no video track.
     #[error("{path} has no video track, only sound or data")]
     NoPicture {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// Not a 360° picture.
@@ -86,36 +86,36 @@ pub enum LadderError {
          (accept any aspect to stream it all the same)"
     )]
     Aspect {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Width in pixels.
         width: u32,
         /// Height in pixels.
         height: u32,
     },
-    /// Not even one second came out.
+    /// The content is shorter than one second.
     #[error("{0} gave no complete second of pictures")]
     TooShort(String),
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("ladder setting {name}: {reason}")]
     Setting {
-        /// Which.
+        /// The setting.
         name: &'static str,
-        /// Why, and what would.
+        /// The reason and valid values.
         reason: String,
     },
     /// ffmpeg failed.
     #[error("ffmpeg failed: {0}")]
     Encoder(String),
-    /// What came out is not what was asked for.
+    /// The encoder's output is not as requested.
     #[error("the encoder's output is broken: {0}")]
     Output(String),
     /// The cache directory cannot be used.
     #[error("cannot use the cache {path}: {source}")]
     Cache {
-        /// Which directory or file.
+        /// The directory or file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: std::io::Error,
     },
 }
@@ -130,7 +130,7 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// Encodes `source`, or takes it from the cache; `progress` is called with the share of work done, 0 to 1.
+    /// Encodes `source`, or loads it from the cache; `progress` is called with the finished share, 0 to 1.
     ///
     /// Blocks during the encoding, which uses all cores.
     ///
@@ -181,13 +181,13 @@ impl Ladder {
         Self { rates: rates.to_vec(), gops, representations, gop_duration }
     }
 
-    /// Cuts one byte stream per rate into GoPs and checks each of them.
+    /// Splits one byte stream per rate into GoPs and checks each of them.
     fn from_streams(rates: &[Bitrate], streams: Vec<Vec<u8>>) -> Result<Self, LadderError> {
         let (mut gops, mut representations) = (Vec::new(), Vec::new());
         for (rate, stream) in rates.iter().zip(streams) {
             let stream = Bytes::from(stream);
             let mut found = gop::split(&stream);
-            // The last one may be cut short by the end of the file.
+            // The last GoP may be incomplete: the file ends there.
             if found.last().is_some_and(|g| g.pictures < FRAME_RATE) {
                 found.pop();
             }
@@ -223,7 +223,7 @@ impl Ladder {
         &self.rates
     }
 
-    /// Nominal and real bitrates, and how much is filler.
+    /// Nominal and real bitrates, and the share of filler.
     #[must_use]
     pub fn representations(&self) -> &[Representation] {
         &self.representations
@@ -235,7 +235,7 @@ impl Ladder {
         self.gop_duration
     }
 
-    /// GoPs of distinct content.
+    /// Number of GoPs of distinct content.
     #[must_use]
     pub fn distinct(&self) -> usize {
         self.gops.first().map_or(0, Vec::len)

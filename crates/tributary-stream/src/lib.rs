@@ -2,8 +2,8 @@
 //!
 //! [`scene`] renders, [`ladder`] encodes into one-second GoPs at several bitrates, [`serve`] answers
 //! requests over *any* `AsyncRead + AsyncWrite`, and [`fetch_live`], [`fetch_bulk`] and [`fetch_object`]
-//! measure from the client's side. Only [`viewing`] knows the transport, and only by its name, so
-//! every transport in a comparison runs the same code.
+//! measure on the client's side. Only [`viewing`] knows the transport, and only by its name, so all
+//! transports in a comparison run the same code.
 
 mod arrivals;
 mod bulk;

@@ -14,48 +14,48 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tributary_types::{Bitrate, DataSize};
 
-/// What to measure.
+/// Settings of a live measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LiveParams {
-    /// How many GoPs.
+    /// Number of GoPs.
     pub gops: u32,
-    /// From the request to the moment when GoP 0 must be complete; one GoP duration is customary.
+    /// Time from the request to the deadline of GoP 0; usually one GoP duration.
     pub start_up: Duration,
 }
 
-/// Result of one GoP. Times are in milliseconds since the live start was asked for.
+/// Result of one GoP. Times are in milliseconds since the request for the live start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GopRecord {
-    /// Counted from zero.
+    /// Number of the GoP, from zero.
     pub index: u64,
-    /// Which representation was asked for; `None` when the player skipped it to return to the edge.
+    /// Requested representation; `None` when the player skipped the GoP to return to the edge.
     pub representation: Option<usize>,
     /// Nominal bitrate of that representation in bit/s.
     pub rate_bps: u64,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// When it was asked for.
+    /// Time of the request.
     pub requested_ms: Option<f64>,
-    /// When its last byte arrived; `None` when it never did.
+    /// Arrival time of the last byte; `None` when it never arrived.
     pub complete_ms: Option<f64>,
-    /// When it had to be complete.
+    /// Deadline.
     pub deadline_ms: f64,
-    /// Whether it was.
+    /// Whether it was complete by the deadline.
     pub in_time: bool,
-    /// How long the picture was frozen in its slot.
+    /// Time for which the picture was frozen in this GoP's slot, in milliseconds.
     pub frozen_ms: f64,
 }
 
-/// What a live stream delivered.
+/// Result of a live stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveRecord {
-    /// Every GoP of the run, skipped ones included.
+    /// All GoPs of the run, with the skipped ones.
     pub gops: Vec<GopRecord>,
-    /// How many were complete before their deadlines.
+    /// Number of GoPs complete by their deadlines.
     pub in_time: u32,
-    /// How many times the picture froze.
+    /// Number of stalls.
     pub stalls: u32,
-    /// How long it was frozen altogether, in milliseconds.
+    /// Total frozen time in milliseconds.
     pub frozen_ms: f64,
     /// Mean nominal bitrate of the GoPs that were in time, in Mbit/s, over *all* GoPs of the run.
     pub played_mbps: f64,
@@ -63,9 +63,9 @@ pub struct LiveRecord {
     pub gop_ms: f64,
     /// Start-up delay in milliseconds.
     pub start_up_ms: f64,
-    /// What arrived when; silences while a produced GoP was outstanding.
+    /// Arrivals over time; silences count while a produced GoP is outstanding.
     pub arrivals: Arrivals,
-    /// How it ended: complete means that no GoP was under way at the end.
+    /// How it ended. Complete: no GoP was in flight at the end.
     pub end: End,
 }
 
@@ -74,7 +74,7 @@ struct Schedule {
     began: Instant,
     play: Instant,
     gop: Duration,
-    /// When GoP 0 was produced, by the client's clock: the earliest estimate of all answers.
+    /// When GoP 0 was produced, by the client's clock: the earliest of all estimates.
     edge: Instant,
 }
 
@@ -87,7 +87,7 @@ impl Schedule {
         self.edge + self.gop * u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// Learns from an answer that `index` was produced `age` before `now`.
+    /// Updates the clock from an answer: `index` was produced `age` before `now`.
     fn learn(&mut self, index: u64, age: Duration, now: Instant) {
         let since_first = self.gop.checked_mul(u32::try_from(index).unwrap_or(u32::MAX));
         let total = since_first.and_then(|s| s.checked_add(age));
@@ -100,7 +100,7 @@ impl Schedule {
 /// Plays a live stream; `sink` gets every complete GoP with its bytes.
 ///
 /// # Errors
-/// When the server does not speak the protocol or has no video; a failing transport is in the record.
+/// When the server breaks the protocol or has no video. A failing transport is no error; the record reports it.
 pub async fn fetch_live<S, F>(
     mut stream: S,
     params: &LiveParams,
@@ -157,7 +157,7 @@ where
     Ok(record)
 }
 
-/// Asks for the live start: the bitrates and the duration of a GoP.
+/// Requests the live start: the bitrates and the duration of a GoP.
 async fn start<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     until: Instant,
@@ -178,7 +178,7 @@ async fn start<S: AsyncRead + AsyncWrite + Unpin>(
     Ok((rates, Duration::from_micros(gop)))
 }
 
-/// Fetches one GoP into `body`; returns the time from when it was available to its last byte.
+/// Fetches one GoP into `body`; returns the time between its availability and its last byte.
 async fn one<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     gop: &mut GopRecord,
@@ -210,7 +210,7 @@ async fn one<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(complete.saturating_duration_since(requested.max(schedule.produced(gop.index))))
 }
 
-/// Whether the GoP was in time, and how long its slot was frozen.
+/// Sets whether the GoP was in time and how long its slot was frozen.
 fn judge(gop: &mut GopRecord, schedule: &Schedule) {
     let slot = millis(schedule.gop);
     let late = gop.complete_ms.map_or(f64::INFINITY, |c| c - gop.deadline_ms);

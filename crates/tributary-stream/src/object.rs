@@ -1,4 +1,4 @@
-//! The object workload: fetches one object after the other and measures the time of each.
+//! The object workload: fetches objects one after the other and measures the time of each.
 
 use crate::arrivals::millis;
 use crate::pattern::{Checker, Verify};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// What to measure.
+/// Settings of an object measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectParams {
     /// Size of each object in bytes.
     pub size: u64,
-    /// How many, one after the other.
+    /// Number of objects, fetched one after the other.
     pub count: u32,
     /// Pause between the end of one object and the request of the next.
     pub pause: Duration,
@@ -22,20 +22,20 @@ pub struct ObjectParams {
     pub limit: Duration,
 }
 
-/// How long the objects took.
+/// Result of an object measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObjectRecord {
-    /// Size of each in bytes.
+    /// Size of each object in bytes.
     pub size: u64,
-    /// From request to last byte of each finished object, in milliseconds, in order.
+    /// Time from the request to the last byte of each finished object, in milliseconds, in order.
     pub completion_ms: Vec<f64>,
-    /// From request to first byte of each finished object, in milliseconds, in order.
+    /// Time from the request to the first byte of each finished object, in milliseconds, in order.
     pub first_byte_ms: Vec<f64>,
-    /// Objects that were not finished or never requested.
+    /// Number of objects that were not finished or never requested.
     pub unfinished: u32,
-    /// Time that the unfinished object had taken when the run ended, in milliseconds: a lower bound.
+    /// Age of the unfinished request at the end of the run, in milliseconds: a lower bound of its completion time.
     pub pending_ms: Option<f64>,
-    /// Whether all content was as sent; `None` when nothing was checked.
+    /// Whether all checked content was correct; `None` when nothing was checked.
     pub intact: Option<bool>,
     /// How it ended.
     pub end: End,
@@ -44,7 +44,7 @@ pub struct ObjectRecord {
 /// Fetches objects over `stream` one after the other.
 ///
 /// # Errors
-/// When the server does not speak the protocol or refuses; a failing transport is in the record.
+/// When the server breaks the protocol or refuses. A failing transport is no error; the record reports it.
 pub async fn fetch_object<S>(mut stream: S, params: &ObjectParams) -> Result<ObjectRecord, FetchError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -77,7 +77,7 @@ where
     Ok(record)
 }
 
-/// One object: when its first and its last byte came, and whether it was intact.
+/// Fetches one object: arrival times of the first and the last byte, and whether the content was correct.
 async fn one<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     size: u64,

@@ -1,7 +1,7 @@
-//! Test content that shows its position: blocks of 64 KiB, each of which begins with its number.
+//! Test content that shows its position: blocks of 64 KiB that begin with their number.
 //!
-//! The rest of a block is the same in all blocks, so that checking everything is one `memcmp` a block and
-//! checking the numbers alone costs nothing at tens of Gbit/s. Not a checksum against an adversary.
+//! The rest of the block is the same in all blocks. A full check is therefore one `memcmp` per block, and
+//! checking only the numbers costs almost nothing at tens of Gbit/s. Not a checksum against an adversary.
 
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -9,11 +9,11 @@ use tributary_types::Rng;
 
 /// Bytes in a block.
 pub(crate) const BLOCK: usize = 64 * 1024;
-/// Blocks written at once.
+/// Number of blocks written at once.
 const BATCH: usize = 16;
 const STAMP: usize = 8;
 
-/// How much of what arrives a client compares with what was sent.
+/// Which part of the content a client checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
@@ -34,7 +34,7 @@ fn filling() -> &'static [u8] {
     })
 }
 
-/// Produces the pattern from its beginning.
+/// Produces the pattern from its start.
 pub(crate) struct Producer {
     batch: Vec<u8>,
     next_block: u64,
@@ -61,7 +61,7 @@ impl Producer {
         &self.batch[self.sent..]
     }
 
-    /// Notes that the first `count` pending bytes are sent.
+    /// Records that the first `count` pending bytes are sent.
     pub(crate) fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.sent >= self.batch.len() {
@@ -70,7 +70,7 @@ impl Producer {
     }
 }
 
-/// Compares what arrives with the pattern.
+/// Checks arriving bytes against the pattern.
 pub(crate) struct Checker {
     verify: Verify,
     place: u64,
@@ -102,7 +102,7 @@ impl Checker {
         }
     }
 
-    /// Whether everything fed so far was as sent.
+    /// Whether all bytes so far were correct.
     pub(crate) fn intact(&self) -> bool {
         self.intact
     }

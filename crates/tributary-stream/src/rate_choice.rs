@@ -1,21 +1,21 @@
-//! Chooses the next representation: the highest that should arrive in time.
+//! Chooses the next representation: the highest one that should arrive in time.
 //!
-//! Throughput is the harmonic mean of the last transfers, a climb is two steps at most, and the time
-//! left until the play-out deadline is the buffer. Sans-IO: times and sizes come in, an index goes out.
-//! Deliberately simple and the same for every transport, because the transports are compared, not this rule.
+//! The throughput estimate is the harmonic mean of the last transfers. A choice goes up by two steps at most.
+//! The time until the play-out deadline serves as the buffer. Sans-IO: times and sizes come in, an index goes out.
+//! It is deliberately simple and the same for all transports, because the comparison is of transports.
 
 use core::time::Duration;
 use tributary_player::TransferRates;
 use tributary_types::{Bitrate, DataSize};
 
-/// Transfers that the mean runs over.
+/// Number of transfers in the mean.
 const MEMORY: usize = 4;
 /// Share of the estimated throughput that the choice uses.
 const SAFETY: f64 = 0.8;
-/// Steps up at once at most.
+/// Maximum number of steps up at once.
 const STEPS_UP: usize = 2;
 
-/// The chooser's memory.
+/// The state of the choice.
 #[derive(Clone, Debug)]
 pub struct RateChoice {
     rates: Vec<Bitrate>,
@@ -25,13 +25,13 @@ pub struct RateChoice {
 }
 
 impl RateChoice {
-    /// Chooses among `rates`, which ascend, for GoPs of length `gop`.
+    /// Chooses among `rates`, in ascending order, for GoPs of length `gop`.
     #[must_use]
     pub fn new(rates: Vec<Bitrate>, gop: Duration) -> Self {
         Self { rates, gop, recent: TransferRates::new(MEMORY), current: 0 }
     }
 
-    /// Learns that `size` took `time` from being available until its last byte.
+    /// Records that `size` took `time` from its availability to its last byte.
     pub fn on_transfer(&mut self, size: DataSize, time: Duration) {
         self.recent.push(size, time);
     }
@@ -42,8 +42,8 @@ impl RateChoice {
         self.recent.harmonic_mean()
     }
 
-    /// The representation to ask for when `budget` is left between the earliest start of its transfer and
-    /// its deadline. Starts with the lowest.
+    /// The representation to request when `budget` is left between the earliest start of its transfer and
+    /// its deadline. The first choice is the lowest.
     pub fn choose(&mut self, budget: Duration) -> usize {
         let share = (budget.as_secs_f64() / self.gop.as_secs_f64().max(1e-9)).min(1.0);
         let affordable = self.estimate().map_or(0.0, |e| e.as_bps() as f64 * SAFETY * share);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn plans_with_four_fifths_and_falls_at_once() {
         let mut chooser = chooser();
-        (0..4).for_each(|_| feed(&mut chooser, 150)); // 120 affordable
+        (0..4).for_each(|_| feed(&mut chooser, 150)); // 120 Mbit/s are affordable
         assert_eq!((0..4).map(|_| chooser.choose(GOP)).last(), Some(5));
         feed(&mut chooser, 10); // harmonic mean of 150, 150, 150, 10 is 33.3
         assert_eq!(chooser.estimate().map(|e| e.as_bps() / 1_000_000), Some(33));

@@ -1,10 +1,10 @@
-//! A rendered 360° scene, streamed when no video is given.
+//! A rendered 360° scene, streamed when the user gives no video.
 //!
-//! A turning camera in a town square: sky with clouds, paved ground, houses, a striped globe that spins,
-//! balls that bounce round the square, a counter of seconds. Equirectangular, planar YUV 4:2:0, BT.709
-//! limited range, 30 pictures a second, the same bytes on every machine of an architecture. Grain and fine
-//! texture make it as hard to encode as camera footage. Not a renderer: the town is painted once, the
-//! camera's turn is a rotation of its rows, and only what moves is computed for each picture.
+//! A turning camera in a town square: sky with clouds, paved ground, houses, a spinning striped globe,
+//! balls that bounce around the square, a counter of seconds. Equirectangular, planar YUV 4:2:0, BT.709
+//! limited range, 30 pictures per second, the same bytes on every machine of an architecture. Grain and fine
+//! texture make it as hard to encode as camera footage. The town is painted once, the camera's turn is a
+//! rotation of its rows, and only moving objects are drawn for each picture.
 
 mod ball;
 mod counter;
@@ -13,9 +13,9 @@ mod town;
 use ball::Ball;
 use tributary_types::Rng;
 
-/// Pictures a second in every ladder, and so in every GoP.
+/// Pictures per second in every ladder and every GoP.
 pub const FRAME_RATE: u32 = 30;
-/// Pixels that the camera turns in one picture at a width of 2048: 21° a second.
+/// Pixels by which the camera turns per picture at a width of 2048: 21° per second.
 const TURN: u32 = 4;
 
 /// A colour as luma, blue difference, red difference.
@@ -39,7 +39,7 @@ struct Canvas<'a> {
 }
 
 impl Canvas<'_> {
-    /// Sets one pixel; of the four that share their chroma the upper left decides. Outside is ignored.
+    /// Sets one pixel. Of four pixels with common chroma, the upper left sets it. Outside positions are ignored.
     fn set(&mut self, x: usize, y: usize, [luma, blue, red]: Yuv) {
         if x >= self.width || y >= self.height {
             return;
@@ -54,7 +54,7 @@ impl Canvas<'_> {
     }
 }
 
-/// BT.709, limited range, of red, green, blue in 0 to 1.
+/// Converts red, green and blue (0 to 1) to BT.709, limited range.
 fn yuv([r, g, b]: [f32; 3]) -> Yuv {
     let luma = 0.2126 * r + 0.7152 * g + 0.0722 * b;
     let scaled = |v: f32, low: f32, high: f32| v.clamp(low, high) as u8;
@@ -82,16 +82,16 @@ impl Scene {
         Self { width, height, town: town::paint(width, height), balls: ball::all(), grain }
     }
 
-    /// Room for one picture: the luma plane, then both chroma planes at half the size each way.
+    /// A buffer for one picture: the luma plane, then both chroma planes at half the width and height.
     #[must_use]
     pub fn frame(&self) -> Vec<u8> {
         vec![0; self.width * self.height * 3 / 2]
     }
 
-    /// Draws picture `number` over `frame`.
+    /// Draws picture `number` into `frame`.
     ///
     /// # Panics
-    /// When `frame` is not of the size that [`Scene::frame`] gives.
+    /// When the size of `frame` is not that of [`Scene::frame`].
     pub fn render(&self, number: u32, frame: &mut [u8]) {
         assert_eq!(frame.len(), self.town.len(), "the frame has the scene's size");
         // Even, so that chroma turns with luma.
@@ -107,7 +107,7 @@ impl Scene {
         counter::draw(&mut canvas, number);
     }
 
-    /// Copies the town turned by `turn` pixels, with fresh grain on luma.
+    /// Copies the town turned by `turn` pixels, with new grain on luma.
     fn turn_town(&self, number: u32, turn: usize, frame: &mut [u8]) {
         let (luma, chroma) = frame.split_at_mut(self.width * self.height);
         let (town_luma, town_chroma) = self.town.split_at(luma.len());

@@ -1,7 +1,7 @@
 //! The server's side of all workloads, over any byte stream.
 //!
-//! It answers one request after the other until the client ends its direction. A peer that stops
-//! reading or sends no requests is disconnected; nothing that it sends can cause a panic or use unbounded memory.
+//! It answers requests one after the other until the client ends its direction. A client that stops
+//! reading or sends no requests is disconnected. No input can cause a panic or use unbounded memory.
 
 use crate::ladder::Ladder;
 use crate::pattern::Producer;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// Time limit for a client to send a whole request, or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A GoP may be asked for at most this long before it is produced.
+/// A GoP may be requested at most this long before it is produced.
 const MOST_EARLY: Duration = Duration::from_secs(60);
 
 /// Why a stream was closed.
@@ -33,11 +33,11 @@ pub enum ServeError {
     Idle(#[from] tokio::time::error::Elapsed),
 }
 
-/// Answers the requests on `stream` until the client closes it. Live streams are served from `ladder`; without
+/// Answers the requests on `stream` until the client closes it. Live streams come from `ladder`; without
 /// one they are refused.
 ///
 /// # Errors
-/// When the client breaks the protocol, stands still, or the stream breaks.
+/// When the client breaks the protocol or is inactive for too long, or when the stream breaks.
 pub async fn serve<S>(mut stream: S, ladder: Option<Arc<Ladder>>) -> Result<(), ServeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -84,12 +84,12 @@ async fn next_request<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Option<Req
         }
         Ok(true)
     };
-    // Bytes of an unfinished request do not reset the timer, so a client cannot stay by sending a byte now and then.
+    // Bytes of an unfinished request do not reset the timer. Otherwise a client could stay with a byte now and then.
     let whole = timeout(PATIENCE, whole).await??;
     Ok(if whole { Some(Request::decode(&header)?) } else { None })
 }
 
-/// Sends a header and its content in as few writes as the stream allows.
+/// Sends a header and its content in as few writes as possible.
 async fn send<S: AsyncWrite + Unpin>(
     stream: &mut S,
     answer: Answer,
@@ -158,7 +158,7 @@ async fn live_start<S: AsyncWrite + Unpin>(
     send(stream, Answer::granted(micros, ladder.rates().len() as u64, 0), rates.into()).await
 }
 
-/// Waits until the GoP is produced in real time, then sends it.
+/// Waits until the GoP is produced, in real time, then sends it.
 async fn gop<S: AsyncWrite + Unpin>(
     stream: &mut S,
     ladder: &Ladder,

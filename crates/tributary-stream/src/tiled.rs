@@ -1,4 +1,4 @@
-//! Live tiled 360° video over one stream of bytes in each direction: `tributary-player`'s state machines on sockets.
+//! Live tiled 360° video over one byte stream in each direction: `tributary-player`'s state machines on sockets.
 //!
 //! [`serve_tiles`] drives a pusher, [`play_tiles`] a player. The server writes to an [`Outlet`], the client reads
 //! from any reader. Nothing here decodes or measures pictures.

@@ -1,4 +1,4 @@
-//! Shared by the client's three workloads: sending requests, reading answers, and how a run can end.
+//! Common to the client's three workloads: sending requests, reading answers, and the ways a run can end.
 
 use crate::wire::{Answer, HEADER, Request, Status, WireError};
 use std::io;
@@ -7,32 +7,32 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 pub use tributary_player::tiled::End;
 
-/// Bytes asked of the stream at once.
+/// Bytes per read of the stream.
 pub(crate) const READ: usize = 512 * 1024;
 
-/// Why there is no measurement at all.
+/// Why there is no measurement.
 #[derive(Debug, Error)]
 pub enum FetchError {
-    /// The answer is not of the workload protocol.
+    /// The answer does not follow the workload protocol.
     #[error("invalid answer from the server: {0}")]
     Wire(#[from] WireError),
-    /// The server does not do this.
+    /// The server does not grant the request.
     #[error("the server refused {0}")]
     Refused(&'static str),
     /// The server streams no video.
     #[error("the server has no video to stream: start it with a video or the rendered scene")]
     NoVideo,
-    /// An answer announces something beyond the limits.
+    /// An answer announces a number beyond the limits.
     #[error("the server announces {what} of {value}, more than this client accepts")]
     Excess {
-        /// What is too large.
+        /// Name of the number.
         what: &'static str,
-        /// How large.
+        /// Its value.
         value: u64,
     },
 }
 
-/// Why an exchange stopped; split so that callers can turn the second into [`End`].
+/// Why an exchange stopped; callers turn the second variant into [`End`].
 pub(crate) enum Stop {
     Fatal(FetchError),
     End(End),
@@ -65,7 +65,7 @@ impl From<tokio::time::error::Elapsed> for Stop {
     }
 }
 
-/// Sends `request`, at the latest by `until`.
+/// Sends `request`, no later than `until`.
 pub(crate) async fn ask<S: AsyncWrite + Unpin>(
     stream: &mut S,
     request: Request,
@@ -95,7 +95,7 @@ pub(crate) async fn answer<S: AsyncRead + Unpin>(
     }
 }
 
-/// Reads up to `length` more bytes of a body into `buffer`; the end of the stream is an error here.
+/// Reads up to `length` more bytes of a body into `buffer`. The end of the stream is an error here.
 pub(crate) async fn some<'a, S: AsyncRead + Unpin>(
     stream: &mut S,
     buffer: &'a mut [u8],
@@ -110,7 +110,7 @@ pub(crate) async fn some<'a, S: AsyncRead + Unpin>(
     Ok(&buffer[..count])
 }
 
-/// Ends our direction, so that the server ends too; failures are ignored.
+/// Ends the client's direction, so that the server ends too; failures are ignored.
 pub(crate) async fn leave<S: AsyncWrite + Unpin>(stream: &mut S) {
     let _ = tokio::time::timeout(core::time::Duration::from_secs(1), stream.shutdown()).await;
 }

@@ -1,7 +1,7 @@
-//! A tiled video over any transport by its name: serve it from disk, play it, keep what arrived.
+//! A tiled video over any transport: serve it from disk, play it, store what arrives.
 //!
-//! The protocol is [`crate::tiled`]'s, the transports are `tributary-net`'s. One bidirectional stream,
-//! opened by the client, carries plans one way and tiles the other. Nothing here decodes or measures.
+//! The protocol is that of [`crate::tiled`], the transports are those of `tributary-net`. One bidirectional stream,
+//! opened by the client, carries plans in one direction and tiles in the other. Nothing here decodes or measures.
 
 mod play;
 mod serve;

@@ -10,47 +10,47 @@
 //! | 16 | second argument | for a GoP its age in µs; for a live start the number of representations |
 //! | 24 | zero | for a GoP its index |
 //!
-//! A live start is followed by one 64-bit bitrate a representation. A bulk answer has no length: it ends
-//! with the stream. This is no transport: order and reliability come from below.
+//! A live start is followed by one 64-bit bitrate per representation. A bulk answer has no length: it ends
+//! with the stream. The byte stream below provides order and reliability.
 
 use thiserror::Error;
 
 /// Size of every header in bytes.
 pub const HEADER: usize = 32;
-/// The longest bulk transfer that a server agrees to, in milliseconds.
+/// The longest bulk transfer that a server grants, in milliseconds.
 pub const MAX_BULK_MILLIS: u64 = 3_600_000;
-/// The largest object that a server agrees to send, and the largest GoP a client accepts, in bytes.
+/// The largest object that a server grants, and the largest GoP that a client accepts, in bytes.
 pub const MAX_OBJECT: u64 = 1 << 30;
-/// The most representations that a live start may announce.
+/// The largest number of representations in a live start.
 pub const MAX_REPRESENTATIONS: u64 = 64;
 
 const VERSION: u8 = 1;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Bytes as fast as they go for this many milliseconds, then the end of the stream.
+    /// Bytes as fast as possible for this many milliseconds, then the end of the stream.
     Bulk {
-        /// How long.
+        /// Duration, in milliseconds.
         millis: u64,
     },
-    /// This many bytes.
+    /// An object.
     Object {
-        /// How many.
+        /// Size in bytes.
         size: u64,
     },
-    /// The start of a live stream: GoP 0 is complete now, one more every GoP duration.
+    /// The start of a live stream: GoP 0 is complete at once, one more after every GoP duration.
     LiveStart,
-    /// One GoP, as soon as it has been produced.
+    /// One GoP, sent when it has been produced.
     Gop {
-        /// Counted from zero at the live start.
+        /// Number of the GoP from the live start, from zero.
         index: u64,
-        /// Which representation.
+        /// Index of the representation.
         representation: u64,
     },
 }
 
-/// Whether a request is granted.
+/// Whether the server grants a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The bytes follow.
@@ -61,7 +61,7 @@ pub enum Status {
     NoVideo,
 }
 
-/// What a server answers; the meaning of the numbers depends on the request.
+/// A server's answer; the meaning of its numbers depends on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Whether the bytes follow.
@@ -74,19 +74,19 @@ pub struct Answer {
     pub third: u64,
 }
 
-/// What is wrong with a header.
+/// Why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// Not this protocol.
+    /// Not a header of this protocol.
     #[error("these bytes are not a header of the workload protocol")]
     Magic,
-    /// A version we do not speak.
+    /// Another version.
     #[error("the peer speaks version {0} of the workload protocol, we speak version {VERSION}")]
     Version(u8),
-    /// A kind that does not exist.
+    /// Unknown kind.
     #[error("unknown request kind {0}")]
     Kind(u8),
-    /// A status that does not exist.
+    /// Unknown status.
     #[error("unknown answer status {0}")]
     Status(u16),
 }
@@ -130,7 +130,7 @@ impl Request {
     /// The request in a header.
     ///
     /// # Errors
-    /// When the bytes are no request of this version.
+    /// When the bytes are not a request of this version.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, WireError> {
         let (kind, _, [first, second, _]) = parse(bytes, *b"TRBQ")?;
         match kind {
@@ -150,7 +150,7 @@ impl Answer {
         Self { status: Status::Granted, first, second, third }
     }
 
-    /// An answer that nothing follows.
+    /// An answer without a body.
     #[must_use]
     pub fn denied(status: Status) -> Self {
         Self { status, first: 0, second: 0, third: 0 }
@@ -170,7 +170,7 @@ impl Answer {
     /// The answer in a header.
     ///
     /// # Errors
-    /// When the bytes are no answer of this version.
+    /// When the bytes are not an answer of this version.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, WireError> {
         let (_, status, [first, second, third]) = parse(bytes, *b"TRBA")?;
         let status = match status {

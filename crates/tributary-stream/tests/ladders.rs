@@ -1,11 +1,11 @@
-//! Encoding with the installed ffmpeg: sizes, closed GoPs, the cache, and what is wrong with bad input.
+//! Encoding with the installed ffmpeg: sizes, closed GoPs, the cache, and errors for bad input.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tributary_stream::{Ladder, LadderError, LadderSettings, Source, gop};
 use tributary_types::Bitrate;
 
-/// Whether ffmpeg is there; says why a test cannot run, and fails in continuous integration.
+/// Whether ffmpeg is missing; prints why a test cannot run, and fails in continuous integration.
 fn ffmpeg_is_missing() -> bool {
     if Command::new("ffmpeg").arg("-version").output().is_ok() {
         return false;
@@ -29,7 +29,7 @@ fn build(file: &Path, cache: &Path) -> Result<Ladder, LadderError> {
     Ladder::build(&Source::File(file.to_owned()), &settings(cache), &mut |_| {})
 }
 
-/// Lets ffmpeg make a file from its own test sources.
+/// Creates a file with ffmpeg's test sources.
 fn made(directory: &Path, name: &str, arguments: &[&str]) -> PathBuf {
     let path = directory.join(name);
     let status = Command::new("ffmpeg").args(["-nostdin", "-v", "error"]).args(arguments).arg(&path).status();
@@ -55,7 +55,7 @@ fn the_scene_becomes_closed_gops_near_their_nominal_size_and_is_cached() {
             assert!(gops.len() == 1 && gops[0].closed && gops[0].pictures == 30);
         }
     }
-    // The content repeats; an unknown representation is none.
+    // The content repeats; an unknown representation gives `None`.
     assert_eq!(ladder.gop(0, 0), ladder.gop(0, 2_000_000));
     assert_eq!(ladder.gop(9, 0), None);
     assert!(ladder.still(1, 0, 128).unwrap().starts_with(&[0xff, 0xd8]));
@@ -121,7 +121,7 @@ fn odd_sizes_short_clips_and_strange_names_are_streamed() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    // Lossless RGB, since 4:2:0 encoders refuse odd sizes; a quarter of a second; a name like a protocol's.
+    // Lossless RGB (4:2:0 encoders refuse odd sizes), a quarter of a second, and a name that looks like a protocol's.
     let arguments = ["-f", "lavfi", "-i", "testsrc=s=301x151:d=0.25", "-c:v", "ffv1"];
     let odd = made(dir.path(), "pipe-odd %d.mkv", &arguments);
     let own_size = LadderSettings { width: None, ..settings(&dir.path().join("cache")) };

@@ -1,4 +1,4 @@
-//! The three workloads over an in-memory pipe and over loopback TCP, and how they end when things break.
+//! The three workloads over an in-memory pipe and over loopback TCP, and how they end after failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn ladder(gop: Duration) -> Arc<Ladder> {
     Arc::new(Ladder::synthetic(&[2, 4, 8].map(Bitrate::from_mbps), 2, gop))
 }
 
-/// A pipe with a server of 1-second GoPs behind it.
+/// A pipe to a server of 1-second GoPs.
 fn served() -> DuplexStream {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(serve(server, Some(ladder(SECOND))));
@@ -43,11 +43,11 @@ async fn live_over_a_perfect_pipe_is_always_in_time_and_climbs_to_the_top() {
     assert_eq!(record.arrivals.total(), seen.iter().map(|s| s.1 as u64).sum::<u64>());
     // Production is in real time: GoP 5 cannot be complete before 5 s.
     assert!(record.gops[5].complete_ms.unwrap() >= 4999.0);
-    // Waiting for a GoP that does not exist yet is no silence.
+    // Waiting for a GoP that is not yet produced is not a silence.
     assert!(record.arrivals.longest_silence_ms < 50.0, "{}", record.arrivals.longest_silence_ms);
 }
 
-/// Passes what the server sends on only outside `[from, to)`, counted from the start.
+/// Forwards the server's bytes only outside `[from, to)`, counted from the start.
 async fn blackout(mut from_client: DuplexStream, server: DuplexStream, from: Duration, to: Duration) {
     let began = tokio::time::Instant::now();
     let (mut reader, mut writer) = tokio::io::split(server);
@@ -76,7 +76,7 @@ async fn a_blackout_freezes_the_picture_for_as_long_as_it_says() {
     tokio::spawn(blackout(relay, served(), Duration::from_millis(2500), Duration::from_millis(5250)));
     let record = fetch_live(client, &LiveParams { gops: 8, start_up: SECOND }, |_, _| {}).await.unwrap();
     let frozen: Vec<f64> = record.gops.iter().map(|g| g.frozen_ms.round()).collect();
-    // Slot of GoP 3 (4–5 s) all frozen, of GoP 4 (5–6 s) until 5.25 s and a moment; the rest plays.
+    // The slot of GoP 3 (4–5 s) is frozen entirely, that of GoP 4 (5–6 s) until a little after 5.25 s; the rest plays.
     assert_eq!(frozen[3], 1000.0);
     assert!((250.0..300.0).contains(&frozen[4]), "{frozen:?}");
     assert_eq!((record.stalls, record.in_time, record.end.clone()), (1, 6, End::Complete));
@@ -129,7 +129,7 @@ async fn a_request_that_comes_byte_by_byte_is_given_up_like_none() {
 async fn a_bulk_transfer_over_a_slow_link_ends_as_planned_though_its_buffers_do_not_run_empty() {
     for (bytes_per_s, end) in [(10_000, End::Complete), (0, End::TimedOut)] {
         let (client, mut relay) = duplex(1 << 16);
-        // A server that never ends, behind a link that is slow, or dead once the request was granted.
+        // A server that never ends, behind a link that is slow or that dies after the request is granted.
         tokio::spawn(async move {
             let mut request = [0; HEADER];
             relay.read_exact(&mut request).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_lying_server_is_an_error_not_a_panic_and_costs_no_memory() {
     let object = ObjectParams { size: 100, count: 1, pause: Duration::ZERO, limit: SECOND };
     let huge = Answer::granted(u64::MAX, 0, 0).encode().to_vec();
     assert!(matches!(fetch_object(lying(huge), &object).await, Err(FetchError::Excess { .. })));
-    // A GoP that claims more than it brings: the buffer grows with what arrives, not with the claim.
+    // A GoP that announces more bytes than it sends: the buffer grows with arriving bytes, not with the announcement.
     let mut start = Answer::granted(1_000_000, 1, 0).encode().to_vec();
     start.extend_from_slice(&8_000_000_u64.to_be_bytes());
     start.extend_from_slice(&Answer::granted(1 << 30, u64::MAX, 0).encode());

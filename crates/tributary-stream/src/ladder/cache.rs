@@ -1,7 +1,7 @@
-//! Cache of finished ladders: one directory for each content and settings, complete or absent.
+//! Cache of finished ladders: one directory per content and settings, complete or absent.
 //!
-//! Work happens in a sibling directory that is renamed when it is done, so that an interrupted or
-//! concurrent run never leaves half a ladder behind under its final name.
+//! An encoding writes to a sibling directory and renames it at the end. An interrupted or
+//! concurrent run therefore never leaves an incomplete ladder under its final name.
 
 use super::{LadderError, LadderSettings, Source};
 use ring::digest::{Context, SHA256};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Changes whenever the encoder's arguments or the rendered scene do.
+/// Version of the encoding. Change it with the encoder's arguments and with the rendered scene.
 const RECIPE: &str = "annex-b cbr superfast 30 scene-1";
 
 /// Prefix of the names of working directories.
 const WORK: &str = ".work-";
-/// No encoding takes this long.
+/// A working directory older than this belongs to a run that was killed; no encoding takes this long.
 const ABANDONED: Duration = Duration::from_secs(6 * 3600);
 
 /// The directory of this content with these settings.
@@ -61,7 +61,7 @@ pub(super) fn load(directory: &Path, count: usize) -> Option<Vec<Vec<u8>>> {
     (0..count).map(|n| fs::read(directory.join(file_name(n))).ok()).collect()
 }
 
-/// A directory to work in, removed unless it is kept.
+/// A working directory, removed unless it is kept.
 pub(super) struct Work {
     directory: TempDir,
 }
@@ -71,7 +71,7 @@ impl Work {
         let fail = |source| LadderError::Cache { path: cache.to_owned(), source };
         fs::create_dir_all(cache).map_err(fail)?;
         remove_abandoned(cache);
-        // Not named after the process: process numbers repeat across namespaces that share a cache.
+        // The name does not contain the process id: ids repeat across namespaces that share a cache.
         let directory = tempfile::Builder::new().prefix(WORK).tempdir_in(cache).map_err(fail)?;
         Ok(Self { directory })
     }

@@ -10,18 +10,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
 
-/// Width of the rendered scene when none is asked for.
+/// Width of the rendered scene if none is set.
 const SCENE_WIDTH: u32 = 2048;
 
-/// The picture to be encoded.
+/// The picture to encode.
 pub(super) struct Picture {
     width: u32,
     height: u32,
-    /// Whether the content is shorter than one GoP and has to be repeated to fill it.
+    /// Whether the content is shorter than one GoP and must be repeated to fill it.
     repeat: bool,
 }
 
-/// Even, at least 16: 4:2:0 pictures have no odd sizes.
+/// Rounds to an even number of at least 16: 4:2:0 pictures have no odd sizes.
 fn even(pixels: u32) -> u32 {
     (pixels & !1).max(16)
 }
@@ -68,7 +68,7 @@ pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, L
     let (Some(width @ 1..), Some(height @ 1..)) = (video.width, video.height) else {
         return Err(not_video("its pictures have no size".to_owned()));
     };
-    // A hundredth of tolerance: 3840×1906 is cut off at the poles, 1920×1080 is flat.
+    // One per cent of tolerance: it accepts 3840×1906 (cropped at the poles) and rejects 1920×1080 (flat).
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
         return Err(LadderError::Aspect { path: path.to_owned(), width, height });
     }
@@ -147,7 +147,7 @@ pub(super) fn encode(
             let mut frame = scene.frame();
             for number in 0..FRAME_RATE * settings.seconds {
                 scene.render(number, &mut frame);
-                // When ffmpeg fails, the reason is on its standard error.
+                // When ffmpeg fails, its standard error has the reason.
                 if input.write_all(&frame).is_err() {
                     return;
                 }

@@ -6,22 +6,22 @@ use core::f32::consts::{PI, TAU};
 /// Direction of the sun, unit length.
 const SUN: [f32; 3] = [0.48, 0.64, 0.6];
 
-/// A sphere on a circle round the camera.
+/// A sphere on a circle around the camera.
 #[derive(Clone, Debug)]
 pub(super) struct Ball {
-    /// Metres from the camera, and its radius.
+    /// Distance from the camera and radius, in metres.
     distance: f32,
     radius: f32,
-    /// Azimuth in radians at the start, and its change in radians a second.
+    /// Azimuth in radians at the start, and its change in radians per second.
     azimuth: f32,
     orbit: f32,
-    /// Height of its centre over the camera in metres; bounces up from there by `bounce`.
+    /// Height of the centre over the camera in metres; `bounce` is the height of its jumps above that.
     height: f32,
     bounce: f32,
-    /// Turns a second about its own axis.
+    /// Turns per second about its own axis.
     spin: f32,
     colours: [[f32; 3]; 2],
-    /// Stripes round it, and rings from pole to pole.
+    /// Number of stripes around it, and of rings from pole to pole.
     stripes: f32,
     rings: f32,
 }
@@ -65,7 +65,7 @@ fn dot(a: [f32; 3], b: [f32; 3]) -> f32 {
 }
 
 impl Ball {
-    /// Its centre `seconds` into the scene, for a camera turned by `heading`; x right, y up, z ahead.
+    /// The centre `seconds` after the start, for a camera turned by `heading`; x right, y up, z ahead.
     fn centre(&self, seconds: f32, heading: f32) -> [f32; 3] {
         let azimuth = self.azimuth + self.orbit * seconds - heading;
         let up = self.height + self.bounce * (seconds * 2.2 + self.azimuth).sin().abs();
@@ -79,7 +79,7 @@ impl Ball {
         let latitude = (centre[1] / away).asin();
         let (width, height) = (canvas.width as f32, canvas.height as f32);
         let row_of = |latitude: f32| ((0.5 - latitude / PI) * height).clamp(0.0, height) as usize;
-        // The widest half angle of a circle seen at this latitude; all round when it covers a pole.
+        // The largest half angle of a circle at this latitude; the whole circle when it covers a pole.
         let sine = size.sin() / latitude.cos().max(1e-3);
         let reach = if sine >= 1.0 { PI } else { sine.asin() };
         let columns = (reach / TAU * width) as i32 + 1;

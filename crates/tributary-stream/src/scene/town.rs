@@ -43,7 +43,7 @@ fn houses() -> Vec<House> {
     let mut from = 0.0;
     while from < TAU {
         let wide = 0.12 + 0.24 * rng.uniform() as f32;
-        // Every fifth gap stays open, so that streets lead out of the square.
+        // Every fifth gap stays open, as a street out of the square.
         if !rng.chance(0.2) {
             let shade = 0.55 + 0.35 * rng.uniform() as f32;
             let warm = rng.uniform() as f32;
@@ -92,9 +92,9 @@ fn wall(house: &House, azimuth: f32, up: f32) -> [f32; 3] {
 /// A gradient with clouds and the sun.
 fn sky(azimuth: f32, latitude: f32) -> [f32; 3] {
     let high = (latitude / (PI / 2.0)).clamp(0.0, 1.0);
-    // The middle of the first picture, azimuth π of the town, is straight ahead.
+    // Straight ahead is the middle of the first picture, azimuth π of the town.
     let (sin, cos) = (azimuth - PI).sin_cos();
-    // Clouds lie on a plane, so that they shrink towards the horizon and meet at the zenith.
+    // Clouds lie on a plane: they shrink towards the horizon and meet at the zenith.
     let far = 1.4 * latitude.cos() / (latitude.sin() + 0.12);
     let (u, v) = (far * sin, far * cos);
     let cover = (fractal(u * 1.3 + 40.0, v * 1.3 + 40.0) - 0.48).clamp(0.0, 0.3) / 0.3;
@@ -109,7 +109,7 @@ fn ground(azimuth: f32, far: f32) -> [f32; 3] {
     let far = far.min(400.0);
     let (sin, cos) = azimuth.sin_cos();
     let (x, z) = (far * sin, far * cos);
-    // Fine texture fades with distance, where it would only alias.
+    // Fine texture fades with distance, where it would cause aliasing.
     let fine = (noise(x * 14.0, z * 14.0) - 0.5) * 0.3 * (1.0 - far / 30.0).max(0.0);
     let rough = fractal(x * 0.9, z * 0.9) * 0.35 + fine + 0.8;
     if (11.0..15.0).contains(&far) {

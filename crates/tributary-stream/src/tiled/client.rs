@@ -1,6 +1,6 @@
-//! Drives a [`Player`] on real streams until the last slot has begun, whatever the transport does.
+//! Drives a [`Player`] on real streams until the last slot has begun, whatever happens to the transport.
 //!
-//! Complete tiles go to a sink as they arrive; they are decoded later, so that decoding cannot disturb the timing.
+//! Complete tiles go to a sink as they arrive. They are decoded later, so decoding does not affect the timing.
 
 use core::time::Duration;
 use std::io;
@@ -16,24 +16,24 @@ use tributary_types::Instant;
 use super::server::FAREWELL;
 use crate::transfer::READ;
 
-/// Time for the end of the stream to go out.
+/// Time limit for sending the end of the stream.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// Why there is no viewing at all. A failing transport is not an error; the record reports it.
+/// Why there is no viewing. A failing transport is not an error; the record reports it.
 #[derive(Debug, Error)]
 pub enum PlayTilesError {
-    /// The server breaks the protocol, or refuses.
+    /// The server breaks the protocol or refuses.
     #[error(transparent)]
     Server(#[from] PlayError),
-    /// What arrived could not be kept.
+    /// The sink failed.
     #[error("cannot keep what arrived: {0}")]
     Sink(#[source] io::Error),
 }
 
-/// Plays over a stream of bytes in each direction; `sink` gets every complete tile.
+/// Plays over one byte stream in each direction; `sink` gets every complete tile.
 ///
 /// # Errors
-/// When the server does not speak the protocol or refuses, or when the sink fails.
+/// When the server breaks the protocol or refuses, or when the sink fails.
 pub async fn play_tiles<R, W, F>(
     (mut tiles, mut plans): (R, W),
     settings: PlayerSettings,
@@ -79,7 +79,7 @@ where
     player.finish();
     let until = Clock::now() + FAREWELL;
     let mut open = end == End::Complete;
-    // The viewing is over; failures from here on do not matter.
+    // The viewing is over, so later failures do not matter.
     while timeout_at(until, say(&mut plans, &mut player)).await.is_ok_and(|said| said.is_ok()) && open {
         let count = match timeout_at(until, tiles.read(&mut buffer)).await {
             Ok(Ok(count)) => count,

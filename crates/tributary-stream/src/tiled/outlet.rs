@@ -1,8 +1,8 @@
-//! Output of the server: one ordered stream of bytes, or a transport with deadlines.
+//! Output of the server: one ordered byte stream, or a transport with deadlines.
 //!
 //! A transport with priorities and deadlines implements [`Outlet`] over its own messages. For any other transport
-//! use [`OrderedOutlet`], whose socket should keep little unsent data (TCP_NOTSENT_LOWAT), because a message in
-//! the socket's buffer can no longer be dropped.
+//! use [`OrderedOutlet`]. Its socket should keep little unsent data (TCP_NOTSENT_LOWAT), because a message in
+//! the socket's buffer cannot be dropped.
 
 use core::time::Duration;
 use std::future::Future;
@@ -14,25 +14,25 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 /// Fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
-    /// It was queued; the transport may still drop it as a whole at its deadline.
+    /// It was queued; the transport may still drop it entirely at its deadline.
     Taken,
-    /// Its deadline passed before there was room.
+    /// Its deadline passed while it waited for room.
     Expired,
 }
 
 /// Accepts messages in sending order.
 pub trait Outlet: Send {
-    /// Sends a message, waiting for room; `within` is the time it may begin in.
+    /// Sends a message and waits for room; sending must begin within `within`.
     ///
     /// # Errors
-    /// The transport's; the client is gone then.
+    /// The transport's error; the client is disconnected.
     fn push(
         &mut self,
         message: Bytes,
         within: Option<Duration>,
     ) -> impl Future<Output = io::Result<Pushed>> + Send;
 
-    /// Nothing more will be pushed.
+    /// Ends the output: no more messages follow.
     fn finish(&mut self) -> impl Future<Output = ()> + Send;
 }
 
@@ -48,7 +48,7 @@ impl<W: AsyncWrite + Unpin + Send> Outlet for OrderedOutlet<W> {
     }
 
     async fn finish(&mut self) {
-        // A client that has gone needs no orderly end.
+        // A client that has left needs no orderly end.
         let _ = self.0.shutdown().await;
     }
 }

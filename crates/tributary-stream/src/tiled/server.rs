@@ -1,6 +1,6 @@
-//! Drives a [`Pusher`] on real streams: reads plans, reads the tiles' bytes, pushes them.
+//! Drives a [`Pusher`] on real streams: reads plans, reads tiles from disk, pushes them.
 //!
-//! While a tile waits for room, plans are still read, so a newer plan can replace everything except that tile.
+//! The server reads plans even while a tile waits for room, so a newer plan can replace everything except that tile.
 //! Inactive clients are disconnected.
 
 use core::time::Duration;
@@ -17,9 +17,9 @@ use tributary_video::rd::RdTable;
 
 use super::outlet::{Outlet, Pushed};
 
-/// Time limit for a client to send a whole message, or to read one of the server's.
+/// Time limit for a client to send a whole message, or to read one of the server's messages.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time limit, after the client's end message, for the last tiles to be read and for the client's report.
+/// Time limit, after the client's end message, for reading the last tiles and sending the client's report.
 pub(super) const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of plans read at once.
 const READ: usize = 16 << 10;
@@ -51,7 +51,7 @@ pub enum ServeTilesError {
     /// The stream broke.
     #[error("the stream to the client broke: {0}")]
     Stream(#[from] io::Error),
-    /// The video on disk is not what its table says.
+    /// The video on disk does not match its table.
     #[error("GoP {gop}, tile {tile}, quality {quality} cannot be served: {source}")]
     Source {
         /// The GoP.
@@ -60,7 +60,7 @@ pub enum ServeTilesError {
         tile: u16,
         /// The quality.
         quality: u8,
-        /// What is wrong.
+        /// The cause.
         source: io::Error,
     },
     /// The client was inactive for too long.
@@ -68,19 +68,19 @@ pub enum ServeTilesError {
     Idle,
 }
 
-/// How serving one client went.
+/// Result of serving one client.
 #[derive(Debug)]
 pub struct ServedTiles {
-    /// Counts of the tiles that it asked for.
+    /// Counters of the requested tiles.
     pub counters: PushCounters,
-    /// Counts of both ends; `None` when the client left without a report.
+    /// Counters of both ends; `None` when the client left without a report.
     pub account: Option<Account>,
-    /// Whether it ended in order.
+    /// Whether the client ended the viewing in order.
     pub outcome: Result<(), ServeTilesError>,
 }
 
-/// Serves one client until it has reported what arrived, or ends its stream. A client that breaks the protocol, or
-/// asks for a tile that cannot be read, gets an error message and is disconnected.
+/// Serves one client until it reports what arrived or ends its stream. A client that breaks the protocol, or
+/// requests a tile that cannot be read, gets an error message and is disconnected.
 pub async fn serve_tiles<R, O, S>(mut plans: R, mut outlet: O, source: Arc<S>) -> ServedTiles
 where
     R: AsyncRead + Unpin,
@@ -103,7 +103,7 @@ where
         outcome = Ok(());
     }
     if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
-        // One that breaks the protocol may not read either.
+        // A client that breaks the protocol may not read either.
         let _ = timeout(Duration::from_secs(1), outlet.push(Pusher::refusal(&error.to_string()), None)).await;
     }
     let _ = timeout(if has_ended { FAREWELL } else { PATIENCE }, outlet.finish()).await;
@@ -160,7 +160,7 @@ impl Serving {
         Ok(())
     }
 
-    /// When a client that has been inactive since `last` is disconnected.
+    /// The time at which a client inactive since `last` is disconnected.
     fn until(&self, last: Instant) -> Clock {
         let at = self.ended.map_or(last + PATIENCE, |ended| ended + FAREWELL);
         self.origin + at.saturating_since(Instant::ZERO)
@@ -178,7 +178,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Pushes one message while plans are read.
+    /// Pushes one message and reads plans meanwhile.
     async fn push<R, O>(
         &mut self,
         plans: &mut R,
@@ -221,7 +221,7 @@ async fn read<S: TileSource>(
     let failed = |source| ServeTilesError::Source { gop, tile, quality, source };
     let with_init = order.entry.with_init;
     let source = source.clone();
-    // Files are read off the runtime's threads: a slow disk must not hold up plans.
+    // Files are read on other threads than the runtime's: a slow disk must not delay plans.
     let reading = tokio::task::spawn_blocking(move || {
         let (tile, quality) = (usize::from(tile), usize::from(quality));
         let segment = source.segment(gop as usize, tile, quality)?;

@@ -1,4 +1,4 @@
-//! Both ends together in virtual time over links of chosen rates.
+//! Both ends together, in virtual time, over links of chosen rates.
 
 use core::time::Duration;
 use std::io;
@@ -18,10 +18,10 @@ use tributary_video::viewport::FieldOfView;
 use super::*;
 
 const TILES: usize = 8;
-/// Bytes of a tile in each quality; a GoP of all tiles in the middle one is 1.28 Mbit.
+/// Bytes of a tile in each quality; a GoP of all tiles in the middle quality is 1.28 Mbit.
 const SIZES: [u64; 3] = [80_000, 20_000, 5_000];
 
-/// A video of numbers: every segment tells which one it is.
+/// A video of numbers: every segment contains its own number.
 struct Fake {
     table: RdTable,
     missing: Option<(usize, usize)>,
@@ -73,7 +73,7 @@ fn settings(slots: u32) -> PlayerSettings {
     PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1 }
 }
 
-/// Carries bytes at a rate, but nothing in the outage (seconds from the start); holds 10 ms of them.
+/// Carries bytes at a rate, nothing during the outage (seconds from the start), and queues 10 ms of bytes.
 async fn link(mut from: DuplexStream, mut to: DuplexStream, bytes_per_s: f64, outage: (f64, f64)) {
     let (origin, mut buffer) = (Clock::now(), vec![0; 2000]);
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
@@ -93,11 +93,11 @@ struct Seen {
     record: TiledRecord,
     tiles: Vec<TileArrived>,
     counters: PushCounters,
-    /// As the server has it.
+    /// The server's account.
     account: Option<Account>,
 }
 
-/// A viewing over a link of this rate down and an unlimited one up, every slot planned once.
+/// A viewing over a link with this downlink rate and an unlimited uplink, with one plan per slot.
 async fn view(
     allocator: &str,
     slots: u32,
@@ -143,7 +143,7 @@ async fn everything_planned_arrives_in_order_and_as_it_was() {
     for tile in &seen.tiles {
         assert_eq!(tile.segment, content(tile.gop as usize, tile.tile.into(), tile.quality.into()));
     }
-    // Whatever arrives can be decoded with what arrived before it.
+    // Every tile that arrives can be decoded with what arrived before it.
     let mut inits = std::collections::BTreeSet::new();
     for tile in &seen.tiles {
         if tile.init.is_some() {
@@ -161,7 +161,7 @@ async fn everything_planned_arrives_in_order_and_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn plans_follow_what_arrives() {
-    // The second link carries eight times as much; both are told of 2 Mbit/s at first.
+    // The second link carries eight times as much; both clients start with an estimate of 2 Mbit/s.
     let (slow, fast) =
         tokio::join!(view("ows", 6, 60_000.0, (99.0, 99.0)), view("ows", 6, 480_000.0, (99.0, 99.0)));
     let planned = |seen: &Seen| seen.record.slots[3..].iter().map(|s| s.planned_bytes).sum::<u64>();
@@ -189,7 +189,7 @@ async fn what_cannot_begin_in_time_is_dropped_and_the_next_gop_is_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing_twice() {
-    // The head turns right round in the middle of a slot.
+    // The head turns by 180° in the middle of a slot.
     let at = |time_s, yaw| HeadSample { time_s, orientation: Orientation { yaw, ..Orientation::default() } };
     let turning = || Planner {
         trace: HeadTrace::from_samples(vec![at(0.0, 0.0), at(2.2, 0.0), at(2.4, 3.0), at(9.0, 3.0)]).unwrap(),
@@ -221,7 +221,7 @@ async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing
 
 #[tokio::test(start_paused = true)]
 async fn later_plans_count_what_is_on_its_way() {
-    // A steady link: what every plan asks for beside what is coming must fit, or the end of each plan is lost.
+    // A steady link: the request of each plan plus the data in flight must fit, or the plan's last tiles are lost.
     let often = PlayerSettings { plans: 8, ..settings(10) };
     let seen = view_with(planner("ows-every-tile"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
     let whole = |slot: &&SlotRecord| (0..TILES as u16).all(|tile| slot.in_time(tile).is_some());
@@ -265,7 +265,7 @@ async fn a_client_that_hangs_up_behind_its_end_has_left_in_order_and_one_without
         let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), Arc::new(fake())));
         let (_tiles, mut requests) = split(client);
         requests.write_all(&[1, 1, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0]).await.unwrap();
-        // Menus that nobody reads: the server is in the middle of one when the client says its last.
+        // Menus that nobody reads: the server is sending one when the client sends its end message.
         requests.write_all(&[2, 1, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 16, 0, 0]).await.unwrap();
         sleep(Duration::from_secs(1)).await;
         requests.write_all(last).await.unwrap();

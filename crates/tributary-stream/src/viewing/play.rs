@@ -1,4 +1,4 @@
-//! One viewing over a real transport: connect, play, keep what arrived.
+//! One viewing over a real transport: connect, play, store what arrives.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::LEAVE;
 use super::spool::{Spool, Spooled};
 use crate::tiled::{Planner, PlayTilesError, PlayerSettings, TileArrived, TiledRecord, Video, play_tiles};
 
-/// Where to play from, over what.
+/// The transport and paths of a viewing.
 #[derive(Debug, Clone)]
 pub struct PlayConfig {
     /// The transport and its settings.
@@ -24,53 +24,53 @@ pub struct PlayConfig {
 /// Why there was no viewing.
 #[derive(Debug, Error)]
 pub enum PlayFailure {
-    /// No connection.
+    /// The connection failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The transport ended before the server described its video.
     #[error("{0}; is it `tributary stream serve`, with the same transport and key?")]
     Ended(String),
-    /// The server breaks the protocol, refuses, or nothing can be kept.
+    /// The server breaks the protocol or refuses, or the spool failed.
     #[error(transparent)]
     Play(#[from] PlayTilesError),
-    /// No file to keep it in.
+    /// The spool's file cannot be created.
     #[error("cannot keep what arrives: {0}")]
     Spool(#[source] io::Error),
 }
 
-/// What a viewing planned and what arrived.
+/// Plans of a viewing and their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Viewing {
-    /// Slot by slot.
+    /// Results of each slot.
     pub record: TiledRecord,
     /// Paths in use at the end.
     pub paths_up: usize,
 }
 
-/// A viewing as one process passes it to another: the bytes are in a file.
+/// A viewing as one process passes it to another; the bytes are in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The account.
+    /// The viewing.
     pub viewing: Viewing,
-    /// What is in the file.
+    /// The tiles in the file.
     pub tiles: Vec<Spooled>,
 }
 
-/// A viewing, its bytes and what the server said of its video.
+/// A viewing with its bytes and the server's description of its video.
 #[derive(Debug)]
 pub struct Played {
-    /// The account.
+    /// The viewing.
     pub viewing: Viewing,
-    /// The video as the server described it; `None` when it never did.
+    /// The server's description of the video; `None` when it never arrived.
     pub video: Option<Video>,
-    /// What arrived.
+    /// The tiles that arrived.
     pub spool: Spool,
 }
 
-/// Plays; what arrives goes into `spool`.
+/// Plays a video; arriving tiles go into `spool`.
 ///
 /// # Errors
-/// [`PlayFailure`]; a transport that performs badly or breaks is a result.
+/// [`PlayFailure`]. A transport that performs badly or breaks is a result, not an error.
 pub async fn play(
     config: &PlayConfig,
     settings: PlayerSettings,
@@ -88,7 +88,7 @@ pub async fn play(
         return Err(PlayFailure::Ended(end));
     }
     let paths_up = connection.stats().paths.len();
-    // The viewing is over however the transport ends.
+    // The viewing is over, so the result of closing does not matter.
     let _ = timeout(LEAVE, connection.close()).await;
     Ok(Played { viewing: Viewing { record, paths_up }, video, spool })
 }

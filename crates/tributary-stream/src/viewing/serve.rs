@@ -1,4 +1,4 @@
-//! The server: a tiled video from disk to every client that comes, over any transport.
+//! The server: a tiled video from disk, for any number of clients, over any transport.
 
 use core::time::Duration;
 use std::io;
@@ -15,10 +15,10 @@ use crate::tiled::{
     Outlet, Pushed, SESSION_UNSENT, SOCKET_UNSENT, ServedTiles, TileSource, longest_message, serve_tiles,
 };
 
-// The simulated server keeps this much unsent in a socket; the transport's sockets must do the same.
+// The simulated server has this limit of unsent data in a socket; real sockets must have the same.
 const _: () = assert!(SOCKET_UNSENT == tributary_net::transport::SOCKET_UNSENT);
 
-/// A tiled video on disk as a server reads it.
+/// A tiled video on disk, for a server.
 #[derive(Debug, Clone)]
 pub struct DiskSource(pub Arc<TiledVideo>);
 
@@ -36,7 +36,7 @@ impl TileSource for DiskSource {
     }
 }
 
-/// Writes tiles as messages with deadlines.
+/// Sends tiles as messages with deadlines.
 struct StreamOutlet(SendHalf);
 
 impl Outlet for StreamOutlet {
@@ -53,7 +53,7 @@ impl Outlet for StreamOutlet {
     }
 }
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct TileServer {
     acceptor: Acceptor,
@@ -79,7 +79,7 @@ impl TileServer {
         Ok(Self { acceptor: Acceptor::bind(&config, addresses).await?, video })
     }
 
-    /// Where it listens.
+    /// The addresses it listens on.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         self.acceptor.addresses()
@@ -102,11 +102,11 @@ impl TileServer {
     }
 }
 
-/// Serves the client's one stream; `None` when it opens none.
+/// Serves the client's only stream; `None` when it opens none.
 async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
     let (plans, tiles) = connection.accept_stream().await?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
-    // Closing QUIC discards undelivered data; so the client, which has received everything, closes the connection.
+    // Closing QUIC discards undelivered data, so the client closes the connection after it received everything.
     let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;
     let _ = tokio::time::timeout(LEAVE, connection.close()).await;
     Some(served)

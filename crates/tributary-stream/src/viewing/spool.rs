@@ -1,4 +1,4 @@
-//! Tiles that arrived, kept on disk until they are decoded: a viewing may not fit into memory.
+//! Arrived tiles, stored on disk until they are decoded: a viewing may not fit into memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::tiled::TileArrived;
 
-/// Limit on bytes kept: half an hour at 1 Gbit/s.
+/// Maximum number of bytes: half an hour at 1 Gbit/s.
 const MOST_BYTES: u64 = 1 << 38;
 
 /// A tile in the spool.
@@ -26,29 +26,29 @@ pub struct Spooled {
     pub quality: u8,
     /// Whether it was in time.
     pub in_time: bool,
-    /// Where its bytes begin.
+    /// Offset of its bytes.
     pub at: u64,
     /// Bytes of the initialisation segment, then of the media segment.
     pub lengths: (u32, u32),
 }
 
-/// Bytes on disk and what they are.
+/// Stored bytes and the list of tiles.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
     end: u64,
     tiles: Vec<Spooled>,
-    /// The first initialisation segment that came for each tile and quality: place and length.
+    /// Offset and length of the first initialisation segment of each tile and quality.
     inits: BTreeMap<(u16, u8), (u64, u32)>,
 }
 
-/// Why something cannot be read back.
+/// Why a tile cannot be read back.
 #[derive(Debug, Error)]
 pub enum SpoolError {
-    /// The file.
+    /// Reading the file failed.
     #[error("what arrived cannot be read back: {0}")]
     Io(#[from] io::Error),
-    /// Nothing to decode it with.
+    /// The initialisation segment is missing.
     #[error("tile {tile} in quality {quality} of slot {slot} came without its initialisation segment")]
     NoInit {
         /// The slot.
@@ -61,23 +61,23 @@ pub enum SpoolError {
 }
 
 impl Spool {
-    /// An empty one in a file that is gone when it is dropped.
+    /// An empty spool in a temporary file, deleted when the spool is dropped.
     ///
     /// # Errors
-    /// No temporary file can be made.
+    /// The temporary file cannot be created.
     pub fn temporary() -> io::Result<Self> {
         Ok(Self::of(tempfile::tempfile()?))
     }
 
-    /// An empty one in a file of this name, which stays.
+    /// An empty spool in a file of this name, which is kept.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self::of(File::options().read(true).write(true).create(true).truncate(true).open(path)?))
     }
 
-    /// One that another process filled, with the list it gave.
+    /// A spool that another process filled, with the list of its tiles.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -93,7 +93,7 @@ impl Spool {
         Self { file, end: 0, tiles: Vec::new(), inits: BTreeMap::new() }
     }
 
-    /// Keeps a tile.
+    /// Stores a tile.
     ///
     /// # Errors
     /// The disk is full, or the viewing exceeds the limit.
@@ -120,7 +120,7 @@ impl Spool {
         self.tiles.push(tile);
     }
 
-    /// Everything in it, in the order of arrival.
+    /// All tiles, in the order of arrival.
     #[must_use]
     pub fn tiles(&self) -> &[Spooled] {
         &self.tiles
