@@ -26,7 +26,7 @@ pub enum PlayTilesError {
     #[error(transparent)]
     Server(#[from] PlayError),
     /// The sink failed.
-    #[error("cannot keep what arrived: {0}")]
+    #[error("cannot store the arrived tiles: {0}")]
     Sink(#[source] io::Error),
 }
 

@@ -34,7 +34,7 @@ pub enum PlayFailure {
     #[error(transparent)]
     Play(#[from] PlayTilesError),
     /// The spool's file cannot be created.
-    #[error("cannot keep what arrives: {0}")]
+    #[error("cannot create the file for arriving tiles: {0}")]
     Spool(#[source] io::Error),
 }
 

@@ -46,7 +46,7 @@ pub struct Spool {
 #[derive(Debug, Error)]
 pub enum SpoolError {
     /// Reading the file failed.
-    #[error("what arrived cannot be read back: {0}")]
+    #[error("cannot read the stored tiles: {0}")]
     Io(#[from] io::Error),
     /// The initialisation segment is missing.
     #[error("tile {tile} in quality {quality} of slot {slot} came without its initialisation segment")]
