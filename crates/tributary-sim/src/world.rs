@@ -36,7 +36,7 @@ pub enum WorldError {
         busiest: String,
     },
     /// Time does not advance.
-    #[error("time stands still at {at}: {events} events in one moment; busiest: {busiest}")]
+    #[error("virtual time does not advance: {events} events at {at}; busiest: {busiest}")]
     Standstill {
         /// The moment.
         at: Instant,

@@ -94,7 +94,7 @@ pub enum LadderError {
         height: u32,
     },
     /// The content is shorter than one second.
-    #[error("{0} gave no complete second of pictures")]
+    #[error("{0} is shorter than one second of video")]
     TooShort(String),
     /// A setting is invalid.
     #[error("ladder setting {name}: {reason}")]

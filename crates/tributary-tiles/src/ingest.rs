@@ -194,7 +194,7 @@ pub enum IngestError {
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The encoded data does not decode.
-    #[error("what was encoded does not decode: {0}")]
+    #[error("the encoded video does not decode: {0}")]
     Decode(#[from] DecodeError),
     /// The encoded data cannot be put into a segment.
     #[error(transparent)]

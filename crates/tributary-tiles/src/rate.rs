@@ -16,7 +16,7 @@ pub struct FrameRate {
 
 /// The text or numbers are not a valid rate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is no rate of pictures; write 30, 29.97 or 30000/1001, at least 1 and at most 1000 a second")]
+#[error("`{0}` is not a frame rate; write 30, 29.97 or 30000/1001, at least 1 and at most 1000 per second")]
 pub struct FrameRateError(String);
 
 impl FrameRate {

@@ -21,7 +21,7 @@ pub struct Stills {
 #[derive(Debug, Error)]
 pub enum StillError {
     /// The file cannot be read or written.
-    #[error("a kept picture cannot be read back: {0}")]
+    #[error("cannot write or read a stored picture: {0}")]
     Io(#[from] io::Error),
     /// The file's content is invalid.
     #[error(transparent)]
