@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Compound TCP (draft-sridharan-tcpm-ctcp-02): Reno's window plus one that follows the queueing delay.
- * It is not coupled. The delay window rests in slow start and is zero after a timeout.
+ * It is not coupled. The delay window does not change in slow start and is zero after a timeout.
  */
 #ifndef TRIBUTARY_COMPOUND_H
 #define TRIBUTARY_COMPOUND_H
@@ -11,7 +11,7 @@
 /* Segments in the queue from which the path counts as congested (the draft's gamma). */
 #define COMPOUND_GAMMA 30ULL
 
-/* Takes over the window that the kernel set: all of it but the delay window follows losses. */
+/* Adopts a window that the kernel set: the loss window is all of it except the delay window. */
 static __always_inline void compound_sync(struct tcp_sock *tp, struct compound *c)
 {
 	__u64 total = (__u64)tp->snd_cwnd << 32;
@@ -62,7 +62,7 @@ static __always_inline void compound_pkts_acked(struct sock *sk, const struct ac
 	struct compound *c = &flow_of(sk)->compound;
 
 	if (c->round_ended) {
-		/* The window could not grow when the round ended: its samples say nothing. */
+		/* The window could not grow when the round ended: its samples are not used. */
 		c->round_ended = 0;
 		c->rtt_sum = 0;
 		c->rtt_count = 0;
@@ -75,8 +75,8 @@ static __always_inline void compound_pkts_acked(struct sock *sk, const struct ac
 }
 
 /*
- * Slow start up to the threshold, whose part of a segment `flow->fraction` holds; returns what is left
- * over for congestion avoidance. `acked` and the result in Q32 segments.
+ * Slow start up to the threshold; `flow->fraction` has its part of a segment. Returns the rest for
+ * congestion avoidance. `acked` and the result in Q32 segments.
  */
 static __always_inline __u64 compound_slow_start(struct tcp_sock *tp, struct flow *flow, __u64 acked)
 {
@@ -154,7 +154,7 @@ static __always_inline void compound_set_state(struct sock *sk, __u8 state)
 	c->written = 1;
 }
 
-/* The kernel restarts after idle time: the delay window is gone. */
+/* The kernel restarts after idle time: the delay window becomes zero. */
 static __always_inline void compound_cwnd_event(struct sock *sk, int event)
 {
 	if (event == EVENT_CWND_RESTART) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The callbacks of the five controllers. The kernel calls them, and so does the replay program. */
+/* The callbacks of the five controllers, called by the kernel and by the replay program. */
 #ifndef TRIBUTARY_CONTROLLERS_H
 #define TRIBUTARY_CONTROLLERS_H
 
@@ -57,7 +57,7 @@ void BPF_PROG(coupled_on_pkts_acked, struct sock *sk, const struct ack_sample *s
 	coupled_pkts_acked(sk, sample->pkts_acked);
 }
 
-/* The callbacks of a controller that judges by delay. */
+/* The callbacks of a delay-based controller. */
 #define BY_DELAY(name)                                                                     \
 	SEC("struct_ops")                                                                  \
 	void BPF_PROG(name##_on_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)       \

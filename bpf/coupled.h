@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * LIA (RFC 6356), OLIA (Khalili et al., "MPTCP is not Pareto-optimal") and BALIA (Peng et al.;
- * draft-walid-mptcp-congestion-control), each as the increase for a segment acknowledged. BALIA's
+ * draft-walid-mptcp-congestion-control), each as the increase per acknowledged segment. BALIA's
  * decrease depends on the siblings too.
  *
  * The rules use rates w/rtt and w/rtt^2 only in ratios, so everything is relative to the longest
  * round-trip time R: y = w R/rtt and z = w (R/rtt)^2. Example: two subflows of 10 segments with 20
  * and 80 ms have y = 40 and 10, z = 160 and 10.
- * The increase is computed again sixteen times a round trip; between, the last one holds.
+ * The increase is computed sixteen times per round trip and is constant in between.
  */
 #ifndef TRIBUTARY_COUPLED_H
 #define TRIBUTARY_COUPLED_H
 
 #include "group.h"
 
-/* No round-trip time counts as less than R / 1024. */
+/* Lower limit of a round-trip time: R / 1024. */
 #define MAX_RATIO_Q16 (1ULL << 26)
-/* No l counts as more than 8 GiB. */
+/* Upper limit of l: 8 GiB. */
 #define MAX_TRANSIT (1ULL << 33)
 
 enum { LIA, OLIA, BALIA };
@@ -79,7 +79,7 @@ static __always_inline struct view view_of(const struct slot all[MAX_MEMBERS], _
 	return view;
 }
 
-/* z / (sum of y)^2, Q32: in segments, for each segment acknowledged. */
+/* z / (sum of y)^2, Q32: in segments per acknowledged segment. */
 static __always_inline __u64 over_square(__u64 z, __u64 sum_y)
 {
 	__u64 part = div_u64(z << 15, sum_y);
@@ -87,7 +87,7 @@ static __always_inline __u64 over_square(__u64 z, __u64 sum_y)
 	return div_u64(part << 25, sum_y);
 }
 
-/* RFC 6356 section 3: the lesser of max z / (sum y)^2 and Reno's 1/w. */
+/* RFC 6356 section 3: the smaller of max z / (sum y)^2 and Reno's 1/w. */
 static __always_inline __s64 lia_increase(const struct view *view, __s64 reno)
 {
 	return min_u64(over_square(view->most.z, view->sum_y), reno);
@@ -126,7 +126,7 @@ static __always_inline __s64 balia_increase(const struct view *view)
 	return div_u64(a * b << 16, 10 * view->own.window);
 }
 
-/* Tells the siblings of the socket's window and computes its increase. */
+/* Publishes the socket's window to its siblings and computes its increase. */
 static __noinline int refresh(struct sock *sk, int rule)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -189,7 +189,7 @@ static __noinline int balia_decrease(struct sock *sk)
 	return min_u64(div_u64(view.most.y << 16, view.own.y), ONE_Q16 * 3 / 2) / 2;
 }
 
-/* The window after a loss. The part of a segment that is left over stays with the flow. */
+/* The window after a loss. The flow keeps the remaining part of a segment. */
 static __always_inline __u32 coupled_ssthresh(struct sock *sk, int rule)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -215,7 +215,7 @@ static __always_inline void coupled_set_state(struct sock *sk, __u8 state)
 	}
 }
 
-/* In recovery the kernel does not ask for growth: siblings hear of the round-trip time from here. */
+/* In recovery the kernel does not call cong_avoid, so the round-trip time is published here. */
 static __always_inline void coupled_pkts_acked(struct sock *sk, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * Fixed-point arithmetic. `Qn` means a value times 2^n: windows are in segments, Q8, Q16 or Q32.
- * What runs once for each sibling has no branch that depends on data: the kernel's verifier follows
- * every branch of every round of a loop.
+ * Code that runs once per sibling has no branch that depends on data: the kernel's verifier follows
+ * every branch in every iteration of a loop.
  */
 #ifndef TRIBUTARY_FIXED_H
 #define TRIBUTARY_FIXED_H

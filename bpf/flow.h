@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What every controller keeps for a socket, and how it reads and writes the socket's window.
+ * The state of every controller for a socket, and access to the socket's window.
  */
 #ifndef TRIBUTARY_FLOW_H
 #define TRIBUTARY_FLOW_H
@@ -11,7 +11,7 @@
 enum { CA_OPEN = 0, CA_CWR = 2, CA_RECOVERY = 3, CA_LOSS = 4 };
 enum { EVENT_CWND_RESTART = 1 };
 
-/* No window counts as more than 2^20 segments, no round-trip time as more than 8 s. */
+/* Upper limits: 2^20 segments for a window, 8 s for a round-trip time. */
 #define MAX_SEGMENTS (1ULL << 20)
 
 /* Compound's own state. */
@@ -22,7 +22,7 @@ struct compound {
 	__u64 delay_before;
 	__u64 rtt_sum;      /* of the round, us */
 	__u32 rtt_count;
-	__u32 written;      /* the window as last written here; another value: the kernel changed it */
+	__u32 written;      /* last window written here; another value: the kernel changed it */
 	__u32 round_end;    /* sequence number */
 	__u8 round_ended;
 };
@@ -32,22 +32,22 @@ struct wvegas {
 	__u64 rtt_sum; /* of the round, us */
 	__u32 rtt_count;
 	__u32 alpha;       /* segments this subflow keeps in queues, Q16 */
-	__u32 least_delay; /* least queueing delay seen, 1/256 us; zero: none */
+	__u32 least_delay; /* minimum queueing delay, 1/256 us; zero: none */
 	__u32 round_end;   /* sequence number */
 	__u8 round_ended;
 };
 
-/* Lies in icsk_ca_priv: at most 104 bytes, zero at the beginning. */
+/* Stored in icsk_ca_priv: at most 104 bytes, initially zero. */
 struct flow {
 	__u64 group_id;
 	__u64 group_net;
-	__u32 owner; /* what the slot in the group is marked with; zero: not in a group */
+	__u32 owner; /* mark of the slot in the group; zero: not in a group */
 	__u8 group_kind;
 	__u8 slot;
 	__u8 state; /* the kernel's recovery state */
 	__u8 fraction_before; /* `fraction` before the last reduction, Q8 */
-	__s64 increase; /* Q32 segments of window for each segment acknowledged */
-	__u32 fraction; /* Q32 part of a segment earned and not in the window yet */
+	__s64 increase; /* Q32 segments of window per acknowledged segment */
+	__u32 fraction; /* Q32 part of a segment that is not in the window yet */
 	__u32 pending;  /* segments still to be acknowledged before `increase` is computed again */
 	__u32 delivered_at_loss;
 	__u32 between_losses; /* segments delivered between the last two losses */
@@ -82,15 +82,15 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, __u64 segments)
 	tp->snd_cwnd = min_u64(max_u64(segments, 1), tp->snd_cwnd_clamp);
 }
 
-/* The window with the part of a segment that is not in snd_cwnd, Q32. */
+/* The window, including the part of a segment that is not in snd_cwnd, Q32. */
 static __always_inline __u64 window_q32(struct tcp_sock *tp, struct flow *flow)
 {
 	return ((__u64)tp->snd_cwnd << 32) | flow->fraction;
 }
 
 /*
- * Slow start by `acked` segments, up to the threshold (the kernel's tcp_slow_start); returns those
- * left over for congestion avoidance.
+ * Slow start by `acked` segments, up to the threshold (the kernel's tcp_slow_start); returns the
+ * remaining segments for congestion avoidance.
  */
 static __always_inline __u32 slow_start(struct tcp_sock *tp, __u32 acked)
 {
@@ -101,7 +101,7 @@ static __always_inline __u32 slow_start(struct tcp_sock *tp, __u32 acked)
 	return acked;
 }
 
-/* Adds Q32 segments, which may be negative: not below two segments, nor below what the window is. */
+/* Adds Q32 segments, which may be negative. Lower limit: two segments, or a smaller window. */
 static __always_inline void grow(struct tcp_sock *tp, struct flow *flow, __s64 amount)
 {
 	__s64 sum = (__s64)flow->fraction + amount;
@@ -112,7 +112,7 @@ static __always_inline void grow(struct tcp_sock *tp, struct flow *flow, __s64 a
 	set_cwnd(tp, cwnd < floor ? floor : cwnd);
 }
 
-/* Reno's increase for each segment acknowledged, Q32. */
+/* Reno's increase per acknowledged segment, Q32. */
 static __always_inline __s64 reno_increase(struct tcp_sock *tp, struct flow *flow)
 {
 	__u64 window = window_q32(tp, flow) >> 8;
@@ -126,7 +126,7 @@ static __always_inline __u32 since_loss(struct tcp_sock *tp, struct flow *flow)
 	return tp->delivered - flow->delivered_at_loss;
 }
 
-/* A loss: what was delivered since the last one becomes what lies between two. */
+/* A loss: the segments delivered since the last loss become those between the last two. */
 static __always_inline void note_loss(struct tcp_sock *tp, struct flow *flow)
 {
 	__u32 since = since_loss(tp, flow);
@@ -145,8 +145,8 @@ static __always_inline void set_window_q32(struct tcp_sock *tp, struct flow *flo
 }
 
 /*
- * The window after a loss: `kept`, Q32, at least two segments. The part of a segment that the kernel
- * cannot hold stays with the flow.
+ * The window after a loss: `kept`, Q32, at least two segments. The flow keeps the part of a segment,
+ * because the kernel's window has whole segments.
  */
 static __always_inline __u32 reduce_to(struct flow *flow, __u64 kept)
 {
@@ -167,7 +167,7 @@ static __always_inline __u32 undo(struct tcp_sock *tp, struct flow *flow)
 }
 
 /*
- * Says whether `snd_una` has passed the end of the round, and begins the next one.
+ * Returns whether `snd_una` has passed the end of the round, and if so begins the next round.
  */
 static __always_inline int round_passed(struct tcp_sock *tp, __u32 *round_end)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Sibling subflows find each other here. A group is an entry of the map `trib_groups` with a slot for each
- * member; a socket joins when it first has something to tell, and leaves when it closes.
+ * Groups of sibling subflows. A group is an entry of the map `trib_groups` with a slot per member. A
+ * socket joins when it first has data to publish, and leaves when it closes.
  *
- * A group dies with its last member. Between its death and its removal from the map it is marked
- * `dead`, under the lock, and nobody joins it: without the mark a socket could join a group that is
- * about to vanish. The map may give a removed group's memory to another group at once, so a member
- * compares the key again under the lock, and its own mark (`owner`) in its slot.
+ * A group is removed with its last member. Before its removal from the map it is marked `dead`, under
+ * the lock, and no socket joins it; without the mark a socket could join a group that is then removed.
+ * The map may reuse a removed group's memory at once, so a member compares the key under the lock,
+ * and also its own mark (`owner`) in its slot.
  */
 #ifndef TRIBUTARY_GROUP_H
 #define TRIBUTARY_GROUP_H
@@ -18,7 +18,7 @@
 #define MAX_GROUPS 65536
 #define JOIN_TRIES 4
 
-/* How the id of a group was made. */
+/* Origin of a group's id. */
 enum { BY_NONE = 0, BY_MARK = 1, BY_TOKEN = 2 };
 
 struct group_key {
@@ -28,8 +28,8 @@ struct group_key {
 };
 
 struct slot {
-	__u32 owner;   /* whose it is */
-	__u32 rtt;     /* smoothed, 1/8 us; zero: nothing known */
+	__u32 owner;   /* mark of its socket */
+	__u32 rtt;     /* smoothed, 1/8 us; zero: unknown */
 	__u64 window;  /* segments, Q16 */
 	__u64 transit; /* OLIA's l, bytes */
 	__u32 mss;
@@ -38,7 +38,7 @@ struct slot {
 
 struct group {
 	struct bpf_spin_lock lock;
-	__u32 used; /* one bit for each slot that has an owner */
+	__u32 used; /* one bit per slot that has an owner */
 	__u32 dead;
 	__u32 unused;
 	struct group_key key;
@@ -68,7 +68,7 @@ static __always_inline __u64 net_cookie(struct sock *sk)
 }
 #endif
 
-/* The group that a socket belongs to by its MPTCP token or its mark. */
+/* The group of a socket, from its MPTCP token or its mark. */
 static __always_inline struct group_key key_of(struct sock *sk)
 {
 	struct group_key key = {};
@@ -108,7 +108,7 @@ static __noinline int add_group(const struct group_key *key, __u32 owner)
 	return bpf_map_update_elem(&trib_groups, &group.key, &group, BPF_NOEXIST);
 }
 
-/* Number of the lowest of eight bits that is set. */
+/* Number of the lowest set bit of eight bits. */
 static __always_inline __u32 lowest_bit(__u32 bits)
 {
 	__u32 lowest = bits & -bits;
@@ -140,8 +140,8 @@ static __noinline int take_slot(struct group_key *key, __u32 owner)
 }
 
 /*
- * Joins the socket's group, if it has one. When every try meets a group that is dying, or the group is
- * full, the socket goes on alone and asks again later.
+ * Joins the socket's group, if it has one. If the group is full, or is being removed at every try, the
+ * socket continues alone and tries again later.
  */
 static __noinline int join(struct sock *sk)
 {
@@ -167,7 +167,7 @@ static __noinline int join(struct sock *sk)
 	return 0;
 }
 
-/* Gives the slot back, and removes the group with its last member. */
+/* Frees the slot, and removes the group if this was its last member. */
 static __noinline int leave(struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
@@ -195,7 +195,7 @@ static __noinline int leave(struct sock *sk)
 	return 0;
 }
 
-/* What the socket tells its siblings. */
+/* The data that the socket publishes to its siblings. */
 static __always_inline struct slot own_slot(struct tcp_sock *tp, struct flow *flow)
 {
 	__u64 transit = max_u64(since_loss(tp, flow), flow->between_losses);
@@ -211,8 +211,8 @@ static __always_inline struct slot own_slot(struct tcp_sock *tp, struct flow *fl
 }
 
 /*
- * Writes the socket's own slot and copies all of them. Without a group, `all` holds the socket's own
- * slot alone. Returns the number of the own slot.
+ * Writes the socket's own slot and copies all slots. Without a group, `all` contains only the socket's
+ * own slot. Returns the number of the own slot.
  */
 static __always_inline __u32 exchange(struct slot *own, struct flow *flow, struct slot all[MAX_MEMBERS])
 {
@@ -241,7 +241,7 @@ static __always_inline __u32 exchange(struct slot *own, struct flow *flow, struc
 	return 0;
 }
 
-/* Tells the siblings at once that the window is another: `window` in Q16 segments. */
+/* Publishes a new window to the siblings at once: `window` in Q16 segments. */
 static __noinline int tell(struct sock *sk, __u64 window)
 {
 	struct flow *flow = flow_of(sk);

@@ -120,7 +120,7 @@ struct tcp_congestion_ops {
 
 #define is_cwnd_limited_bit(tp) BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)
 
-/* `a / b`; zero when `b` is, as BPF has it. In C that would be undefined, and a test for it a branch. */
+/* `a / b`; zero when `b` is zero, as BPF defines it. In C it is undefined, and a test would be a branch. */
 static __always_inline __u64 div_u64(__u64 a, __u64 b)
 {
 	asm("%0 /= %1" : "+r"(a) : "r"(b));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * Replays recorded events through the controllers, as the kernel would call them, and prints each
- * flow's window. Standard input, one event a line; standard output, one line for each event:
+ * flow's window. Standard input: one event per line. Standard output: one line per event,
  * `cwnd ssthresh` of the event's flow, in segments.
  *
  *   use NAME FLOWS MSS WINDOW          first line: controller, flows of one group, first window
@@ -9,7 +9,7 @@
  *                                      times in us, RTT 0: no sample; SRTT in 1/8 us
  *   fast FLOW | timeout FLOW           a loss, by later acknowledgements or by the timer
  *   end FLOW                           recovery is over
- *   undo FLOW                          the last loss was none
+ *   undo FLOW                          the last loss was spurious
  *   close FLOW                         the socket closes; prints the number of groups left and 0
  */
 #define TRIBUTARY_REPLAY
@@ -23,7 +23,7 @@
 #include "controllers.h"
 
 #define FLOWS MAX_MEMBERS
-/* More than any round's acknowledgements. */
+/* More than the acknowledgements of any round. */
 #define ROUND (1U << 24)
 
 struct replayed {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the controllers call in the kernel, for a program in user space: one map of groups, locks that
- * nobody contends for. It lets tests run the controllers' own code without privileges.
+ * User-space versions of the kernel functions that the controllers call: one map of groups, and locks
+ * without contention. With them, tests run the controllers' code without privileges.
  */
 #ifndef TRIBUTARY_REPLAY_H
 #define TRIBUTARY_REPLAY_H
@@ -37,7 +37,7 @@ static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
 
 #define is_cwnd_limited_bit(tp) ((tp)->is_cwnd_limited)
 
-/* `a / b`; zero when `b` is. */
+/* `a / b`; zero when `b` is zero. */
 static __always_inline __u64 div_u64(__u64 a, __u64 b)
 {
 	return b ? a / b : 0;

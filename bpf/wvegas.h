@@ -2,7 +2,7 @@
 /*
  * wVegas (Cao, Xu, Fu, "Delay-based congestion control for multipath TCP";
  * draft-xu-mptcp-congestion-control): the subflows of a group keep ten segments in queues together,
- * each a share in proportion to its rate. Decides once a round trip; loss halves the window.
+ * each a share in proportion to its rate. It decides once per round trip; a loss halves the window.
  */
 #ifndef TRIBUTARY_WVEGAS_H
 #define TRIBUTARY_WVEGAS_H
@@ -13,10 +13,10 @@
 #define LEAST_ALPHA (2 * ONE_Q16)
 /* Segments in the queue that end slow start. */
 #define WVEGAS_GAMMA ONE_Q16
-/* With fewer samples than this a round is judged as Reno would. */
+/* In a round with fewer samples than this the window grows as Reno's. */
 #define WVEGAS_SAMPLES 3
 
-/* Nothing is known of the queues: after recovery or idle time. */
+/* The queues are unknown after recovery or idle time. */
 static __always_inline void wvegas_forget(struct wvegas *w)
 {
 	w->alpha = LEAST_ALPHA;
@@ -26,7 +26,7 @@ static __always_inline void wvegas_forget(struct wvegas *w)
 	w->round_ended = 0;
 }
 
-/* This subflow's part of the segments in queues, by its rate, Q16. */
+/* This subflow's share of the segments in queues, by its rate, Q16. */
 static __noinline int wvegas_share(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -42,7 +42,7 @@ static __noinline int wvegas_share(struct sock *sk)
 	return max_u64(div_u64(view.own.y * TOTAL_ALPHA, view.sum_y), LEAST_ALPHA);
 }
 
-/* Slow start ends when more than one segment waits in the queue. */
+/* Slow start ends when more than one segment is in the queue. */
 static __always_inline void wvegas_leave_slow_start(struct tcp_sock *tp, struct flow *flow, __u64 ratio)
 {
 	__u64 window = window_q32(tp, flow);
@@ -52,7 +52,7 @@ static __always_inline void wvegas_leave_slow_start(struct tcp_sock *tp, struct 
 	tp->snd_ssthresh = min_u64(tp->snd_ssthresh, tp->snd_cwnd);
 }
 
-/* At twice the least queueing delay the standing queue is drained, so that the base is seen again. */
+/* From twice the minimum queueing delay on, drains the standing queue, to measure the base again. */
 static __always_inline void wvegas_drain(struct tcp_sock *tp, struct flow *flow, __u64 delay, __u64 ratio)
 {
 	struct wvegas *w = &flow->wvegas;
@@ -67,7 +67,7 @@ static __always_inline void wvegas_drain(struct tcp_sock *tp, struct flow *flow,
 	}
 }
 
-/* A round of `rtt` on average has passed, on a path of at least `base` (both 1/256 us). */
+/* The end of a round with mean `rtt` on a path with minimum `base` (both 1/256 us). */
 static __always_inline void wvegas_judge(struct sock *sk, __u64 base, __u64 rtt)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
