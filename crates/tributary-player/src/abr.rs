@@ -120,7 +120,7 @@ pub struct View<'a> {
     pub level: Duration,
     /// Capacity of the play buffer.
     pub capacity: Duration,
-    /// Index of the media segment asked about, from zero.
+    /// Index of the media segment to choose for, from zero.
     pub next: usize,
     /// Segments from `next` to the end of the title; `None` for a live one.
     pub remaining: Option<usize>,
@@ -165,7 +165,7 @@ pub struct Finished {
     pub quality: usize,
     /// Time since the request.
     pub elapsed: Duration,
-    /// The quality requested instead, if it was given up.
+    /// The quality requested instead, if the download was abandoned.
     pub abandoned_to: Option<usize>,
 }
 
@@ -177,7 +177,7 @@ pub trait Rule: Send {
     /// The player waited because its buffer was full.
     fn waited(&mut self, _time: Duration) {}
 
-    /// A download ended; `view.level` counts its segment when it was not given up.
+    /// A download ended; `view.level` includes its segment unless it was abandoned.
     fn finished(&mut self, _view: &View<'_>, _download: &Finished) {}
 
     /// The quality to request in place of a running download; `None` to continue it. `view.level` is the buffer
@@ -190,7 +190,7 @@ pub trait Rule: Send {
     fn seeked(&mut self, _to: usize) {}
 }
 
-/// A rule's name that does not exist.
+/// No rule has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown bitrate rule `{0}`; known: {known}", known = names().join(", "))]
 pub struct UnknownRule(pub String);
@@ -220,7 +220,7 @@ pub fn rule(name: &str) -> Result<Box<dyn Rule>, UnknownRule> {
     found.map(|(_, build)| build()).ok_or_else(|| UnknownRule(name.to_owned()))
 }
 
-/// Seconds as a duration; zero for what is negative, not a number or too large.
+/// Seconds as a duration; zero for a value that is negative, not a number or too large.
 fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or_default()
 }

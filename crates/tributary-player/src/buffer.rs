@@ -1,24 +1,24 @@
 //! The play buffer: the playhead, the media buffered ahead of it, and the stalls.
 //!
-//! Media is counted as time from its beginning and is buffered without gaps; the caller keeps its bytes and
+//! Media is counted as time from its start and is buffered without gaps; the caller keeps its bytes and
 //! qualities. [`Underflow`] selects the kind of playback: a DASH player waits when the buffer runs
-//! dry; a live player with concealment continues and shows what it has.
+//! dry; a live player with concealment continues and shows the tiles it has.
 
 use core::time::Duration;
 
 use tributary_types::Instant;
 
-/// Stalls listed at most; [`PlayBuffer::stalled`] counts all of them.
+/// Maximum number of stalls listed; [`PlayBuffer::stalled`] counts all of them.
 const MOST_LISTED: usize = 10_000;
 
 /// What the playhead does when it reaches the end of the buffered media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Underflow {
-    /// It stops (a stall) until enough is buffered.
+    /// It stops (a stall) until enough media is buffered.
     Wait {
         /// Media buffered before the first picture is shown.
         start_with: Duration,
-        /// Media buffered before playback goes on after a stall.
+        /// Media buffered before playback continues after a stall.
         resume_with: Duration,
     },
     /// It continues: missing pictures are concealed. Playback begins with [`PlayBuffer::start_at`].
@@ -43,7 +43,7 @@ pub enum PlayState {
 pub struct Stall {
     /// When the playhead stopped.
     pub at: Instant,
-    /// How long, up to now for a stall that still lasts.
+    /// Its length, up to the present for a stall that still lasts.
     pub length: Duration,
 }
 
@@ -51,16 +51,16 @@ pub struct Stall {
 #[derive(Debug, Clone)]
 pub struct PlayBuffer {
     underflow: Underflow,
-    /// When the video was asked for.
+    /// When the viewer requested the video.
     began: Instant,
     state: PlayState,
-    /// The playhead at `since`.
+    /// Position of the playhead at `since`.
     position: Duration,
     /// When the present state began; while playing it may be in the future (a scheduled start).
     since: Instant,
-    /// Media up to here is buffered.
+    /// End of the buffered media.
     buffered: Duration,
-    /// No media follows what is buffered.
+    /// Whether the buffered media is the end of the video.
     complete: bool,
     first_picture: Option<Instant>,
     stalls: Vec<Stall>,
@@ -68,7 +68,7 @@ pub struct PlayBuffer {
 }
 
 impl PlayBuffer {
-    /// An empty buffer of a video asked for at `now`.
+    /// An empty buffer of a video requested at `now`.
     #[must_use]
     pub fn new(underflow: Underflow, now: Instant) -> Self {
         Self {
@@ -93,28 +93,28 @@ impl PlayBuffer {
         }
     }
 
-    /// The next `media` arrived.
+    /// Adds the next `media`.
     pub fn append(&mut self, now: Instant, media: Duration) {
         self.handle_timeout(now);
         self.buffered += media;
         self.start_if_enough(now);
     }
 
-    /// Discards buffered media from `from` on, to be replaced by another quality. What has been played stays.
+    /// Discards buffered media from `from` on, to be replaced in another quality. Media already played is not affected.
     pub fn discard_from(&mut self, now: Instant, from: Duration) {
         self.handle_timeout(now);
         self.buffered = self.buffered.min(from.max(self.position(now)));
         self.complete = false;
     }
 
-    /// No media follows: playback starts with what is there and ends with its last picture.
+    /// No media follows: playback starts with the buffered media and ends with its last picture.
     pub fn end_of_media(&mut self, now: Instant) {
         self.handle_timeout(now);
         self.complete = true;
         self.start_if_enough(now);
     }
 
-    /// Brings the state up to `now`.
+    /// Updates the state to `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(dry) = self.poll_timeout().filter(|at| *at <= now) else { return };
         self.position = self.buffered;
@@ -140,7 +140,7 @@ impl PlayBuffer {
         }
     }
 
-    /// The playhead at `now`.
+    /// Position of the playhead at `now`.
     #[must_use]
     pub fn position(&self, now: Instant) -> Duration {
         match self.state {
@@ -156,7 +156,7 @@ impl PlayBuffer {
         }
     }
 
-    /// The playhead in seconds; negative before a scheduled start.
+    /// Position of the playhead in seconds; negative before a scheduled start.
     #[must_use]
     pub fn position_s(&self, now: Instant) -> f64 {
         let ahead =
@@ -170,13 +170,13 @@ impl PlayBuffer {
         self.buffered.saturating_sub(self.position(now))
     }
 
-    /// Media up to here has been buffered.
+    /// End of the buffered media.
     #[must_use]
     pub fn buffered(&self) -> Duration {
         self.buffered
     }
 
-    /// When the picture at `media` is shown if nothing stalls until then; in the past for pictures that have been
+    /// When the picture at `media` is shown if no stall occurs; in the past for pictures already
     /// shown. `None` while the playhead does not move.
     #[must_use]
     pub fn shown_at(&self, media: Duration) -> Option<Instant> {
@@ -188,7 +188,7 @@ impl PlayBuffer {
         })
     }
 
-    /// From asking for the video to its first picture; `None` before a start is known.
+    /// Time from the request for the video to its first picture; `None` before a start is known.
     #[must_use]
     pub fn start_up(&self) -> Option<Duration> {
         self.first_picture.map(|at| at.saturating_since(self.began))

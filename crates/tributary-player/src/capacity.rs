@@ -1,7 +1,7 @@
 //! The client's estimate of the paths' capacity, from arriving bytes.
 //!
-//! [`CapacityMeter`] samples the bytes that arrived in each time window while something was outstanding, for planners
-//! that need a distribution. [`TransferRates`] keeps the rates of the last whole transfers, for rules that need one
+//! [`CapacityMeter`] samples the bytes that arrived in each time window while data was outstanding, for planners
+//! that need a distribution. [`TransferRates`] keeps the rates of the last complete transfers, for rules that need one
 //! number. Both are deterministic.
 
 mod transfers;
@@ -15,16 +15,16 @@ pub use transfers::TransferRates;
 
 /// Width of a bin.
 const BIN: Duration = Duration::from_millis(20);
-/// Bins between the beginnings of two samples.
+/// Bins between the starts of two samples.
 const STEP: usize = 5;
-/// Windows that are remembered.
+/// Number of windows kept.
 const REMEMBERED: usize = 12;
-/// Bins before a sample whose rate is compared with the present rate.
+/// Number of bins before a sample whose rate is compared with the present rate.
 const RATE_BINS: usize = 15;
 /// With fewer than twice this number of comparable samples, all are returned.
 const FEW: usize = 20;
-/// Least busy share of a sample. Example: a burst that fills a tenth of a window counts as if it had taken a quarter
-/// of it, so the sample is at most four times what arrived.
+/// Lower limit of a sample's busy share. Example: a burst that fills a tenth of a window counts as if it had
+/// taken a quarter of it, so the sample is at most four times the bytes that arrived.
 const LEAST_BUSY: f64 = 0.25;
 
 /// Measures capacity at the receiving end.
@@ -40,12 +40,12 @@ pub struct CapacityMeter {
     bins: VecDeque<(u64, Duration)>,
     /// End of the last bin.
     until: Instant,
-    /// Since when data is outstanding; may be in the future.
+    /// Time from which data is outstanding; may be in the future.
     busy_from: Option<Instant>,
 }
 
 impl CapacityMeter {
-    /// A meter that begins at `now` and remembers twelve windows. `window` is the longest time that is asked about, for
+    /// A meter that starts at `now` and keeps twelve windows. `window` is the longest time in later queries, for
     /// example a GoP or a media segment.
     #[must_use]
     pub fn new(window: Duration, now: Instant) -> Self {
@@ -53,8 +53,8 @@ impl CapacityMeter {
         Self { bins_per_window, bins: VecDeque::new(), until: now, busy_from: None }
     }
 
-    /// Something is outstanding from `at` on, which may lie ahead. Example: a request sent now whose answer can begin to
-    /// arrive a round trip later.
+    /// Data is outstanding from `at` on, which may be in the future. Example: the answer to a request sent
+    /// now begins to arrive after one round trip.
     pub fn expect(&mut self, now: Instant, at: Instant) {
         self.advance(now);
         if self.busy_from.is_none() {
@@ -62,7 +62,7 @@ impl CapacityMeter {
         }
     }
 
-    /// Nothing is outstanding any more.
+    /// No data is outstanding.
     pub fn rest(&mut self, now: Instant) {
         self.advance(now);
         self.busy_from = None;
@@ -76,14 +76,14 @@ impl CapacityMeter {
         }
     }
 
-    /// Samples of the bytes that arrive `within` a time of this length, all equally likely; empty before any arrival.
+    /// Samples of the bytes that arrive within a time of this length, all equally likely; empty before any arrival.
     #[must_use]
     pub fn samples(&mut self, now: Instant, within: Duration) -> Vec<f64> {
         self.advance(now);
         let bins = (within.as_nanos() / BIN.as_nanos()) as usize;
         let length = bins.clamp(STEP, self.bins_per_window.max(STEP));
         let scale = within.as_secs_f64() / (length as f64 * BIN.as_secs_f64());
-        // Without the bin that is not over yet.
+        // Without the bin that is not complete.
         let bins: Vec<(u64, f64)> = self.bins.iter().map(|(b, busy)| (*b, busy.as_secs_f64())).collect();
         let Some(whole) = bins.len().checked_sub(1).map(|last| &bins[..last]) else { return Vec::new() };
         let now_rate = whole.len().checked_sub(RATE_BINS).and_then(|from| rate(&whole[from..]));
@@ -92,16 +92,16 @@ impl CapacityMeter {
             let before = from.checked_sub(RATE_BINS).and_then(|before| rate(&whole[before..from]));
             Some((before, bytes))
         };
-        // From the latest backwards, so that the newest sample is always complete.
+        // From the latest sample backwards, so the newest sample is always complete.
         let count = whole.len().checked_sub(length).map_or(0, |room| room / STEP + 1);
         let samples = (0..count).filter_map(|at| sample(whole.len() - length - at * STEP)).collect();
         like(samples, now_rate)
     }
 
-    /// Brings the bins up to `now`.
+    /// Adds bins up to `now`.
     fn advance(&mut self, now: Instant) {
         let most = self.bins_per_window * REMEMBERED;
-        // After a long gap, only the bins that are remembered are made.
+        // After a long gap, only the bins that are kept are added.
         let behind = now.saturating_since(self.until);
         let longest = BIN * u32::try_from(most).unwrap_or(u32::MAX);
         if behind > longest {
@@ -119,7 +119,7 @@ impl CapacityMeter {
         self.settle(now);
     }
 
-    /// Counts the busy time up to `at` into the last bin.
+    /// Adds the busy time up to `at` to the last bin.
     fn settle(&mut self, at: Instant) {
         if let Some(from) = self.busy_from
             && at > from
@@ -202,7 +202,7 @@ mod tests {
         for step in 1..=100 {
             meter.bytes(at(step * 10), 10_000);
         }
-        // Two seconds of nothing while tiles are outstanding.
+        // Two seconds without bytes while tiles are outstanding.
         let least = meter.samples(at(3000), GOP).into_iter().fold(f64::INFINITY, f64::min);
         assert_eq!(least, 0.0);
         let mut idle = CapacityMeter::new(GOP, at(0));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn samples_after_a_rate_like_the_present_one_are_preferred() {
-        // A second fast, a second slow, again and again.
+        // One fast second, one slow second, repeated.
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
         let mut expected = [0.0; 2];
@@ -223,7 +223,7 @@ mod tests {
                 1240 => 1,
                 _ => continue,
             };
-            // At the end of a slow second, and within a fast one.
+            // At the end of a slow second, and in a fast second.
             let samples = meter.samples(at(step * 10), Duration::from_millis(100));
             expected[moment] = samples.iter().sum::<f64>() / samples.len() as f64;
         }

@@ -1,7 +1,8 @@
-//! The rules in Sabre's network model choose what Sabre chose, segment by segment.
+//! The rules choose the same qualities as Sabre in Sabre's network model, segment by segment.
 //!
-//! The decisions lie in `../shared/data/abr-sabre-oracle`, beside the repository, and are not part of it: on a
-//! machine without them the test says so and checks nothing. Sabre: Spiteri, Sitaraman and Sparacio, MMSys 2018.
+//! Sabre's decisions are in `../shared/data/abr-sabre-oracle`, beside the repository, and are not part of it.
+//! Without
+//! them the test says so and checks nothing. Sabre: Spiteri, Sitaraman and Sparacio, MMSys 2018.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use tributary_types::Bitrate;
 
 /// Sabre's play buffer, ms.
 const BUFFER: f64 = 25_000.0;
-/// Progress is looked at after so many bits and so many ms.
+/// Progress is checked after so many bits and so many ms.
 const LOOK_BITS: f64 = 12_000.0;
 const LOOK_MS: f64 = 50.0;
-/// Decisions that must agree, of all of a rule.
+/// Share of a rule's decisions that must agree.
 const AGREE: f64 = 0.98;
 
 #[derive(Deserialize)]
@@ -91,7 +92,7 @@ impl<'a> Network<'a> {
         total
     }
 
-    /// At least `bits` and `time` of a transfer of `size`: what arrived and how long it took.
+    /// Progress of a transfer of `size` after at least `bits` and `time`: bits that arrived and time taken.
     fn step(&mut self, mut size: f64, mut bits: f64, mut time: f64) -> (f64, f64) {
         let (mut arrived, mut elapsed) = (0.0, 0.0);
         while size > 0.0 && (bits > 0.0 || time > 0.0) {
@@ -123,7 +124,7 @@ impl<'a> Network<'a> {
     }
 }
 
-/// A download: bits, time in ms, time to the first byte in ms, what it was given up for.
+/// A download: bits, time in ms, time to the first byte in ms, and the quality for which it was abandoned.
 struct Download {
     bits: f64,
     time: f64,
@@ -168,7 +169,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks the rule something with the present view.
+    /// Asks the rule with the present view.
     fn ask<T>(&mut self, level: f64, question: impl FnOnce(&mut dyn Rule, &View<'_>) -> T) -> T {
         let mut rule = std::mem::replace(&mut self.rule, Box::new(abr::Bba::default()));
         let answer = question(rule.as_mut(), &self.view(level));
@@ -251,7 +252,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Sabre's qualities by trace, movie and whether downloads may be given up.
+/// Sabre's qualities by trace, movie and whether downloads may be abandoned.
 fn decisions(rule: &str) -> BTreeMap<(String, String, bool), Vec<usize>> {
     let path = data().join("abr-sabre-oracle").join(format!("{}.csv", rule.replace('-', "")));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -1,5 +1,5 @@
-//! A viewing of ten different GoPs in virtual time, over a link with one steady rate and no queue but the pusher's own.
-//! Not a test of any transport. The player and the pusher are the product's.
+//! A viewing of ten different GoPs in virtual time, over a link with a steady rate and no queue except the pusher's.
+//! No transport is tested. The player and the pusher are the product's.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const PLANS: u16 = 8;
 const BYTES_PER_MS: usize = 23_400;
 const DELAY: Duration = Duration::from_millis(5);
 
-/// 32 tiles: 46 MB a GoP in the finest quality, 12 MB in the coarsest.
+/// 32 tiles: 46 MB per GoP in the finest quality, 12 MB in the coarsest.
 fn table() -> RdTable {
     let grid = TileGrid::new(8, 4, Projection::Equirectangular).unwrap();
     let layout = TableLayout { grid, width: 256, height: 128, gop_duration_s: 1.0, qps: vec![22, 32, 42] };
@@ -41,10 +41,10 @@ fn planner() -> Planner {
     }
 }
 
-/// Messages on their way one way, with when they arrive.
+/// Messages in flight in one direction, with their arrival times.
 type Way = VecDeque<(Instant, Bytes)>;
 
-/// What has arrived by `now`.
+/// The messages that have arrived by `now`.
 fn arrived(way: &mut Way, now: Instant) -> Option<Bytes> {
     let due = way.front().is_some_and(|(at, _)| *at <= now);
     due.then(|| way.pop_front()).flatten().map(|(_, bytes)| bytes)
@@ -86,8 +86,8 @@ fn view() -> Vec<SlotRecord> {
     player.record(End::Complete).slots
 }
 
-/// Over a steady link every GoP has its own menu, more GoPs than the player keeps menus of, and everything that is asked
-/// for arrives.
+/// Over a steady link every GoP has its own menu, with more GoPs than the player keeps menus, and every
+/// requested tile arrives.
 #[test]
 fn a_video_of_many_gops_is_planned_with_its_own_menus_and_arrives() {
     let slots = view();

@@ -1,5 +1,6 @@
-//! BBA-0: quality from the buffer level alone, a line from the lowest bitrate at the reservoir to the highest at
-//! the end of the cushion. Source: Huang et al., "A Buffer-Based Approach to Rate Adaptation" (SIGCOMM 2014) §5.
+//! BBA-0: chooses quality from the buffer level alone. A line goes from the lowest bitrate at the reservoir to the
+//! highest bitrate at the end of the cushion. Source: Huang et al., "A Buffer-Based Approach to Rate
+//! Adaptation" (SIGCOMM 2014) §5.
 
 use super::{Decision, Rule, View};
 
@@ -23,7 +24,7 @@ impl Rule for Bba {
         let allowed = low + (high - low) * position.clamp(0.0, 1.0);
         let above = (self.last + 1).min(ladder.top());
         let below = self.last.saturating_sub(1);
-        // The quality stays while the line lies between its neighbours' bitrates.
+        // The quality stays while the line is between the bitrates of its neighbours.
         if position <= 0.0 {
             self.last = 0;
         } else if position >= 1.0 {

@@ -4,9 +4,9 @@
 
 use super::{Decision, Progress, Rule, View};
 
-/// γp: how strongly rebuffering weighs against quality.
+/// γp: the weight of rebuffering against quality.
 const GAMMA_P: f64 = 5.0;
-/// Buffer size, in segments, that is assumed at the beginning and at the end of a title.
+/// Buffer size, in segments, at the beginning and at the end of a title.
 const LEAST_SEGMENTS: f64 = 3.0;
 
 /// Scores of BOLA's objective for one ladder.
@@ -14,7 +14,7 @@ const LEAST_SEGMENTS: f64 = 3.0;
 pub(super) struct Objective {
     pub utilities: Vec<f64>,
     pub gamma_p: f64,
-    /// V·p in seconds: converts utility into buffer.
+    /// V·p in seconds: converts utility to buffer.
     pub v_p: f64,
 }
 
@@ -36,14 +36,14 @@ impl Objective {
         best.0
     }
 
-    /// A lower quality that scores better than going on with a download of which `left` bits are missing.
+    /// A lower quality with a better score than continuing a download with `left` bits missing.
     pub fn better_than(&self, view: &View<'_>, progress: &Progress, level: f64, left: f64) -> Option<usize> {
         let mut best = self.score(progress.quality, level, left);
         let mut found = None;
         for quality in 0..progress.quality {
             let size = progress.size * view.ladder.bitrate(quality) / view.ladder.bitrate(progress.quality);
             let score = self.score(quality, level, size);
-            // Never abandon for a segment with more bits than are missing of this one.
+            // Never abandon for a segment with more bits than this one still needs.
             if size < left && score > best {
                 best = score;
                 found = Some(quality);
@@ -58,12 +58,12 @@ impl Objective {
 pub struct Bola {
     objective: Option<Objective>,
     last: usize,
-    /// Where play began.
+    /// Segment where playback started.
     origin: usize,
 }
 
 impl Bola {
-    /// The objective with the buffer that this part of the title can use.
+    /// The objective with the buffer that is usable in this part of the title.
     fn objective(&mut self, view: &View<'_>) -> &Objective {
         let segment = view.ladder.segment().as_secs_f64();
         let since = view.next.saturating_sub(self.origin);
@@ -89,7 +89,7 @@ impl Rule for Bola {
         {
             let sustained = view.ladder.sustainable(estimate.throughput, estimate.latency);
             if quality > sustained {
-                // BOLA-U: one step above the throughput at most, and never down because of it.
+                // BOLA-U: at most one step above the throughput's quality; it never lowers the quality.
                 quality = if self.last > sustained { self.last } else { sustained + 1 };
             }
         }

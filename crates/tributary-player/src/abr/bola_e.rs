@@ -115,7 +115,7 @@ impl Rule for BolaE {
         if progress.arrived <= 0.0 || left <= 0.0 || downloading <= 0.0 {
             return None;
         }
-        // A new request costs the latency again: compare the state after it.
+        // A new request costs the latency again, so compare the state after it.
         let latency = progress.first_byte.as_secs_f64();
         let level = (view.level.as_secs_f64() + self.placeholder - latency).max(0.0);
         let left = left - latency * progress.arrived / downloading;

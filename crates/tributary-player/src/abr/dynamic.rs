@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::{Bola, Decision, Finished, Progress, Rule, Throughput, View};
 
-/// Buffer above which BOLA decides and below which the throughput rule does.
+/// BOLA decides above this buffer level, the throughput rule below it.
 const SWITCH: Duration = Duration::from_secs(10);
 
 /// The dynamic rule.
@@ -18,7 +18,7 @@ pub struct Dynamic {
 
 impl Rule for Dynamic {
     fn choose(&mut self, view: &View<'_>) -> Decision {
-        // Both decide every time, so that either can take over.
+        // Both rules decide every time, so that each can take over.
         let bola = self.bola.choose(view);
         let throughput = self.throughput.choose(view);
         if self.uses_bola {

@@ -1,5 +1,5 @@
-//! Throughput and latency estimated from finished downloads: two exponentially weighted averages of different
-//! half-life, of which the more pessimistic one is used. Source: dash.js' `ThroughputHistory`, MMSys 2018 §4.
+//! Throughput and latency estimated from finished downloads: two exponentially weighted averages with different
+//! half-lives; the more pessimistic one is used. Source: dash.js' `ThroughputHistory`, MMSys 2018 §4.
 
 use core::time::Duration;
 
@@ -20,9 +20,9 @@ pub struct Estimate {
 pub struct ThroughputEstimate {
     throughput: [f64; HALF_LIVES.len()],
     latency: [f64; HALF_LIVES.len()],
-    /// Download time seen, seconds.
+    /// Total time of the downloads, seconds.
     time: f64,
-    /// Downloads seen.
+    /// Number of downloads.
     downloads: f64,
 }
 
@@ -53,7 +53,7 @@ impl ThroughputEstimate {
         let mut throughput = f64::INFINITY;
         let mut latency: f64 = 0.0;
         for (at, half_life) in HALF_LIVES.into_iter().enumerate() {
-            // Undoes the bias of an average that began at zero.
+            // Removes the bias of an average that starts at zero.
             let weight = 1.0 - libm::pow(0.5, self.time / half_life);
             throughput = throughput.min(self.throughput[at] / weight);
             let weight = 1.0 - libm::pow(0.5, self.downloads / half_life);

@@ -1,4 +1,4 @@
-//! Every rule through the same stories, and what is particular to one.
+//! Every rule in the same scenarios, and the details of single rules.
 
 use super::*;
 

@@ -13,11 +13,11 @@ const ABANDON_AFTER: f64 = 1.8;
 /// Shortest time after which a download is abandoned.
 const LEAST_TIME: Duration = Duration::from_millis(500);
 
-/// Lowers a quality whose segment does not arrive before the buffer runs dry. Source: dash.js'
+/// Lowers a quality whose segment would arrive only after the buffer runs dry. Source: dash.js'
 /// `InsufficientBufferRule`.
 #[derive(Clone, Debug)]
 pub(super) struct InsufficientBuffer {
-    /// Share of what the throughput delivers before the buffer runs dry.
+    /// Used share of the data that the throughput delivers before the buffer runs dry.
     safety: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Rates of the last whole transfers: of media segments, or of GoPs.
+//! Rates of the last complete transfers, of media segments or GoPs.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,14 +13,14 @@ pub struct TransferRates {
 }
 
 impl TransferRates {
-    /// Remembers the latest `remembered` transfers, at least one.
+    /// Keeps the latest `remembered` transfers, at least one.
     #[must_use]
     pub fn new(remembered: usize) -> Self {
         Self { remembered: remembered.max(1), rates: VecDeque::new() }
     }
 
-    /// A transfer of `size` took `time`, from when it could begin to its last byte. Transfers of zero time or zero
-    /// bytes are ignored.
+    /// Records a transfer of `size` that took `time`, from its earliest start to its last byte. Transfers of
+    /// zero time or zero bytes are ignored.
     pub fn push(&mut self, size: DataSize, time: Duration) {
         let Some(rate) = Bitrate::of(size, time).filter(|rate| *rate > Bitrate::ZERO) else { return };
         if self.rates.len() == self.remembered {
@@ -34,7 +34,7 @@ impl TransferRates {
         self.rates.iter().copied()
     }
 
-    /// Harmonic mean of the rates (FESTIVE, CoNEXT 2012): one fast transfer raises it little. `None` before the first.
+    /// Harmonic mean of the rates (FESTIVE, CoNEXT 2012): one fast transfer changes it little. `None` before the first.
     #[must_use]
     pub fn harmonic_mean(&self) -> Option<Bitrate> {
         let inverse: f64 = self.iter().map(|rate| 1.0 / rate.as_bps() as f64).sum();

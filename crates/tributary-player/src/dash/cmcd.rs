@@ -3,16 +3,16 @@
 use core::fmt::Write as _;
 use core::time::Duration;
 
-/// What is requested (`ot`).
+/// The requested object (`ot`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
     /// A manifest.
     Manifest,
-    /// Audio alone.
+    /// Audio without video.
     Audio,
-    /// Video alone.
+    /// Video without audio.
     Video,
-    /// Audio and video in one.
+    /// Audio and video in one file.
     Muxed,
     /// An initialisation segment.
     Initialization,
@@ -29,7 +29,7 @@ pub struct Cmcd {
     pub bitrate_kbps: Option<u64>,
     /// `bl`: media in the play buffer. Sent in steps of 100 ms.
     pub buffer: Option<Duration>,
-    /// `bs`: the buffer ran dry since the last request.
+    /// `bs`: the buffer ran dry after the last request.
     pub starved: bool,
     /// `cid`: the content, at most 64 characters.
     pub content_id: Option<String>,
@@ -39,19 +39,19 @@ pub struct Cmcd {
     pub deadline: Option<Duration>,
     /// `mtp`: measured throughput, kbit/s. Sent in steps of 100 kbit/s.
     pub throughput_kbps: Option<u64>,
-    /// `nor`: the object requested next, relative to this one.
+    /// `nor`: the next object, relative to this one.
     pub next: Option<String>,
     /// `sf`: the manifest is MPEG-DASH.
     pub dash: bool,
     /// `ot`.
     pub object: Option<ObjectType>,
-    /// `rtp`: highest delivery rate of use, kbit/s. Sent in steps of 100 kbit/s.
+    /// `rtp`: highest useful delivery rate, kbit/s. Sent in steps of 100 kbit/s.
     pub wanted_kbps: Option<u64>,
     /// `sid`: the viewing, at most 64 characters.
     pub session_id: Option<String>,
     /// `st`: live; otherwise video on demand.
     pub live: Option<bool>,
-    /// `su`: needed at once, at start-up, after a seek or in a stall.
+    /// `su`: urgent, at start-up, after a seek or in a stall.
     pub urgent: bool,
     /// `tb`: highest bitrate of the title, kbit/s.
     pub top_kbps: Option<u64>,
@@ -67,7 +67,7 @@ impl Cmcd {
         self.keys().into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
     }
 
-    /// The four headers and their values; those without a key are left out.
+    /// The four headers and their values, without headers that have no key.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let names = ["CMCD-Object", "CMCD-Request", "CMCD-Session", "CMCD-Status"];
@@ -83,7 +83,7 @@ impl Cmcd {
         headers
     }
 
-    /// Keys in alphabetical order, each with the header it belongs to.
+    /// Keys in alphabetical order, each with its header.
     fn keys(&self) -> Vec<(usize, String)> {
         const OBJECT: usize = 0;
         const REQUEST: usize = 1;
@@ -136,7 +136,7 @@ impl ObjectType {
     }
 }
 
-/// A string in quotes with its quotes and backslashes escaped, cut after `most` characters.
+/// A string in quotes, with quotes and backslashes escaped, limited to `most` characters.
 fn quoted(text: &str, most: usize) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars().filter(|c| !c.is_control()).take(most) {
@@ -149,7 +149,7 @@ fn quoted(text: &str, most: usize) -> String {
     quoted
 }
 
-/// Percent-encodes everything but unreserved characters (RFC 3986 §2.3), as a query argument needs.
+/// Percent-encodes all except unreserved characters (RFC 3986 §2.3), as a query argument requires.
 #[must_use]
 pub fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

@@ -15,9 +15,9 @@ use thiserror::Error;
 
 pub use address::{Addressing, ByteRange, Request, Span, Template, TimelineEntry};
 
-/// Largest manifest read, bytes.
+/// Maximum size of a manifest, bytes.
 pub const MAX_BYTES: usize = 8 << 20;
-/// Most media segments of one representation.
+/// Maximum number of media segments of one representation.
 pub const MAX_SEGMENTS: u64 = 1 << 20;
 
 /// Why a manifest cannot be played.
@@ -27,15 +27,15 @@ pub enum MpdError {
     /// Larger than this reader accepts.
     #[error("the MPD has {0} bytes; at most {MAX_BYTES} are read")]
     TooLarge(usize),
-    /// Not well-formed XML, or not text.
+    /// Invalid XML, or not text.
     #[error("byte {at}: not well-formed XML: {what}")]
     Xml {
         /// Offset in the file.
         at: u64,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
-    /// A document type is declared: entities could expand without bound.
+    /// A document type is declared; its entities could expand without limit.
     #[error("byte {0}: the MPD declares a document type (DOCTYPE), which is not accepted; remove it")]
     DocumentType(u64),
     /// Nested deeper, or longer, than any real manifest.
@@ -48,10 +48,10 @@ pub enum MpdError {
         /// What exceeds the limit.
         what: &'static str,
     },
-    /// The root element is another one.
+    /// Another root element.
     #[error("the root element is `{0}`, not `MPD`: is this a DASH manifest?")]
     Root(String),
-    /// An attribute or text has a value that cannot be used.
+    /// An attribute or text has an invalid value.
     #[error("<{element}>: {name}=\"{value}\" is not {wanted}")]
     Value {
         /// The element.
@@ -60,26 +60,26 @@ pub enum MpdError {
         name: String,
         /// Its value.
         value: String,
-        /// What it should be.
+        /// Valid values.
         wanted: &'static str,
     },
-    /// Something required is absent.
+    /// A required part is missing.
     #[error("<{element}> has no {what}")]
     Absent {
         /// The element.
         element: String,
-        /// What is absent.
+        /// The missing part.
         what: &'static str,
     },
-    /// A URL that cannot be resolved.
+    /// A URL cannot be resolved.
     #[error("`{url}` cannot be resolved against `{base}`")]
     Url {
         /// The reference.
         url: String,
-        /// What it is relative to.
+        /// Its base URL.
         base: String,
     },
-    /// A part of the presentation is loaded from elsewhere.
+    /// A part of the presentation must be loaded from another place.
     #[error("<{0}> is remote (xlink:href), which is not supported")]
     Remote(String),
 }
@@ -100,20 +100,20 @@ pub struct Mpd {
 /// A period: consecutive periods play one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When it begins in the presentation.
+    /// Start in the presentation.
     pub start: Duration,
-    /// Its duration, where it is known.
+    /// Duration, if known.
     pub duration: Option<Duration>,
-    /// Sets of representations that can be switched between.
+    /// Sets of representations between which a player can switch.
     pub sets: Vec<AdaptationSet>,
 }
 
 /// Representations of the same content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptationSet {
-    /// `video`, `audio`, `text` or what the manifest says; empty when it says nothing.
+    /// `video`, `audio`, `text` or another type from the manifest; empty if it has none.
     pub content: String,
-    /// Language, if stated.
+    /// Language, if given.
     pub language: Option<String>,
     /// From the lowest bandwidth to the highest; never empty.
     pub representations: Vec<Representation>,
@@ -122,7 +122,7 @@ pub struct AdaptationSet {
 /// One quality of the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Representation {
-    /// Its `id`.
+    /// Identifier (`id`).
     pub id: String,
     /// Bit/s.
     pub bandwidth: u64,
@@ -132,7 +132,7 @@ pub struct Representation {
     pub mime: String,
     /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
-    /// Where its media is.
+    /// Addresses of its media.
     pub addressing: Addressing,
 }
 

@@ -29,9 +29,9 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// State: what the player waits for.
 #[derive(Debug)]
 enum State {
-    /// Room in the buffer, since this long.
+    /// Room in the buffer, waiting since this time.
     Room { since: Instant },
-    /// The moment to request the next segment in this quality.
+    /// The time to request the next segment in this quality.
     Until { at: Instant, request: (usize, u64) },
     /// A download.
     Loading(Download),
@@ -47,7 +47,7 @@ struct Download {
     request: Request,
     began: Instant,
     first_byte: Option<Instant>,
-    /// Bytes of the whole segment, once they are known.
+    /// Size of the whole segment in bytes, once it is known.
     size: Option<u64>,
     arrived: u64,
     moved: Instant,
@@ -65,11 +65,11 @@ pub struct Player {
     state: State,
     next: usize,
     last_quality: Option<usize>,
-    /// The quality to request after the segment was abandoned in another.
+    /// The quality to request after the segment was abandoned in another quality.
     instead: Option<usize>,
     failures: u32,
     ids: u64,
-    /// It stalled since the last request (CMCD `bs`).
+    /// Playback stalled since the last request (CMCD `bs`).
     starved: bool,
     commands: VecDeque<Command>,
     events: VecDeque<Event>,
@@ -77,7 +77,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player of `title` that a viewer asked for at `now`.
+    /// A player of `title`, requested by a viewer at `now`.
     #[must_use]
     pub fn new(settings: Settings, title: Title, rule: Box<dyn Rule>, now: Instant) -> Self {
         let longest = title.segments.iter().copied().max().unwrap_or_default();
@@ -115,7 +115,7 @@ impl Player {
         &self.title
     }
 
-    /// What the playhead is doing at `now`.
+    /// State of the playhead at `now`.
     #[must_use]
     pub fn state(&self, now: Instant) -> PlayState {
         self.buffer.state(now)
@@ -133,13 +133,13 @@ impl Player {
         self.buffer.level(now)
     }
 
-    /// Throughput expected of the next download, bit/s.
+    /// Expected throughput of the next download, bit/s.
     #[must_use]
     pub fn throughput(&self) -> Option<f64> {
         self.estimate.estimate().map(|estimate| estimate.throughput)
     }
 
-    /// The last picture has been shown, or playback was given up.
+    /// Whether the last picture has been shown or playback was given up.
     #[must_use]
     pub fn is_over(&self, now: Instant) -> bool {
         matches!(self.state, State::GivenUp(_)) || self.buffer.state(now) == PlayState::Ended
@@ -154,13 +154,13 @@ impl Player {
         }
     }
 
-    /// Whether this download is under way.
+    /// Whether this download is running.
     #[must_use]
     pub fn is_loading(&self, id: u64) -> bool {
         matches!(&self.state, State::Loading(download) if download.request.id == id)
     }
 
-    /// Segments that are complete.
+    /// Number of complete segments.
     #[must_use]
     pub fn loaded(&self) -> usize {
         self.next
@@ -172,7 +172,7 @@ impl Player {
         self.record.qoe(&self.buffer, &self.title.ladder, now)
     }
 
-    /// What the player tells the server with a request (CTA-5004).
+    /// Data sent to the server with a request (CTA-5004).
     #[must_use]
     pub fn cmcd(&self, request: &Request, now: Instant) -> Cmcd {
         let kbps = |quality: usize| (self.title.ladder.bitrate(quality) / 1000.0) as u64;
@@ -193,12 +193,12 @@ impl Player {
         }
     }
 
-    /// The request has been sent: what CMCD reports once has been reported.
+    /// The request has been sent, so data that CMCD reports once is cleared.
     pub fn handle_sent(&mut self) {
         self.starved = false;
     }
 
-    /// The response to a request began: the segment has `size` bytes in all, if the server said so.
+    /// The response to a request began; the whole segment has `size` bytes, if the server announced a size.
     pub fn handle_headers(&mut self, now: Instant, id: u64, size: Option<u64>) {
         self.settle(now);
         if let Some(download) = self.download(id) {
@@ -221,13 +221,13 @@ impl Player {
         }
     }
 
-    /// The response ended. One with too few or too many bytes has failed.
+    /// The response ended. A response with too few or too many bytes has failed.
     pub fn handle_end(&mut self, now: Instant, id: u64) {
         self.settle(now);
         let Some(download) = self.download(id) else { return };
         match download.size {
             Some(size) if download.arrived > size => {
-                // It is unknown which of the bytes are good, so the whole segment is fetched again.
+                // It is unknown which bytes are correct, so the whole segment is fetched again.
                 download.arrived = 0;
                 self.fail(now, format!("more than the {size} bytes announced"));
             }
@@ -239,7 +239,7 @@ impl Player {
         }
     }
 
-    /// A download failed. `kept` says whether the bytes that arrived can be continued.
+    /// A download failed. `kept` says whether it can continue after the bytes that arrived.
     pub fn handle_failed(&mut self, now: Instant, id: u64, kept: bool, why: &str) {
         self.settle(now);
         let Some(download) = self.download(id) else { return };
@@ -263,7 +263,7 @@ impl Player {
         self.request(now, quality, from);
     }
 
-    /// The network changed: asks the rule at once whether the download is still worth it.
+    /// The network changed: asks the rule at once whether to continue the download.
     pub fn handle_network_change(&mut self, now: Instant) {
         self.settle(now);
         self.look(now);
@@ -299,12 +299,12 @@ impl Player {
         [mine, self.buffer.poll_timeout(), Some(self.record.due())].into_iter().flatten().min()
     }
 
-    /// The next thing to do.
+    /// The next command.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// The next thing to log.
+    /// The next event for the log.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -316,7 +316,7 @@ impl Player {
         }
     }
 
-    /// Brings the playhead and the record up to `now`, and notes what the playhead did.
+    /// Updates the playhead and the record to `now`, and logs the playhead's events.
     fn settle(&mut self, now: Instant) {
         self.record.up_to(now, &self.buffer, self.last_quality);
         self.buffer.handle_timeout(now);
@@ -347,7 +347,7 @@ impl Player {
         self.buffer.shown_at(shown).map(|at| at.max(since))
     }
 
-    /// Proceeds until the player has to wait for something.
+    /// Proceeds until the player must wait.
     fn advance(&mut self, now: Instant) {
         if let State::Room { since } = self.state {
             if self.next >= self.title.segments.len() {
@@ -378,7 +378,7 @@ impl Player {
         if let Some(quality) = self.instead.take() {
             return (quality, Duration::ZERO);
         }
-        // Nothing is known of the network before the first segment.
+        // Nothing is known about the network before the first segment.
         if self.next == 0 {
             return (0, Duration::ZERO);
         }
@@ -386,7 +386,7 @@ impl Player {
         (decision.quality.min(self.title.ladder.top()), decision.delay)
     }
 
-    /// Asks the rule something with the present view.
+    /// Asks the rule with the present view.
     fn ask<T>(&mut self, now: Instant, question: impl FnOnce(&mut dyn Rule, &View<'_>) -> T) -> T {
         let view = View {
             ladder: &self.title.ladder,
@@ -418,7 +418,7 @@ impl Player {
         });
     }
 
-    /// Asks the rule whether to give the download up.
+    /// Asks the rule whether to abandon the download.
     fn look(&mut self, now: Instant) {
         let State::Loading(download) = &mut self.state else { return };
         download.looked = now;

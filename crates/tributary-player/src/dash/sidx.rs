@@ -12,16 +12,16 @@ const MAX_BOXES: usize = 64;
 /// Why a segment index cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SidxError {
-    /// There is none in what was fetched.
+    /// The data contains no index.
     #[error("no `sidx` box in the bytes of the index range")]
     Missing,
-    /// It ends early: `indexRange` is too short, or the file is damaged.
+    /// The data ends early: `indexRange` is too short, or the file is damaged.
     #[error("the segment index ends after {0} bytes; the MPD's indexRange or the file is damaged")]
     Truncated(usize),
     /// Its timescale is zero.
     #[error("the segment index has a timescale of 0")]
     Timescale,
-    /// It points to further indexes.
+    /// It refers to further indexes.
     #[error("entry {0} of the segment index points to another index; only one level is supported")]
     Nested(usize),
     /// Offsets or times do not fit 64 bits, or a segment is empty.
@@ -32,9 +32,9 @@ pub enum SidxError {
 /// A media segment of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its bytes.
+    /// Its byte range.
     pub range: ByteRange,
-    /// When it plays, from the first segment of the index.
+    /// When it plays, counted from the first segment of the index.
     pub span: Span,
 }
 
@@ -68,7 +68,7 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Vec<Entry>, SidxError> {
     Err(SidxError::Missing)
 }
 
-/// The box after its header; `after` is the first byte of the file behind it.
+/// The box after its header; `after` is the offset of the first byte behind it in the file.
 fn index(input: &mut Input<'_>, after: u64) -> Result<Vec<Entry>, SidxError> {
     let version = input.u32()? >> 24;
     input.u32()?; // reference_ID

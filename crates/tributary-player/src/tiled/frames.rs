@@ -1,4 +1,4 @@
-//! Cuts a stream of bytes into messages. Holds at most one incomplete message.
+//! Splits a byte stream into messages. Holds at most one incomplete message.
 
 use bytes::{Buf, BytesMut};
 

@@ -1,16 +1,17 @@
-//! The guard interval: how long before the deadline the last tile must begin to be sent, learnt from how late tiles were.
+//! The guard interval: how long before the deadline the last tile must begin to be sent. It is learnt from
+//! the lateness of tiles.
 //!
-//! A tile that begins just before the deadline arrives after it, is useless and delays the next GoP. How late it is
-//! depends on sizes, rates and buffers that the client does not know, so the client measures the lateness.
+//! A tile that begins just before the deadline arrives after it; it is useless and delays the next GoP. Its lateness
+//! depends on sizes, rates and buffers that the client does not know, so the client measures it.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 /// Slots whose median lateness is used. One outage does not change the guard interval; three late slots of five do.
 const SLOTS: usize = 5;
-/// Factor per slot by which the interval shrinks when nothing is late any more.
+/// Factor per slot by which the interval shrinks while no tile is late.
 const KEPT: f64 = 0.9;
-/// Longest interval, as a share of the GoP duration.
+/// Maximum interval, as a share of the GoP duration.
 const MOST: f64 = 0.25;
 
 /// The guard interval.
@@ -26,7 +27,7 @@ impl Guard {
         Self { most: gop.mul_f64(MOST), guard: Duration::ZERO, late: VecDeque::new() }
     }
 
-    /// A slot is over; its last tile was this late.
+    /// Records the lateness of a finished slot's last tile.
     pub(super) fn slot_over(&mut self, late: Duration) {
         self.late.push_back(late);
         if self.late.len() > SLOTS {
@@ -38,7 +39,7 @@ impl Guard {
         self.guard = median.max(self.guard.mul_f64(KEPT)).min(self.most);
     }
 
-    /// The interval.
+    /// The present interval.
     pub(super) fn time(&self) -> Duration {
         self.guard
     }

@@ -1,6 +1,6 @@
 //! Plans one GoP: runs the allocator on the head's position, the predicted view and the tiles that have arrived.
 //!
-//! A plan uses the head's trace only up to the moment of planning. Allocation and prediction are in
+//! A plan uses the head trace only up to the moment of planning. Allocation and prediction are in
 //! `tributary-video`.
 
 use std::collections::BTreeMap;
@@ -18,22 +18,22 @@ use tributary_video::viewport::{FieldOfView, Viewer};
 use super::screen::Screen;
 use super::wire::Video;
 
-/// Moments of a GoP at which the viewport is predicted.
+/// Number of moments in a GoP for which the viewport is predicted.
 const MOMENTS: usize = 6;
-/// Rays per viewport of other viewers. A coarse number suffices because there are many viewers.
+/// Rays per viewport of other viewers. A small number suffices because there are many viewers.
 const RAYS: (usize, usize) = (16, 12);
-/// Weight spread evenly over the sphere, for head turns that nothing predicted: without it, a tile that was never sent
+/// Weight spread evenly over the sphere, for unpredicted head turns: without it, a tile that was never sent
 /// is black when the head turns to it.
 const UNPREDICTED_WEIGHT: f64 = 0.06;
 /// Weight of the view expected in the next GoP, in which a tile sent now may be shown frozen.
 const NEXT_GOP_WEIGHT: f64 = 0.1;
-/// With one plan a GoP: loss of quality, in dB, that is accepted to avoid sending messages that are probably late.
+/// With one plan per GoP: loss of quality, in dB, accepted to avoid sending messages that are probably late.
 const LATE_RISK_DB: f64 = 0.05;
-/// Default plans per GoP: often enough to follow the head, seldom enough that most of a plan is sent before the next.
+/// Default plans per GoP: often enough to follow the head, rarely enough that most of a plan is sent before the next.
 const PLANS: u16 = 8;
 /// Settings of a viewer's plans.
 pub struct Planner {
-    /// Chooses qualities and order; see [`allocator`].
+    /// Allocator that chooses qualities and order; see [`allocator`].
     pub allocator: Box<dyn Allocator>,
     /// Field of view.
     pub field: FieldOfView,
@@ -42,18 +42,18 @@ pub struct Planner {
     /// Head movement of other viewers of this video; may be empty. Each must cover the whole video, or the part
     /// that is played.
     pub crowd: Vec<HeadTrace>,
-    /// What the player shows where a tile is missing.
+    /// Concealment of missing tiles.
     pub concealment: Concealment,
 }
 
-/// Plans per GoP that suit the allocator called `name`: several for `ows` and `ows-every-tile`, one for the
+/// Number of plans per GoP for the allocator `name`: several for `ows` and `ows-every-tile`, one for the
 /// others.
 #[must_use]
 pub fn default_plans(name: &str) -> u16 {
     if matches!(name, "ows" | "ows-every-tile") { PLANS } else { 1 }
 }
 
-/// The allocator called `name`, for a player that makes `plans` plans a GoP.
+/// The allocator `name`, for a player that makes `plans` plans per GoP.
 ///
 /// # Errors
 /// No allocator has this name.
@@ -67,7 +67,7 @@ pub fn allocator(name: &str, plans: u16, exact: bool) -> Result<Box<dyn Allocato
 pub(super) struct Moment<'a> {
     /// The playing time, seconds; negative before the first picture.
     pub(super) playback_s: f64,
-    /// The slot planned for.
+    /// The slot of the plan.
     pub(super) slot: u32,
     /// The GoP's menu: a table of one GoP.
     pub(super) menu: &'a RdTable,
@@ -81,20 +81,20 @@ pub(super) struct Moment<'a> {
 pub struct Planning {
     planner: Planner,
     live: Live,
-    /// The other viewers, and how many GoPs their traces cover.
+    /// The other viewers, and the number of GoPs in their traces.
     crowd: Option<(Population, u32)>,
     /// Each tile's share of the sphere.
     sphere: Vec<f64>,
     clock: GopClock,
-    /// GoPs of the video.
+    /// Number of GoPs of the video.
     gops: u32,
 }
 
 impl Planner {
-    /// A planner for a video of which `slots` GoPs are played.
+    /// A planner for a viewing of `slots` GoPs.
     ///
     /// # Errors
-    /// The trace of another viewer ends before the video does.
+    /// When another viewer's trace ends before the video.
     pub fn begin(self, video: &Video, slots: u32) -> Result<Planning, TraceError> {
         let grid = video.layout.grid;
         let gop_duration_s = video.layout.gop_duration_s;
@@ -130,7 +130,7 @@ impl Planning {
     #[must_use]
     pub fn outlook(&self, playback_s: f64, slot: u32) -> Vec<TileOutlook> {
         let crowd = self.crowd.as_ref().map_or_else(Vec::new, |(crowd, watched)| {
-            // If a looped video is longer than the others' traces, their first round is used for the later ones.
+            // For a looped video longer than the others' traces, their first round is used for later rounds.
             let gop = if slot < *watched { slot } else { slot % self.gops };
             let now_s = playback_s - f64::from(slot - gop) * self.clock.gop_duration_s;
             let own = self.planner.trace.at(playback_s);
@@ -139,7 +139,7 @@ impl Planning {
         self.live.outlook(&self.planner.trace, playback_s, (self.clock, slot as usize), &crowd)
     }
 
-    /// The decision at one moment, from samples of capacity in bytes.
+    /// The decision at one moment; `samples` are samples of the capacity in bytes.
     ///
     /// # Errors
     /// The numbers are not a valid problem; a checked menu and samples of arrivals always are.
@@ -155,12 +155,12 @@ impl Planning {
             let here =
                 have.get(&(tile as u16)).and_then(|quality| cells[tile].mse.get(usize::from(*quality)));
             of.concealed_mse = here.copied().unwrap_or(concealed[tile]);
-            // Scaled back, so that the weights stay shares.
+            // Scaled, so that the sum of the weights stays 1.
             let weight =
                 of.weight + UNPREDICTED_WEIGHT * self.sphere[tile] + NEXT_GOP_WEIGHT * later[tile].share;
             of.weight = weight / (1.0 + UNPREDICTED_WEIGHT + NEXT_GOP_WEIGHT);
         }
-        // On one ordered stream tiles arrive in the order of the plan, over any transport.
+        // On one ordered stream, tiles arrive in the plan's order, over any transport.
         let capacity = Capacity::from_paths(std::slice::from_ref(&samples.to_vec()))?;
         let problem = GopProblem::new(tiles, capacity, Arrival::InOrder)?;
         Ok(self.planner.allocator.allocate(&problem))

@@ -25,13 +25,13 @@ use super::wire::{self, Message, Reader, TilePart, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
 use crate::capacity::CapacityMeter;
 
-/// Time for the server to describe the video.
+/// Time limit for the server to describe the video.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// GoPs ahead of the planned one whose menus are requested.
 const MENUS_AHEAD: u32 = 2;
-/// Menus that are kept: those ahead, and older ones that can replace a late one.
+/// Number of menus kept: those ahead, and older ones that can replace a late menu.
 const MENUS_KEPT: usize = 8;
-/// GoPs that are played at most.
+/// Maximum number of GoPs to play.
 const MOST_SLOTS: u32 = 100_000;
 /// Number of bins of 0.1 s in which bytes are counted.
 const TENTH: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ const TENTH: Duration = Duration::from_millis(100);
 pub struct PlayerSettings {
     /// Seconds to play, rounded up to whole GoPs; a shorter video is repeated. `None`: the video once.
     pub seconds: Option<u32>,
-    /// The rate of the paths that is assumed until it has been measured.
+    /// Rate of the paths that is assumed before it has been measured.
     pub assumed: Bitrate,
     /// Plans per slot, evenly spaced; 1 is one plan at its beginning. Later plans use the head's new position
     /// and what has arrived, and replace tiles that have not begun to be sent.
@@ -51,7 +51,7 @@ pub struct PlayerSettings {
 /// A tile that arrived completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileArrived {
-    /// The slot it was asked for.
+    /// The slot for which it was requested.
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
@@ -67,7 +67,7 @@ pub struct TileArrived {
     pub segment: Bytes,
 }
 
-/// Why a viewing cannot go on.
+/// Why a viewing cannot continue.
 #[derive(Debug, Error)]
 pub enum PlayError {
     /// Bytes that are not a valid message.
@@ -76,10 +76,10 @@ pub enum PlayError {
     /// The server refused to continue.
     #[error("the server refused: {0}")]
     Refused(String),
-    /// Tiles or menus before the video, or a second video.
+    /// A tile or menu before the video's description, or a second description.
     #[error("the server sent a message out of turn")]
     Order,
-    /// A tile that was not asked for.
+    /// A tile that was not requested.
     #[error("the server sent tile {tile} in quality {quality} for slot {slot}, which was not asked for")]
     Unasked {
         /// The slot.
@@ -89,7 +89,7 @@ pub enum PlayError {
         /// The quality.
         quality: u8,
     },
-    /// A tile whose size is not the one in the menu.
+    /// A tile whose size differs from the menu.
     #[error("the server announced {announced} bytes of tile {tile} in quality {quality} and sends {sends}")]
     Size {
         /// The tile.
@@ -98,23 +98,23 @@ pub enum PlayError {
         quality: u8,
         /// Bytes of the media segment in the menu.
         announced: u64,
-        /// Bytes of the media segment that it sends.
+        /// Bytes of the media segment that the server sends.
         sends: u64,
     },
-    /// The server's counts contradict what arrived.
+    /// The server's counters contradict the player's.
     #[error("the server says that {asked} tiles were asked for and {sent} sent; {arrived} arrived")]
     Account {
-        /// Asked for, says the server.
+        /// Number of requested tiles according to the server.
         asked: u64,
-        /// Sent, says the server.
+        /// Number of sent tiles according to the server.
         sent: u64,
-        /// Arrived whole.
+        /// Number of tiles that arrived completely.
         arrived: u64,
     },
     /// The trace of another viewer does not cover the video.
     #[error("another viewer of the video: {0}")]
     Crowd(#[source] TraceError),
-    /// Numbers that are not a valid allocation problem.
+    /// The input is not a valid allocation problem.
     #[error(transparent)]
     Problem(#[from] ProblemError),
 }
@@ -127,7 +127,7 @@ struct Partial {
 /// The viewer's end.
 pub struct Player {
     settings: PlayerSettings,
-    /// GoPs to play; before the video is known, one per second.
+    /// Number of GoPs to play; before the video is known, one per second.
     slots: u32,
     planner: Option<Planner>,
     planning: Option<Planning>,
@@ -135,18 +135,18 @@ pub struct Player {
     began: Instant,
     video: Option<Video>,
     menus: BTreeMap<u32, RdTable>,
-    /// When the first slot was planned.
+    /// Time of the first slot's first plan.
     origin: Option<Instant>,
     rtt: Duration,
     playback: PlayBuffer,
     meter: Option<CapacityMeter>,
     guard: Guard,
     screen: Option<Screen>,
-    /// The last plan of the present slot: 0 is the first.
+    /// Number of the last plan of the present slot, from 0.
     revision: u16,
-    /// Tiles of the present slot that have not arrived.
+    /// Tiles of the present slot that are outstanding.
     outstanding: BTreeSet<(u16, u8)>,
-    /// Tiles of all slots that were requested and have not arrived.
+    /// Tiles of all slots that are outstanding.
     asked: BTreeSet<(u32, u16, u8)>,
     /// Initialisation segments that have arrived.
     inits: BTreeSet<(u16, u8)>,
@@ -154,12 +154,12 @@ pub struct Player {
     out: VecDeque<Bytes>,
     tiles: VecDeque<TileArrived>,
     record: TiledRecord,
-    /// The player has ended the viewing.
+    /// Whether the player has ended the viewing.
     finished: bool,
 }
 
 impl Player {
-    /// A player that asks for the start at once.
+    /// A player that requests the start at once.
     #[must_use]
     pub fn new(settings: PlayerSettings, planner: Planner, now: Instant) -> Self {
         let start = [Message::Start, Message::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
@@ -190,13 +190,13 @@ impl Player {
         }
     }
 
-    /// The video, once the server has described it.
+    /// The video, after the server has described it.
     #[must_use]
     pub fn video(&self) -> Option<&Video> {
         self.video.as_ref()
     }
 
-    /// When [`Self::handle_timeout`] is to be called: the next plan, or the end.
+    /// When to call [`Self::handle_timeout`]: the next plan, or the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
         self.next_plan().map_or_else(|| self.ends_at(), |next| next.at)
@@ -225,7 +225,7 @@ impl Player {
         self.out.pop_front()
     }
 
-    /// The next tile that has arrived whole.
+    /// The next complete tile.
     pub fn poll_tile(&mut self) -> Option<TileArrived> {
         self.tiles.pop_front()
     }
@@ -233,7 +233,7 @@ impl Player {
     /// Bytes arrived.
     ///
     /// # Errors
-    /// [`PlayError`]: the server breaks the protocol, or refuses.
+    /// [`PlayError`]: the server breaks the protocol or refuses to continue.
     pub fn handle_bytes(&mut self, now: Instant, bytes: &[u8]) -> Result<(), PlayError> {
         self.count(now, bytes.len());
         self.frames.push(bytes);
@@ -265,20 +265,20 @@ impl Player {
         Ok(())
     }
 
-    /// Ends the viewing; the message for the server comes out of [`Self::poll_transmit`]. Until
-    /// [`Self::is_settled`], tiles already sent and the server's counts may still arrive.
+    /// Ends the viewing. [`Self::poll_transmit`] then returns the message for the server. Until
+    /// [`Self::is_settled`], tiles already sent and the server's counters may still arrive.
     pub fn finish(&mut self) {
         self.finished = true;
         self.out.push_back(Message::End.encode());
     }
 
-    /// Whether the server's counts have arrived, which come after the last tile.
+    /// Whether the server's counters have arrived; they follow the last tile.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.record.account.is_some()
     }
 
-    /// The server's counts have arrived: sends the player's counts in return.
+    /// Handles the server's counters and sends the player's counters.
     fn settle(&mut self, asked: u64, sent: u64) -> Result<(), PlayError> {
         let arrived = |in_time: bool| {
             let tiles = self.record.slots.iter().flat_map(|slot| &slot.arrived);
@@ -293,7 +293,7 @@ impl Player {
         Ok(())
     }
 
-    /// The record of the viewing so far. Slots that were never planned are empty in it.
+    /// The record of the viewing so far. Slots without a plan are empty in it.
     #[must_use]
     pub fn record(&self, end: End) -> TiledRecord {
         let mut record = self.record.clone();
@@ -313,7 +313,7 @@ impl Player {
         Duration::from_secs_f64(self.video.as_ref().map_or(1.0, |video| video.layout.gop_duration_s))
     }
 
-    /// Deadline of a slot's tiles: its first picture.
+    /// Deadline of a slot's tiles: the slot's first picture.
     fn deadline(&self, slot: u32) -> Instant {
         self.playback.shown_at(self.gop() * slot).unwrap_or(self.began)
     }
@@ -326,7 +326,7 @@ impl Player {
         self.record.bytes += bytes as u64;
         let tenth = (now.saturating_since(self.began).as_nanos() / TENTH.as_nanos()) as usize;
         let counts = &mut self.record.bytes_per_tenth;
-        // A bound for drivers that go on after the end.
+        // A limit for drivers that continue after the end.
         if tenth >= counts.len() && tenth < 1 << 20 {
             counts.resize(tenth + 1, 0);
         }
@@ -356,8 +356,8 @@ impl Player {
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
-        // Distance from the slot before the present one, the last whose menu can still be needed: the menu that is
-        // needed last, the furthest ahead, is dropped.
+        // Distance from the slot before the present one, the last slot whose menu can still be needed. The menu that is
+        // needed last, the one furthest ahead, is dropped.
         let present = self.record.slots.len().saturating_sub(2);
         let from = self.record.slots.get(present).map_or(0, |slot| slot.gop);
         while self.menus.len() > MENUS_KEPT {

@@ -1,9 +1,10 @@
 //! The server's end as a state machine: plans come in; messages go out one at a time, when there is room and before
 //! their deadline.
 //!
-//! It reads no files and writes to no socket; its driver does. A newer revision of a slot's plan replaces the slot's
-//! tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so that a more urgent
-//! tile has to wait for one part at most.
+//! It reads no files and writes to no socket; its driver does both. A newer revision of a slot's plan
+//! replaces the slot's
+//! tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so a more urgent
+//! tile waits for one part at most.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,9 +19,9 @@ use super::frames::Frames;
 use super::record::Account;
 use super::wire::{MOST_INIT, MOST_SEGMENT, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
 
-/// Most plans that may wait at once.
+/// Maximum number of waiting plans.
 const MOST_PLANS: usize = 8;
-/// Most menus that may wait to be sent.
+/// Maximum number of menus waiting to be sent.
 const MOST_WAITING: usize = 64;
 /// Bytes of a tile in one message.
 const PART: usize = 16 << 10;
@@ -50,7 +51,7 @@ pub fn longest_message(table: &RdTable) -> usize {
     Message::menu_of(table, 0).encode().len().max(PART + 64)
 }
 
-/// A message that goes before any tile.
+/// A message that is sent before any tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// The description of the video.
@@ -59,25 +60,25 @@ enum Answer {
     Menu(u32),
 }
 
-/// One tile to read and send.
+/// A tile to read and send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileOrder {
     /// The slot of the playing time.
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
-    /// Which tile, in which quality.
+    /// The tile and its quality.
     pub entry: PlanEntry,
-    /// It must begin before this.
+    /// Deadline for its start.
     pub deadline: Instant,
 }
 
-/// Counts of the requested tiles.
+/// Counters of the requested tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushCounters {
     /// Tiles in all plans.
     pub planned: u64,
-    /// Tiles handed out to be sent.
+    /// Tiles given to the driver for sending.
     pub pushed: u64,
     /// Tiles dropped at their deadline or at the end of the viewing.
     pub expired: u64,
@@ -85,46 +86,46 @@ pub struct PushCounters {
     pub replaced: u64,
 }
 
-/// Error of a client.
+/// Why a client is disconnected.
 #[derive(Debug, Error)]
 pub enum PushError {
     /// Bytes that are not a valid message.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// Something before the start, or a second one.
+    /// A message before the start, or a second start.
     #[error("the client did not begin with a start message, or sent two")]
     Order,
-    /// More than may wait.
+    /// Too many waiting plans or menus.
     #[error("the client has more than {0} requests waiting")]
     Excess(usize),
-    /// A GoP, tile or quality the video has not.
+    /// The video does not have this GoP, tile or quality.
     #[error("the client asked for {what} {asked}; there are {there}")]
     Unknown {
-        /// What it asked for.
+        /// Kind of the requested item.
         what: &'static str,
-        /// Which.
+        /// Its number.
         asked: u64,
-        /// How many there are.
+        /// Number of such items in the video.
         there: u64,
     },
-    /// A slot that has been planned already.
+    /// A plan that is not newer than the last one.
     #[error("the client planned slot {slot}, revision {revision}, after slot {last}, revision {before}")]
     Old {
         /// The slot.
         slot: u32,
         /// Its revision.
         revision: u16,
-        /// The slot of the plan before.
+        /// The slot of the last plan.
         last: u32,
-        /// That plan's revision.
+        /// The revision of the last plan.
         before: u16,
     },
-    /// More tiles than were sent.
+    /// The client reports more tiles than were sent.
     #[error("the client reports {arrived} tiles; {sent} were sent")]
     Report {
-        /// Tiles that arrived, says the client.
+        /// Number of arrived tiles according to the client.
         arrived: u64,
-        /// Tiles that were sent whole.
+        /// Number of tiles sent completely.
         sent: u64,
     },
     /// The stream ended within a message.
@@ -141,9 +142,9 @@ pub enum PushError {
         tile: u16,
         /// Index of the quality.
         quality: u8,
-        /// Media or initialisation segment.
+        /// Name of the segment: media or initialisation segment.
         what: &'static str,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: usize,
         /// The limit.
         most: usize,
@@ -170,18 +171,18 @@ pub struct Pusher {
     video: Video,
     frames: Frames,
     started: bool,
-    /// The client has ended the viewing.
+    /// Whether the client has ended the viewing.
     ended: bool,
-    /// The account has been sent.
+    /// Whether the counters have been sent.
     served: bool,
-    /// The client has sent its counts, or its stream has ended.
+    /// Whether the client has sent its counters or ended its stream.
     over: bool,
     account: Option<Account>,
     answers: VecDeque<Answer>,
     plans: VecDeque<Waiting>,
-    /// Slot, tile and quality of what was handed out since the latest plan's slot was first planned.
+    /// Slot, tile and quality of tiles given to the driver since the first plan of the latest plan's slot.
     pushed: BTreeSet<(u32, u16, u8)>,
-    /// The tile that the driver reads.
+    /// The tile that the driver is reading.
     reading: Option<TileOrder>,
     sending: Option<Sending>,
     last: Option<(u32, u16)>,
@@ -190,7 +191,7 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// For one client of this video.
+    /// A pusher for one client of this video.
     #[must_use]
     pub fn new(video: Video) -> Self {
         Self {
@@ -218,13 +219,13 @@ impl Pusher {
         &self.video
     }
 
-    /// Counts so far.
+    /// Counters so far.
     #[must_use]
     pub fn counters(&self) -> PushCounters {
         self.counters
     }
 
-    /// Whether the client has ended the viewing. Its counts may still arrive.
+    /// Whether the client has ended the viewing. Its counters may still arrive.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
@@ -236,20 +237,20 @@ impl Pusher {
         self.over
     }
 
-    /// Counts of both ends; `None` when the client did not send its counts.
+    /// Counters of both ends; `None` when the client did not send its counters.
     #[must_use]
     pub fn account(&self) -> Option<Account> {
         self.account
     }
 
-    /// When the client's last complete message arrived. Bytes of an incomplete one do not count, so that a client cannot
+    /// When the client's last complete message arrived. Bytes of an incomplete message do not count, so a client cannot
     /// stay connected by sending a byte now and then.
     #[must_use]
     pub fn heard(&self) -> Option<Instant> {
         self.heard
     }
 
-    /// Bytes came from the client.
+    /// Handles bytes from the client.
     ///
     /// # Errors
     /// [`PushError`]; disconnect the client.
@@ -276,7 +277,7 @@ impl Pusher {
         Ok(())
     }
 
-    /// The client's stream has ended.
+    /// Handles the end of the client's stream.
     ///
     /// # Errors
     /// [`PushError::Cut`] within a message.
@@ -285,7 +286,8 @@ impl Pusher {
         if self.frames.is_between_messages() { Ok(()) } else { Err(PushError::Cut) }
     }
 
-    /// What to do next; `table` is the video's. `None` while there is nothing to send, or the driver has a tile to read.
+    /// The next action; `table` is the video's. `None` while there is nothing to send, or while the driver
+    /// reads a tile.
     pub fn poll_transmit(&mut self, now: Instant, table: &RdTable) -> Option<Transmit> {
         if self.ended {
             return self.farewell();
@@ -311,7 +313,7 @@ impl Pusher {
         self.reading.map(Transmit::Read)
     }
 
-    /// The bytes of the tile that [`Transmit::Read`] named; `init` if its entry wants the initialisation segment.
+    /// Takes the bytes of the tile in [`Transmit::Read`]; `init` if its entry requires the initialisation segment.
     ///
     /// # Errors
     /// [`PushError::Size`]: the tile cannot be sent.
@@ -338,7 +340,7 @@ impl Pusher {
         Ok(())
     }
 
-    /// The part of a tile that was handed out last passed its deadline before it could begin: drops the rest of the tile.
+    /// The last part given to the driver passed its deadline before it could begin: drops the rest of the tile.
     pub fn handle_expired(&mut self) {
         if self.sending.take().is_some() {
             self.counters.pushed = self.counters.pushed.saturating_sub(1);
@@ -352,7 +354,7 @@ impl Pusher {
         Message::Refused { reason: reason.to_owned() }.encode()
     }
 
-    /// Drops everything not yet sent and sends the counts, once.
+    /// Drops everything not yet sent and sends the counters, once.
     fn farewell(&mut self) -> Option<Transmit> {
         if std::mem::replace(&mut self.served, true) || self.over {
             return None;
@@ -368,7 +370,7 @@ impl Pusher {
         Some(Transmit::Message { bytes: served.encode(), deadline: None })
     }
 
-    /// Tiles in plans that were not replaced by a newer plan.
+    /// Number of tiles in plans that were not replaced by a newer plan.
     fn asked(&self) -> u64 {
         self.counters.planned - self.counters.replaced
     }
@@ -450,7 +452,7 @@ impl Pusher {
             known("quality", u64::from(entry.quality), self.video.layout.qps.len() as u64)?;
         }
         self.last = Some((slot, revision));
-        // No later plan can name slots before this one.
+        // No later plan can contain slots before this one.
         self.pushed.retain(|pushed| pushed.0 == slot);
         // A client cannot know what has begun when it plans again.
         entries.retain(|entry| !self.pushed.contains(&(slot, entry.tile, entry.quality)));

@@ -11,7 +11,7 @@ pub enum End {
     Complete,
     /// Time ran out before everything had arrived.
     TimedOut,
-    /// The stream broke; what arrived before counts.
+    /// The stream broke; data that arrived earlier counts.
     Failed(String),
 }
 
@@ -22,66 +22,66 @@ pub struct Arrived {
     pub tile: u16,
     /// Index of the quality, 0 the finest.
     pub quality: u8,
-    /// When its last byte came, milliseconds since the start was asked for.
+    /// Arrival time of its last byte, milliseconds from the request for the start.
     pub complete_ms: f64,
-    /// Whether that was in time.
+    /// Whether it arrived in time.
     pub in_time: bool,
-    /// Bytes of the initialisation segment ahead of it.
+    /// Bytes of the initialisation segment in front of it.
     pub init_bytes: u32,
     /// Bytes of the media segment.
     pub bytes: u32,
 }
 
-/// One slot of the playing time. Times are milliseconds since the start was asked for.
+/// One slot of the playing time. Times are milliseconds from the request for the start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotRecord {
-    /// Counted from 0.
+    /// Number of the slot, from 0.
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
     /// Requested tiles that were not withdrawn, first to last: tile and quality.
     pub planned: Vec<(u16, u8)>,
-    /// Bytes of that.
+    /// Bytes of these tiles.
     pub planned_bytes: u64,
     /// Tiles that the allocator left out, to be concealed.
     pub left_out: u32,
-    /// How often it was planned.
+    /// Number of plans.
     pub plans: u32,
-    /// When the first plan was sent.
+    /// Time of the first plan.
     pub planned_ms: f64,
-    /// When the tiles had to be there: the slot's first picture.
+    /// Deadline of the tiles: the slot's first picture.
     pub deadline_ms: f64,
-    /// Mean of the capacity samples used, in bytes until the last tile had to begin.
+    /// Mean of the capacity samples used, in bytes until the last time at which a tile may begin.
     pub capacity_mean: f64,
     /// The smallest of them.
     pub capacity_least: f64,
     /// Number of samples; 0 if the assumed rate was used.
     pub capacity_samples: u32,
-    /// How long before the deadline the last tile had to begin, milliseconds.
+    /// Guard interval: how long before the deadline the last tile had to begin, milliseconds.
     pub guard_ms: f64,
-    /// The `E[D]` that the allocator expected in the viewport.
+    /// The allocator's expected `E[D]` in the viewport.
     pub expected_mse: f64,
     /// Whether the menu of another GoP was used.
     pub old_menu: bool,
-    /// Tiles that arrived, late ones included.
+    /// Tiles that arrived, including late ones.
     pub arrived: Vec<Arrived>,
 }
 
 impl SlotRecord {
-    /// The finest quality of a tile that was in time.
+    /// The finest quality in which a tile arrived in time.
     #[must_use]
     pub fn in_time(&self, tile: u16) -> Option<u8> {
         let of = self.arrived.iter().filter(|arrival| arrival.tile == tile && arrival.in_time);
         of.map(|arrival| arrival.quality).min()
     }
 
-    /// Whether a tile was asked for.
+    /// Whether a tile was requested.
     #[must_use]
     pub fn asked(&self, tile: u16) -> bool {
         self.planned.iter().any(|(planned, _)| *planned == tile)
     }
 
-    /// Bytes of media that were in time.
+    /// Bytes of media that arrived in time.
     #[must_use]
     pub fn bytes_in_time(&self) -> u64 {
         self.arrived.iter().filter(|arrival| arrival.in_time).map(|arrival| u64::from(arrival.bytes)).sum()
@@ -93,31 +93,31 @@ impl SlotRecord {
 pub struct TiledRecord {
     /// GoP duration, milliseconds.
     pub gop_ms: f64,
-    /// From asking for the start to the video's description and first menu: one round trip.
+    /// Time from the request for the start to the video's description and the first menu: one round trip.
     pub rtt_ms: f64,
-    /// From asking for the start to the first picture's moment; `None` when there was no start.
+    /// Time from the request for the start to the first picture; `None` when there was no start.
     pub start_up_ms: Option<f64>,
-    /// Every slot that was to be played.
+    /// All planned slots of the playback.
     pub slots: Vec<SlotRecord>,
-    /// All bytes that came, messages' heads included.
+    /// All bytes received, including message heads.
     pub bytes: u64,
-    /// Bytes in each tenth of a second since the start.
+    /// Bytes received in each tenth of a second from the start.
     pub bytes_per_tenth: Vec<u64>,
     /// How it ended.
     pub end: End,
-    /// Counts that both ends agree on; `None` when the server sent none.
+    /// Counters on which both ends agree; `None` when the server sent none.
     #[serde(default)]
     pub account: Option<Account>,
 }
 
-/// Counts of a viewing's tiles, exchanged by both ends when it is over.
+/// Counters of a viewing's tiles, exchanged by both ends at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Requested and not withdrawn in time; counted by the server.
     pub asked: u64,
-    /// Of these, complete before their slot began; counted by the player.
+    /// Requested tiles that were complete before their slot began; counted by the player.
     pub in_time: u64,
-    /// Of these, complete after that; counted by the player.
+    /// Requested tiles that were complete later; counted by the player.
     pub late: u64,
 }
 

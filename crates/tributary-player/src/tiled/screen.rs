@@ -1,6 +1,6 @@
-//! Model of the viewer's screen: per tile the finest copy that was in time, else the concealment.
+//! Model of the viewer's screen. Each tile shows its finest copy that arrived in time, or the concealment.
 //!
-//! Errors are those of the rate–distortion table. A frozen tile has the error of the picture it shows plus that of
+//! Errors come from the rate–distortion table. A frozen tile has the error of its picture plus that of
 //! freezing. The latter is added for each GoP, as for uncorrelated changes, up to twice the error of freezing in the
 //! present GoP, the difference of unrelated pictures. Example: picture 20, freezing 300 a GoP: 320, 620, 620, …
 
@@ -11,7 +11,7 @@ const MOST_MSE: f64 = 255.0 * 255.0;
 /// Limit of the error that freezing adds, in units of freezing for one GoP.
 const MOST_FREEZES: f64 = 2.0;
 
-/// A tile that has been shown.
+/// A tile that was shown before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     /// The error of the picture when it was new.
@@ -35,7 +35,7 @@ impl Screen {
         Self { concealment, held: vec![None; tiles] }
     }
 
-    /// The error of each tile in a GoP if nothing of it arrives.
+    /// The error of each tile in a GoP if no tile of it arrives.
     #[must_use]
     pub fn concealed(&self, cells: &[TileCells]) -> Vec<f64> {
         let tile = |(held, cell): (&Option<Held>, &TileCells)| match (self.concealment, held) {
@@ -45,7 +45,7 @@ impl Screen {
         self.held.iter().zip(cells).map(tile).collect()
     }
 
-    /// Shows a GoP, of which `quality` names the finest copy of each tile that was in time. The error of each tile.
+    /// Shows a GoP and returns the error of each tile. `quality` is the finest copy of each tile that was in time.
     pub fn show(&mut self, cells: &[TileCells], quality: impl Fn(usize) -> Option<u8>) -> Vec<f64> {
         let mut errors = self.concealed(cells);
         for (tile, (held, cell)) in self.held.iter_mut().zip(cells).enumerate() {

@@ -1,4 +1,4 @@
-//! Hostile peers: everything they send is an error or accepted, never a panic, and holds no memory.
+//! Hostile peers: everything they send is accepted or gives an error; it never causes a panic or holds memory.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn video() -> Video {
     Video { layout: table().layout().clone(), gops: 3 }
 }
 
-/// The next tile to read, and its parts after it was read.
+/// The next tile to read, and its parts after the read.
 fn next_tile(pusher: &mut Pusher, now: Instant) -> Option<TileOrder> {
     loop {
         match pusher.poll_transmit(now, &table())? {
@@ -76,7 +76,7 @@ fn started() -> Pusher {
     pusher
 }
 
-/// A player that has planned its first slot.
+/// A player after the plan of its first slot.
 fn playing() -> Player {
     let mut player = Player::new(settings(3), planner("fix"), Instant::ZERO);
     let at = Instant::from_millis(10);
@@ -185,7 +185,7 @@ fn a_newer_revision_replaces_what_has_not_begun() {
     let first = plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect());
     pusher.handle_bytes(Instant::ZERO, &first.encode()).unwrap();
     assert_eq!(next_tile(&mut pusher, Instant::ZERO).unwrap().entry, entry(0, 0));
-    // A client that plans again cannot know what has begun: what has is not pushed twice.
+    // A client cannot know which tiles have begun when it plans again; tiles that have begun are not pushed twice.
     let update = plan(0, 1, vec![entry(0, 0), entry(6, 2)]);
     pusher.handle_bytes(Instant::ZERO, &update.encode()).unwrap();
     assert_eq!(next_tile(&mut pusher, Instant::ZERO).unwrap().entry, entry(6, 2));
@@ -211,7 +211,7 @@ fn servers_that_push_what_was_not_asked_for_are_left() {
     assert!(error.contains("freeze_mse") && error.contains("NaN"), "{error}");
 }
 
-/// A player that has planned its first slot, and a part of the first tile it wants: bytes from `offset` of `total`.
+/// A player after the plan of its first slot, and a part of its first requested tile: bytes from `offset` of `total`.
 fn expecting() -> (Player, impl Fn(u32, u32) -> TilePart) {
     let mut player = playing();
     let mut planned = Frames::new(Reader::Server);
@@ -277,7 +277,7 @@ fn a_tile_goes_in_parts_until_its_deadline() {
     assert_eq!(parts(&mut pusher, Instant::ZERO), Some((32 + 3_616, true)));
     assert!(next_tile(&mut pusher, Instant::ZERO).is_some());
     assert!(parts(&mut pusher, Instant::ZERO).is_some());
-    // Its rest is dropped, and with it the tile.
+    // The rest of the tile is dropped, so the tile is not complete.
     assert_eq!(pusher.poll_transmit(Instant::from_millis(1000), &table()), None);
     assert_eq!(pusher.counters(), PushCounters { planned: 2, pushed: 1, expired: 1, replaced: 0 });
     let error = {
@@ -294,7 +294,7 @@ fn the_account_counts_what_was_withdrawn_too_late_and_not_what_was_withdrawn() {
     let mut pusher = started();
     let send = |pusher: &mut Pusher, message: Message| pusher.handle_bytes(at, &message.encode());
     send(&mut pusher, plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect())).unwrap();
-    // Tile 0 goes out, of tile 1 the first part; the newer plan names neither, and withdraws 2 and 3.
+    // Tile 0 is sent, and the first part of tile 1; the newer plan contains neither, and withdraws 2 and 3.
     assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(0, 0));
     assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(1, 0));
     assert!(pusher.poll_transmit(at, &table()).is_some());
@@ -334,7 +334,7 @@ fn a_player_takes_the_servers_account_once_and_at_the_end() {
         assert!(matches!(error, PlayError::Account { arrived: 1, .. }), "{error}");
     }
     let (mut player, again) = arrived();
-    // What was asked for before the end may still be answered; nothing is planned any more.
+    // Requests from before the end may still be answered; nothing more is planned.
     player.handle_bytes(at, &Message::menu_of(&table(), 1).encode()).unwrap();
     player.handle_bytes(at, &served(8, 7)).unwrap();
     assert!(player.is_settled());

@@ -1,6 +1,6 @@
 //! Encoding of the messages between player and pusher: a head of eight bytes, then the body of the announced length.
 //!
-//! Everything is big-endian. Specification: `docs/tiled-wire-format.md`. `frames` cuts a stream of bytes into
+//! All numbers are big-endian. Specification: `docs/tiled-wire-format.md`. `frames` splits a byte stream into
 //! messages.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -11,42 +11,42 @@ use tributary_video::tiles::{GridError, MOST_TILES, TileGrid};
 
 /// Bytes of every head.
 pub(super) const HEAD: usize = 8;
-/// The most tiles a plan may name: each tile of the largest grid twice.
+/// Maximum number of tiles in a plan: each tile of the largest grid twice.
 pub const MOST_ENTRIES: usize = 2 * MOST_TILES;
-/// The most bytes of an initialisation segment.
+/// Maximum size of an initialisation segment, bytes.
 pub const MOST_INIT: usize = 64 << 10;
-/// The most bytes of a media segment.
+/// Maximum size of a media segment, bytes.
 pub const MOST_SEGMENT: usize = 64 << 20;
-/// The most payload of one message of a tile; longer tiles come in parts.
+/// Maximum payload of one message of a tile; longer tiles are sent in parts.
 pub const MOST_PART: usize = 512 << 10;
-/// The longest reason of a refusal, bytes.
+/// Maximum length of a refusal's reason, bytes.
 const MOST_REASON: usize = 256;
-/// The most GoPs a client may ask the menus of at once.
+/// Maximum number of GoPs in one request for menus.
 pub(super) const MOST_MENUS: u16 = 16;
 
 const VERSION: u8 = 1;
 const MAGIC: &[u8; 4] = b"TRBT";
 
-/// A message of either end.
+/// A message in either direction.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Message {
-    /// Client: begin.
+    /// Client: starts the viewing.
     Start,
-    /// Client: the menus of `count` GoPs from `first` on, wrapping round at the video's end.
+    /// Client: requests the menus of `count` GoPs from `first` on; after the video's last GoP comes its first.
     Menus { first: u32, count: u16 },
-    /// Client: push these.
+    /// Client: a plan of tiles to push.
     Plan(Plan),
     /// Client: ends the viewing.
     End,
-    /// Client, after [`Self::Served`]: how many tiles arrived completely.
+    /// Client, after [`Self::Served`]: the number of tiles that arrived completely.
     Report { in_time: u64, late: u64 },
-    /// Server: what the video is.
+    /// Server: description of the video.
     Video(Video),
-    /// Server: sizes and errors of one GoP; to be read with the video's layout.
+    /// Server: sizes and errors of one GoP; the video's layout is needed to read it.
     Menu { gop: u32, cells: Bytes },
     /// Server: a part of a tile.
     Tile(TilePart),
-    /// Server, after [`Self::End`]: how many tiles were requested and not withdrawn, and how many were sent completely.
+    /// Server, after [`Self::End`]: the numbers of tiles requested and not withdrawn, and of tiles sent completely.
     Served { asked: u64, sent: u64 },
     /// Server: refuses to continue, with the reason.
     Refused { reason: String },
@@ -55,15 +55,15 @@ pub(super) enum Message {
 /// Tiles to push for one slot of the playing time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Counted from 0 at the start; rises from plan to plan.
+    /// Number of the slot from 0 at the start; increases from plan to plan.
     pub slot: u32,
     /// The GoP of the video that is shown in this slot.
     pub gop: u32,
-    /// A higher revision replaces the tiles of the slot that have not begun.
+    /// A higher revision replaces the slot's tiles that have not begun.
     pub revision: u16,
-    /// Microseconds from the plan's arrival after which none of its tiles may begin.
+    /// Microseconds from the plan's arrival; after that time none of its tiles may begin.
     pub within_us: u32,
-    /// First to last.
+    /// The tiles, in sending order.
     pub entries: Vec<PlanEntry>,
 }
 
@@ -74,7 +74,7 @@ pub struct PlanEntry {
     pub tile: u16,
     /// Index of the quality, 0 the finest.
     pub quality: u8,
-    /// Whether the initialisation segment is to go ahead of the media segment.
+    /// Whether to send the initialisation segment before the media segment.
     pub with_init: bool,
 }
 
@@ -85,11 +85,11 @@ pub(super) struct TilePart {
     pub gop: u32,
     pub tile: u16,
     pub quality: u8,
-    /// Bytes of the initialisation segment at the beginning of the whole; 0 without one.
+    /// Bytes of the initialisation segment at the start of the whole; 0 without one.
     pub init: u32,
-    /// Bytes of the whole.
+    /// Number of bytes of the whole.
     pub total: u32,
-    /// Where this part begins.
+    /// Offset of this part.
     pub offset: u32,
     pub payload: Bytes,
 }
@@ -99,7 +99,7 @@ pub(super) struct TilePart {
 pub struct Video {
     /// Grid, size, GoP duration and QPs.
     pub layout: TableLayout,
-    /// How many GoPs there are before it begins again.
+    /// Number of GoPs before the video starts again.
     pub gops: u32,
 }
 
@@ -109,21 +109,21 @@ pub enum WireError {
     /// Another protocol.
     #[error("these bytes are not tiled streaming; is this the right port?")]
     Magic,
-    /// A version we do not speak.
+    /// An unknown version.
     #[error("the peer speaks version {0} of tiled streaming, this program version {VERSION}")]
     Version(u8),
-    /// A kind that does not exist, or not in this direction.
+    /// An unknown kind, or a kind of the other direction.
     #[error("a message of kind {0:#04x}, which this side does not expect")]
     Kind(u8),
-    /// A length that no message of this kind has.
+    /// A length that is invalid for the kind.
     #[error("a message of kind {kind:#04x} with {length} bytes")]
     Length {
         /// The kind.
         kind: u8,
-        /// The length announced.
+        /// The announced length.
         length: u64,
     },
-    /// A field out of its range.
+    /// A field is out of range.
     #[error("{field} is {value}, which is out of range")]
     Field {
         /// The field.
@@ -152,17 +152,17 @@ const SERVED: u8 = 0x85;
 
 const PLAN_FIXED: usize = 16;
 const TILE_FIXED: usize = 24;
-/// Bytes of a quality and of the two concealments of a tile in a menu.
+/// Bytes of a menu per tile: one quality, and the two concealments.
 const CELL: usize = 8;
 
-/// Which end reads: each kind goes one way only.
+/// The reading end: each kind of message has one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reader {
     Server,
     Client,
 }
 
-/// The kind and length in a head, checked against what `reader` may get.
+/// The kind and length of a head, if `reader` may receive such a message.
 pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), WireError> {
     let [kind, version, z0, z1, length @ ..] = *bytes;
     let length = u32::from_be_bytes(length) as usize;
@@ -190,7 +190,7 @@ pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), Wi
     Ok((kind, length))
 }
 
-/// The message of a kind and length that [`head`] has passed.
+/// Reads the message of a kind and length that [`head`] has checked.
 pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<Message, WireError> {
     let length = bytes.len() as u64;
     Ok(match kind {
@@ -262,7 +262,7 @@ fn video(mut bytes: Bytes) -> Result<Message, WireError> {
         gop_duration_s: f64::from(gop_us) / 1e6,
         qps: bytes.to_vec(),
     };
-    // A table of nothing but zeros checks the layout with the same rules as a real one.
+    // A table of zeros checks the layout with the same rules as a real table.
     let zeros = || TileCells {
         bytes: vec![0; layout.qps.len()],
         mse: vec![0.0; layout.qps.len()],
@@ -293,7 +293,7 @@ fn tile(mut bytes: Bytes) -> Result<Message, WireError> {
     Ok(Message::Tile(TilePart { slot, gop, tile, quality, init, total, offset, payload: bytes }))
 }
 
-/// The cells of a menu as a table of one GoP.
+/// The entries of a menu as a table of one GoP.
 pub(super) fn menu(layout: &TableLayout, mut cells: Bytes) -> Result<RdTable, WireError> {
     let (tiles, qualities) = (layout.grid.tiles(), layout.qps.len());
     if cells.len() != tiles * CELL * (1 + qualities) {
@@ -316,7 +316,7 @@ impl Message {
     /// The message with its head.
     ///
     /// # Panics
-    /// A message longer than its kind may be: a fault of this side.
+    /// When the message is longer than its kind allows, which is a bug on this side.
     pub(super) fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(64);
         out.put_bytes(0, HEAD);
@@ -415,7 +415,7 @@ fn put_tile(out: &mut BytesMut, part: &TilePart) {
     out.put_slice(&part.payload);
 }
 
-/// As many whole characters as a refusal may have.
+/// As many whole characters as fit into a refusal.
 fn put_reason(out: &mut BytesMut, reason: &str) {
     let mut end = reason.len().min(MOST_REASON);
     while !reason.is_char_boundary(end) {

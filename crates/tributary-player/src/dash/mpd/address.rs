@@ -1,4 +1,4 @@
-//! Where a representation's media is, and the request for its n-th segment. Source: ISO/IEC 23009-1:2022 §5.3.9.
+//! Addresses of a representation's media, and the request for its n-th segment. Source: ISO/IEC 23009-1:2022 §5.3.9.
 
 use core::time::Duration;
 
@@ -6,17 +6,17 @@ use fluent_uri::{Uri, UriRef};
 
 use super::{MAX_SEGMENTS, MpdError};
 
-/// Bytes of a resource, both ends included.
+/// A byte range of a resource, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// First byte.
     pub first: u64,
-    /// Last byte; `None`: to the end.
+    /// Last byte; `None`: the end of the resource.
     pub last: Option<u64>,
 }
 
 impl ByteRange {
-    /// Reads `first-last`; `None` when it is malformed or runs backwards.
+    /// Reads `first-last`; `None` when it is malformed or `last` is below `first`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.trim().split_once('-')?;
@@ -25,35 +25,35 @@ impl ByteRange {
         last.is_none_or(|last| last >= first).then_some(Self { first, last })
     }
 
-    /// Number of bytes, where the end is known.
+    /// Number of bytes, if the end is known.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.last.map(|last| (last - self.first).saturating_add(1))
     }
 }
 
-/// What to fetch.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Absolute URL.
     pub url: String,
-    /// Part of the resource; `None`: all of it.
+    /// Byte range; `None`: the whole resource.
     pub range: Option<ByteRange>,
 }
 
-/// When a media segment plays, from the beginning of its period.
+/// When a media segment plays, from the start of its period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its first picture.
+    /// Time of its first picture.
     pub start: Duration,
-    /// How long it plays.
+    /// Its duration.
     pub duration: Duration,
 }
 
-/// Where a representation's media is.
+/// Addresses of a representation's media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addressing {
-    /// One file. Its segment index, if it has one, lists the segments ([`super::super::sidx`]).
+    /// One file. Its segment index, if there is one, lists the segments ([`super::super::sidx`]).
     Base {
         /// URL of the file.
         url: String,
@@ -62,13 +62,13 @@ pub enum Addressing {
         /// Segment index.
         index: Option<ByteRange>,
     },
-    /// Segments by a pattern of URLs.
+    /// Segments with a URL pattern.
     Template(Template),
-    /// Segments one by one, in `SegmentURL` elements.
+    /// Segments listed one by one in `SegmentURL` elements.
     List {
         /// Initialisation segment.
         initialization: Option<Request>,
-        /// Duration of a segment, except perhaps the last.
+        /// Duration of every segment; the last one may differ.
         duration: Duration,
         /// The segments.
         segments: Vec<Request>,
@@ -78,30 +78,30 @@ pub enum Addressing {
 /// `SegmentTemplate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What the URLs are relative to.
+    /// Base URL.
     pub base: String,
-    /// URL pattern of media segments; only `$Number$`, `$Time$` and `$$` are left to fill in.
+    /// URL pattern of media segments; only `$Number$`, `$Time$` and `$$` are left to replace.
     pub media: String,
     /// Initialisation segment.
     pub initialization: Option<Request>,
-    /// Units a second; above zero.
+    /// Units per second; above zero.
     pub timescale: u64,
     /// Number of the first segment.
     pub start_number: u64,
-    /// Media time at which the period begins.
+    /// Media time at the start of the period.
     pub presentation_offset: u64,
     /// Duration of a segment in units, without a timeline; above zero.
     pub duration: Option<u64>,
     /// The timeline, empty when `duration` is used.
     pub timeline: Vec<TimelineEntry>,
-    /// Duration of the period, where it is known.
+    /// Duration of the period, if known.
     pub period: Option<Duration>,
 }
 
-/// An `S` element: equally long segments in a row.
+/// An `S` element: consecutive segments of equal duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelineEntry {
-    /// Media time of the first one, in units.
+    /// Media time of the first segment, in units.
     pub time: u64,
     /// Duration of each in units; above zero.
     pub duration: u64,
@@ -110,7 +110,7 @@ pub struct TimelineEntry {
 }
 
 impl Addressing {
-    /// Number of media segments; `None` where it is not known from the manifest alone (a live template, or a file whose
+    /// Number of media segments; `None` if the manifest alone does not give it (a live template, or a file whose
     /// index has not been read).
     #[must_use]
     pub fn segments(&self) -> Option<u64> {
@@ -121,7 +121,7 @@ impl Addressing {
         }
     }
 
-    /// The durations of all media segments; `None` where [`Self::segments`] is.
+    /// The durations of all media segments; `None` if [`Self::segments`] is `None`.
     #[must_use]
     pub fn durations(&self) -> Option<Vec<Duration>> {
         match self {
@@ -143,7 +143,7 @@ impl Addressing {
         }
     }
 
-    /// The request for media segment `at`, counted from zero, and when it plays; `None` past the end and for a file whose
+    /// The request for media segment `at`, from zero, and when it plays; `None` past the end and for a file whose
     /// index has not been read.
     #[must_use]
     pub fn segment(&self, at: u64) -> Option<(Request, Span)> {
@@ -198,7 +198,7 @@ impl Template {
         Some((Request { url, range: None }, self.span(time, duration)))
     }
 
-    /// When a segment plays that begins at `time`, in units, and lasts `duration`.
+    /// When a segment plays that starts at media time `time` and lasts `duration`, both in units.
     fn span(&self, time: u64, duration: u64) -> Span {
         let start = self.units(time.saturating_sub(self.presentation_offset));
         let mut duration = self.units(duration);
@@ -229,11 +229,11 @@ impl Template {
     }
 }
 
-/// Widest number that a format may ask for.
+/// Maximum width in a number format.
 const MAX_WIDTH: usize = 20;
 
-/// Fills the identifiers of a URL pattern in: `$Name$` or `$Name%05d$`. `value` gets the name, empty for `$$`, and the
-/// least width; identifiers that it does not know stay. ISO/IEC 23009-1:2022 §5.3.9.4.4.
+/// Replaces the identifiers of a URL pattern: `$Name$` or `$Name%05d$`. `value` gets the name, empty for `$$`, and the
+/// minimum width; unknown identifiers stay. ISO/IEC 23009-1:2022 §5.3.9.4.4.
 pub(super) fn fill(pattern: &str, value: impl Fn(&str, usize) -> Option<String>) -> String {
     let mut filled = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -257,7 +257,7 @@ pub(super) fn fill(pattern: &str, value: impl Fn(&str, usize) -> Option<String>)
     filled
 }
 
-/// Resolves a reference against an absolute URL (RFC 3986 §5). Characters that a URL may not have are percent-encoded,
+/// Resolves a reference against an absolute URL (RFC 3986 §5). Percent-encodes invalid characters,
 /// as browsers do.
 pub(super) fn resolve(base: &str, reference: &str) -> Result<String, MpdError> {
     let failed = || MpdError::Url { url: reference.to_owned(), base: base.to_owned() };

@@ -1,4 +1,4 @@
-//! From the XML tree to the model.
+//! Converts the XML tree to the model.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn mpd(root: &Element, url: &str) -> Result<Mpd, MpdError> {
     Ok(Mpd { live, duration: total, min_buffer, periods })
 }
 
-/// When each period begins: stated, or where the one before ends.
+/// Start of each period: its attribute, or the end of the period before it.
 fn starts(elements: &[&Element]) -> Result<Vec<Duration>, MpdError> {
     let mut starts = Vec::new();
     let mut next = Duration::ZERO;
@@ -78,7 +78,7 @@ fn content(set: &Element, first: &Representation) -> String {
     stated.unwrap_or_else(|| first.mime.split('/').next().unwrap_or_default().to_owned())
 }
 
-/// Reads a representation; `chain` is itself, its set and its period, from which it inherits.
+/// Reads a representation; `chain` is the representation, its set and its period, from which it inherits.
 fn representation(
     chain: &[&Element; 3],
     base: &str,
@@ -169,7 +169,7 @@ fn segment_list(info: &Inherited<'_>, base: &str, period: Option<Duration>) -> R
         let nanos = u128::from(units) * 1_000_000_000 / u128::from(timescale);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     });
-    // A list of one segment needs no duration: it is the period's.
+    // A list of one segment needs no duration: the segment lasts the whole period.
     let duration = one.or(period).ok_or_else(|| absent(info.0[0], "duration"))?;
     let initialization = match info.child("Initialization") {
         Some(element) => Some(Request {
@@ -205,7 +205,7 @@ fn segment_template(
     if duration.is_none() && timeline.is_empty() {
         return Err(absent(info.0[0], "duration or SegmentTimeline"));
     }
-    // The numbers of a URL do not decide whether it can be resolved: tried once here.
+    // Numbers in a URL do not change whether it can be resolved, so one test suffices.
     resolve(base, &fill(&media, |_, _| Some("0".to_owned())))?;
     let initialization = info.attribute("initialization").map(|pattern| {
         let reference = fill(&known(pattern), |name, _| name.is_empty().then(|| "$".to_owned()));
@@ -224,7 +224,7 @@ fn segment_template(
     }))
 }
 
-/// Reads the `S` elements. A negative repeat count goes on to the next entry or to the end of the period
+/// Reads the `S` elements. A negative repeat count repeats until the next entry or the end of the period
 /// (ISO/IEC 23009-1:2022 §5.3.9.6).
 fn timeline(
     element: &Element,
@@ -271,7 +271,7 @@ fn timeline(
     Ok(read)
 }
 
-/// The first `BaseURL` child resolved against what the parent's is.
+/// The first `BaseURL` child, resolved against the parent's URL.
 fn base_url(element: &Element, base: &str) -> Result<String, MpdError> {
     element.child("BaseURL").map_or_else(|| Ok(base.to_owned()), |found| resolve(base, &found.text))
 }

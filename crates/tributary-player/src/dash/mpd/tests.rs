@@ -1,4 +1,4 @@
-//! Manifests of every form of addressing, hostile ones, and the fixtures of other projects.
+//! Manifests with every form of addressing, hostile manifests, and the fixtures of other projects.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn a_timeline_with_repeats_gaps_and_an_open_end() {
     assert_eq!(addressing.durations().expect("a timeline"), each(addressing));
 }
 
-/// The durations of all segments, asked for one by one.
+/// The durations of all segments, queried one by one.
 fn each(addressing: &Addressing) -> Vec<Duration> {
     (0..).map_while(|at| addressing.segment(at)).map(|(_, span)| span.duration).collect()
 }

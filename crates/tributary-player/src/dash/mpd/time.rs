@@ -1,11 +1,11 @@
-//! Durations as XML Schema writes them (`xs:duration`), for example `PT1H2M3.5S`.
+//! Durations in XML Schema notation (`xs:duration`), for example `PT1H2M3.5S`.
 
 use core::time::Duration;
 
-/// Longest duration read: 100 years.
+/// Maximum duration: 100 years.
 const MAX_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
 
-/// Reads an `xs:duration`; `None` for one that is malformed, negative or too long. A year counts as 365.25 days and a
+/// Reads an `xs:duration`; `None` if it is malformed, negative or too long. A year counts as 365.25 days and a
 /// month as a twelfth of it.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().strip_prefix('P')?;
@@ -19,7 +19,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     (total <= MAX_SECONDS).then(|| Duration::try_from_secs_f64(total).ok()).flatten()
 }
 
-/// Sums numbers, each followed by its unit.
+/// Adds numbers, each followed by its unit.
 fn fields(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
     let mut total = 0.0;
     while !text.is_empty() {

@@ -1,4 +1,4 @@
-//! XML as a tree of bounded size. Namespaces are dropped: a manifest has one of its own, and prefixes are free.
+//! XML as a tree of bounded size. Namespaces are removed: a manifest has only one, and its prefix is arbitrary.
 
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -111,7 +111,7 @@ fn element(start: &BytesStart<'_>, at: u64) -> Result<Element, MpdError> {
     Ok(element)
 }
 
-/// One of the five entities that XML predefines, or a character by number.
+/// One of the five entities predefined in XML, or a character by number.
 fn character(reference: &BytesRef<'_>) -> Option<char> {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return Some(character);

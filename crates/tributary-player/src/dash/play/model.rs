@@ -7,20 +7,20 @@ use thiserror::Error;
 
 use crate::abr::Ladder;
 
-/// How a title is played.
+/// Settings of a playback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Media the play buffer holds; at least two segments are held.
+    /// Maximum media in the play buffer; at least two segments.
     pub capacity: Duration,
     /// Media buffered before the first picture.
     pub start_with: Duration,
-    /// Media buffered before playback goes on after a stall.
+    /// Media buffered before playback continues after a stall.
     pub resume_with: Duration,
-    /// A download on which no byte arrives for this long has failed.
+    /// A download fails when no byte arrives for this long.
     pub silence: Duration,
-    /// Failures of one segment in a row after which playback is given up.
+    /// Number of consecutive failures of one segment after which playback is given up.
     pub tries: u32,
-    /// Pause after a failure; doubled after each further one.
+    /// Pause after a failure; doubled after each further failure.
     pub rest: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Default for Settings {
     }
 }
 
-/// What is played.
+/// The title.
 #[derive(Clone, Debug)]
 pub struct Title {
     /// The qualities.
@@ -46,25 +46,25 @@ pub struct Title {
     pub segments: Vec<Duration>,
 }
 
-/// A download to begin.
+/// A request for a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Names the download in the calls about it.
+    /// Identifies the download in later calls.
     pub id: u64,
     /// Media segment, from zero.
     pub segment: usize,
     /// Index into the ladder.
     pub quality: usize,
-    /// Bytes of this segment in this quality that the driver has: the request is for the rest.
+    /// Bytes of this segment and quality that the driver already has; the request is for the rest.
     pub from: u64,
 }
 
 /// Instruction to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begin a download.
+    /// Start a download.
     Request(Request),
-    /// Abort one; ignore what still arrives of it.
+    /// Abort a download; ignore its remaining bytes.
     Abort(u64),
 }
 
@@ -76,44 +76,44 @@ pub enum Event {
     Started,
     /// The buffer ran dry.
     Stalled,
-    /// Playback goes on.
+    /// Playback continues.
     Resumed,
     /// The last picture has been shown.
     Ended,
-    /// A segment is requested in another quality than the one before.
+    /// A segment is requested in another quality than the one before it.
     Switched {
         /// Segment.
         segment: usize,
         /// Quality before.
         from: usize,
-        /// Quality from here on.
+        /// New quality.
         to: usize,
     },
-    /// A download was given up for a lower quality.
+    /// A download was abandoned for a lower quality.
     Abandoned {
         /// Segment.
         segment: usize,
-        /// Quality given up.
+        /// Quality of the abandoned download.
         from: usize,
         /// Quality requested instead.
         to: usize,
-        /// Bytes that had arrived and are discarded.
+        /// Bytes that arrived and are discarded.
         wasted: u64,
     },
-    /// A download failed and is tried again.
+    /// A download failed and is repeated.
     Failed {
         /// Segment.
         segment: usize,
-        /// How often in a row.
+        /// Number of consecutive failures.
         times: u32,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// The transport was replaced; the download continues after these bytes.
+    /// The transport was replaced; the download continues after the bytes that arrived.
     Moved {
-        /// Segment on its way.
+        /// Segment in flight.
         segment: usize,
-        /// Bytes it had.
+        /// Bytes that arrived.
         from: u64,
     },
 }
@@ -124,8 +124,8 @@ pub enum Event {
 pub struct GivenUp {
     /// Segment.
     pub segment: usize,
-    /// How often it was tried.
+    /// Number of tries.
     pub times: u32,
-    /// The last reason.
+    /// The reason of the last failure.
     pub why: String,
 }

@@ -10,61 +10,61 @@ use super::Request;
 use crate::abr::Ladder;
 use crate::buffer::PlayBuffer;
 
-/// Seconds listed at most; ten days.
+/// Maximum number of seconds listed; ten days.
 const MOST_SECONDS: usize = 864_000;
 
 /// One second of playback.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Second {
-    /// Its end, from the beginning.
+    /// Its end, from the start of the playback.
     pub at_s: f64,
     /// Media in the play buffer at its end.
     pub buffer_s: f64,
-    /// Bytes that arrived in it, as bit/s.
+    /// Throughput in it, bit/s.
     pub throughput_bps: f64,
-    /// Quality requested last; `None` before the first request.
+    /// Quality of the last request; `None` before the first request.
     pub quality: Option<usize>,
 }
 
-/// A segment that was loaded.
+/// A loaded segment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Loaded {
     /// Media segment, from zero.
     pub segment: usize,
     /// Its quality.
     pub quality: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// When it was requested (the last time), from the beginning.
+    /// Time of the (last) request, from the start of the playback.
     pub requested_s: f64,
-    /// When the response began.
+    /// Time when the response began.
     pub first_byte_s: f64,
-    /// When it was complete.
+    /// Time when it was complete.
     pub complete_s: f64,
 }
 
 /// Record of a playback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Qoe {
-    /// From asking for the title to the first picture; `None` when there was none.
+    /// Time from the viewer's request to the first picture; `None` when there was none.
     pub start_up_s: Option<f64>,
-    /// Time of all stalls, without the wait before the first picture.
+    /// Total time of all stalls, without the wait before the first picture.
     pub stalled_s: f64,
     /// Number of stalls.
     pub stalls: usize,
-    /// Number of quality switches between segments that follow each other.
+    /// Number of quality switches between consecutive segments.
     pub switches: usize,
-    /// Mean throughput of all seconds, idle ones included.
+    /// Mean throughput of all seconds, including idle ones.
     pub throughput_bps: f64,
-    /// Nominal bitrate of the segments loaded, weighted by segment.
+    /// Mean nominal bitrate of the loaded segments.
     pub bitrate_bps: f64,
-    /// Bytes of segments that were loaded.
+    /// Bytes of loaded segments.
     pub bytes: u64,
     /// Bytes of abandoned downloads.
     pub wasted_bytes: u64,
-    /// Downloads given up for a lower quality.
+    /// Number of downloads abandoned for a lower quality.
     pub abandoned: usize,
-    /// Downloads that failed and were tried again.
+    /// Number of downloads that failed and were repeated.
     pub failed: usize,
     /// Media shown.
     pub played_s: f64,
@@ -83,13 +83,13 @@ impl Qoe {
     }
 }
 
-/// Collects.
+/// Collects the record.
 #[derive(Debug)]
 pub(super) struct Recorder {
     began: Instant,
-    /// End of the second that has not been noted.
+    /// End of the next second to record.
     due: Instant,
-    /// Bytes since the last second ended.
+    /// Bytes since the end of the last recorded second.
     bytes: u64,
     wasted: u64,
     abandoned: usize,
@@ -112,7 +112,7 @@ impl Recorder {
         }
     }
 
-    /// When the present second ends.
+    /// End of the present second.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
@@ -121,7 +121,7 @@ impl Recorder {
         at.saturating_since(self.began).as_secs_f64()
     }
 
-    /// Notes the seconds that have ended.
+    /// Records the seconds that have ended.
     pub(super) fn up_to(&mut self, now: Instant, buffer: &PlayBuffer, quality: Option<usize>) {
         while self.due <= now {
             let second = Second {

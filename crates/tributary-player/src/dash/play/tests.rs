@@ -21,20 +21,20 @@ fn title(segments: usize) -> Title {
     Title { ladder: Ladder::new(4 * SECOND, rates).unwrap(), segments: vec![4 * SECOND; segments] }
 }
 
-/// A link that serves one request at a time, and everything that came of it.
+/// A link that serves one request at a time, and its results.
 struct World {
     player: Player,
     now: Instant,
-    /// Bit/s from these moments on.
+    /// Rates in bit/s, each valid from its time on.
     rates: Vec<(Instant, f64)>,
     latency: Duration,
-    /// The request on its way, when its next bytes arrive, and how many have.
+    /// The request in flight, when its next bytes arrive, and how many have arrived.
     transfer: Option<(Request, Instant, u64)>,
-    /// Bytes of each segment and quality, by interval.
+    /// Bytes of each segment and quality, by byte range.
     received: BTreeMap<(usize, usize), Vec<(u64, u64)>>,
     aborted: usize,
     events: Vec<Event>,
-    /// The next this many responses end after a quarter of their bytes.
+    /// This many of the next responses end after a quarter of their bytes.
     cut: usize,
 }
 
@@ -119,7 +119,7 @@ impl World {
         self
     }
 
-    /// Every segment that was loaded consists of all its bytes, each once.
+    /// Every loaded segment consists of all its bytes, each once.
     fn assert_whole(&self) {
         for loaded in self.player.qoe(self.now).segments {
             let mut end = 0;
@@ -217,7 +217,7 @@ fn a_silent_server_is_tried_again_and_then_given_up() {
     assert!(given_up.to_string().contains("no byte for 10s"), "{given_up}");
     assert!(world.player.is_over(world.now));
     assert_eq!(world.player.poll_timeout(), None);
-    // Six silences, and rests of 250 ms doubling between them.
+    // Six silences, and pauses of 250 ms that double each time.
     assert!((world.now.saturating_since(at(0.0)).as_secs_f64() - (60.0 + 0.25 * 31.0)).abs() < 0.01);
 }
 
@@ -252,7 +252,7 @@ fn the_first_request_says_that_it_is_urgent_and_a_stall_is_reported_once() {
         "bl=0,br=100,d=4000,dl=0,ot=v,sf=d,st=v,su,tb=3000"
     );
     world.run(12.5);
-    // It stalled while the second segment was on its way, so the third request says so, and is the last to.
+    // Playback stalled during the second segment, so the third request reports it, and only the third.
     assert!(world.player.cmcd(&request, world.now).starved);
     world.run(16.5);
     assert!(!world.player.cmcd(&request, world.now).starved);

@@ -1,4 +1,4 @@
-//! An index byte by byte, and bytes that are none.
+//! An index byte by byte, and bytes that are not an index.
 
 use super::*;
 

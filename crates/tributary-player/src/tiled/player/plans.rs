@@ -1,7 +1,7 @@
 //! Times and contents of the player's plans: each slot at its beginning, and again while it is sent, with the head's
 //! new position and what has arrived.
 //!
-//! A tile that has probably begun to be sent is not requested in another quality; the pusher drops tiles that it has
+//! A tile that has probably begun to be sent is not requested in another quality. The pusher removes tiles that it has
 //! already sent from a later plan.
 
 use core::time::Duration;
@@ -16,9 +16,9 @@ use crate::tiled::planner::Moment;
 use crate::tiled::record::SlotRecord;
 use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
 
-/// With fewer samples of capacity than this, the assumed rate is used in addition.
+/// With fewer capacity samples than this, the assumed rate is used in addition.
 const LEAST_SAMPLES: usize = 30;
-/// Shares of the assumed rate, each of which counts as one sample.
+/// Shares of the assumed rate; each counts as one sample.
 const ASSUMED: [f64; 3] = [1.0, 0.5, 0.25];
 /// When a slot is planned again, tiles that would arrive within this time count as begun: they are in the session's
 /// buffer, in sockets and in the paths' queues.
@@ -37,7 +37,7 @@ pub(super) struct Due {
 struct Begun {
     /// The finest quality of each tile that has arrived or is being sent.
     have: BTreeMap<u16, u8>,
-    /// Requested tiles that have not arrived, first to last.
+    /// Outstanding requested tiles, in order.
     coming: Vec<(u16, u8)>,
     /// Their bytes.
     coming_bytes: f64,
@@ -46,7 +46,7 @@ struct Begun {
 }
 
 impl Player {
-    /// The next plan: another one of the present slot, or the first of the next.
+    /// The next plan: another plan of the present slot, or the first plan of the next slot.
     pub(super) fn next_plan(&self) -> Option<Due> {
         let origin = self.origin?;
         let next = self.record.slots.len() as u32;
@@ -54,7 +54,7 @@ impl Player {
             let revision = self.revision.checked_add(1).filter(|r| *r < self.settings.plans)?;
             let begins = origin + self.gop() * slot;
             let at = begins + self.gop() * u32::from(revision) / u32::from(self.settings.plans);
-            // The plan must reach the server before the last tile has to begin.
+            // The plan must reach the server before the last time at which a tile may begin.
             let useful = at + self.rtt + self.guard.time() < begins + self.gop();
             useful.then_some(Due { at, slot, revision })
         });
@@ -126,12 +126,12 @@ impl Player {
         }
     }
 
-    /// Time after a plan's arrival in which tiles of the slot may begin.
+    /// Time after a plan's arrival during which tiles of the slot may begin.
     fn begin_within(&self, now: Instant, slot: u32) -> Duration {
         (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now)
     }
 
-    /// Bytes that arrive within that time, in samples, and how many of these were measured.
+    /// Samples of the bytes that arrive within that time, and the number of measured samples among them.
     fn capacity(&mut self, now: Instant, within: Duration) -> (Vec<f64>, u32) {
         let mut samples = self.meter.as_mut().map_or_else(Vec::new, |meter| meter.samples(now, within));
         let measured = samples.len();
@@ -170,8 +170,8 @@ impl Player {
         begun
     }
 
-    /// The plan's entries: tiles that have begun, then the new choice, without tiles that have already arrived in at least
-    /// that quality, and within the protocol's limits.
+    /// The plan's entries: tiles that have begun, then the new choice without tiles that have already arrived
+    /// in this or a finer quality, within the protocol's limits.
     fn entries(&self, order: &[TileChoice], begun: &Begun) -> Vec<PlanEntry> {
         let chosen = order.iter().map(|message| (message.tile as u16, message.choice as u8));
         let finer = chosen.filter(|(tile, quality)| begun.have.get(tile).is_none_or(|have| quality < have));
@@ -187,12 +187,12 @@ impl Player {
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
         let ahead = (gop + MENUS_AHEAD) % gops;
         if revision == 0 && !self.menus.contains_key(&ahead) {
-            // Requested first: after a GoP of tiles it would be late.
+            // Requested before the tiles: behind a GoP of tiles it would be late.
             self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
         }
         self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
         self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
-        // What begins later than one GoP after the first plan's arrival, less the guard interval, is late.
+        // A tile that begins later than one GoP after the first plan's arrival, less the guard interval, is late.
         let within_us = u32::try_from(self.begin_within(now, slot).as_micros()).unwrap_or(u32::MAX);
         self.out.push_back(Message::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
         let busy = !self.outstanding.is_empty();
@@ -207,7 +207,7 @@ impl Player {
     }
 }
 
-/// The menu of a GoP, or another one in its place if it has not arrived.
+/// The menu of a GoP, or a substitute if it has not arrived.
 fn menu_for(menus: &BTreeMap<u32, RdTable>, gop: u32) -> Option<&RdTable> {
     menus.get(&gop).or_else(|| menus.values().next_back())
 }
