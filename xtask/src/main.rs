@@ -1,4 +1,4 @@
-//! Repository chores: `cargo xtask tidy [--fast]` checks the rules that are kept by machine, not by goodwill.
+//! Checks of the repository: `cargo xtask tidy [--fast]` checks the project's rules.
 //!
 //! Not a build system: building, testing and set-up are `make test`, `make demo` and `scripts/`.
 

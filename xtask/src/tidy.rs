@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: reads the project once, runs every rule over it, then the Rust tools.
+//! `cargo xtask tidy`: reads the project once, checks all rules, then runs the Rust tools.
 //!
-//! A rule is one small file under `tidy/rules/` with tests that show a bad input failing.
+//! A rule is one small file under `tidy/rules/`, with tests in which a bad input fails.
 
 mod finding;
 mod mask;
@@ -14,16 +14,16 @@ use anyhow::Result;
 use finding::Severity;
 use project::Project;
 
-/// How much of the check to run.
+/// Extent of the check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Everything.
+    /// All checks.
     Full,
-    /// Everything that needs no compilation.
+    /// All checks that need no compilation.
     Fast,
 }
 
-/// Runs the checks and prints what they found. True when nothing failed.
+/// Runs the checks and prints their findings. True when nothing failed.
 pub fn run(depth: Depth) -> Result<bool> {
     let started = Instant::now();
     let project = Project::load()?;

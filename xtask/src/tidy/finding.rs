@@ -1,31 +1,31 @@
-//! What a rule reports: where, what is wrong, and the way out.
+//! A finding of a rule: the place, the problem and the remedy.
 
 /// Whether a finding fails the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Fails.
+    /// The check fails.
     Error,
-    /// Is printed only.
+    /// The finding is only printed.
     Warning,
 }
 
-/// One breach of a rule.
+/// One violation of a rule.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Whether it fails the check.
     pub severity: Severity,
     /// Path from the project root.
     pub file: String,
-    /// 1-based line.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub way_out: String,
 }
 
 impl Finding {
-    /// A finding that fails the check.
+    /// A finding with which the check fails.
     pub fn error(file: &str, line: usize, what: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
@@ -36,7 +36,7 @@ impl Finding {
         }
     }
 
-    /// A finding that is printed only.
+    /// A finding that is only printed.
     pub fn warning(file: &str, line: usize, what: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(file, line, what, way_out) }
     }

@@ -1,8 +1,8 @@
-//! Blanks comments and literals of Rust source so that rules see code alone. Line numbers are kept.
+//! Blanks comments and literals of Rust source, so that rules see only code. Line numbers do not change.
 //!
-//! Not a parser: it knows just enough of the lexical structure (Rust Reference, "Tokens" and "Comments").
+//! It is not a parser; it knows the lexical structure (Rust Reference, "Tokens" and "Comments").
 
-/// `source` with the inside of comments, strings and characters replaced by spaces.
+/// `source` with the contents of comments, strings and characters replaced by spaces.
 pub fn code_only(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -17,11 +17,11 @@ pub fn code_only(source: &str) -> String {
             at = end;
         }
     }
-    // Only whole literals were blanked, byte by byte with ASCII, so the rest is still UTF-8.
+    // Only whole literals were blanked, byte by byte with ASCII, so the result is UTF-8.
     String::from_utf8(out).expect("blanking whole literals keeps UTF-8")
 }
 
-/// Where the comment or literal that starts at `at` ends; `at` itself when none starts there.
+/// End of the comment or literal that starts at `at`; `at` itself when none starts there.
 fn literal_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let after_word = at > 0 && is_word(bytes[at - 1]);
@@ -54,7 +54,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Length of a literal between `quote`s, backslash escapes honoured.
+/// Length of a literal between `quote`s, with backslash escapes.
 fn quoted_length(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -67,7 +67,7 @@ fn quoted_length(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// Length of a character literal, or 0 when the quote opens a lifetime.
+/// Length of a character literal, or 0 when the quote starts a lifetime.
 fn character_length(rest: &[u8]) -> usize {
     match rest {
         [_, b'\\', ..] => quoted_length(rest, b'\''),
@@ -84,7 +84,7 @@ fn character_length(rest: &[u8]) -> usize {
     }
 }
 
-/// Length of a literal that opens with `r`, `b`, `c`, `br` or `cr`; 0 when it is a plain word.
+/// Length of a literal that starts with `r`, `b`, `c`, `br` or `cr`; 0 when it is a plain word.
 fn prefixed_length(rest: &[u8]) -> usize {
     let letters = rest.iter().take(2).take_while(|byte| matches!(byte, b'r' | b'b' | b'c')).count();
     let raw = rest[..letters].contains(&b'r');
@@ -107,7 +107,7 @@ fn prefixed_length(rest: &[u8]) -> usize {
     letters + hashes + 1 + length.unwrap_or(body.len())
 }
 
-/// 1-based lines of `code` where `word` stands as a whole word (or path, or macro name with its `!`).
+/// Numbers of the lines of `code`, from 1, that contain `word` as a whole word (or path, or macro name with its `!`).
 pub fn lines_with_word(code: &str, word: &str) -> Vec<usize> {
     let mut lines = Vec::new();
     for (index, line) in code.lines().enumerate() {

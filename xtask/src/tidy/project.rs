@@ -1,4 +1,4 @@
-//! The project as the rules see it: its text files, and its packages from `cargo metadata`.
+//! The project for the rules: its text files, and its packages from `cargo metadata`.
 
 mod metadata;
 
@@ -17,11 +17,11 @@ use super::mask;
 
 /// One text file of the project.
 pub struct SourceFile {
-    /// Path from the project root, with `/`.
+    /// Path from the project root, separated by `/`.
     pub path: String,
-    /// The whole text.
+    /// Its text.
     pub text: String,
-    /// For Rust, the text with comments and literals blanked; else empty.
+    /// For Rust, the text with comments and literals blanked; otherwise empty.
     pub code: String,
 }
 
@@ -39,26 +39,26 @@ impl SourceFile {
     }
 }
 
-/// Everything the rules look at.
+/// Input of the rules.
 pub struct Project {
-    /// Where the workspace manifest is.
+    /// Folder of the workspace manifest.
     pub root: PathBuf,
-    /// Every file under version control or about to be, text or not.
+    /// All files under version control or not yet added to it, text or not.
     pub paths: Vec<String>,
-    /// The text files among them.
+    /// The text files of these.
     pub files: Vec<SourceFile>,
-    /// The workspace members and everything they depend on, for the host's platform.
+    /// The workspace members and all their dependencies, for the host's platform.
     pub packages: Vec<Package>,
 }
 
 impl Project {
-    /// Reads the project this program was built from.
+    /// Reads the project from which this program was built.
     pub fn load() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the project root");
         let (paths, mut files) = (paths(root)?, Vec::new());
         for path in &paths {
-            // A file that was deleted but is still in the index is as good as gone; a file that is
-            // not text (a picture, a seed of a fuzz corpus) has nothing for the rules to read.
+            // A file that was deleted but is still in the index counts as absent. A file that is
+            // not text (a picture, a seed of a fuzz corpus) is not read by any rule.
             if let Ok(text) = fs::read_to_string(root.join(path)) {
                 files.push(SourceFile::new(path.as_str(), text));
             }
@@ -66,7 +66,7 @@ impl Project {
         Ok(Self { root: root.to_path_buf(), paths, files, packages: metadata::load(root)? })
     }
 
-    /// The file at `path`, if the project has it.
+    /// The file at `path`, if it exists in the project.
     pub fn file(&self, path: &str) -> Option<&SourceFile> {
         self.files.iter().find(|file| file.path == path)
     }
@@ -81,7 +81,7 @@ impl Project {
         self.packages.iter().filter(|package| package.directory.is_some())
     }
 
-    /// A project of `files` alone, for the tests of rules.
+    /// A project with these files only, for the tests of rules.
     #[cfg(test)]
     pub fn of_files(files: &[(&str, &str)]) -> Self {
         let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
@@ -89,19 +89,19 @@ impl Project {
         Self { root: PathBuf::new(), paths, files, packages: Vec::new() }
     }
 
-    /// A project of `packages` alone, for the tests of rules.
+    /// A project with these packages only, for the tests of rules.
     #[cfg(test)]
     pub fn of_packages(packages: Vec<Package>) -> Self {
         Self { root: PathBuf::new(), paths: Vec::new(), files: Vec::new(), packages }
     }
 }
 
-/// The cargo that runs us, or the one on the search path.
+/// The cargo that runs this program, or the one on the search path.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Paths from git, or, in an unpacked archive, from a walk over the folders.
+/// Paths from git, or in an unpacked archive from the folders.
 fn paths(root: &Path) -> Result<Vec<String>> {
     if !root.join(".git").exists() {
         let mut found = Vec::new();

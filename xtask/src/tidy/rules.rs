@@ -1,4 +1,4 @@
-//! The table of rules. Each is one file with a pure `check` and tests that show a bad input failing.
+//! The list of rules. Each is one file with a pure `check` and with tests in which a bad input fails.
 
 mod circles;
 mod forbidden_text;
@@ -22,13 +22,13 @@ use super::project::Project;
 
 /// A named check over the whole project.
 pub struct Rule {
-    /// Shown with every finding.
+    /// Name, printed with every finding.
     pub name: &'static str,
-    /// Returns what breaks the rule.
+    /// Returns the violations.
     pub check: fn(&Project) -> Vec<Finding>,
 }
 
-/// Every rule, in the order of the report.
+/// All rules, in the order of the report.
 pub const ALL: &[Rule] = &[
     Rule { name: "layers", check: layers::check },
     Rule { name: "circles", check: circles::check },

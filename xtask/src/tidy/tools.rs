@@ -1,23 +1,23 @@
-//! The Rust tools tidy runs: formatting, lints, documentation. Their own output names file and line.
+//! The Rust tools that tidy runs: formatting, lints, documentation. Their own output names file and line.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// A tool to run, with the words for its failure.
+/// A tool, with the messages for its failure.
 pub struct Tool {
-    /// Shown in front of the failure.
+    /// Name, printed before a failure.
     pub name: &'static str,
-    /// True when it has to compile the workspace.
+    /// Whether it compiles the workspace.
     pub compiles: bool,
-    /// What to do when it fails.
+    /// Remedy for a failure.
     pub way_out: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// Every tool, cheapest first.
+/// All tools, cheapest first.
 pub const ALL: &[Tool] = &[
     Tool {
         name: "fmt",
@@ -43,7 +43,7 @@ pub const ALL: &[Tool] = &[
 ];
 
 impl Tool {
-    /// Runs the tool in `root`; true when it passes.
+    /// Runs the tool in `root`; true when it succeeds.
     pub fn passes(&self, root: &Path) -> Result<bool> {
         let status = Command::new(super::project::cargo())
             .args(self.arguments)

@@ -1,6 +1,6 @@
-//! Reads `cargo metadata` into the few facts the rules need.
+//! Reads the facts that the rules need from `cargo metadata`.
 //!
-//! Run with `--locked`, so a Cargo.lock that does not match the manifests fails here.
+//! It runs with `--locked`, so a Cargo.lock that does not match the manifests fails here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,20 +18,20 @@ pub struct Package {
     pub version: String,
     /// Its licence expression, as published.
     pub licence: Option<String>,
-    /// Folder from the project root; `None` for what is not a workspace member.
+    /// Folder from the project root; `None` for packages outside the workspace.
     pub directory: Option<String>,
-    /// What it depends on, on the host's platform.
+    /// Its dependencies, on the host's platform.
     pub dependencies: Vec<Dependency>,
 }
 
 /// An edge of the dependency graph.
 #[derive(Clone, Debug)]
 pub struct Dependency {
-    /// Name of the package depended on.
+    /// Name of the dependency.
     pub name: String,
-    /// Index of that package in the list of packages.
+    /// Index of the dependency in the list of packages.
     pub index: usize,
-    /// True when it is linked into the package itself, not into its tests or build script.
+    /// Whether it is linked into the package itself, not only into its tests or build script.
     pub normal: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn load(root: &Path) -> Result<Vec<Package>> {
     parse(&value, root).context("cargo metadata has another form than expected")
 }
 
-/// The host triple, as `rustc -vV` prints it.
+/// The host triple, as in the output of `rustc -vV`.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
     String::from_utf8_lossy(&output.stdout)
@@ -69,7 +69,8 @@ fn parse(value: &Value, root: &Path) -> Option<Vec<Package>> {
         nodes.iter().enumerate().filter_map(|(at, node)| Some((node["id"].as_str()?, at))).collect();
     let mut packages = vec![Package::default(); nodes.len()];
     for entry in value["packages"].as_array()? {
-        // With a platform filter cargo lists packages that the graph does not reach: not built, not checked.
+        // With a platform filter cargo lists packages that the graph does not reach; they are not built and
+        // not checked.
         let Some(&at) = index.get(entry["id"].as_str()?) else { continue };
         let folder = Path::new(entry["manifest_path"].as_str()?).parent()?;
         packages[at] = Package {

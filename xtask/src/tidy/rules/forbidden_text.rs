@@ -1,9 +1,9 @@
-//! No tracked file names a place that exists on one machine only, or the host of a package registry.
+//! No tracked file contains a path that exists on one machine only, or the host of a package registry.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
 
-/// Folders of single machines. (Spelled apart so as not to find themselves.)
+/// Folders of single machines. (Split here, so that the rule does not find them in this file.)
 const MACHINE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -60,7 +60,7 @@ pub fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// True when `path` stands in `line` as an absolute path, not as part of a longer one.
+/// Whether `path` occurs in `line` as an absolute path, not as part of a longer path.
 fn has_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         !line[..at].ends_with(|before: char| before.is_alphanumeric() || "_.-~*}".contains(before))

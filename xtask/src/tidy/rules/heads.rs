@@ -1,9 +1,9 @@
-//! Every Rust file opens with `//!`: what it is, what it is not, its source.
+//! Every Rust file starts with `//!`: its purpose, its limits, its source.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
 
-/// Reports files that open with anything else.
+/// Reports files that start with anything else.
 pub fn check(project: &Project) -> Vec<Finding> {
     let headless = project.rust().filter(|file| !has_head(&file.text));
     headless

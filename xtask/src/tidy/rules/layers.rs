@@ -3,7 +3,7 @@
 use super::super::finding::Finding;
 use super::super::project::{Package, Project};
 
-/// The crates by layer; what is not listed here may not exist.
+/// The crates by layer; other crates are not allowed.
 const LAYERS: &[(&str, u8)] = &[
     ("tributary-types", 0),
     ("tributary-coding", 1),
@@ -27,10 +27,10 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary", 7),
 ];
 
-/// Packages that stand outside the product.
+/// Packages outside the product.
 const FREE: &[&str] = &["tributary-tests", "xtask"];
 
-/// Reports dependencies that do not point downwards.
+/// Reports dependencies on the same or a higher layer.
 pub fn check(project: &Project) -> Vec<Finding> {
     project.members().flat_map(|package| check_package(project, package)).collect()
 }

@@ -1,11 +1,11 @@
-//! Everything built into or used by the product has a permissive licence, and the product states its own.
+//! All packages that are built into or used by the product have a permissive licence, and the product states its own.
 //!
 //! Reads SPDX licence expressions (SPDX specification 2.3, annex D), with the `/` of old manifests as `OR`.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
 
-/// Licences that ask for no more than their text and notices.
+/// Licences that require only their text and notices.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -23,7 +23,7 @@ const PERMISSIVE: &[&str] = &[
     "Zlib",
 ];
 
-/// What every package of the workspace must say.
+/// Licence of every package of the workspace.
 const OWN: &str = "MIT OR Apache-2.0";
 
 /// Reports packages under other licences.
@@ -52,7 +52,7 @@ fn lock_line(project: &Project, name: &str) -> usize {
     text.lines().position(|line| line == wanted).map_or(1, |at| at + 1)
 }
 
-/// True when the expression can be met with permissive licences alone. What cannot be read is not permissive.
+/// Whether permissive licences alone satisfy the expression. An expression that cannot be read is not permissive.
 fn permissive(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -84,7 +84,7 @@ fn one(rest: &mut &[&str]) -> Option<bool> {
     let (licence, after) = rest.split_first()?;
     *rest = after;
     if take(rest, "WITH") {
-        // An exception takes conditions away, so the licence alone decides.
+        // An exception removes conditions, so the licence alone decides.
         *rest = rest.split_first()?.1;
     }
     Some(PERMISSIVE.contains(licence))

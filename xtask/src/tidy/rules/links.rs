@@ -1,11 +1,11 @@
-//! Every relative link and picture of a document leads to a tracked file or folder.
+//! Every relative link and picture of a document refers to a tracked file or folder.
 //!
-//! Not checked: links to other sites, and the headings behind a `#`.
+//! Not checked: links to other sites, and headings after a `#`.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
 
-/// Reports links that lead nowhere.
+/// Reports links without a target.
 pub fn check(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in project.files.iter().filter(|file| file.path.ends_with(".md")) {
@@ -27,7 +27,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
     behind.filter(|target| !target.is_empty() && !target.contains(':'))
 }
 
-/// `target` as seen from the folder of `file`, from the project root.
+/// `target` relative to the folder of `file`, as a path from the project root.
 fn resolve(file: &str, target: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

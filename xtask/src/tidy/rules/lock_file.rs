@@ -1,6 +1,6 @@
-//! Cargo.lock is tracked and takes every package from the public registry.
+//! Cargo.lock is tracked, and all its packages come from the public registry.
 //!
-//! That it matches the manifests is seen when the project is read (`cargo metadata --locked`).
+//! `cargo metadata --locked` checks that it matches the manifests when the project is read.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
@@ -8,7 +8,7 @@ use super::super::project::Project;
 const LOCK: &str = "Cargo.lock";
 const REGISTRY: &str = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
 
-/// Reports an absent lock file and packages from elsewhere.
+/// Reports a missing lock file and packages from other places.
 pub fn check(project: &Project) -> Vec<Finding> {
     let Some(lock) = project.file(LOCK) else {
         return vec![Finding::error(LOCK, 1, "is not tracked", "run `cargo check` and commit it")];

@@ -1,4 +1,4 @@
-//! A module `foo` is `foo.rs` with its parts in `foo/`, so that every tab of an editor has a name.
+//! A module `foo` is the file `foo.rs` with its parts in `foo/`, so every tab of an editor has a distinct name.
 
 use super::super::finding::Finding;
 use super::super::project::Project;

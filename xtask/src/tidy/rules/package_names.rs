@@ -1,9 +1,9 @@
-//! A package has the name of its folder, so that one word finds both.
+//! A package has the name of its folder.
 
 use super::super::finding::Finding;
 use super::super::project::Project;
 
-/// The integration-test package: a folder called `tests` says it better than its package name.
+/// The package of integration tests is the exception: its folder is `tests`.
 const EXCEPTIONS: &[(&str, &str)] = &[("tests", "tributary-tests")];
 
 /// Reports packages whose folder has another name.

@@ -1,6 +1,6 @@
-//! A crate holds everything that it is compiled from, so that it compiles as a package: what `include_str!` and
-//! `include_bytes!` name lies inside the crate, if need be by a link to a folder of the project. Tests may name
-//! what they like.
+//! A crate contains all files that it is compiled from, so that it compiles as a package. The files in `include_str!`
+//! and `include_bytes!` are inside the crate, if necessary through a link to a folder of the project. Tests
+//! may include any file.
 
 use super::super::finding::Finding;
 use super::super::project::{Project, SourceFile};

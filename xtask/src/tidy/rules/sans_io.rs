@@ -1,13 +1,14 @@
-//! The protocol, the player, the link model, the video crate and the types own no socket, thread, clock or randomness.
+//! The sans-IO crates (`SANS_IO`, for example the protocol and the player) use no socket, thread, clock or
+//! randomness.
 //!
-//! Their dependency trees are checked here; their own calls by clippy's `disallowed-methods`, whose
-//! configuration in each of those crates this rule guards. The simulator is held to the same, but for
-//! the foreign protocol stacks that it runs.
+//! This rule checks their dependency trees. Clippy's `disallowed-methods` checks their own calls, and this rule
+//! checks that each crate's configuration has them. `STACKS` has the exceptions: the foreign protocol
+//! stacks that the simulator runs.
 
 use super::super::finding::Finding;
 use super::super::project::{Package, Project};
 
-/// The crates the rule holds for.
+/// The crates under this rule.
 const SANS_IO: &[&str] = &[
     "tributary-types",
     "tributary-cc",
@@ -19,13 +20,13 @@ const SANS_IO: &[&str] = &[
     "tributary-video",
 ];
 
-/// Dependencies whose own trees are not looked into: (crate, dependency). Each is a sans-IO machine
+/// Dependencies whose own trees are not checked: (crate, dependency). Each is a sans-IO machine
 /// that links a source of randomness, which its user replaces by a seeded one: a test of the simulator
-/// shows that the same seed has the same events. What they may not bring is [`SOCKETS`].
+/// shows that the same seed gives the same events. They must not bring [`SOCKETS`].
 const STACKS: &[(&str, &str)] =
     &[("tributary-sim", "noq-proto"), ("tributary-sim", "quinn-proto"), ("tributary-sim", "rustls")];
 
-/// Of the forbidden packages those that nothing excuses.
+/// The forbidden packages that no exception covers.
 const SOCKETS: &[&str] = &["async-std", "mio", "polling", "smol", "socket2", "tokio"];
 
 /// Packages that bring sockets, threads, clocks or randomness.
@@ -47,11 +48,11 @@ const FORBIDDEN: &[&str] = &[
     "web-time",
 ];
 
-/// Calls each crate's clippy.toml must disallow.
+/// Calls that each crate's clippy.toml must disallow.
 const DISALLOWED_METHODS: &[&str] =
     &["std::time::Instant::now", "std::time::SystemTime::now", "std::thread::sleep", "std::thread::spawn"];
 
-/// Reports forbidden packages in the normal dependency tree, and guards that were taken away.
+/// Reports forbidden packages in the normal dependency tree, and missing entries of clippy.toml.
 pub fn check(project: &Project) -> Vec<Finding> {
     let members = project.members().filter(|package| SANS_IO.contains(&package.name.as_str()));
     members
@@ -64,7 +65,7 @@ fn check_tree(project: &Project, package: &Package) -> Vec<Finding> {
     let mut seen = vec![false; project.packages.len()];
     let mut findings = Vec::new();
     let mut pending: Vec<(&Package, String)> = vec![(package, package.name.clone())];
-    // Looked into when everything else is done: nothing is excused that is also reached otherwise.
+    // Checked last: no package is excepted that is also reached in another way.
     let mut stacks = Vec::new();
     loop {
         let (from, way, forbidden) = match pending.pop() {

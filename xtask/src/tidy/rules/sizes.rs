@@ -1,11 +1,11 @@
-//! Files and functions stay small enough to read: each has a length that warns and one that fails.
+//! Limits on the length of files and functions: one length gives a warning, a larger one an error.
 
 use super::super::finding::Finding;
 use super::super::project::{Project, SourceFile};
 
 /// Lines of a file, tests included.
 const FILE: Limits = Limits { warn: 500, fail: 800 };
-/// Lines of a function that hold code: blank lines and comments are free.
+/// Lines of a function that contain code: blank lines and comments do not count.
 const FUNCTION: Limits = Limits { warn: 60, fail: 100 };
 
 struct Limits {

@@ -1,17 +1,17 @@
-//! No test is switched off, no code is left for later.
+//! No test is disabled, no code is unfinished.
 
 use super::super::finding::Finding;
 use super::super::mask::lines_with_word;
 use super::super::project::Project;
 
-/// Words that must not stand in code.
+/// Words that are not allowed in code.
 const IN_CODE: &[(&str, &str)] = &[
     ("todo!", "write the code, or leave the feature out"),
     ("unimplemented!", "write the code, or leave the feature out"),
     ("dbg!", "use `tracing`"),
 ];
 
-/// Words that must not stand in comments either. (Spelled apart so as not to find themselves.)
+/// Words that are not allowed in comments either. (Split here, so that the rule does not find them in this file.)
 const IN_TEXT: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
 /// Reports marks of unfinished work.

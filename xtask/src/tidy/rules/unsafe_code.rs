@@ -1,11 +1,12 @@
-//! `unsafe` stands only where the operating system is called (the emulator, the TUN crate and the socket options) and
-//! in the coding kernels, which use the processor's vector instructions, and where the benchmark of the codes calls ISA-L.
+//! `unsafe` is only allowed where the operating system is called (the emulator, the TUN crate and the socket options),
+//! in the coding kernels, which use the processor's vector instructions, and where the benchmark of the codes
+//! calls ISA-L.
 
 use super::super::finding::Finding;
 use super::super::mask::lines_with_word;
 use super::super::project::Project;
 
-/// Beginnings of the paths where it may stand.
+/// Prefixes of the paths where it is allowed.
 const ALLOWED: &[&str] = &[
     "crates/tributary-emu/",
     "crates/tributary-tun/",
@@ -15,7 +16,7 @@ const ALLOWED: &[&str] = &[
     "crates/tributary-bench/src/coding/isal.rs",
 ];
 
-/// Reports `unsafe` anywhere else.
+/// Reports `unsafe` in other places.
 pub fn check(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in project.rust().filter(|file| !ALLOWED.iter().any(|start| file.path.starts_with(start))) {

@@ -1,12 +1,12 @@
-//! The paths that Rust code names: those of `use`, and those written out in the code. Knows words, `::` and
-//! braces, and nothing else of the language.
+//! The paths in Rust code: those of `use`, and those written out in the code. It knows words, `::` and
+//! braces, and no other part of the language.
 
 /// A path in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Its segments.
     pub path: Vec<String>,
-    /// The name that a `use` gives it.
+    /// The name under which a `use` imports it.
     pub imports: Option<String>,
     /// Line of the file, from 1.
     pub line: usize,
@@ -22,7 +22,7 @@ enum Token {
     Other,
 }
 
-/// The paths in code whose comments and literals are blank, unit tests at its end left out.
+/// The paths in code with blank comments and literals, without unit tests at its end.
 pub fn uses(code: &str) -> Vec<Use> {
     let tokens = tokens(before_tests(code));
     let mut reader = Reader { tokens: &tokens, at: 0, found: Vec::new() };
@@ -100,7 +100,7 @@ impl Reader<'_> {
         self.found.push(Use { path, imports: None, line });
     }
 
-    /// What stands behind `use`, or inside its braces, up to the comma or the closing brace.
+    /// The text after `use`, or inside its braces, up to the comma or the closing brace.
     fn tree(&mut self, before: &[String], outermost: bool) {
         let mut path = before.to_vec();
         let line = self.tokens.get(self.at).map_or(1, |(_, line)| *line);
@@ -138,7 +138,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name that the path is imported as. Takes `as NAME` and `self` off its end.
+/// The name under which the path is imported. Removes `as NAME` and `self` from its end.
 fn renamed(path: &mut Vec<String>) -> Option<String> {
     let name = match path.iter().position(|word| word == "as") {
         Some(at) => {
