@@ -1,6 +1,6 @@
-//! Replays the seeds of every fuzz target, and thousands of mutations of them, under the stable compiler.
+//! Runs the seeds of every fuzz target, and thousands of mutations of them, with the stable compiler.
 //!
-//! Not a search: the mutations are the same in every run. The search is `cargo +nightly fuzz run TARGET`.
+//! The mutations are the same in every run. `cargo +nightly fuzz run TARGET` searches for new inputs.
 
 #[path = "../../fuzz/entry.rs"]
 mod entry;
@@ -57,7 +57,7 @@ fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> &'a T {
     &from[below(rng, from.len())]
 }
 
-/// One of the classic mutations: flip, overwrite, insert, remove, cut, splice.
+/// One of the usual mutations: flip, overwrite, insert, remove, cut, splice.
 fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
     let at = below(rng, bytes.len());
     let edge = [0, 1, 0x3f, 0x40, 0x7f, 0x80, 0xbf, 0xc0, 0xff, b'0', b'9', b'-', b'\n'];

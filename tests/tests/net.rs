@@ -1,4 +1,4 @@
-//! Sessions on real sockets over loopback, where 127.0.0.2, 127.0.0.3 … stand for different radios.
+//! Sessions on real sockets over loopback; 127.0.0.2, 127.0.0.3 … represent different radios.
 
 #[path = "net/common.rs"]
 mod common;

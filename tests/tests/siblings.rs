@@ -1,7 +1,7 @@
 //! The subflows of one session are siblings for the coupled controllers; two sessions are not.
 //!
-//! Needs root and feature `ebpf`; says so and fails in CI where it cannot run. Groups are counted for the whole
-//! machine, so this is the only test of its process.
+//! Needs root and feature `ebpf`; where it cannot run, it prints the reason, and fails in CI. Groups are
+//! counted for the whole machine, so this is the only test of its process.
 #![cfg(feature = "ebpf")]
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tributary_net::{
     Common, ConnectConfig, Key, ListenConfig, Listener, Local, PathConfig, Session, connect,
 };
 
-/// Whether eBPF works here; says why not, and fails in CI.
+/// Whether eBPF works here; prints the reason if not, and fails in CI.
 fn possible() -> bool {
     let missing: Vec<_> = doctor().into_iter().filter(|check| !check.passed).collect();
     for check in &missing {
@@ -31,7 +31,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Sends data both ways over a session with two subflows, which stays open.
+/// Sends data in both directions over a session with two subflows, which stays open.
 async fn busy(listener: &mut Listener, common: &Common) -> (Session, Session) {
     let server = listener.addresses()[0];
     let path =
@@ -65,7 +65,7 @@ async fn busy(listener: &mut Listener, common: &Common) -> (Session, Session) {
     (client, accepted)
 }
 
-/// Waits for what the kernel does after a close, which no call reports.
+/// Waits for an effect of a close in the kernel that no call reports.
 async fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !happened() {

@@ -1,13 +1,13 @@
-//! `scripts/setup` on machines that lack something, with a made-up search path and a made-up `apt-get`.
+//! `scripts/setup` on machines with missing tools, with a made-up search path and a made-up `apt-get`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a bare Debian has and the script uses.
+/// Tools of a bare Debian that the script uses.
 const BARE: &[&str] = &["bash", "env", "cksum", "mkdir", "dirname", "cat"];
-/// What the script wants besides, except ffmpeg.
+/// Tools that the script requires in addition, except ffmpeg.
 const WANTED: &[&str] = &["cc", "ar", "ffprobe", "ip", "git"];
 
 struct Machine {
@@ -15,7 +15,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A machine that lacks ffmpeg only; `user` is what `id -u` says.
+    /// A machine without ffmpeg; `user` is the output of `id -u`.
     fn without_ffmpeg(name: &str, user: u32) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("setup-{name}"));
         let _ = fs::remove_dir_all(&folder);
@@ -43,7 +43,7 @@ impl Machine {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("own file");
     }
 
-    /// An `apt-get` that notes its arguments and "installs" ffmpeg.
+    /// An `apt-get` that records its arguments and "installs" ffmpeg.
     fn with_apt(self) -> Self {
         let (log, ffmpeg) = (self.folder.join("apt.log"), self.bin("ffmpeg"));
         let install = format!(

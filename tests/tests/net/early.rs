@@ -1,5 +1,5 @@
-//! What a client sends behind its hello: a round trip sooner, to a server that has proved that it knows the key,
-//! and looked at by nobody whom the hello does not convince.
+//! Data that a client sends directly after its hello: one round trip earlier, and only to a server that has
+//! proved that it knows the key. The server reads it only after the hello is accepted.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ const TICKET: usize = 80;
 const CHALLENGE: usize = 72;
 const REPLY: usize = 56;
 
-/// Two ends with different keys: the client is told at once, has nothing to write to, and the server sees nobody.
+/// Two ends with different keys: the client gets an error at once and can write nothing, and the server
+/// accepts no session.
 #[tokio::test]
 async fn an_early_client_with_another_key_gets_no_further_than_its_ticket() {
     for plaintext in [true, false] {
@@ -23,7 +24,7 @@ async fn an_early_client_with_another_key_gets_no_further_than_its_ticket() {
         let refused = in_time(connect_early(client(common, paths(1, listener.addresses()[0])))).await;
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("wrong key"), "{error}");
-        // The next one to know the key is the first that the server has ever seen.
+        // The next client with the right key is the first session that the server accepts.
         let honest = in_time(connect(client(settings(plaintext), paths(1, listener.addresses()[0])))).await;
         let honest = honest.unwrap();
         let mut stream = honest.open_stream(0).await.unwrap();
@@ -36,7 +37,7 @@ async fn an_early_client_with_another_key_gets_no_further_than_its_ticket() {
     }
 }
 
-/// A refusal arrives although the server leaves unread what came behind the hello.
+/// A refusal arrives although the server leaves the bytes after the hello unread.
 #[tokio::test]
 async fn a_full_server_tells_an_early_client_so() {
     for plaintext in [true, false] {
@@ -55,7 +56,7 @@ async fn a_full_server_tells_an_early_client_so() {
     }
 }
 
-/// Bytes behind the hello arrive with it, and both paths are used in the end.
+/// Bytes after the hello arrive with it, and both paths are used in the end.
 #[tokio::test]
 async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
     for plaintext in [true, false] {
@@ -77,7 +78,7 @@ async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
     }
 }
 
-/// The reply may come in any cutting, with frames right behind it.
+/// The reply may arrive in any pieces, with frames directly after it.
 #[tokio::test]
 async fn a_reply_that_comes_in_crumbs_is_a_reply() {
     in_time(async {
@@ -91,7 +92,7 @@ async fn a_reply_that_comes_in_crumbs_is_a_reply() {
             let (mut near_in, mut near_out) = near.into_split();
             let (mut far_in, mut far_out) = TcpStream::connect(server).await.unwrap().into_split();
             tokio::spawn(async move { tokio::io::copy(&mut near_in, &mut far_out).await });
-            // The reply's last byte comes with the first frames.
+            // The reply's last byte arrives with the first frames.
             for length in [CHALLENGE, 1, 7, REPLY - 9] {
                 let mut crumb = vec![0; length];
                 far_in.read_exact(&mut crumb).await.unwrap();
@@ -114,8 +115,8 @@ async fn a_reply_that_comes_in_crumbs_is_a_reply() {
     .await;
 }
 
-/// Nothing leaves before the server has proved that it knows the key: one that does not sees a ticket, which
-/// says nothing, and no byte more. Over TLS: `listener::tests` of the crate.
+/// Before the server has proved that it knows the key, the client sends only a ticket, which contains no
+/// information. Over TLS: `listener::tests` of the crate.
 #[tokio::test]
 async fn a_server_that_does_not_prove_the_key_is_sent_nothing() {
     in_time(async {
@@ -123,7 +124,7 @@ async fn a_server_that_does_not_prove_the_key_is_sent_nothing() {
         let address = forger.local_addr().unwrap();
         let seen = tokio::spawn(async move {
             let (mut near, _) = forger.accept().await.unwrap();
-            // A challenge with a proof that was made up, an acceptance, and a stream of the server's.
+            // A challenge with an invalid proof, an acceptance, and a stream of the server's.
             let mut start = [0; CHALLENGE];
             start[..5].copy_from_slice(b"TRIB\x02");
             let mut reply = [0; REPLY];

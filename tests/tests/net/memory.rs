@@ -1,4 +1,4 @@
-//! Sessions that share a server's memory: hostile ones write and never read, an honest one goes on.
+//! Sessions that share a server's memory: hostile ones write and never read, an honest one continues.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tributary_net::{Common, Limits, ListenConfig, Session, Stream, connect};
 use crate::common::{check_pattern, client, in_time, listen_with, paths, send_pattern, settings};
 
 const MIB: u64 = 1 << 20;
-/// Payload that waits for its reader in a session that began with the least.
+/// Payload that waits for its reader in a session with the smallest initial window.
 const LEAST: u64 = MIB;
 const HOSTILE: usize = 40;
-/// Streams of each hostile client.
+/// Number of streams of each hostile client.
 const STREAMS: usize = 8;
 
-/// A client that holds little itself.
+/// A client with little memory itself.
 fn lean() -> Common {
     let mut common = settings(true);
     common.session.send_buffer = 512 << 10;
@@ -26,8 +26,8 @@ fn lean() -> Common {
     common
 }
 
-/// Writes what a stream may take before anything is read of it, and keeps the stream. One that wrote on would fill the
-/// client's send buffer, and keep the other streams from using the session's window.
+/// Writes what a stream accepts before any of it is read, and keeps the stream. Further writes would fill the
+/// client's send buffer and keep the other streams from using the session's window.
 async fn write_on(mut stream: Stream) {
     let chunk = Bytes::from_static(&[7; 16 << 10]);
     for _ in 0..16 {
@@ -47,7 +47,7 @@ fn held(session: &Session) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_writes_and_never_reads_holds_the_least_and_the_honest_one_goes_on() {
     in_time(async {
-        // Room for 48 sessions, and as much to share.
+        // Memory for 48 sessions, and as much to share.
         let limits = Limits { memory: 96 * Limits::SESSION, ..Limits::default() };
         let mut listener = listen_with(settings(true), limits).await;
         let server = listener.addresses()[0];
@@ -63,7 +63,7 @@ async fn who_writes_and_never_reads_holds_the_least_and_the_honest_one_goes_on()
             clients.push(session);
             peers.push(peer);
         }
-        // Until every one of them has its window full.
+        // Until the window of every session is full.
         for peer in &peers {
             while held(peer).0 < LEAST {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -82,7 +82,7 @@ async fn who_writes_and_never_reads_holds_the_least_and_the_honest_one_goes_on()
             ample += u64::from(received > LEAST);
             assert!(received <= Limits::AMPLE && sent <= 2 * Limits::AMPLE, "{received} {sent}");
         }
-        // A quarter of the memory is for beginning amply.
+        // A quarter of the memory is for large initial windows.
         assert!(ample * Limits::AMPLE <= limits.memory / 4, "{ample} sessions began amply");
         let all: u64 = peers.iter().map(held).map(|(received, sent)| received + sent).sum();
         assert!(all <= limits.memory, "{all} bytes of {}", limits.memory);
@@ -93,7 +93,7 @@ async fn who_writes_and_never_reads_holds_the_least_and_the_honest_one_goes_on()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_gets_no_more_than_the_least_still_moves_everything_both_ways() {
     in_time(async {
-        // One session, and 4 MiB to share: not enough to begin amply, nor to grow twice.
+        // One session and 4 MiB to share: too little for a large initial window, and for growing twice.
         let limits = Limits { memory: Limits::LEAST_MEMORY, ..Limits::default() };
         let mut listener = listen_with(settings(true), limits).await;
         let session = connect(client(settings(true), paths(2, listener.addresses()[0]))).await.unwrap();
@@ -128,7 +128,7 @@ async fn sessions_beyond_the_memory_are_refused_until_one_has_ended() {
         let (session, accepted) = sessions.pop().unwrap();
         session.close().await.unwrap();
         drop(accepted);
-        // The server forgets it a moment later.
+        // The server forgets it a little later.
         while connect(client(settings(true), paths(1, server))).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -136,7 +136,7 @@ async fn sessions_beyond_the_memory_are_refused_until_one_has_ended() {
     .await;
 }
 
-/// A connection through the proxy that is held open; `None` when it was reset, which may be before `connect` returns.
+/// A connection through the proxy that is kept open; `None` when it was reset, which can be before `connect` returns.
 async fn hold(address: std::net::SocketAddr) -> Option<TcpStream> {
     let mut tcp = TcpStream::connect(address).await.ok()?;
     tcp.write_all(b"?").await.ok()?;
@@ -145,7 +145,7 @@ async fn hold(address: std::net::SocketAddr) -> Option<TcpStream> {
     Some(tcp)
 }
 
-/// How many of a hundred are held at once.
+/// Number of connections out of a hundred that can be open at once.
 async fn hold_many(address: std::net::SocketAddr) -> usize {
     let mut held = Vec::new();
     for _ in 0..100 {
@@ -167,7 +167,7 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
                 });
             }
         });
-        // One session, and 4 MiB to share: a dozen connections, and not a hundred.
+        // One session and 4 MiB to share: enough for a dozen connections, not for a hundred.
         let limits = Limits { memory: Limits::LEAST_MEMORY, ..Limits::default() };
         let common = settings(true);
         let listen = ListenConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], common, limits };
@@ -190,7 +190,7 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
         assert_eq!(memory.bound, Limits::LEAST_MEMORY);
         assert!(memory.taken <= memory.bound && memory.refused >= 100 - first as u64, "{memory:?}");
         assert!(seen.sessions[0].memory <= memory.bound, "{seen:?}");
-        // Their ends cross both proxies, and then there is room again.
+        // After their ends have passed both proxies, there is room again.
         while hold_many(address).await < first {}
     })
     .await;

@@ -1,4 +1,4 @@
-//! Paths that die, are added and are removed in the middle of a transfer.
+//! Paths that fail, are added and are removed during a transfer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tributary_types::PathId;
 
 use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings, write_pattern};
 
-/// A relay that stops passing anything on, without closing, once `limit` bytes went through.
+/// A relay that forwards nothing more after `limit` bytes, without closing the connection.
 async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::SocketAddr, Arc<Notify>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::Soc
     (address, died)
 }
 
-/// The future's output if it has one now.
+/// The future's output if it is ready.
 async fn ready_now<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     std::future::poll_fn(|cx| match std::pin::Pin::new(&mut future).poll(cx) {
         std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
@@ -67,7 +67,7 @@ async fn a_path_that_dies_without_a_word_loses_nothing() {
                 check_pattern(&mut stream).await
             });
             let mut stream = session.open_stream(0).await.unwrap();
-            // Until the relay has died under data, and well beyond.
+            // Until the relay has failed under load, and longer.
             let dead = died.notified();
             tokio::pin!(dead);
             let mut sent = 0;

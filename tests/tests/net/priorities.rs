@@ -1,4 +1,4 @@
-//! Messages with a priority beside bulk, and rules of the proxy that make them of ports and marks.
+//! Messages with a priority beside bulk, and proxy rules that derive priorities from ports and marks.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn messages_beside_bulk_arrive_whole_and_before_it() {
         let (mut bulk, mut messages) =
             (session.open_stream(0).await.unwrap(), session.open_stream(7).await.unwrap());
         let count = 50;
-        // The peer reads no bulk before it has all messages: they pass it although it fills every buffer.
+        // The peer reads no bulk before it has all messages: the messages pass the bulk although it fills every buffer.
         let reading = tokio::spawn(async move {
             let first = peer.accept_stream().await.unwrap();
             let second = peer.accept_stream().await.unwrap();
@@ -125,7 +125,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     (addresses, session)
 }
 
-/// Sends something through the proxy with this mark and waits for it to come back.
+/// Sends data through the proxy with this mark and waits for its return.
 async fn exchange(address: SocketAddr, dscp: u32) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_tos_v4(dscp << 2).unwrap();
@@ -140,12 +140,12 @@ async fn exchange(address: SocketAddr, dscp: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_proxy_puts_first_what_its_rules_name() {
     in_time(async {
-        // A port that is free now; a rule has to name it before it is listened on.
+        // A free port: a rule must contain it before anything listens on it.
         let named = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let listen = vec!["127.0.0.1:0".parse().unwrap(), named];
         let rules = rules(&[format!("{}=7", named.port()), "dscp:EF=5".to_owned()]);
         let (addresses, session) = proxy(listen, rules).await;
-        // Bulk first: what has a priority may go once more after its answer is here.
+        // Bulk first: a message with a priority may be sent again after its answer has arrived.
         for (address, dscp, first) in [
             (addresses[0], 0, false),
             (addresses[0], 10, false),

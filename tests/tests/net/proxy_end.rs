@@ -1,6 +1,6 @@
-//! How proxied connections end: when the proxy is told to stop, and when the session dies.
+//! How proxied connections end: when the proxy is stopped, and when the session ends.
 //!
-//! What an application was told had been sent is delivered, or the application sees a reset.
+//! Data that an application was told is sent is delivered, or the application gets a reset.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings};
 
-/// More than the kernel's buffers of a connection whose target does not read hold, less than those and the window a
-/// session begins with.
+/// More than the kernel's buffers of a connection with an idle target, less than these buffers and a
+/// session's initial window together.
 const UPLOAD: usize = Limits::AMPLE as usize;
 const LONG: Duration = Duration::from_secs(50);
 
-/// A proxy whose target the test is itself.
+/// A proxy whose target is the test itself.
 struct Proxied {
     target: TcpListener,
     server: Ending,
@@ -28,7 +28,7 @@ struct Proxied {
     session: Session,
 }
 
-/// One end of the proxy, running.
+/// One running end of the proxy.
 struct Ending {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Drained>,
@@ -68,7 +68,7 @@ async fn proxied(drain: Duration) -> Proxied {
     Proxied { target, server, client: Ending { stop, task }, address, session }
 }
 
-/// An application that was told that all its bytes had been sent, and waits for the answer.
+/// An application that was told that all its bytes are sent, and waits for the answer.
 async fn uploaded(address: SocketAddr, bytes: usize) -> TcpStream {
     let mut application = TcpStream::connect(address).await.unwrap();
     application.write_all(&vec![7; bytes]).await.unwrap();
@@ -87,7 +87,7 @@ async fn an_upload_that_is_under_way_when_an_end_is_told_to_stop_arrives_whole()
                 true => (proxied.server.stop(), proxied.client),
                 false => (proxied.client.stop(), proxied.server),
             };
-            // The target begins to read only now.
+            // The target starts to read only here.
             let mut received = Vec::new();
             tcp.read_to_end(&mut received).await.unwrap();
             assert_eq!(received.len(), UPLOAD);
@@ -117,7 +117,7 @@ async fn what_is_not_delivered_in_time_ends_with_a_reset() {
             let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
             assert_eq!(stopping.await.unwrap().reset, 1);
-            // The target never takes a part for the whole.
+            // The target never takes a part of the data for all of it.
             if let Ok(bytes) = tcp.read_to_end(&mut Vec::new()).await {
                 assert_eq!(bytes, UPLOAD);
             }
@@ -146,7 +146,7 @@ async fn nobody_connects_to_an_end_that_is_stopping() {
         let _held = uploaded(proxied.address, 1).await;
         let _tcp = proxied.target.accept().await.unwrap();
         let stopping = proxied.client.stop();
-        // The listener closes once the end has heard of it.
+        // The listener closes after the end has received the order.
         while TcpStream::connect(proxied.address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -161,11 +161,11 @@ async fn an_idle_target_is_let_go_when_the_session_has_died() {
         let proxied = proxied(LONG).await;
         let mut application = uploaded(proxied.address, 1000).await;
         let (mut tcp, _) = proxied.target.accept().await.unwrap();
-        // It has the whole request and takes its time.
+        // It has the whole request and delays its answer.
         tcp.read_to_end(&mut Vec::new()).await.unwrap();
         proxied.session.abort(9, "lost for the test");
         assert!(application.read_to_end(&mut Vec::new()).await.is_err());
-        // The proxy has closed its side: what is written is answered with a reset.
+        // The proxy has closed its side, so a write is answered with a reset.
         while tcp.write_all(b"an answer").await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -179,7 +179,7 @@ async fn an_idle_application_is_let_go_when_the_session_has_died() {
         let proxied = proxied(LONG).await;
         let mut application = TcpStream::connect(proxied.address).await.unwrap();
         let (mut tcp, _) = proxied.target.accept().await.unwrap();
-        // The target has said everything; the application has not, and is silent.
+        // The target has ended its direction; the application has not, and sends nothing.
         tcp.write_all(b"hello").await.unwrap();
         tcp.shutdown().await.unwrap();
         application.read_to_end(&mut Vec::new()).await.unwrap();

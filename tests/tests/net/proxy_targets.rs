@@ -1,4 +1,4 @@
-//! A server with several targets: the client's local address chooses.
+//! A server with several targets: the client's local address selects the target.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tributary_net::{Limits, ListenConfig};
 
 use crate::common::{client, in_time, paths, settings};
 
-/// A service that says its name as soon as somebody connects.
+/// A service that sends its name to each connection.
 async fn service(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ fn config(targets: &[String], rules: &[&str]) -> ServeConfig {
     }
 }
 
-/// What the service behind each entrance of the client says; `None` after a reset.
+/// What the service behind each of the client's local addresses sends; `None` after a reset.
 async fn said(targets: &[String], listen: &[&str]) -> Vec<Option<String>> {
     let server = Server::bind(config(targets, &[])).await.unwrap();
     let connect = client(settings(false), paths(1, server.addresses()[0]));

@@ -1,4 +1,4 @@
-//! Bad input from peers and users: refused with a reason that names the thing, and nobody else notices.
+//! Invalid input from peers and users is refused with a reason that names it, and other sessions are not affected.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::common::{
     check_pattern, client, in_time, listen, listen_with, pair, paths, send_pattern, settings,
 };
 
-/// Bytes of hello, and of ticket and challenge of plaintext mode, in `docs/wire-handshake.md`.
+/// Bytes of the hello, and of ticket and challenge in plaintext mode, see `docs/wire-handshake.md`.
 const HELLO: usize = 112;
 const TICKET: usize = 80;
 const CHALLENGE: usize = 72;
@@ -44,7 +44,7 @@ async fn a_replayed_handshake_is_refused() {
     in_time(async {
         let mut listener = listen(settings(true)).await;
         let server = listener.addresses()[0];
-        // A relay that records what the client says.
+        // A relay that records what the client sends.
         let relay = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let through = relay.local_addr().unwrap();
         let record = tokio::spawn(async move {
@@ -111,7 +111,7 @@ async fn a_flood_of_half_open_connections_leaves_room_for_the_honest() {
         let session = connect(client(settings(false), paths(2, address))).await.unwrap();
         let _peer = listener.accept().await.unwrap();
         assert!(!session.is_closed());
-        // All but the newest were hung up on, long before their time was over.
+        // All but the newest were disconnected long before their time limit.
         for mut tcp in flood.drain(..150) {
             assert!(matches!(tcp.read(&mut [0; 64]).await, Ok(0) | Err(_)));
         }

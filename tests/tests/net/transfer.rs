@@ -1,4 +1,4 @@
-//! Every byte arrives, once, in order, in both directions, and the end is orderly.
+//! Every byte arrives once, in order, in both directions, and the end is orderly.
 
 use crate::common::{check_pattern, in_time, pair, send_pattern, settings};
 
