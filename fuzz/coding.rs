@@ -1,8 +1,8 @@
 //! Fuzz targets of the coded packets and of the COTAG nodes. Included by `entry.rs`.
 //!
 //! The nodes' inputs are records: a command byte, a length byte, that many bytes. Command bit 0 is the
-//! link, bits 1–2 the time that passes in steps of 2 ms, bit 3 whether the bytes become a packet with a
-//! right version, epoch and generation count, so that mutations get past the head.
+//! link, bits 1–2 the elapsed time in steps of 2 ms, and bit 3 gives the packet a valid
+//! version, epoch and generation count, so that mutations are not rejected at the head.
 
 use bytes::Bytes;
 use core::time::Duration;
@@ -19,7 +19,7 @@ fn config(mode: u8) -> Config {
     Config { mode, buffer: BUFFER, ..Config::new(CoefficientKey::new([1; 32])) }
 }
 
-/// What is accepted is written back byte by byte.
+/// An accepted packet is encoded to the same bytes.
 pub fn packet(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
     match decode(&bytes) {
@@ -45,7 +45,7 @@ fn records(mut data: &[u8], mut each: impl FnMut(Instant, u8, Bytes)) {
     }
 }
 
-/// A gateway takes any packets and reports; what it sends can be read.
+/// A gateway accepts any packets and reports; its packets can be decoded.
 pub fn gateway(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut gateway = Gateway::new(config(*mode), 1);
@@ -65,7 +65,7 @@ pub fn gateway(data: &[u8]) {
     });
 }
 
-/// An access point takes any packets and reports within its bound; what it sends can be read.
+/// An access point accepts any packets and reports within its limits; its packets can be decoded.
 pub fn access_point(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut point = AccessPoint::new(config(*mode), 0, 2);
@@ -84,7 +84,7 @@ pub fn access_point(data: &[u8]) {
     });
 }
 
-/// A device takes any packets within its bound and holds nothing once its timers have passed.
+/// A device accepts any packets within its limits and holds nothing after its timers have expired.
 pub fn device(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut device = Device::new(config(*mode), 2);

@@ -1,4 +1,4 @@
-//! Fuzz target `cotag-access-point`; what it does stands in `coding.rs`.
+//! Fuzz target `cotag-access-point`, implemented in `coding.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

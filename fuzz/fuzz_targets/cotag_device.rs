@@ -1,4 +1,4 @@
-//! Fuzz target `cotag-device`; what it does stands in `coding.rs`.
+//! Fuzz target `cotag-device`, implemented in `coding.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

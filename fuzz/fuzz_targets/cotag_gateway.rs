@@ -1,4 +1,4 @@
-//! Fuzz target `cotag-gateway`; what it does stands in `coding.rs`.
+//! Fuzz target `cotag-gateway`, implemented in `coding.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

@@ -1,4 +1,4 @@
-//! Fuzz target `cotag-hop`; what it does stands in `tributary_nodes::fuzz`.
+//! Fuzz target `cotag-hop`, implemented in `tributary_nodes::fuzz`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

@@ -1,4 +1,4 @@
-//! Fuzz target `mpd`; what it does stands in `entry.rs`.
+//! Fuzz target `mpd`, implemented in `entry.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

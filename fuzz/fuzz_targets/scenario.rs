@@ -1,4 +1,4 @@
-//! Fuzz target `scenario`; what it does stands in `entry.rs`.
+//! Fuzz target `scenario`, implemented in `entry.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

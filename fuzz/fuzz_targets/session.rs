@@ -1,4 +1,4 @@
-//! Fuzz target `session`; what it does stands in `entry.rs`.
+//! Fuzz target `session`, implemented in `entry.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 

@@ -1,4 +1,4 @@
-//! Fuzz target `sidx`; what it does stands in `entry.rs`.
+//! Fuzz target `sidx`, implemented in `entry.rs`.
 #![no_main]
 #![allow(dead_code, reason = "each target runs one of the shared entries")]
 
