@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from, when it is built from a clone.
+//! Records in the program the commit it is built from, if it is built from a clone.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ fn main() {
         Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
     };
     println!("cargo::rerun-if-env-changed=TRIBUTARY_COMMIT");
-    // Moves with every commit, checkout and rebase.
+    // This file changes with every commit, checkout and rebase.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }

@@ -1,4 +1,4 @@
-//! The guide's numbers are the code's.
+//! The numbers in the guides equal those in the code.
 
 use tributary_net::{Common, Key, Limits};
 
@@ -6,7 +6,7 @@ use tributary_net::{Common, Key, Limits};
 fn the_proxy_page_states_the_limits_of_the_code() {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/proxy.md")).unwrap();
-    // Lines are wrapped anywhere.
+    // Lines can be wrapped anywhere.
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     let (limits, config) = (Limits::default(), Common::new(Key::from_bytes([0; 32])).session);
     assert_eq!(limits.memory, 2 * limits.sessions as u64 * Limits::SESSION, "all sessions fit");

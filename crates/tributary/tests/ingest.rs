@@ -1,5 +1,5 @@
-//! `tributary ingest` by command line: killed in the middle, it goes on where it was and makes the same
-//! video; what it refuses it says in one line.
+//! `tributary ingest` on the command line: after a kill it continues and makes the same
+//! video; it refuses bad input with one line.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ fn a_killed_ingest_goes_on_and_makes_the_same_video() {
     clip(&source);
     let mut running = tributary(&source, &out).stderr(Stdio::piped()).spawn().expect("it starts");
     let said = BufReader::new(running.stderr.take().expect("piped"));
-    // A line is said when the reference is there and tiles begin.
+    // A line is printed when the reference exists and tiles begin.
     let begun = said.lines().map_while(Result::ok).any(|line| line.contains("encoding"));
     running.kill().expect("it runs");
     running.wait().expect("it ends");

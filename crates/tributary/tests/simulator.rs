@@ -1,4 +1,4 @@
-//! `run --world sim` and `sweep` as a user meets them. Needs neither namespaces nor root.
+//! `run --world sim` and `sweep` on the command line. Needs neither namespaces nor root.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn json(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// Asserts exit code 1 and one line on standard error that holds all of `parts`.
+/// Asserts exit code 1 and one line on standard error that contains all of `parts`.
 fn refused(arguments: &[&str], parts: &[&str]) {
     let output = tributary(arguments);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -8,9 +8,9 @@ use super::output;
 
 /// Congestion controllers for the kernel's TCP by eBPF: compound, lia, olia, balia, wvegas.
 ///
-/// A loaded controller can be chosen by its name by every program on the machine, and stays until it is
+/// Every program on the machine can select a loaded controller by its name. It stays until it is
 /// unloaded or the machine restarts. Sockets with the same SO_MARK and user, and subflows of one kernel MPTCP
-/// connection, are coupled. Loading needs root; choosing does not.
+/// connection, are coupled. Loading needs root; selecting does not.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   tributary cc doctor
@@ -24,7 +24,7 @@ pub(crate) enum Cc {
     Doctor(FormArguments),
 }
 
-/// Load controllers into the kernel; all of them when none is named.
+/// Load controllers into the kernel; all of them if none is named.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo tributary cc load
@@ -46,10 +46,10 @@ pub(crate) struct LoadArguments {
 #[command(after_help = "Example:
   sudo tributary cc unload --all")]
 pub(crate) struct UnloadArguments {
-    /// Names as `tributary cc list` shows them
+    /// Names from `tributary cc list`
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
-    /// Every controller that `tributary cc load` has loaded
+    /// All controllers that `tributary cc load` has loaded
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Print one JSON object

@@ -1,4 +1,4 @@
-//! `tributary gateway`, `tributary ap`, `tributary device`: flags laid over a file, a node, its status.
+//! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status.
 
 use super::{output, proxy, status, stop};
 use anyhow::{Context, Result};
@@ -15,14 +15,14 @@ use tributary_nodes::{
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Flags that every node has. Each flag is also a key of the TOML file, with `_` for `-`.
+/// Flags of every node. Each flag is also a key of the TOML file, with `_` for `-`.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
     /// Key file of the flow set, the same at all nodes (see `tributary keygen`)
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<PathBuf>,
-    /// Answer Prometheus on this address
+    /// Serve Prometheus metrics on this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct CommonFlags {
     #[arg(long, value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     patience_ms: Option<i64>,
-    /// Upper limit of redundant packets for each packet, the same at all nodes [default: 0.1]
+    /// Upper limit of redundant packets per packet, the same at all nodes [default: 0.1]
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     redundancy: Option<f64>,
@@ -59,7 +59,7 @@ pub(crate) struct InnerFlags {
     #[arg(long, value_name = "ADDRESS/BITS")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     address: Vec<String>,
-    /// Network that is reached through the tunnel; repeatable
+    /// Network reached through the tunnel; repeatable
     #[arg(long, value_name = "ADDRESS/BITS")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     route: Vec<String>,
@@ -112,7 +112,7 @@ pub(crate) struct AccessPointFlags {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct DeviceFlags {
-    /// An access point, where it listens, the key shared with it, and the own address to use; repeatable
+    /// An access point, the address it listens on, the key shared with it, and the own address to use; repeatable
     #[arg(long, value_name = "NAME=ADDRESS:PORT,KEYFILE[,LOCAL]")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     access_point: Vec<String>,
@@ -127,7 +127,7 @@ pub(crate) struct DeviceFlags {
 /// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
 ///
 /// Needs root or CAP_NET_ADMIN. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-/// file's value. Ends with SIGINT or SIGTERM.
+/// file's value. SIGINT or SIGTERM ends the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary gateway gateway.toml
@@ -143,10 +143,10 @@ pub(crate) struct GatewayArguments {
     json: bool,
 }
 
-/// COTAG access point: passes on what the gateway sends, and sends mixes of it when its radio has time to spare.
+/// COTAG access point: forwards the gateway's packets, and sends combinations of them when its radio is idle.
 ///
 /// Needs no privilege. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the file's
-/// value. Ends with SIGINT or SIGTERM.
+/// value. SIGINT or SIGTERM ends the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary ap ap1.toml
@@ -165,7 +165,7 @@ pub(crate) struct AccessPointArguments {
 /// COTAG device: a TUN device whose traffic goes through all access points.
 ///
 /// Needs root or CAP_NET_ADMIN. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-/// file's value. Ends with SIGINT or SIGTERM.
+/// file's value. SIGINT or SIGTERM ends the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary device device.toml

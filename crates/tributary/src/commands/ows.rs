@@ -18,9 +18,9 @@ use tributary_video::head::Format;
 /// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
 /// transport.
 ///
-/// A claim holds or fails when its whole interval is on one side of the bound, else it is undecided; the exit
-/// code is 0 in each case. In the simulator the same tables and recordings give the same numbers on every machine;
-/// finished viewings are kept in the report's directory, and a run that was stopped continues from them. With --world emu
+/// A claim holds or fails when its whole interval is on one side of the bound; otherwise it is undecided. The exit
+/// code is 0 in each case. In the simulator the same tables and recordings give the same numbers on every machine.
+/// Finished viewings are kept in the report's directory, and a run that was stopped continues from them. With --world emu
 /// each viewing is played on real sockets through the emulator, at a hundredth of the paper's rates, and decoded; the same
 /// viewing is simulated beside it. Without --tiled the sizes and errors of tiles are synthetic (emulator: a rendered scene),
 /// without --heads the head movement is generated; every result says so.
@@ -35,31 +35,31 @@ pub(crate) struct OwsArguments {
     /// sim: many viewings in virtual time; emu: live viewings of the first clip, decoded, each also simulated
     #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
     pub(crate) world: WorldArgument,
-    /// Few viewings: within ten minutes on two cores
+    /// Few viewings: takes up to ten minutes on two cores
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Directory that `tributary ingest` has written; repeatable
+    /// Directory written by `tributary ingest`; repeatable
     #[arg(long)]
     pub(crate) tiled: Vec<PathBuf>,
     /// Recorded head movement, FORMAT:FOLDER; formats: nasrabadi19, jin22, wu17, plain
     #[arg(long)]
     pub(crate) heads: Option<String>,
-    /// Viewings of each clip in each scene [default: 36, quick 6; emulator: 3, quick 1]
+    /// Viewings per clip and scene [default: 36, quick 6; emulator: 3, quick 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9999))]
     pub(crate) viewings: Option<u16>,
-    /// Viewings of each clip in each scene with the other allocators, for comparison [default: 12, quick 2]
+    /// Viewings per clip and scene with the other allocators, for comparison [default: 12, quick 2]
     #[arg(long)]
     pub(crate) aside: Option<u16>,
-    /// GoPs of a viewing; the first two are not counted
+    /// GoPs per viewing; the first two are not counted
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(STARTING as i64 + 1..=40))]
     pub(crate) gops: u16,
-    /// Bytes of the finest quality relative to what both radios carry in line of sight; simulator only
+    /// Bytes of the finest quality relative to the capacity of both radios in line of sight; simulator only
     #[arg(long, default_value_t = 2.0, value_parser = load)]
     pub(crate) load: f64,
-    /// Viewings at once [default: one a core]
+    /// Viewings at the same time [default: one per core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Emulator: take over viewings that an earlier run into the same directory has finished
+    /// Emulator: reuse viewings that an earlier run into the same directory has finished
     #[arg(long)]
     pub(crate) resume: bool,
     /// Directory for ows-sim.html, ows-sim.json, ows-sim.md (or ows-emu.*) and the figures

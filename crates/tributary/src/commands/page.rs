@@ -1,4 +1,4 @@
-//! `--page`: the tables of a run go into the documentation, into the file of tables beside a page.
+//! `--page`: writes the tables of a run into the documentation, into the file of tables beside a page.
 //!
 //! The page itself is not changed; its author writes the text and links to the tables.
 
@@ -7,20 +7,20 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use tributary_report::tables_file::{self, PageText};
 
-/// Where the tables of a run go in the documentation.
+/// Place of a run's tables in the documentation.
 #[derive(Debug, Args)]
 pub(crate) struct PageArguments {
     /// Also write the tables into the file of tables beside this page: --page docs/reproductions/ows.md
     /// writes docs/reproductions/ows.tables.md
     #[arg(long, value_name = "PAGE.md")]
     pub(crate) page: Option<PathBuf>,
-    /// Heading of this run in that file, without it the name of the report; a part of the same name is replaced,
+    /// Heading of this run in that file, by default the name of the report; a part of the same name is replaced,
     /// others stay
     #[arg(long, value_name = "HEADING")]
     pub(crate) part: Option<String>,
 }
 
-/// A page of the documentation to whose file of tables a run adds.
+/// A page of the documentation; the run's tables go to its file of tables.
 pub(crate) struct TablesBeside {
     page: PathBuf,
     file: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct TablesBeside {
 }
 
 impl PageArguments {
-    /// Checks the arguments before the work begins. `None`: no page is asked for.
+    /// Checks the arguments before the work begins. `None`: no page was given.
     pub(crate) fn open(&self) -> Result<Option<TablesBeside>> {
         let Some(page) = &self.page else {
             if self.part.is_some() {
@@ -55,7 +55,7 @@ impl PageArguments {
 }
 
 impl TablesBeside {
-    /// Writes a run's Markdown as one part of the file, and says on standard error where it is.
+    /// Writes a run's Markdown as one part of the file, and prints the file's path on standard error.
     pub(crate) fn write(&self, default_part: &str, markdown: &str) -> Result<()> {
         let text = read(&self.page)?;
         let existing = if self.file.exists() { read(&self.file)? } else { String::new() };

@@ -21,10 +21,10 @@ use tributary_net::proxy::Watch;
 /// Time between two lines of the live view, and between two tables of `--watch`.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// The live line, while there is one: log lines are written above it.
+/// The live line, if there is one: log lines are written above it.
 static LIVE: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Where the sockets of this user's proxies are. `XDG_RUNTIME_DIR` where the system sets it.
+/// Directory of the sockets of this user's proxies: in `XDG_RUNTIME_DIR` if the system sets it.
 fn directory() -> Result<PathBuf> {
     if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
         return Ok(Path::new(&base).join("tributary"));
@@ -33,7 +33,7 @@ fn directory() -> Result<PathBuf> {
     Ok(std::env::temp_dir().join(format!("tributary-{user}")))
 }
 
-/// Serves snapshots while it exists.
+/// Serves snapshots until dropped.
 pub(super) struct Shown {
     socket: Option<PathBuf>,
     tasks: tokio::task::JoinSet<()>,
@@ -51,7 +51,7 @@ impl Drop for Shown {
     }
 }
 
-/// Serves the state of a proxy on its socket and, on a terminal, as a line. Failing to open the socket is a warning.
+/// Serves the state of a proxy on its socket and, on a terminal, as a line. If the socket cannot be opened, it warns.
 pub(super) fn show(role: &'static str, listening: &[SocketAddr], watch: Watch) -> Shown {
     let mut shown = Shown { socket: None, tasks: tokio::task::JoinSet::new() };
     match listen(role) {
@@ -83,7 +83,7 @@ fn listen(role: &str) -> Result<(PathBuf, UnixListener)> {
     Ok((path, listener))
 }
 
-/// Refuses a directory that somebody else made: whoever owns it could put another socket in its place.
+/// Refuses a directory of another user, who could replace the socket.
 fn own(directory: &Path) -> Result<()> {
     let made = std::fs::symlink_metadata(directory)?;
     let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
@@ -108,7 +108,8 @@ async fn answer(listener: UnixListener, about: (&'static str, Vec<String>), watc
             continue;
         };
         if let Ok(snapshot) = describe(&about, &watch) {
-            // A reader that does not read cannot block others: the answer fits the socket's buffer or is cut.
+            // A client that does not read cannot block others: the answer fits into the socket's buffer or is
+            // truncated.
             let _ = tokio::time::timeout(REFRESH, stream.write_all(snapshot.to_string().as_bytes())).await;
         }
     }
@@ -221,7 +222,7 @@ fn radio(path: &Value) -> &str {
     word(path, "radio").split('=').next().unwrap_or_default()
 }
 
-/// All sessions in one line.
+/// A summary of all sessions in one line.
 fn summary(snapshot: &Value) -> String {
     let sessions = list(snapshot, "sessions");
     if sessions.is_empty() {

@@ -21,7 +21,7 @@ impl Signals {
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// Waits for a signal; its number and name.
+    /// Waits for a signal and returns its number and name.
     pub(super) async fn next(&mut self) -> (u8, &'static str) {
         tokio::select! {
             _ = self.terminate.recv() => (15, "SIGTERM"),
@@ -30,8 +30,8 @@ impl Signals {
     }
 }
 
-/// Runs until it ends or is told to stop. Exit code: 0 when everything was delivered, 1 when connections had
-/// to be reset, 128 and the signal's number after a second signal.
+/// Runs until it ends or is stopped. Exit code: 0 when everything was delivered, 1 when connections had
+/// to be reset, 128 plus the signal's number after a second signal.
 pub(super) async fn run<F: Future<Output = Drained>>(
     start: impl FnOnce(oneshot::Receiver<()>) -> F,
 ) -> Result<ExitCode> {
@@ -52,7 +52,7 @@ pub(super) async fn run<F: Future<Output = Drained>>(
     }
 }
 
-/// The number of the first signal, 0 before; for work without a runtime of its own. A second signal ends the process.
+/// Number of the first signal, 0 before; for work without an async runtime. A second signal ends the process.
 pub(super) fn flag() -> Result<Arc<AtomicU8>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut signals = {

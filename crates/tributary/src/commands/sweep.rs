@@ -1,4 +1,4 @@
-//! `tributary sweep`: a plan's grid of simulated runs.
+//! `tributary sweep`: a grid of simulated runs from a plan.
 
 use super::output::{self, Progress};
 use super::page::PageArguments;
@@ -13,10 +13,10 @@ use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
 
 /// Run a grid of simulated runs: scenarios × transports × schedulers × congestion controls × … × seeds.
 ///
-/// Runs on all cores. Finished runs are kept in DIR/cells*.jsonl: a sweep that was stopped continues from
-/// them, and shards of a plan may run on several machines (copy their files into one directory,
-/// or name their directories with --merge). Writes runs.csv and runs.parquet, one row a run, and
-/// sweep.csv and sweep.parquet, one row a group of seeds and metric with 95 % confidence intervals.
+/// Runs on all cores. Finished runs are kept in DIR/cells*.jsonl. A sweep that was stopped continues from
+/// them, and shards of a plan can run on several machines (copy their files into one directory,
+/// or name their directories with --merge). Writes runs.csv and runs.parquet, one row per run, and
+/// sweep.csv and sweep.parquet, one row per metric and group of seeds with 95 % confidence intervals.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary sweep plan.toml --out results
@@ -43,16 +43,16 @@ pub(crate) struct SweepArguments {
     /// Directory for finished runs and tables
     #[arg(long, default_value = "tributary-sweep")]
     pub(crate) out: PathBuf,
-    /// The held-back seeds instead of the working ones
+    /// Use the held-back seeds instead of the working ones
     #[arg(long)]
     pub(crate) held_back: bool,
     /// Directories with finished runs to reuse
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub(crate) merge: Vec<PathBuf>,
-    /// Runs at once [default: one a core]
+    /// Number of runs at the same time [default: one per core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Refuse a plan of more runs than this [default: the plan's own limit]
+    /// Refuse a plan with more runs than this [default: the plan's own limit]
     #[arg(long)]
     pub(crate) limit: Option<u64>,
     /// Also write a report that compares transports in every condition: shoot-out.html and .md
