@@ -215,9 +215,14 @@ impl Pair {
             let path = &self.paths[&connection.path];
             let pipe = &mut connection.pipes[direction];
             let flying: usize = pipe.flying.iter().map(|(_, b)| b.len()).sum();
-            while pipe.queue_bytes + flying < path.cwnd
-                && let Some(bytes) = pipe.unsent.pop_front()
+            // TCP's window counts bytes: of a segment that does not fit, a part leaves.
+            while let room @ 1.. = path.cwnd.saturating_sub(pipe.queue_bytes + flying)
+                && let Some(front) = pipe.unsent.front_mut()
             {
+                let bytes = front.split_to(front.len().min(room));
+                if front.is_empty() {
+                    pipe.unsent.pop_front();
+                }
                 pipe.unsent_bytes -= bytes.len();
                 pipe.queue_bytes += bytes.len();
                 pipe.queue.push_back(bytes);
