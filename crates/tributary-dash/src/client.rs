@@ -1,14 +1,10 @@
 //! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and
-//! records
-//! the playback events and metrics of a viewer.
+//! records the playback events and metrics of a viewer.
 //!
 //! [`tributary_player::dash::play`] makes the decisions; this module connects it to sockets and the clock.
 //! Media comes over HTTP/1.1 on streams of the transport, or over HTTP/3 on QUIC. The transport can be
 //! replaced during playback. Not here: decoding, live presentations, sound.
 
-pub(crate) mod carrier;
-pub(crate) mod fetch;
-pub(crate) mod http3;
 mod load;
 mod presentation;
 mod steer;
@@ -31,11 +27,8 @@ use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
 use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
 use tributary_types::Instant;
 
-pub use crate::body::HttpError;
-use carrier::Carrier;
-pub use fetch::FetchError;
-use fetch::Line;
-pub use http3::Http3Error;
+use crate::fetch::{HttpConnection, Line, split};
+pub use crate::fetch::{FetchError, Http3Error, HttpError};
 use load::{Arrived, Job};
 use presentation::Presentation;
 pub use presentation::PresentationError;
@@ -196,9 +189,9 @@ struct Playback {
     began: tokio::time::Instant,
     player: Player,
     presentation: Arc<Presentation>,
-    carrier: Carrier,
-    /// The carrier before a move; kept until the handshake of `carrier` has finished.
-    before: Option<Carrier>,
+    connection: HttpConnection,
+    /// The connection before a move; kept until the handshake of `connection` has finished.
+    before: Option<HttpConnection>,
     authority: String,
     /// The connection of the last download, when no download is running.
     line: Option<Line>,
@@ -222,21 +215,21 @@ pub async fn play(
     let began = tokio::time::Instant::now();
     let rule = abr::rule(&config.rule)?;
     let sink = Sink::create(config.save)?;
-    let (authority, _) = fetch::split(&config.url)?;
+    let (authority, _) = split(&config.url)?;
     let mut log = Vec::new();
-    let (steer, carrier, name) = match config.carriage {
+    let (steer, connection, name) = match config.carriage {
         Carriage::One(road) => {
             let Road { config, paths } = *road;
-            (None, Carrier::connect(&config, &paths).await?, config.name.to_string())
+            (None, HttpConnection::connect(&config, &paths).await?, config.name.to_string())
         }
         Carriage::Engine(steering) => {
-            let (steer, carrier, name) = Steer::start(*steering, &mut log).await?;
-            (Some(steer), carrier, name)
+            let (steer, connection, name) = Steer::start(*steering, &mut log).await?;
+            (Some(steer), connection, name)
         }
     };
     let at_s = began.elapsed().as_secs_f64();
     let events = log.into_iter().map(|what| Entry { at_s, what }).collect();
-    let mut line = Line::new(carrier.clone(), &authority);
+    let mut line = Line::new(connection.clone(), &authority);
     let text = line.fetch(&Resource { url: config.url.clone(), range: None }, MAX_BYTES).await?;
     let presentation = Presentation::read(&mut line, (&text, &config.url), config.most).await?;
     let title = presentation.title.clone();
@@ -249,7 +242,7 @@ pub async fn play(
         // The viewer has waited since the manifest was asked for.
         player: Player::new(config.settings, title, rule, Instant::ZERO),
         presentation: Arc::new(presentation),
-        carrier,
+        connection,
         before: None,
         authority,
         line: Some(line),
@@ -262,7 +255,7 @@ pub async fn play(
         transports: vec![name],
     };
     playback.run(told, watch).await?;
-    playback.carrier.close().await;
+    playback.connection.close().await;
     let now = playback.now();
     Ok(Outcome {
         transports: playback.transports,
@@ -329,8 +322,8 @@ impl Playback {
     }
 
     /// Continues over another transport and returns the one before.
-    fn move_to(&mut self, to: Carrier, name: &str) -> Carrier {
-        let before = std::mem::replace(&mut self.carrier, to);
+    fn move_to(&mut self, to: HttpConnection, name: &str) -> HttpConnection {
+        let before = std::mem::replace(&mut self.connection, to);
         self.transports.push(name.to_owned());
         self.player.handle_moved(self.now());
         if self.download.is_none() {
@@ -385,7 +378,7 @@ impl Playback {
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();
         }
-        let line = self.line.take().unwrap_or_else(|| Line::new(self.carrier.clone(), &self.authority));
+        let line = self.line.take().unwrap_or_else(|| Line::new(self.connection.clone(), &self.authority));
         let said = self.player.cmcd(request, self.now()).headers();
         self.player.handle_sent();
         let job = Job { id, segment, quality, from, tag: self.partial.tag.clone(), said };

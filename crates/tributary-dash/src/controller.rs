@@ -20,9 +20,7 @@ use tributary_player::dash::mpd::Request;
 use tributary_player::engine::PathReport;
 use tributary_types::{Instant, PathId};
 
-use crate::client::FetchError;
-use crate::client::carrier::Carrier;
-use crate::client::fetch::{Line, split};
+use crate::fetch::{FetchError, HttpConnection, Line, split};
 
 /// Largest answer in bytes.
 const ANSWER: usize = 1 << 20;
@@ -207,7 +205,7 @@ impl Controller {
         let mut config = TransportConfig::new(TransportName::Tcp(None));
         config.timeout = PATIENCE;
         let path: PathConfig = format!("any={authority}").parse()?;
-        let mut line = Line::new(Carrier::connect(&config, &[path]).await?, &authority);
+        let mut line = Line::new(HttpConnection::connect(&config, &[path]).await?, &authority);
         if let Some(token) = token {
             line = line.with(header::AUTHORIZATION, token.0.clone());
         }

@@ -5,9 +5,9 @@
 //! The player's decisions are in `tributary-player`. Source: ISO/IEC 23009-1:2022, RFC 9110, RFC 9112 to RFC
 //! 9114.
 
-mod body;
 pub mod client;
 pub mod controller;
+mod fetch;
 pub mod package;
 pub mod server;
 pub mod tls;

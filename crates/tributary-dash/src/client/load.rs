@@ -8,9 +8,8 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
-use super::fetch::{FetchError, Line, content_range, length, range_value};
 use super::presentation::{Presentation, PresentationError};
-use crate::body::Received;
+use crate::fetch::{FetchError, Line, Received, content_range, length, range_value};
 
 /// Most bytes of a segment held in memory.
 const SEGMENT: u64 = 256 << 20;

@@ -11,7 +11,7 @@ use tributary_player::dash::play::Title;
 use tributary_player::dash::sidx::{self, Entry, SidxError};
 use tributary_types::Bitrate;
 
-use super::fetch::{FetchError, Line};
+use crate::fetch::{FetchError, Line};
 
 /// Largest initialisation segment or segment index.
 const HEADER: usize = 4 << 20;

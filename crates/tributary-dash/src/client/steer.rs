@@ -15,9 +15,9 @@ use tributary_net::transport::{Certificates, Handshake, TransportConfig, Transpo
 use tributary_player::engine::{self, Decided, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
-use super::carrier::Carrier;
 use super::{ClientError, Happened};
 use crate::controller::{Controller, ControllerError, Path, Token};
+use crate::fetch::HttpConnection;
 
 /// Interval between two questions to the controller.
 const EVERY: Duration = Duration::from_secs(1);
@@ -72,11 +72,11 @@ pub struct Report {
 pub(super) enum Turn {
     /// Stay on the transport; the set of paths may have changed.
     Stay,
-    /// Continue over QUIC. If the flag is false, keep the previous carrier until `Settle` or `Back`.
-    Move(Carrier, bool),
+    /// Continue over QUIC. If the flag is false, keep the previous connection until `Settle` or `Back`.
+    Move(HttpConnection, bool),
     /// The new connection is up.
     Settle,
-    /// The new connection failed: go back to the previous carrier.
+    /// The new connection failed: go back to the previous connection.
     Back,
 }
 
@@ -92,8 +92,8 @@ pub(super) struct Steer {
     /// Paths to take into use or out of it.
     orders: mpsc::Sender<(Path, bool)>,
     /// QUIC connections being opened: the one kept ready, and the one to move to.
-    dialling: JoinSet<(PathId, Result<Carrier, TransportError>)>,
-    ready: Option<(PathId, Carrier)>,
+    dialling: JoinSet<(PathId, Result<HttpConnection, TransportError>)>,
+    ready: Option<(PathId, HttpConnection)>,
     /// A connection in use whose handshake has not finished, and the deadline for it.
     settling: Option<(Handshake, tokio::time::Instant)>,
     udp: bool,
@@ -108,7 +108,7 @@ impl Steer {
     pub(super) async fn start(
         steering: Steering,
         log: &mut Vec<Happened>,
-    ) -> Result<(Self, Carrier, String), ClientError> {
+    ) -> Result<(Self, HttpConnection, String), ClientError> {
         let began = tokio::time::Instant::now();
         let mut engine = Engine::new(steering.settings);
         let (mut controller, seen) = first_look(&steering, began, log).await;
@@ -152,9 +152,9 @@ impl Steer {
         steering: Steering,
         engine: Engine,
         (controller, seen): (Option<Controller>, Seen),
-        connection: (Carrier, String),
+        connection: (HttpConnection, String),
         began: tokio::time::Instant,
-    ) -> (Self, Carrier, String) {
+    ) -> (Self, HttpConnection, String) {
         let (tell, news) = mpsc::channel(1);
         let (orders, to_do) = mpsc::channel(16);
         let mut asking = JoinSet::new();
@@ -189,7 +189,7 @@ impl Steer {
         let (steering, seen) = (self.steering.clone(), self.seen.clone());
         self.dialling.spawn(async move {
             let connected = steering.connect(&Transport::Quic(path), &seen).await;
-            (path, connected.map(|(carrier, _)| carrier))
+            (path, connected.map(|(connection, _)| connection))
         });
     }
 
@@ -252,7 +252,7 @@ impl Steer {
     }
 
     /// Continues over this connection, whether or not its handshake has finished.
-    fn move_to(&mut self, to: Carrier, log: &mut Vec<Happened>) -> Turn {
+    fn move_to(&mut self, to: HttpConnection, log: &mut Vec<Happened>) -> Turn {
         let shaking = to.handshake().filter(|handshake| !handshake.is_over());
         self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
         let settled = self.settling.is_none();
@@ -284,14 +284,14 @@ impl Steer {
 
     fn dialled(
         &mut self,
-        (path, dialled): (PathId, Result<Carrier, TransportError>),
+        (path, dialled): (PathId, Result<HttpConnection, TransportError>),
         log: &mut Vec<Happened>,
     ) -> Turn {
         match dialled {
-            Ok(carrier) if std::mem::replace(&mut self.moving, false) => return self.move_to(carrier, log),
-            Ok(carrier) => {
+            Ok(connection) if std::mem::replace(&mut self.moving, false) => return self.move_to(connection, log),
+            Ok(connection) => {
                 self.udp = true;
-                self.ready = Some((path, carrier));
+                self.ready = Some((path, connection));
             }
             Err(error) => {
                 if std::mem::take(&mut self.moving) {
@@ -373,7 +373,7 @@ async fn ask(
 
 impl Steering {
     /// Connects a transport chosen by the engine.
-    async fn connect(&self, transport: &Transport, seen: &Seen) -> Result<(Carrier, String), TransportError> {
+    async fn connect(&self, transport: &Transport, seen: &Seen) -> Result<(HttpConnection, String), TransportError> {
         let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
         let any = || format!("any={}", self.server);
         let on = |path: Option<&Path>, port: Option<u16>| match (path, port) {
@@ -400,7 +400,7 @@ impl Steering {
         config.timeout = QUIC;
         let malformed = |error: tributary_net::PathError| TransportError::Tls(error.to_string());
         let path: PathConfig = text.parse().map_err(malformed)?;
-        Ok((Carrier::connect(&config, &[path]).await?, config.name.kind().to_owned()))
+        Ok((HttpConnection::connect(&config, &[path]).await?, config.name.kind().to_owned()))
     }
 }
 

@@ -9,7 +9,7 @@ mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::finding::{Finding, Severity};
+use super::super::finding::Finding;
 use super::super::project::{Project, SourceFile};
 use paths::{Use, uses};
 
@@ -17,27 +17,8 @@ type Path = Vec<String>;
 /// Which neighbour uses which, and one place where it does.
 type Edges = BTreeMap<(String, String), (String, usize)>;
 
-/// Crates that still have a circle: shown as warnings. None is added here.
-const KNOWN: [&str; 3] = [
-    // `Command` names the commands' arguments, the commands those of the command line.
-    "crates/tributary/",
-    // The viewing and the controller's client share what an observation is.
-    "crates/tributary-dash/",
-    // The runner, its results and its errors; the parts of a paper.
-    "crates/tributary-lab/",
-];
-
 /// Reports circles between neighbouring modules of a crate.
 pub fn check(project: &Project) -> Vec<Finding> {
-    let known = |file: &str| KNOWN.iter().any(|folder| file.starts_with(folder));
-    let mut findings = find(project);
-    for finding in findings.iter_mut().filter(|finding| known(&finding.file)) {
-        finding.severity = Severity::Warning;
-    }
-    findings
-}
-
-fn find(project: &Project) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Crate> = BTreeMap::new();
     for file in project.rust() {
         let Some((root, inside)) = file.path.split_once("/src/") else { continue };

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use thiserror::Error;
 
-use crate::client::http3::{Answer, Http3Error};
+use super::http3::{Answer, Http3Error};
 
 /// The body of a request; empty for most.
 #[derive(Clone, Debug, Default)]

@@ -7,14 +7,14 @@ use super::http3::Http3;
 
 /// A connected transport with its HTTP version. Clones are handles to the same connection.
 #[derive(Clone, Debug)]
-pub(crate) enum Carrier {
+pub(crate) enum HttpConnection {
     /// HTTP/1.1, one connection per stream.
     Streams(Connection),
     /// HTTP/3.
     Http3(Http3),
 }
 
-impl Carrier {
+impl HttpConnection {
     /// Connects. `quic` uses HTTP/3, with 0-RTT if there is a ticket; every other transport uses HTTP/1.1.
     pub(crate) async fn connect(
         config: &TransportConfig,
@@ -31,7 +31,7 @@ impl Carrier {
         Ok(Self::over(Connection::connect(&config, paths).await?))
     }
 
-    /// A carrier over this connection.
+    /// A connection over this connection.
     pub(crate) fn over(connection: Connection) -> Self {
         match Http3::over(&connection) {
             Some(http) => Self::Http3(http),

@@ -1,5 +1,9 @@
 //! Requests to one server. HTTP/1.1 over streams: one connection at a time, reopened when it has ended.
-//! HTTP/3 over QUIC: one stream per request.
+//! HTTP/3 over QUIC: one stream per request. For the DASH client and for the path controller's client.
+
+mod body;
+mod connection;
+mod http3;
 
 use std::time::Duration;
 
@@ -13,9 +17,12 @@ use tokio::task::JoinSet;
 use tributary_net::transport::TransportError;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
-use super::carrier::Carrier;
-use super::http3::Http3;
-use crate::body::{HttpError, Received, Sent};
+pub use body::HttpError;
+pub(crate) use body::Received;
+use body::Sent;
+pub(crate) use connection::HttpConnection;
+use http3::Http3;
+pub use http3::Http3Error;
 
 /// Timeout for the headers of a response, and for a small response as a whole.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -85,7 +92,7 @@ struct Open {
 /// Requests to one server over one transport. Dropping it resets the stream it uses.
 #[derive(Debug)]
 pub(crate) struct Line {
-    carrier: Carrier,
+    connection: HttpConnection,
     authority: String,
     /// Headers sent with every request.
     always: HeaderMap,
@@ -105,8 +112,8 @@ pub(crate) fn split(url: &str) -> Result<(String, String), FetchError> {
 }
 
 impl Line {
-    pub(crate) fn new(carrier: Carrier, authority: &str) -> Self {
-        Self { carrier, authority: authority.to_owned(), always: HeaderMap::new(), open: None }
+    pub(crate) fn new(connection: HttpConnection, authority: &str) -> Self {
+        Self { connection, authority: authority.to_owned(), always: HeaderMap::new(), open: None }
     }
 
     /// Adds a header to every request.
@@ -122,7 +129,7 @@ impl Line {
             None => false,
         };
         if !usable {
-            let Carrier::Streams(connection) = &self.carrier else {
+            let HttpConnection::Streams(connection) = &self.connection else {
                 return Err(FetchError::Url(url.to_owned()));
             };
             let stream = connection.open_stream(0).await?;
@@ -140,7 +147,7 @@ impl Line {
 
     /// Requests a resource and waits for the headers of the response. If the server closed the connection
     /// before it read the request, it is sent once more on a new connection.
-    pub(super) async fn get(
+    pub(crate) async fn get(
         &mut self,
         url: &str,
         headers: &HeaderMap,
@@ -160,7 +167,7 @@ impl Line {
         if authority != self.authority {
             return Err(FetchError::Elsewhere { url: url.to_owned(), authority: self.authority.clone() });
         }
-        if let Carrier::Http3(http) = &self.carrier {
+        if let HttpConnection::Http3(http) = &self.connection {
             return ask(http, url, (method, &authority, &path), headers).await;
         }
         if url.starts_with("https") {
@@ -250,19 +257,19 @@ async fn ask(
 }
 
 /// The `Range` header for `range` without its first `from` bytes.
-pub(super) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
+pub(crate) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
     let last = range.last.map_or(String::new(), |last| last.to_string());
     let text = format!("bytes={}-{last}", range.first.saturating_add(from));
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
 /// The length of a complete response, if its headers say so.
-pub(super) fn length(response: &Response<Received>) -> Option<u64> {
+pub(crate) fn length(response: &Response<Received>) -> Option<u64> {
     response.body().left()
 }
 
 /// The first byte of a 206 response, and the length of the file.
-pub(super) fn content_range(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
     value.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
 }
