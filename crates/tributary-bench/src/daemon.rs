@@ -1,13 +1,13 @@
 //! One end of a proxy as a process of its own, and what the system and `tributary status` say of it.
 
-use super::{BenchError, own_program};
+use super::BenchError;
 use core::time::Duration;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use tributary_lab::process::lines_of;
+use std::process::Command;
+use tributary_lab::process::{Process, own_program};
 
 /// Time for a process to listen, and for an answer to come.
 const START: Duration = Duration::from_secs(15);
@@ -27,6 +27,14 @@ pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
     }
 }
 
+/// Anonymous resident memory of a process, kB.
+pub(super) fn memory_kb(id: u32) -> Result<u64, BenchError> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|e| failed("/proc", e))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let memory_kb = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    memory_kb.ok_or_else(|| failed("/proc", "no RssAnon: has the process ended?"))
+}
+
 /// What a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -42,17 +50,9 @@ pub(super) struct Usage {
 
 /// A running `serve` or `connect`, killed when dropped.
 pub(super) struct Daemon {
-    child: Child,
+    process: Process,
     status: PathBuf,
     listening: SocketAddr,
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Both fail when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Daemon {
@@ -60,15 +60,12 @@ impl Daemon {
     pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
         let mut command = Command::new(own_program()?);
         command.arg(role).args(arguments).env("XDG_RUNTIME_DIR", directory).env("RUST_LOG", "error");
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| failed(role, error))?;
-        let lines = lines_of(child.stdout.take().expect("standard output was piped"));
-        let status = directory.join("tributary").join(format!("{role}-{}.sock", child.id()));
-        let mut daemon = Self { child, status, listening: SocketAddr::from(([0, 0, 0, 0], 0)) };
-        let line = lines.recv_timeout(START).map_err(|error| failed(role, error))?;
+        let process = Process::start(role, command)?;
+        let status = directory.join("tributary").join(format!("{role}-{}.sock", process.id()));
+        let line = process.line(START)?;
         let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());
-        daemon.listening = address.ok_or_else(|| failed(role, format!("answered `{line}`")))?;
-        Ok(daemon)
+        let listening = address.ok_or_else(|| process.failed(format!("answered `{line}`")))?;
+        Ok(Self { process, status, listening })
     }
 
     /// Where it listens.
@@ -78,7 +75,7 @@ impl Daemon {
 
     /// Its memory, descriptors and streams.
     pub(super) fn usage(&self) -> Result<Usage, BenchError> {
-        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let process = PathBuf::from(format!("/proc/{}", self.process.id()));
         let descriptors = std::fs::read_dir(process.join("fd")).map_err(|e| failed("/proc", e))?.count();
         let (sessions, streams) = self.streams()?;
         Ok(Usage { memory_kb: self.memory_kb()?, descriptors: descriptors as u64, streams, sessions })
@@ -86,11 +83,7 @@ impl Daemon {
 
     /// Its memory alone.
     pub(super) fn memory_kb(&self) -> Result<u64, BenchError> {
-        let status = format!("/proc/{}/status", self.child.id());
-        let text = std::fs::read_to_string(status).map_err(|e| failed("/proc", e))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let memory_kb = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        memory_kb.ok_or_else(|| failed("/proc", "no RssAnon: has the process ended?"))
+        memory_kb(self.process.id())
     }
 
     /// Sessions, and streams of all of them.

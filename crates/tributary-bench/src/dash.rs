@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::path::Path;
 use tributary_report::{Cell, Column, Table};
 
-use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use super::{BenchError, Progress, daemon, judged, median, paired_ratio, verdict, within};
 use clients::Clients;
 use servers::Server;
 
@@ -92,12 +92,12 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("seconds", plan.seconds, 0.5..=600.0)?;
     within("clients", f64::from(plan.clients), 1.0..=10_000.0)?;
     servers::raise_descriptors(u64::from(plan.clients) + 256)?;
-    let failed = |error: std::io::Error| servers::failed("temporary directory", error);
+    let failed = |error: std::io::Error| daemon::failed("temporary directory", error);
     let directory = tempfile::tempdir().map_err(failed)?;
     let sizes = write_segments(directory.path()).map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let measuring = measure(plan, (directory.path(), &sizes), progress);
-    runtime.map_err(|error| servers::failed("runtime", error))?.block_on(measuring)
+    runtime.map_err(|error| daemon::failed("runtime", error))?.block_on(measuring)
 }
 
 /// Writes segments `N.m4s` with the sizes of the ladder's bitrates; returns the sizes.

@@ -4,14 +4,16 @@
 //! endpoints of experiments ([`tributary_lab::endpoint`]), which are paced by workloads.
 
 mod kernel;
-mod session;
 mod tls;
+mod transport;
 
 use super::cpu_time;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
+use tributary_lab::transport::{SessionSettings, label};
+use tributary_net::transport::TransportName;
 
 /// Congestion control of every socket of both ends.
 const CONGESTION: &str = "cubic";
@@ -24,32 +26,53 @@ const SAMPLES: u64 = 100;
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// What carries the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
-    /// One TCP connection.
-    Tcp,
-    /// The kernel's multipath TCP.
-    Mptcp,
-    /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer.
+    /// A transport of the registry: its name, and how it is set up when it is a session.
+    Transport(String, SessionSettings),
+    /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer: no transport of the
+    /// product, a peer of it.
     Rustls,
-    /// A session without TLS.
-    Plaintext,
-    /// A session.
-    Tls,
 }
 
 impl Carrier {
+    /// A transport of the registry as it usually is.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        Self::Transport(name.to_owned(), SessionSettings::default())
+    }
+
+    /// A session without TLS.
+    #[must_use]
+    pub fn plaintext() -> Self {
+        Self::Transport("session".to_owned(), SessionSettings { plaintext: true, ..Default::default() })
+    }
+
     /// Name for tables.
     #[must_use]
-    pub fn label(self) -> &'static str {
+    pub fn label(&self) -> String {
         match self {
-            Self::Tcp => "one TCP connection",
-            Self::Mptcp => "kernel MPTCP",
-            Self::Rustls => "tokio-rustls on one TCP",
-            Self::Plaintext => "session, plaintext",
-            Self::Tls => "session, TLS",
+            Self::Rustls => "tokio-rustls on one TCP".to_owned(),
+            Self::Transport(_, session) if session.plaintext => "session, plaintext".to_owned(),
+            Self::Transport(name, _) if name == "session" => "session, TLS".to_owned(),
+            Self::Transport(name, _) => name.parse().map_or_else(|_| name.clone(), |name| label(&name)),
         }
+    }
+
+    /// Whether it runs on several paths.
+    #[must_use]
+    pub fn is_multipath(&self) -> bool {
+        match self {
+            Self::Transport(name, _) => name.parse::<TransportName>().is_ok_and(|name| name.is_multipath()),
+            Self::Rustls => false,
+        }
+    }
+
+    /// Whether it is the kernel's multipath TCP.
+    #[must_use]
+    pub fn is_mptcp(&self) -> bool {
+        *self == Self::of("mptcp")
     }
 }
 
@@ -82,8 +105,6 @@ pub struct EndPlan {
     pub carrier: Carrier,
     /// When the source stops; the sink must know it for its memory samples and for idling.
     pub until: Until,
-    /// Transmission window of a session in bytes; `None` is the default.
-    pub window: Option<usize>,
     /// Which end.
     pub role: EndRole,
 }
@@ -105,7 +126,7 @@ pub struct EndResult {
     pub seconds: f64,
     /// Processor seconds in that time.
     pub cpu_seconds: f64,
-    /// Subflows at the end (a session's; MPTCP's at its source).
+    /// Paths in use; of kernel MPTCP at its source.
     pub subflows: usize,
     /// Resident memory before the connection, kB.
     pub rss_before_kb: u64,
@@ -141,13 +162,13 @@ pub fn run(plan: &str) -> bool {
 fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rss_before_kb = memory_kb("VmRSS:");
-    let result = match (plan.carrier, &plan.role) {
-        (Carrier::Tcp | Carrier::Mptcp, EndRole::Sink(addresses)) => kernel::sink(&plan, addresses),
-        (Carrier::Tcp | Carrier::Mptcp, EndRole::Source(paths)) => kernel::source(&plan, paths),
-        (Carrier::Rustls, EndRole::Sink(addresses)) => runtime.block_on(tls::sink(addresses)),
-        (Carrier::Rustls, EndRole::Source(paths)) => runtime.block_on(tls::source(&plan, paths)),
-        (_, EndRole::Sink(addresses)) => runtime.block_on(session::sink(&plan, addresses)),
-        (_, EndRole::Source(paths)) => runtime.block_on(session::source(&plan, paths)),
+    let result = match &plan.carrier {
+        Carrier::Rustls => runtime.block_on(tls::run(&plan)),
+        Carrier::Transport(name, session) => match name.parse::<TransportName>()? {
+            TransportName::Tcp(_) => kernel::run(&plan, false),
+            TransportName::Mptcp { .. } => kernel::run(&plan, true),
+            name => runtime.block_on(transport::run(&plan, &name, session, reply)),
+        },
     };
     Ok(EndResult { rss_before_kb, ..result? })
 }

@@ -4,6 +4,7 @@ use super::end::{Carrier, EndResult, Until};
 use super::process::Transfer;
 use super::{BenchError, Progress, judged, verdict, within};
 use serde::Serialize;
+use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
 use tributary_report::{Cell, Column, Table};
 
@@ -48,9 +49,10 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("seconds", plan.seconds, 20.0..=3600.0)?;
     progress(&format!("idle for {} s", plan.seconds));
     let network = VethNetwork::create(PATHS)?;
-    let command = |side: Side, program: &std::path::Path| network.command(side, program);
+    let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Idle(plan.seconds);
-    let transfer = Transfer { command: &command, paths: PATHS, carrier: Carrier::Tls, until, window: None };
+    let carrier = Carrier::of("session");
+    let transfer = Transfer { command: &command, paths: PATHS, carrier, until };
     let (client, server) = transfer.run()?;
     let share = client.cpu_seconds / client.seconds + server.cpu_seconds / server.seconds;
     Ok(Report { client, server, share, below: MARK, holds: share < MARK })

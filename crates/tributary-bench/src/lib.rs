@@ -24,10 +24,10 @@ pub mod tunnel;
 pub mod unshaped;
 
 use core::time::Duration;
-use std::io;
 use thiserror::Error;
 use tributary_emu::NetworkError;
-use tributary_lab::run::LabError;
+use tributary_lab::LabError;
+use tributary_lab::process::ProcessError;
 use tributary_report::{Cell, stats};
 
 /// Callback that gets the name of each step.
@@ -57,15 +57,8 @@ pub enum BenchError {
         reason: String,
     },
     /// One end of a transfer failed.
-    #[error("the {side} of {carrier}: {reason}")]
-    End {
-        /// `sink` or `source`.
-        side: &'static str,
-        /// The transport.
-        carrier: &'static str,
-        /// Its error message.
-        reason: String,
-    },
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// A setting is out of range.
     #[error("`{name}` is {value}; it must be from {least} to {most}")]
     OutOfRange {
@@ -114,13 +107,6 @@ fn verdict(good: bool) -> Cell {
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// This program.
-fn own_program() -> Result<std::path::PathBuf, BenchError> {
-    let failed =
-        |error: io::Error| BenchError::Program { program: "tributary".to_owned(), reason: error.to_string() };
-    std::env::current_exe().map_err(failed)
 }
 
 #[cfg(test)]

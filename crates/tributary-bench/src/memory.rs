@@ -6,7 +6,9 @@ use super::process::Transfer;
 use super::{BenchError, Progress, judged, median, verdict, within};
 use core::time::Duration;
 use serde::Serialize;
+use std::ffi::OsStr;
 use tributary_emu::{Network, Side, VethNetwork};
+use tributary_lab::SessionSettings;
 use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
@@ -101,10 +103,11 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 
 fn long_transfer(windows: u32) -> Result<Vec<Flatness>, BenchError> {
     let network = VethNetwork::create(PATHS)?;
-    let command = |side: Side, program: &std::path::Path| network.command(side, program);
+    let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Bytes(u64::from(windows) * SMALL_WINDOW as u64);
-    let window = Some(SMALL_WINDOW);
-    let transfer = Transfer { command: &command, paths: PATHS, carrier: Carrier::Tls, until, window };
+    let small = SessionSettings { window: Some(SMALL_WINDOW), ..SessionSettings::default() };
+    let carrier = Carrier::Transport("session".to_owned(), small);
+    let transfer = Transfer { command: &command, paths: PATHS, carrier, until };
     let (source, sink) = transfer.run()?;
     Ok(vec![flat("source", source), flat("sink", sink)])
 }
@@ -143,9 +146,10 @@ fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), Ben
         .with_queue_time(Duration::from_millis(25))
         .with_duration(Duration::from_secs_f64(seconds * 4.0 + 30.0));
     let network = Network::start(&scenario)?;
-    let command = |side: Side, program: &std::path::Path| network.command(side, program);
+    let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Bytes((seconds * RATE as f64 / 8.0) as u64);
-    let transfer = Transfer { command: &command, paths: PATHS, carrier: Carrier::Tls, until, window: None };
+    let carrier = Carrier::of("session");
+    let transfer = Transfer { command: &command, paths: PATHS, carrier, until };
     let (source, sink) = transfer.run()?;
     let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;
     let bound = |end, result: &EndResult| Bound {

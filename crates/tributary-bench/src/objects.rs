@@ -7,10 +7,10 @@
 use super::{BenchError, Progress, judged, median, verdict, within};
 use core::time::Duration;
 use serde::Serialize;
-use tributary_lab::contestant::Contestant;
-use tributary_lab::run::{Cell as Run, run as measure};
 use tributary_lab::workload::{Record, Workload};
+use tributary_lab::{Cell as Run, run as measure};
 use tributary_link::Scenario;
+use tributary_net::transport::TransportName;
 use tributary_report::{Cell, Column, Table, stats};
 
 const KIB_100: u64 = 100 << 10;
@@ -204,11 +204,12 @@ fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row,
 
 fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
     let scenario = condition.rtt.apply(Scenario::builtin(condition.scenario)?.with_seed(seed));
-    let contestant = Contestant::find(&times.transport, &scenario).expect("paths of every built-in scenario");
+    let found = TransportName::find(&times.transport, None, &scenario.path_names());
+    let transport = found.expect("paths of every built-in scenario");
     // A radio that is blocked half of the time may take a second per object; others take far less.
     let limit = f64::from(plan.count) * 0.5 + 5.0;
     let workload = Workload::Object { size: condition.size, count: plan.count, pause_ms: PAUSE_MS, limit };
-    let result = measure(&Run::new(&scenario, &contestant, &plan.congestion, &workload))?;
+    let result = measure(&Run::new(&scenario, &transport, &plan.congestion, &workload))?;
     times.invalid += u32::from(!result.audit.valid);
     if let Record::Object(record) = result.record {
         times.completion_ms.extend(record.completion_ms);

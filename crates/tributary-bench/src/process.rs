@@ -1,12 +1,11 @@
 //! Starts the two ends of a transfer and collects what they measured; never waits without limit.
 
+use super::BenchError;
 use super::end::{Carrier, EndPlan, EndReply, EndResult, EndRole, Until};
-use super::{BenchError, own_program};
 use core::time::Duration;
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::Receiver;
-use tributary_emu::Side;
+use tributary_emu::{Side, VethNetwork};
+use tributary_lab::kernel::{self, InNamespace};
+use tributary_lab::process::{Process, ProcessError, own_program};
 
 /// Time for an end to start.
 const START: Duration = Duration::from_secs(15);
@@ -16,28 +15,27 @@ const GRACE: Duration = Duration::from_secs(20);
 /// One transfer between two namespaces.
 pub(super) struct Transfer<'a> {
     /// Makes a command of one side.
-    pub command: &'a dyn Fn(Side, &std::path::Path) -> Command,
-    /// Paths to use.
+    pub command: InNamespace<'a>,
+    /// Paths between them. A carrier that has only one uses the first.
     pub paths: usize,
     pub carrier: Carrier,
     pub until: Until,
-    pub window: Option<usize>,
 }
 
 impl Transfer<'_> {
     /// Carries it out; the client is the source. Returns what source and sink measured.
     pub(super) fn run(&self) -> Result<(EndResult, EndResult), BenchError> {
-        let servers = (0..self.paths).map(|path| Side::Server.address(path)).collect();
+        let used = if self.carrier.is_multipath() { self.paths } else { 1 };
+        let servers = (0..used).map(|path| Side::Server.address(path)).collect();
         let sink = self.start(Side::Server, EndRole::Sink(servers))?;
-        let listening = match sink.answer(START)? {
+        let listening = match answer(&sink, START)? {
             EndReply::Ready(addresses) => addresses,
-            other => return Err(sink.failed(format!("answered out of turn: {other:?}"))),
+            other => return Err(unexpected(&sink, &other).into()),
         };
         let paths = listening.iter().enumerate().map(|(path, server)| (Side::Client.address(path), *server));
-        let paths: Vec<(std::net::Ipv4Addr, SocketAddr)> = paths.collect();
-        let source = self.start(Side::Client, EndRole::Source(paths))?;
+        let source = self.start(Side::Client, EndRole::Source(paths.collect()))?;
         let within = GRACE + self.longest();
-        Ok((source.result(within)?, sink.result(within)?))
+        Ok((result(&source, within)?, result(&sink, within)?))
     }
 
     fn longest(&self) -> Duration {
@@ -47,90 +45,36 @@ impl Transfer<'_> {
         }
     }
 
-    fn start(&self, side: Side, role: EndRole) -> Result<End, BenchError> {
-        let program = own_program()?;
-        let plan = EndPlan { carrier: self.carrier, until: self.until, window: self.window, role };
-        let mut command = (self.command)(side, &program);
+    fn start(&self, side: Side, role: EndRole) -> Result<Process, ProcessError> {
+        let plan = EndPlan { carrier: self.carrier.clone(), until: self.until, role };
+        let mut command = (self.command)(side, own_program()?.as_os_str());
         command.args(["bench", "end", &serde_json::to_string(&plan).expect("plans have string keys only")]);
-        let side = if side == Side::Server { "sink" } else { "source" };
-        let carrier = self.carrier.label();
-        let failed = |error: std::io::Error| BenchError::End { side, carrier, reason: error.to_string() };
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let output = child.stdout.take().expect("standard output was piped");
-        let lines = tributary_lab::process::lines_of(output);
-        Ok(End { child, lines, side, carrier })
+        let end = if side == Side::Server { "sink" } else { "source" };
+        Process::start(format!("{end} of {}", self.carrier.label()), command)
     }
 }
 
-/// A running end, killed when dropped.
-struct End {
-    child: Child,
-    lines: Receiver<String>,
-    side: &'static str,
-    carrier: &'static str,
-}
-
-impl End {
-    fn failed(&self, reason: String) -> BenchError {
-        BenchError::End { side: self.side, carrier: self.carrier, reason }
-    }
-
-    fn answer(&self, within: Duration) -> Result<EndReply, BenchError> {
-        let line = self.lines.recv_timeout(within);
-        let line = line.map_err(|error| self.failed(format!("no answer within {within:?}: {error}")))?;
-        match serde_json::from_str(&line) {
-            Ok(EndReply::Failed(reason)) => Err(self.failed(reason)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(self.failed(format!("answered `{line}`: {error}"))),
-        }
-    }
-
-    fn result(&self, within: Duration) -> Result<EndResult, BenchError> {
-        match self.answer(within)? {
-            EndReply::Done(result) => Ok(result),
-            other => Err(self.failed(format!("answered out of turn: {other:?}"))),
-        }
+/// An end's next answer; a failure that it reports is an error.
+fn answer(end: &Process, within: Duration) -> Result<EndReply, ProcessError> {
+    match end.answer(within)? {
+        EndReply::Failed(reason) => Err(end.failed(reason)),
+        reply => Ok(reply),
     }
 }
 
-impl Drop for End {
-    fn drop(&mut self) {
-        // Both fail when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+fn result(end: &Process, within: Duration) -> Result<EndResult, ProcessError> {
+    match answer(end, within)? {
+        EndReply::Done(result) => Ok(result),
+        other => Err(unexpected(end, &other)),
     }
+}
+
+fn unexpected(end: &Process, reply: &EndReply) -> ProcessError {
+    end.failed(format!("answered out of turn: {reply:?}"))
 }
 
 /// Allows MPTCP subflows on every path of a veth network and has the client open them.
-pub(super) fn prepare_mptcp(network: &tributary_emu::VethNetwork) -> Result<(), BenchError> {
-    let names: Vec<String> = (0..network.paths()).map(tributary_emu::VethNetwork::interface).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    prepare_mptcp_on(&|side, program| network.command(side, program), &names)
-}
-
-/// The same on any network, whose client has these interfaces.
-pub(super) fn prepare_mptcp_on(command: Commands<'_>, interfaces: &[&str]) -> Result<(), BenchError> {
-    for side in [Side::Client, Side::Server] {
-        ip(command(side, "ip"), "mptcp limits set subflows 8 add_addr_accepted 8")?;
-    }
-    for (path, device) in interfaces.iter().enumerate().skip(1) {
-        let address = Side::Client.address(path);
-        ip(command(Side::Client, "ip"), &format!("mptcp endpoint add {address} dev {device} subflow"))?;
-    }
-    Ok(())
-}
-
-/// Makes a command of one side.
-type Commands<'a> = &'a dyn Fn(Side, &str) -> Command;
-
-/// Runs `ip` with the words of a line.
-pub(super) fn ip(mut command: Command, line: &str) -> Result<(), BenchError> {
-    let program = || format!("ip {line} (Debian package iproute2)");
-    let failed = |reason: String| BenchError::Program { program: program(), reason };
-    let output = command.args(line.split(' ')).output();
-    let output = output.map_err(|error| failed(error.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+pub(super) fn prepare_mptcp(network: &VethNetwork) -> Result<(), ProcessError> {
+    let devices: Vec<String> = (0..network.paths()).map(VethNetwork::interface).collect();
+    kernel::prepare_mptcp(&|side, program| network.command(side, program), &devices)
 }

@@ -188,10 +188,10 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 /// An upload of an application that writes without end.
 fn upload(network: &Network, rig: &Rig, seconds: f64) -> Result<Upload, BenchError> {
     let clock = Clock::new();
-    let entrance = (rig.entrance(), u64::MAX);
+    let (entrance, listener) = ((rig.entrance(), u64::MAX), &rig.target);
     std::thread::scope(|scope| {
         let curtain = Curtain(&clock);
-        let target = scope.spawn(|| rig::target(&rig.target, &clock));
+        let target = scope.spawn(|| rig::target(listener, &clock));
         let application =
             scope.spawn(|| network.run(Side::Client, || rig::application(entrance, &clock, || ())));
         let near = scope.spawn(|| network.run(Side::Client, || rig::queues(&clock)));

@@ -190,7 +190,7 @@ fn tunnel(network: RelayNetwork, mode: Mode, redundancy: f64) -> Result<Tunnel, 
 }
 
 fn failed(reason: String) -> BenchError {
-    BenchError::End { side: "node", carrier: "tunnel", reason }
+    BenchError::Program { program: "a node of the tunnel".to_owned(), reason }
 }
 
 /// Measures `work`: Mbit/s, and processor time of this process per gigabyte.
@@ -230,10 +230,7 @@ fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
 fn beside(scenario: &Scenario, plan: &Plan, mptcp: bool, entry: &mut Contestant) -> Result<(), BenchError> {
     let network = Network::start(scenario)?;
     if mptcp {
-        super::process::prepare_mptcp_on(
-            &|side, program| network.command(side, program),
-            &["wifi", "wigig"],
-        )?;
+        tributary_lab::kernel::prepare_emulated(&network)?;
     }
     let on =
         |side, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(side, work)?) };

@@ -27,8 +27,8 @@ use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
 use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
 use tributary_types::Instant;
 
-use crate::fetch::{HttpConnection, Line, split};
 pub use crate::fetch::{FetchError, Http3Error, HttpError};
+use crate::fetch::{HttpConnection, Line, split};
 use load::{Arrived, Job};
 use presentation::Presentation;
 pub use presentation::PresentationError;

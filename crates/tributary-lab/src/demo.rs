@@ -10,9 +10,11 @@ mod stills;
 mod tiled;
 mod tiles;
 
-use crate::contestant::{Contestant, UnknownContestant};
+use crate::cell::Cell;
+use crate::error::LabError;
 use crate::machine;
-use crate::run::{Cell, LabError, run as measure};
+use crate::run::run as measure;
+use crate::transport;
 use crate::workload::{Content, Video, Workload};
 use core::time::Duration;
 pub use head::generated_head;
@@ -24,6 +26,7 @@ pub(crate) use tiled::play_emulated;
 pub use tiled::{TiledDemoError, TiledOutcome, TiledSettings, run_tiled};
 pub use tiles::{LOOPED_SECONDS, TilesError, tiles_of};
 use tributary_link::Scenario;
+use tributary_proto::transport::{TransportName, UnknownName};
 use tributary_stream::LadderError;
 
 /// Distance of the player to the live edge: a GoP of one second, and half a second to bridge a blockage.
@@ -63,7 +66,7 @@ pub enum DemoError {
     Lab(#[from] LabError),
     /// A scheduler is missing from the registry.
     #[error(transparent)]
-    Contestant(#[from] UnknownContestant),
+    Transport(#[from] UnknownName),
 }
 
 /// Callback for progress: completed share, 0 to 1, and the present step.
@@ -108,21 +111,21 @@ impl Settings {
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoError> {
     let began = Instant::now();
     let video = settings.encoded();
-    let contestants = contestants(&settings.scenario)?;
+    let names = transports(&settings.scenario)?;
     let share = 0.12; // rough share of the time that a first encoding takes
     video.build(&mut |part| progress(part * share, "encoding the video"))?;
     let (bulk_seconds, gops) = settings.split();
     let mut transports = Vec::new();
-    let step = (1.0 - share) / contestants.len() as f64;
-    for (index, contestant) in contestants.iter().enumerate() {
+    let step = (1.0 - share) / names.len() as f64;
+    for (index, name) in names.iter().enumerate() {
         let before = share + step * index as f64;
-        let label = contestant.label();
+        let label = transport::label(name);
         progress(before, &format!("{label}: bulk, {bulk_seconds} s"));
         let bulk = Workload::Bulk { seconds: f64::from(bulk_seconds) };
-        let bulk = measure(&Cell::new(&settings.scenario, contestant, &settings.congestion, &bulk))?;
+        let bulk = measure(&Cell::new(&settings.scenario, name, &settings.congestion, &bulk))?;
         progress(before + step * 0.4, &format!("{label}: live video, {gops} s"));
         let live = Workload::Live { gops, start_up_ms: START_UP.as_millis() as u64 };
-        let mut cell = Cell::new(&settings.scenario, contestant, &settings.congestion, &live);
+        let mut cell = Cell::new(&settings.scenario, name, &settings.congestion, &live);
         cell.video = Some(video.clone());
         transports.push(Transport { label, bulk, live: measure(&cell)? });
     }
@@ -146,9 +149,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
 }
 
 /// Every radio alone, kernel MPTCP, the published mode, and the product.
-fn contestants(scenario: &Scenario) -> Result<Vec<Contestant>, UnknownContestant> {
-    let radios = scenario.paths.iter().map(|path| path.name.as_str());
-    radios.chain(["mptcp", "fbdt-paper", "fbdt"]).map(|name| Contestant::find(name, scenario)).collect()
+fn transports(scenario: &Scenario) -> Result<Vec<TransportName>, UnknownName> {
+    let radios = scenario.path_names();
+    let names = radios.iter().copied().chain(["mptcp", "fbdt-paper", "fbdt"]);
+    names.map(|name| TransportName::find(name, None, &radios)).collect()
 }
 
 fn file_name(path: &std::path::Path) -> String {

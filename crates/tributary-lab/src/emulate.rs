@@ -1,28 +1,25 @@
 //! What to emulate: what a user asked for, else what the scenario's `run` table says, else the customary; as
 //! [`crate::simulate::Request`] does it for the simulator. Runs nothing.
 
-use crate::contestant::{Contestant, SessionSettings, UnknownContestant};
-use crate::run::{Cell, Queue};
+use crate::cell::{Cell, Queue};
 use crate::simulate::check_metrics;
+use crate::transport::{SessionSettings, is_on_sockets};
 use crate::workload::Workload;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
+use tributary_proto::transport::{TransportName, UnknownName};
 
 /// Length of a run in seconds where neither the user nor a `run` table decides.
 const SECONDS: f64 = 10.0;
-/// A session with the scheduler that is named beside it.
+/// Transport where nobody names one; its scheduler may be named beside it.
 const SESSION: &str = "session";
-/// Default scheduler of a session and of a run.
-const DEFAULT: &str = "fbdt";
-/// The scheduler of the kernel's MPTCP.
-const KERNEL: &str = "linux-default";
 
 /// What a user asked for; `None` leaves it to the scenario. The scenario's scheduler and subflows are those
 /// of its own transport: where a user names another, they count as far as that can have them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Transport: as [`Contestant::find`] names it, `tcp` (on the first path), or `session`.
+    /// Transport, as [`TransportName::find`] names it.
     pub transport: Option<String>,
     /// Scheduler of `session`.
     pub scheduler: Option<String>,
@@ -38,7 +35,7 @@ pub struct Request {
     pub rtt: Option<Duration>,
     /// Queue of every path's link.
     pub queue: Queue,
-    /// How a session is set up, its scheduler aside.
+    /// How a session is set up.
     pub session: SessionSettings,
 }
 
@@ -61,7 +58,7 @@ pub enum RequestError {
     Scenario(#[from] ScenarioError),
     /// The transport.
     #[error(transparent)]
-    Transport(#[from] UnknownContestant),
+    Transport(#[from] UnknownName),
     /// An option that the transport or the emulator has no use for.
     #[error("{option}: {problem}")]
     Option {
@@ -90,7 +87,8 @@ impl Request {
         if self.transport.is_none() && run.subflows.is_some_and(|n| n > 1) {
             return Err(simulator_only(run, "run.subflows", "several subflows on a path"));
         }
-        let contestant = self.contestant(scenario)?;
+        let transport = self.transport(scenario)?;
+        self.check_settings(&transport)?;
         let (seconds, workload) = (self.seconds(scenario), self.workload(run)?);
         let workload = match workload {
             Asked::Bulk => Workload::Bulk { seconds },
@@ -107,8 +105,8 @@ impl Request {
             network = network.with_rtt(rtt);
         }
         let congestion = self.congestion.as_deref().or(run.congestion.as_ref().map(Name::as_str));
-        let cell = Cell::new(&network, &contestant, congestion.unwrap_or("cubic"), &workload);
-        Ok(cell.with_queue(self.queue))
+        let cell = Cell::new(&network, &transport, congestion.unwrap_or("cubic"), &workload);
+        Ok(Cell { session: self.session.clone(), ..cell.with_queue(self.queue) })
     }
 
     fn seconds(&self, scenario: &Scenario) -> f64 {
@@ -138,59 +136,46 @@ impl Request {
         }
     }
 
-    fn contestant(&self, scenario: &Scenario) -> Result<Contestant, RequestError> {
+    fn transport(&self, scenario: &Scenario) -> Result<TransportName, RequestError> {
         let run = &scenario.run;
         let (asked, written) = (self.transport.as_deref(), run.transport.as_ref());
+        // The file's scheduler is that of its own transport, and of a session that the user names.
         let own = run.scheduler.as_ref().filter(|_| asked.is_none_or(|name| name == SESSION));
         let scheduler = self.scheduler.as_deref().or(own.map(Name::as_str));
         let name = asked.or(written.map(Name::as_str)).unwrap_or(SESSION);
-        let first = scenario.paths.first().map_or("", |path| path.name.as_str());
-        let found = match name {
-            SESSION => Contestant::find(scheduler.unwrap_or(DEFAULT), scenario),
-            "tcp" => Contestant::find(first, scenario),
-            name => Contestant::find(name, scenario),
-        };
-        let place = if name == SESSION && self.scheduler.is_none() { own.or(written) } else { written };
-        let mut contestant = match (found, place) {
-            (Ok(found), _) => found,
-            (Err(error), Some(place)) if asked.is_none() => {
-                return Err(place.refuse(&error.to_string()).into());
+        let in_file = own.filter(|_| self.scheduler.is_none());
+        let found = match TransportName::find(name, scheduler, &scenario.path_names()) {
+            Ok(found) => found,
+            Err(unknown) => {
+                let place = if unknown.what == "scheduler" { in_file } else { written };
+                return Err(match place.filter(|_| asked.is_none() || in_file.is_some()) {
+                    Some(place) => place.refuse(&unknown.to_string()).into(),
+                    None => unknown.into(),
+                });
             }
-            (Err(error), _) => return Err(error.into()),
         };
-        if let Some(scheduler) = scheduler.filter(|name| !runs(&contestant, name)) {
-            let transport = contestant.name();
-            let problem = format!(
-                "`{transport}` does not run it here: leave it out, take transport session, or --world sim"
-            );
-            return Err(match own.filter(|_| self.scheduler.is_none()) {
-                Some(place) => place.refuse(&problem).into(),
-                None => RequestError::Option { option: format!("--scheduler {scheduler}"), problem },
-            });
-        }
-        self.set_up(&mut contestant)?;
-        Ok(contestant)
+        let unused = scheduler.filter(|name| !found.is_scheduled_by(name));
+        let Some(scheduler) = unused.or(found.scheduler().filter(|_| !is_on_sockets(&found))) else {
+            return Ok(found);
+        };
+        let transport = found.kind();
+        let problem = format!(
+            "`{transport}` does not run it here: leave it out, take transport session, or --world sim"
+        );
+        Err(match in_file {
+            Some(place) => place.refuse(&problem).into(),
+            None => RequestError::Option { option: format!("--scheduler {scheduler}"), problem },
+        })
     }
 
-    fn set_up(&self, contestant: &mut Contestant) -> Result<(), RequestError> {
-        let asked = &self.session;
-        if let Contestant::Tributary(settings) = contestant {
-            *settings = SessionSettings { scheduler: settings.scheduler.clone(), ..asked.clone() };
-        } else if asked.plaintext || asked.window.is_some() || asked.rto_max_ms.is_some() {
-            let option = "--plaintext, --window and --rto-max".to_owned();
-            let problem = format!("are settings of a session; `{}` is none", contestant.name());
-            return Err(RequestError::Option { option, problem });
+    /// Refuses settings of a session for a transport that is none.
+    fn check_settings(&self, transport: &TransportName) -> Result<(), RequestError> {
+        if matches!(transport, TransportName::Session { .. }) || self.session.is_default() {
+            return Ok(());
         }
-        Ok(())
-    }
-}
-
-/// Whether the contestant's scheduler is this one.
-fn runs(contestant: &Contestant, scheduler: &str) -> bool {
-    match contestant {
-        Contestant::SinglePath(_) => false,
-        Contestant::Mptcp => scheduler == KERNEL,
-        Contestant::Tributary(settings) => settings.scheduler == scheduler,
+        let option = "--plaintext, --window and --rto-max".to_owned();
+        let problem = format!("are settings of a session; `{}` is none", transport.name());
+        Err(RequestError::Option { option, problem })
     }
 }
 

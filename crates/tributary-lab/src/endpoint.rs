@@ -4,7 +4,6 @@
 //! from the first line of standard input and answers with JSON lines ([`Reply`]) on standard output.
 //! The server ends when its input does. Neither can outlive its limit.
 
-mod carrier;
 mod client;
 mod input;
 mod messages;
@@ -12,21 +11,26 @@ mod server;
 mod usage;
 mod windows;
 
-use crate::contestant::Contestant;
 use crate::messages::{MessageFlow, MessageRecord};
+use crate::transport::{self, PathsMissing, SessionSettings};
 use crate::workload::{Record, Video, Workload};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use thiserror::Error;
+use tributary_net::Key;
+use tributary_net::transport::{TransportConfig, TransportError, TransportName};
 use tributary_stream::{FetchError, LadderError};
 
 /// Settings of an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// The transport.
-    pub contestant: Contestant,
+    /// The transport. Its path is among those of the role.
+    #[serde(with = "transport::text")]
+    pub transport: TransportName,
+    /// How it is set up, when it is a session.
+    pub session: SessionSettings,
     /// Congestion control of every socket.
     pub congestion: String,
     /// The session's key, in the form of a key file's line.
@@ -42,6 +46,13 @@ pub struct Plan {
     pub messages: Vec<MessageFlow>,
     /// Which end.
     pub role: Role,
+}
+
+impl Plan {
+    fn config(&self) -> Result<TransportConfig, EndpointError> {
+        let key = Key::parse(&self.key, "the plan")?;
+        Ok(transport::config(&self.transport, &self.congestion, key, &self.session))
+    }
 }
 
 /// Which end.
@@ -87,8 +98,6 @@ pub struct ClientReport {
     pub record: Record,
     /// Processor seconds from the beginning to the end of the workload.
     pub cpu_seconds: f64,
-    /// Congestion control as the sockets report it; each distinct name.
-    pub congestion: Vec<String>,
     /// Paths that were in use when the workload began.
     pub paths_up: usize,
     /// An MPTCP connection fell back to plain TCP.
@@ -105,8 +114,6 @@ pub struct ClientReport {
 pub struct ServerReport {
     /// Processor seconds since it was ready.
     pub cpu_seconds: f64,
-    /// Congestion control as the sockets report it; each distinct name.
-    pub congestion: Vec<String>,
     /// An MPTCP connection fell back to plain TCP.
     pub fallback: bool,
     /// Counters of a Tributary session.
@@ -172,21 +179,9 @@ pub enum EndpointError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A socket option failed.
+    /// The transport cannot be had.
     #[error(transparent)]
-    Congestion(#[from] tributary_net::sockopt::CongestionError),
-    /// The kernel has no MPTCP.
-    #[error("this kernel has no MPTCP ({0}): build it with CONFIG_MPTCP and set net.mptcp.enabled=1")]
-    NoMptcp(io::Error),
-    /// The session did not come up.
-    #[error(transparent)]
-    Connect(#[from] tributary_net::ConnectError),
-    /// The session ended.
-    #[error(transparent)]
-    Closed(#[from] tributary_net::SessionClosed),
-    /// The server does not listen.
-    #[error(transparent)]
-    Listen(#[from] tributary_net::ListenError),
+    Transport(#[from] TransportError),
     /// The key is invalid.
     #[error(transparent)]
     Key(#[from] tributary_net::KeyError),
@@ -197,15 +192,8 @@ pub enum EndpointError {
     #[error(transparent)]
     Ladder(#[from] LadderError),
     /// Not all paths came up.
-    #[error("only {up} of {wanted} paths came up within {seconds} s")]
-    Paths {
-        /// How many did.
-        up: usize,
-        /// How many there are.
-        wanted: usize,
-        /// How long it waited.
-        seconds: u64,
-    },
+    #[error(transparent)]
+    Paths(#[from] PathsMissing),
 }
 
 fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndpointError {

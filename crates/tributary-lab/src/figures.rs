@@ -1,23 +1,21 @@
 //! Figures that the demo and the reproductions share.
 
-use crate::contestant::{Contestant, radio};
 use crate::result::{RAMP_UP, RunResult, capacity_mbps, path_capacity_mbps};
+use crate::transport::radio;
 use tributary_link::Scenario;
 use tributary_report::{Band, Cdf, Layout, Series, Strip, TimeSeries, Tone, stats};
 
-/// The colour of a contestant, the same in every figure.
+/// The colour of a transport, by its short name; the same in every figure.
 #[must_use]
-pub fn tone(contestant: &Contestant, scenario: &Scenario) -> Tone {
-    match contestant {
-        Contestant::Mptcp => Tone::Rival,
-        Contestant::SinglePath(name) => match scenario.path(name).map(|(index, _)| index) {
-            Some(0) => Tone::RadioA,
-            Some(1) => Tone::RadioB,
-            _ => Tone::RadioC,
-        },
-        Contestant::Tributary(settings) if settings.scheduler == "fbdt" => Tone::Hero,
-        Contestant::Tributary(settings) if settings.scheduler == "fbdt-paper" => Tone::Cousin,
-        Contestant::Tributary(_) => Tone::Peer,
+pub fn tone(transport: &str, scenario: &Scenario) -> Tone {
+    match (transport, scenario.path(transport).map(|(index, _)| index)) {
+        (_, Some(0)) => Tone::RadioA,
+        (_, Some(1)) => Tone::RadioB,
+        (_, Some(_)) => Tone::RadioC,
+        ("mptcp", _) => Tone::Rival,
+        ("fbdt", _) => Tone::Hero,
+        ("fbdt-paper", _) => Tone::Cousin,
+        _ => Tone::Peer,
     }
 }
 
@@ -61,8 +59,8 @@ pub fn goodput(results: &[&RunResult], scenario: &Scenario, layout: Layout) -> T
         let Some(goodput) = &result.goodput else { continue };
         let note = format!("mean {:.0} · p10 {:.0}", goodput.mean_mbps, goodput.p10_mbps);
         let note = if layout == Layout::Stacked { note } else { String::new() };
-        let tone = tone(&result.contestant, scenario);
-        let series = Series::per_second(&result.contestant.label(), tone, &goodput.per_second_mbps);
+        let tone = tone(&result.transport, scenario);
+        let series = Series::per_second(&result.label, tone, &goodput.per_second_mbps);
         plot.series.push(series.note(&note));
     }
     plot
@@ -79,7 +77,7 @@ pub fn strip(results: &[&RunResult], scenario: &Scenario) -> Strip {
         let pairs = goodput.per_second_mbps.iter().zip(&goodput.capacity_per_second_mbps);
         let shares: Vec<f64> = pairs.map(|(got, could)| got / could.max(1e-9) * 100.0).collect();
         let note = format!("worst second {:.0} Mbit/s", goodput.worst_second_mbps);
-        strip.push(&result.contestant.label(), &note, &shares);
+        strip.push(&result.label, &note, &shares);
     }
     strip
 }
@@ -91,7 +89,7 @@ pub fn silences(results: &[&RunResult], scenario: &Scenario) -> Cdf {
     for result in results {
         let lengths: Vec<f64> = result.silences.iter().map(|silence| silence.length_ms).collect();
         if !lengths.is_empty() {
-            cdf.push(&result.contestant.label(), tone(&result.contestant, scenario), &lengths);
+            cdf.push(&result.label, tone(&result.transport, scenario), &lengths);
         }
     }
     cdf

@@ -1,31 +1,51 @@
-//! What the experiments ask of the kernel by iproute2: MPTCP's endpoints, and which congestion control
-//! every established connection really runs.
+//! What experiments ask of the kernel by iproute2: MPTCP's endpoints, and which congestion control every
+//! established connection really runs.
 
-use crate::run::LabError;
+use crate::error::LabError;
+use crate::process::{ProcessError, output};
+use std::ffi::OsStr;
+use std::process::Command;
 use tributary_emu::{Network, Side};
 
-/// Allows subflows on every path at both ends, and has the client open one on each.
-pub(crate) fn prepare_mptcp(network: &Network) -> Result<(), LabError> {
-    let paths = &network.scenario().paths;
+/// Starts a program in one side's namespace.
+pub type InNamespace<'a> = &'a dyn Fn(Side, &OsStr) -> Command;
+
+/// Allows subflows on every path at both ends, and has the client open one on each. `devices` are the paths'
+/// network interfaces.
+///
+/// # Errors
+/// [`ProcessError::Program`].
+pub fn prepare_mptcp(command: InNamespace<'_>, devices: &[String]) -> Result<(), ProcessError> {
     for side in [Side::Client, Side::Server] {
-        execute(network, side, "ip mptcp limits set subflows 8 add_addr_accepted 8")?;
+        execute(command(side, "ip".as_ref()), "mptcp limits set subflows 8 add_addr_accepted 8")?;
     }
-    for (index, path) in paths.iter().enumerate().skip(1) {
+    for (index, device) in devices.iter().enumerate().skip(1) {
         let address = Side::Client.address(index);
-        execute(
-            network,
-            Side::Client,
-            &format!("ip mptcp endpoint add {address} dev {} subflow", path.name),
-        )?;
+        let line = format!("mptcp endpoint add {address} dev {device} subflow");
+        execute(command(Side::Client, "ip".as_ref()), &line)?;
     }
     Ok(())
 }
 
+/// As [`prepare_mptcp`], on the paths of an emulated network.
+///
+/// # Errors
+/// [`ProcessError::Program`].
+pub fn prepare_emulated(network: &Network) -> Result<(), ProcessError> {
+    let devices: Vec<String> = network.scenario().paths.iter().map(|path| path.name.clone()).collect();
+    prepare_mptcp(&|side, program| network.command(side, program), &devices)
+}
+
 /// Checks every established TCP connection of one side, the subflows that MPTCP opened by itself
-/// included.
-pub(crate) fn assert_congestion(network: &Network, side: Side, wanted: &str) -> Result<(), LabError> {
+/// included, and returns how many there are.
+pub(crate) fn assert_congestion(
+    command: InNamespace<'_>,
+    side: Side,
+    wanted: &str,
+) -> Result<usize, LabError> {
     let known = tributary_net::sockopt::available_congestion();
-    let text = execute(network, side, "ss --no-header --tcp --info --numeric --oneline state established")?;
+    let line = "--no-header --tcp --info --numeric --oneline state established";
+    let text = execute(command(side, "ss".as_ref()), line)?;
     let side = match side {
         Side::Client => "client",
         Side::Server => "server",
@@ -37,16 +57,10 @@ pub(crate) fn assert_congestion(network: &Network, side: Side, wanted: &str) -> 
             return Err(LabError::Congestion { side, wanted: wanted.to_owned(), actual });
         }
     }
-    Ok(())
+    Ok(text.lines().count())
 }
 
-fn execute(network: &Network, side: Side, line: &str) -> Result<String, LabError> {
-    let failed = |reason| LabError::Program { program: line.to_owned(), package: "iproute2", reason };
-    let mut words = line.split(' ');
-    let output = network.command(side, words.next().unwrap_or_default()).args(words).output();
-    match output {
-        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(output) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
-        Err(error) => Err(failed(error.to_string())),
-    }
+fn execute(mut command: Command, arguments: &str) -> Result<String, ProcessError> {
+    command.args(arguments.split(' '));
+    output(command, "iproute2")
 }

@@ -4,12 +4,13 @@
 //! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs
 //! [`tributary_emu::isolate`] at the start of `main` and the hidden command `endpoint` in the program.
 
-pub mod contestant;
+pub mod cell;
 pub mod demo;
 pub mod emulate;
 pub mod endpoint;
+pub mod error;
 pub mod figures;
-mod kernel;
+pub mod kernel;
 pub mod machine;
 pub mod messages;
 pub mod process;
@@ -20,11 +21,14 @@ pub mod simulate;
 pub mod summary;
 pub mod sweep;
 pub mod tiled;
+pub mod transport;
 pub mod workload;
 
-pub use contestant::{Contestant, SessionSettings, UnknownContestant};
+pub use cell::{Cell, Queue};
+pub use error::LabError;
 pub use messages::{MessageFlow, MessageRecord};
 pub use result::{RunResult, World};
-pub use run::{Cell, LabError, Queue, run};
+pub use run::run;
 pub use simulate::{SimResult, Simulation};
+pub use transport::SessionSettings;
 pub use workload::{Content, Record, Video, Workload};

@@ -1,16 +1,148 @@
-//! An endpoint process seen from the lab: started in a namespace, talked to in JSON lines, never waited
-//! for longer than it may take, killed when dropped.
+//! A child process that answers in lines of JSON: started, talked to, never waited for longer than it may
+//! take, killed when dropped. Not here: what the lines mean.
 
-use crate::endpoint::{Plan, Reply};
-use crate::run::LabError;
 use core::time::Duration;
-use std::io::{BufRead, BufReader, Write};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+use thiserror::Error;
 
-/// What a process prints, line by line as it comes; the end of it closes the channel.
-#[must_use]
-pub fn lines_of(output: ChildStdout) -> Receiver<String> {
+/// How often it is looked whether a process that was told to end has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Why a child process gave no answer.
+#[derive(Debug, Error)]
+pub enum ProcessError {
+    /// It could not be started or talked to.
+    #[error("the {name} process: {source}")]
+    System {
+        /// Which.
+        name: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It reported a failure, ended early or took too long.
+    #[error("the {name}: {reason}")]
+    Failed {
+        /// Which.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A program that sets something up.
+    #[error("cannot run `{program}` (Debian package {package}): {reason}")]
+    Program {
+        /// Program and arguments.
+        program: String,
+        /// Where it comes from.
+        package: &'static str,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// A running child process.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts it. `name` is for errors: `server`, `sink of mptcp`.
+    ///
+    /// # Errors
+    /// [`ProcessError::System`].
+    pub fn start(name: impl Into<String>, mut command: Command) -> Result<Self, ProcessError> {
+        let name = name.into();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|source| ProcessError::System { name: name.clone(), source })?;
+        let lines = lines_of(child.stdout.take().expect("standard output was piped"));
+        Ok(Self { name, input: child.stdin.take(), child, lines })
+    }
+
+    /// Sends a line of JSON.
+    ///
+    /// # Errors
+    /// [`ProcessError::System`]: it has ended.
+    pub fn tell(&mut self, message: &impl Serialize) -> Result<(), ProcessError> {
+        let line = serde_json::to_string(message).expect("messages have string keys only");
+        let input = self.input.as_mut().expect("told only before its input is closed");
+        let told = writeln!(input, "{line}").and_then(|()| input.flush());
+        told.map_err(|source| ProcessError::System { name: self.name.clone(), source })
+    }
+
+    /// Ends its input.
+    pub fn close(&mut self) {
+        self.input = None;
+    }
+
+    /// The next line that it prints, read as JSON.
+    ///
+    /// # Errors
+    /// [`ProcessError::Failed`]: none came `within` this time, or it is not a `T`.
+    pub fn answer<T: DeserializeOwned>(&self, within: Duration) -> Result<T, ProcessError> {
+        let line = self.line(within)?;
+        serde_json::from_str(&line).map_err(|error| self.failed(format!("answered `{line:.200}`: {error}")))
+    }
+
+    /// The next line that it prints.
+    ///
+    /// # Errors
+    /// [`ProcessError::Failed`]: none came `within` this time.
+    pub fn line(&self, within: Duration) -> Result<String, ProcessError> {
+        self.lines.recv_timeout(within).map_err(|error| match error {
+            RecvTimeoutError::Timeout => self.failed(format!("no answer within {} s", within.as_secs())),
+            RecvTimeoutError::Disconnected => self.failed("ended without an answer"),
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends SIGTERM and waits, at most so long; the time until it has ended and its exit code. Without a code it
+    /// has not ended in this time, or a signal ended it.
+    pub fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
+        let told = Instant::now();
+        let pid = rustix::process::Pid::from_child(&self.child);
+        // It may have ended by itself, which shows below.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        while told.elapsed() < most {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return (told.elapsed(), status.code());
+            }
+            std::thread::sleep(LOOK);
+        }
+        (most, None)
+    }
+
+    /// It failed for this reason.
+    #[must_use]
+    pub fn failed(&self, reason: impl Into<String>) -> ProcessError {
+        ProcessError::Failed { name: self.name.clone(), reason: reason.into() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process prints, line by line; the end of it closes the channel.
+fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -22,61 +154,75 @@ pub fn lines_of(output: ChildStdout) -> Receiver<String> {
     lines
 }
 
-/// A running endpoint.
-pub(crate) struct Endpoint {
-    name: &'static str,
-    child: Child,
-    input: Option<ChildStdin>,
-    replies: Receiver<String>,
-}
-
-impl Endpoint {
-    /// Starts it and gives it its plan.
-    pub(crate) fn start(name: &'static str, mut command: Command, plan: &Plan) -> Result<Self, LabError> {
-        let failed = |source| LabError::Process { name, source };
-        command.arg("endpoint").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().map_err(failed)?;
-        let output = child.stdout.take().expect("standard output was piped");
-        let replies = lines_of(output);
-        let mut endpoint = Self { name, input: child.stdin.take(), child, replies };
-        let line = serde_json::to_string(plan).expect("plans have string keys only");
-        endpoint.tell(&line)?;
-        Ok(endpoint)
-    }
-
-    /// Sends a line.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<(), LabError> {
-        let name = self.name;
-        let input = self.input.as_mut().expect("told only before its input is closed");
-        writeln!(input, "{line}")
-            .and_then(|()| input.flush())
-            .map_err(|source| LabError::Process { name, source })
-    }
-
-    /// Ends its input, which asks a server for its report.
-    pub(crate) fn close(&mut self) {
-        self.input = None;
-    }
-
-    /// The next answer.
-    pub(crate) fn answer(&self, within: Duration) -> Result<Reply, LabError> {
-        let failed = |reason: String| LabError::Endpoint { name: self.name, reason };
-        let line = self.replies.recv_timeout(within).map_err(|error| match error {
-            RecvTimeoutError::Timeout => failed(format!("no answer within {} s", within.as_secs())),
-            RecvTimeoutError::Disconnected => failed("ended without an answer".to_owned()),
-        })?;
-        match serde_json::from_str(&line) {
-            Ok(Reply::Failed(reason)) => Err(failed(reason)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(failed(format!("answered `{line}`: {error}"))),
-        }
+/// Runs a program that sets something up and returns what it prints. `package` is where it comes from.
+///
+/// # Errors
+/// [`ProcessError::Program`] with the program's own words.
+pub fn output(mut command: Command, package: &'static str) -> Result<String, ProcessError> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let failed = |reason| ProcessError::Program { program, package, reason };
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(output) => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Err(error) => Err(failed(error.to_string())),
     }
 }
 
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        // Both fail when it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// This program, to be started again as a child.
+///
+/// # Errors
+/// [`ProcessError::System`]: its file cannot be named.
+pub fn own_program() -> Result<PathBuf, ProcessError> {
+    std::env::current_exe().map_err(|source| ProcessError::System { name: "own".to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_process_is_told_and_answers() {
+        let mut cat = Process::start("cat", Command::new("cat")).unwrap();
+        cat.tell(&[1, 2]).unwrap();
+        assert_eq!(cat.answer::<Vec<u8>>(WITHIN).unwrap(), [1, 2]);
+        cat.tell(&"text").unwrap();
+        let error = cat.answer::<u8>(WITHIN).unwrap_err().to_string();
+        assert!(error.contains("the cat: answered `\"text\"`"), "{error}");
+        cat.close();
+        let error = cat.answer::<u8>(WITHIN).unwrap_err().to_string();
+        assert_eq!(error, "the cat: ended without an answer");
+        let silent = Process::start("cat", Command::new("cat")).unwrap();
+        let error = silent.answer::<u8>(Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "the cat: no answer within 0 s");
+    }
+
+    #[test]
+    fn a_process_is_told_to_end_and_may_say_how_it_did() {
+        let script = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            let process = Process::start("script", command).unwrap();
+            assert_eq!(process.line(WITHIN).unwrap(), "ready");
+            process
+        };
+        let mut polite = script("trap 'exit 3' TERM; echo ready; read line");
+        assert_eq!(polite.terminate(WITHIN).1, Some(3));
+        let mut killed = script("echo ready; read line");
+        let (took, code) = killed.terminate(WITHIN);
+        assert!(took < WITHIN && code.is_none(), "{took:?} {code:?}");
+        let mut deaf = script("trap '' TERM; echo ready; read line");
+        assert_eq!(deaf.terminate(LOOK), (LOOK, None));
+    }
+
+    #[test]
+    fn what_cannot_run_is_named_with_its_package() {
+        let mut command = Command::new("/nonexistent/ip");
+        command.args(["mptcp", "limits"]);
+        let error = output(command, "iproute2").unwrap_err().to_string();
+        assert!(error.starts_with("cannot run `/nonexistent/ip mptcp limits` (Debian package iproute2)"));
+        assert!(Process::start("none", Command::new("/nonexistent/none")).is_err());
     }
 }

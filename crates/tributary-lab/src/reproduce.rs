@@ -5,11 +5,13 @@
 
 mod check;
 pub mod cotag;
+mod error;
 pub mod evaluate;
 pub mod expression;
 mod figure;
 mod judge;
 pub mod matrix;
+mod network;
 pub mod ows;
 mod page;
 pub mod paper;
@@ -18,11 +20,12 @@ mod runner;
 mod sample;
 pub mod transfer;
 
+pub use error::ReproduceError;
 pub use expression::Statistic;
 pub use matrix::{Cell, CellError, Selection};
 pub use page::Page;
 pub use paper::{Paper, PaperError, papers};
-pub use runner::{Experiment, Outcome, ReproduceError, Settings, expected, run};
+pub use runner::{Experiment, Outcome, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that come with the program and need no files.

@@ -3,10 +3,10 @@
 //! Goodput figures leave out the first second, in which every transport opens its windows; silences are
 //! counted from the first byte.
 
-use crate::contestant::Contestant;
+use crate::cell::Cell;
 use crate::endpoint::{ClientReport, Counters, ServerReport, WindowSample};
 use crate::messages::MessageRecord;
-use crate::run::Cell;
+use crate::transport::{self, SessionSettings};
 use crate::workload::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,11 +38,14 @@ pub struct RunResult {
     pub world: World,
     /// Name of the scenario.
     pub scenario: String,
-    /// What carried the bytes.
-    pub contestant: Contestant,
-    /// Its short name.
+    /// Short name of what carried the bytes.
     pub transport: String,
-    /// Congestion control, as every socket of both ends reported it.
+    /// Its name for tables and figures.
+    pub label: String,
+    /// How it was set up, where a session was not as usual.
+    #[serde(default, skip_serializing_if = "SessionSettings::is_default")]
+    pub session_settings: SessionSettings,
+    /// Congestion control, as the kernel reported it of every connection of both ends; of QUIC, as asked for.
     pub congestion: String,
     /// Name of the workload.
     pub workload: String,
@@ -152,18 +155,13 @@ impl RunResult {
         let gigabytes = client.record.bytes() as f64 / 1e9;
         let cpu = client.cpu_seconds + server.cpu_seconds;
         let arrivals = client.record.arrivals();
-        let mut congestion = client.congestion.clone();
-        server.congestion.iter().for_each(|name| {
-            if !congestion.contains(name) {
-                congestion.push(name.clone());
-            }
-        });
         Self {
             world: World::Emu,
             scenario: cell.scenario.name.clone(),
-            transport: cell.contestant.name().to_owned(),
-            contestant: cell.contestant.clone(),
-            congestion: congestion.join("+"),
+            transport: cell.transport.name(),
+            label: transport::label(&cell.transport),
+            session_settings: cell.session.clone(),
+            congestion: cell.congestion.clone(),
             workload: cell.workload.name().to_owned(),
             seed: cell.scenario.seed,
             rtt_ms: cell.scenario.rtt.as_secs_f64() * 1e3,

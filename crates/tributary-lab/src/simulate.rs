@@ -12,7 +12,7 @@ pub use request::{METRICS, Request, RequestError};
 pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
 pub use text::summary;
 
-use crate::run::Queue;
+use crate::cell::Queue;
 use core::time::Duration;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
 use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};

@@ -12,7 +12,7 @@ use tributary_stream::{End, Silence};
 pub fn of(result: &RunResult) -> String {
     let mut out = format!(
         "{} · {} · {} · {} · RTT {} ms · queue {} · seed {}\n",
-        result.contestant.label(),
+        result.label,
         result.scenario,
         result.workload,
         result.congestion,

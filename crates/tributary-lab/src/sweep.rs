@@ -4,6 +4,7 @@
 //! lines of an append-only file, so that an interruption loses only the runs in progress. Shards of a plan
 //! may run on different machines; put their files into one directory to combine them.
 
+mod error;
 pub mod execute;
 pub mod frame;
 pub mod groups;
@@ -15,9 +16,10 @@ pub mod shootout;
 pub mod store;
 pub mod tables;
 
+pub use error::PlanError;
 pub use execute::{Report, execute};
 pub use frame::Frame;
 pub use groups::{Group, METRICS, Metric};
-pub use plan::{Plan, PlanError, Planned, Seeds};
+pub use plan::{Plan, Planned, Seeds};
 pub use row::Row;
 pub use store::{Finished, Shard, Store, StoreError};

@@ -1,7 +1,7 @@
-//! The command line.
+//! The arguments of the commands. Not the commands themselves (`commands.rs`).
 
 use crate::quantity;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,48 +9,12 @@ use tributary_lab::World;
 use tributary_net::proxy::{Entrance, Target};
 use tributary_net::{Limits, Siblings};
 
-/// Several radios, one immersive stream.
-#[derive(Debug, Parser)]
-#[command(name = "tributary", version, propagate_version = true)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Demo(DemoArguments),
-    Reproduce(crate::commands::reproduce::ReproduceArguments),
-    Run(Box<RunArguments>),
-    Sweep(crate::commands::sweep::SweepArguments),
-    Ingest(crate::commands::ingest::IngestArguments),
-    #[command(subcommand)]
-    Stream(crate::commands::stream::Stream),
-    #[command(subcommand)]
-    Dash(crate::commands::dash::Dash),
-    Serve(ServeArguments),
-    Connect(ConnectArguments),
-    Status(StatusArguments),
-    Keygen(KeygenArguments),
-    Gateway(crate::commands::nodes::GatewayArguments),
-    Ap(crate::commands::nodes::AccessPointArguments),
-    Device(crate::commands::nodes::DeviceArguments),
-    #[command(subcommand)]
-    Emu(Emu),
-    #[command(subcommand)]
-    Cc(crate::commands::cc::Cc),
-    Bench(crate::commands::bench::BenchArguments),
-    /// One end of an experiment; started by the experiments themselves.
-    #[command(hide = true)]
-    Endpoint,
-}
-
 /// Measure one transport once: one scenario, one workload, through emulated or simulated links.
 ///
-/// Transports are the scenario's paths (`wifi`, `wigig`: TCP on one radio), `mptcp` and Tributary's
-/// schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …); in the simulator also `quic` and `mpquic`. Options that are
-/// not given come from the scenario's `[run]` table, if it has one. The emulator needs root or user
-/// namespaces; the simulator needs nothing and gives the same result for the same seed everywhere.
+/// Transports are the scenario's paths (`wifi`, `wigig`: TCP on one radio), `mptcp`, `quic` (on one radio),
+/// `mpquic` and Tributary's schedulers (`fbdt`, `fbdt-paper`, `min-rtt`, …). Options that are not given come from
+/// the scenario's `[run]` table, if it has one. The emulator needs root or user namespaces; the simulator needs
+/// nothing and gives the same result for the same seed everywhere.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary run mobility --transport fbdt --seconds 10
@@ -68,7 +32,7 @@ pub(crate) struct RunArguments {
     /// World to run in: the emulator (kernel stacks, wall time) or the simulator (models, virtual time)
     #[arg(long, value_enum, default_value_t = WorldArgument::Emu)]
     pub(crate) world: WorldArgument,
-    /// Transport: a path's name, mptcp or a scheduler; in the simulator also quic, mpquic [default: fbdt]
+    /// Transport: a path's name, mptcp, quic, mpquic or a scheduler [default: fbdt]
     #[arg(long)]
     pub(crate) transport: Option<String>,
     /// Scheduler of the transport `session`; in the simulator also of mptcp
@@ -194,7 +158,7 @@ pub(crate) struct DemoArguments {
     #[arg(long)]
     pub(crate) imu: bool,
     #[command(flatten)]
-    pub(crate) viewer: crate::commands::stream::ViewerArguments,
+    pub(crate) viewer: ViewerArguments,
     /// Play the whole picture in one of eight bitrates, without tiles, over each radio alone, kernel MPTCP,
     /// fbdt-paper and fbdt
     #[arg(long)]
@@ -205,6 +169,41 @@ pub(crate) struct DemoArguments {
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The viewer.
+#[derive(Debug, Args)]
+pub(crate) struct ViewerArguments {
+    /// Allocator, which chooses quality and order of tiles: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
+    #[arg(long, default_value = "ows")]
+    pub(crate) allocator: String,
+    /// Choose qualities by exact dynamic programming
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// Head movement; without it the viewer looks straight ahead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) head: Option<PathBuf>,
+    /// Format of the head movement: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
+    #[arg(long, default_value = "plain")]
+    pub(crate) head_format: String,
+    /// Head movement of another viewer of this video, to predict with; repeatable
+    #[arg(long, value_name = "FILE", requires = "head")]
+    pub(crate) crowd: Vec<PathBuf>,
+    /// What is shown in place of a missing tile
+    #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
+    pub(crate) concealment: String,
+    /// Rate assumed before anything has arrived, in Mbit/s, or with a unit: 1.5Gbit/s
+    #[arg(long, value_name = "RATE", default_value = "10", value_parser = quantity::mbps_in(1..=100_000))]
+    pub(crate) assumed_rate: u64,
+    /// Plans per GoP while it is sent [default: 8 with ows and ows-every-tile, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
+    pub(crate) plans: Option<u16>,
+    /// Field of view in degrees, width × height
+    #[arg(long, default_value = "110x90")]
+    pub(crate) field: String,
+    /// Width of the measured viewport in pixels
+    #[arg(long, default_value_t = 720)]
+    pub(crate) viewport_width: usize,
 }
 
 /// Arguments of both ends of the proxy.

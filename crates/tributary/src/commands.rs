@@ -1,4 +1,4 @@
-//! What each command does: configuration in, a library call, its result out.
+//! The commands: configuration in, a library call, its result out.
 
 pub(crate) mod bench;
 pub(crate) mod cc;
@@ -18,12 +18,51 @@ mod stop;
 pub(crate) mod stream;
 pub(crate) mod sweep;
 
-use crate::cli::{Cli, Command, Emu, KeygenArguments};
+use crate::cli::{
+    ConnectArguments, DemoArguments, Emu, KeygenArguments, RunArguments, ServeArguments, StatusArguments,
+};
 use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
+
+/// Several radios, one immersive stream.
+#[derive(Debug, Parser)]
+#[command(name = "tributary", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(DemoArguments),
+    Reproduce(reproduce::ReproduceArguments),
+    Run(Box<RunArguments>),
+    Sweep(sweep::SweepArguments),
+    Ingest(ingest::IngestArguments),
+    #[command(subcommand)]
+    Stream(stream::Stream),
+    #[command(subcommand)]
+    Dash(dash::Dash),
+    Serve(ServeArguments),
+    Connect(ConnectArguments),
+    Status(StatusArguments),
+    Keygen(KeygenArguments),
+    Gateway(nodes::GatewayArguments),
+    Ap(nodes::AccessPointArguments),
+    Device(nodes::DeviceArguments),
+    #[command(subcommand)]
+    Emu(Emu),
+    #[command(subcommand)]
+    Cc(cc::Cc),
+    Bench(bench::BenchArguments),
+    /// One end of an experiment; started by the experiments themselves.
+    #[command(hide = true)]
+    Endpoint,
+}
 
 /// Runs the command. Isolation must come before any thread, so each command that emulates begins with it.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {

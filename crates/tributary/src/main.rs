@@ -8,7 +8,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = cli::Cli::parse();
+    let arguments = commands::Cli::parse();
     if let Some(commit) = option_env!("TRIBUTARY_COMMIT") {
         tributary_lab::machine::built_from(commit);
     }

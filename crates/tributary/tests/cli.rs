@@ -114,9 +114,9 @@ fn unknown_names_list_the_known_ones() {
     refused(&output(&["emu", "run", "mars", "--", "true"]), 1, &["`mars`"]);
     refused(&output(&["demo", "--scenario", "mars"]), 1, &["`mars`"]);
     refused(
-        &output(&["run", "mobility", "--transport", "quic"]),
+        &output(&["run", "mobility", "--transport", "mptcp", "--scheduler", "min-rtt"]),
         1,
-        &["`quic`", "simulator only", "--world sim"],
+        &["--scheduler min-rtt", "`mptcp`", "--world sim"],
     );
     refused(&output(&["run", "--transport", "mptcp", "--plaintext"]), 1, &["--plaintext", "`mptcp`"]);
 }

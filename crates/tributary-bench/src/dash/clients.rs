@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tributary_types::Rng;
 
-use super::servers::failed;
 use crate::BenchError;
+use crate::daemon::failed;
 
 /// Time for every client to get its first segment.
 const START: Duration = Duration::from_secs(60);

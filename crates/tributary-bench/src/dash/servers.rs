@@ -3,24 +3,21 @@
 use core::time::Duration;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
-use tributary_lab::process::lines_of;
+use tributary_lab::process::{Process, own_program};
 
-use crate::{BenchError, own_program};
+use crate::BenchError;
+use crate::daemon::{failed, memory_kb};
 
 /// Time for a server to listen, and to exit.
 const START: Duration = Duration::from_secs(15);
 /// Worker processes: as many as nginx's documentation recommends for two cores.
 const WORKERS: u32 = 2;
-
-pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
-    BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
-}
 
 /// Raises the limit of descriptors for this process and its children.
 pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
@@ -35,7 +32,7 @@ pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
 
 /// A running server, stopped when dropped.
 pub(super) struct Server {
-    child: Child,
+    process: Process,
     pub(super) address: SocketAddr,
     /// Clock ticks per second.
     ticks: f64,
@@ -44,29 +41,20 @@ pub(super) struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // nginx stops its workers on SIGTERM, but not on SIGKILL. All this fails if it has already exited.
-        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), Signal::TERM);
-        let until = std::time::Instant::now() + START;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if std::time::Instant::now() >= until {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        // nginx stops its workers on SIGTERM, but not on SIGKILL.
+        self.process.terminate(START);
     }
 }
 
 impl Server {
-    fn new(child: Child, address: SocketAddr, directory: Option<TempDir>) -> Self {
+    fn new(process: Process, address: SocketAddr, directory: Option<TempDir>) -> Self {
         let ticks = rustix::param::clock_ticks_per_second() as f64;
-        Self { child, address, ticks, _directory: directory }
+        Self { process, address, ticks, _directory: directory }
     }
 
     /// The process and its children.
     fn processes(&self) -> Result<Vec<u32>, BenchError> {
-        let id = self.child.id();
+        let id = self.process.id();
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
         let text = text.map_err(|error| failed("/proc", error))?;
         let children = text.split_whitespace().filter_map(|id| id.parse().ok());
@@ -90,33 +78,20 @@ impl Server {
 
     /// Anonymous resident memory of all of them, kB.
     pub(super) fn memory_kb(&self) -> Result<u64, BenchError> {
-        let mut sum = 0;
-        for id in self.processes()? {
-            let text =
-                std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|e| failed("/proc", e))?;
-            let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-            let kb = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-            sum += kb.ok_or_else(|| failed("/proc", "no RssAnon: has the server ended?"))?;
-        }
-        Ok(sum)
+        self.processes()?.into_iter().map(memory_kb).sum()
     }
 }
 
 /// `tributary dash serve`, with socket settings like nginx's.
 pub(super) fn tributary(files: &Path) -> Result<Server, BenchError> {
-    let name = "tributary dash serve";
     let mut command = Command::new(own_program()?);
     command.args(["dash", "serve"]).arg(files).args(["--listen", "127.0.0.1:0", "--tcp", "--json"]);
     command.args(["--connections", "16384"]).env("RUST_LOG", "error");
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(|error| failed(name, error))?;
-    let lines = lines_of(child.stdout.take().expect("standard output was piped"));
-    let mut server = Server::new(child, SocketAddr::from(([127, 0, 0, 1], 0)), None);
-    let line = lines.recv_timeout(START).map_err(|error| failed(name, error))?;
-    let said: serde_json::Value = serde_json::from_str(&line).map_err(|error| failed(name, error))?;
+    let process = Process::start("tributary dash serve", command)?;
+    let said: serde_json::Value = process.answer(START)?;
     let address = said["listening"]["http"][0].as_str().and_then(|address| address.parse().ok());
-    server.address = address.ok_or_else(|| failed(name, format!("answered `{line}`")))?;
-    Ok(server)
+    let address = address.ok_or_else(|| process.failed(format!("answered `{said}`")))?;
+    Ok(Server::new(process, address, None))
 }
 
 /// nginx with `sendfile`, and its version.
@@ -134,8 +109,7 @@ pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> 
     std::fs::write(&file, text).map_err(|error| failed("nginx.conf", error))?;
     let mut command = Command::new("nginx");
     command.arg("-c").arg(&file).arg("-p").arg(directory.path()).arg("-e").arg("stderr");
-    let child = command.stdin(Stdio::null()).stderr(Stdio::inherit()).spawn().map_err(absent)?;
-    let server = Server::new(child, address, Some(directory));
+    let server = Server::new(Process::start("nginx", command)?, address, Some(directory));
     let until = Instant::now() + START;
     while let Err(error) = TcpStream::connect(address).await {
         if Instant::now() >= until {

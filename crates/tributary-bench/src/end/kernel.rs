@@ -1,26 +1,36 @@
 //! Ends of one TCP connection and of a kernel MPTCP connection, with blocking calls and a thread of
-//! their own: the cheapest way to use them.
+//! their own: the cheapest way to use them, so that peers are measured at their best. Not here: the sockets
+//! of the product ([`tributary_net::transport`]), which wait for readiness.
 
-use super::{CONGESTION, Carrier, EndPlan, EndReply, EndResult, Meter, Outcome, PIECE, reply};
+use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, reply};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use tributary_net::sockopt;
 
+/// Runs one end of kernel MPTCP or of TCP.
+pub(super) fn run(plan: &EndPlan, mptcp: bool) -> Outcome<EndResult> {
+    match &plan.role {
+        EndRole::Sink(addresses) => sink(plan, mptcp, addresses),
+        EndRole::Source(paths) => source(plan, mptcp, paths),
+    }
+}
+
 /// A socket with its congestion control set before it listens or connects.
-pub(super) fn socket(carrier: Carrier) -> Outcome<Socket> {
-    let socket = match carrier {
-        Carrier::Mptcp => sockopt::mptcp_socket(Domain::IPV4)?,
-        _ => Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?,
+fn socket(mptcp: bool) -> Outcome<Socket> {
+    let socket = if mptcp {
+        sockopt::mptcp_socket(Domain::IPV4)?
+    } else {
+        Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?
     };
     sockopt::set_congestion(socket.as_fd(), CONGESTION)?;
     Ok(socket)
 }
 
 /// A listening socket on a port of the kernel's choice.
-pub(super) fn listen(carrier: Carrier, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
-    let socket = socket(carrier)?;
+pub(super) fn listen(mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
+    let socket = socket(mptcp)?;
     let address = addresses.first().ok_or("a sink needs an address")?;
     socket.bind(&SocketAddr::from((*address, 0)).into())?;
     socket.listen(1)?;
@@ -30,8 +40,8 @@ pub(super) fn listen(carrier: Carrier, addresses: &[Ipv4Addr]) -> Outcome<Socket
 }
 
 /// A connection over the first path.
-pub(super) fn connect(carrier: Carrier, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<Socket> {
-    let socket = socket(carrier)?;
+pub(super) fn connect(mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<Socket> {
+    let socket = socket(mptcp)?;
     let (local, server) = paths.first().ok_or("a source needs a path")?;
     socket.bind(&SocketAddr::from((*local, 0)).into())?;
     socket.connect(&(*server).into())?;
@@ -39,9 +49,9 @@ pub(super) fn connect(carrier: Carrier, paths: &[(Ipv4Addr, SocketAddr)]) -> Out
     Ok(socket)
 }
 
-pub(super) fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
-    // Kept to the end: MPTCP's further subflows knock at the listener, too.
-    let listener = listen(plan.carrier, addresses)?;
+fn sink(plan: &EndPlan, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
+    // Kept to the end: MPTCP's further subflows come to the listener, too.
+    let listener = listen(mptcp, addresses)?;
     let mut stream = listener.accept()?.0;
     sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
     let mut buffer = vec![0; PIECE];
@@ -52,15 +62,15 @@ pub(super) fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult>
     Ok(meter.finish(1))
 }
 
-pub(super) fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
-    let mut stream = connect(plan.carrier, paths)?;
+fn source(plan: &EndPlan, mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
+    let mut stream = connect(mptcp, paths)?;
     let buffer = vec![1; PIECE];
     let mut meter = Meter::new(plan.until);
     meter.begin();
     while !meter.is_over() {
         meter.add(stream.write(&buffer)?);
     }
-    let subflows = if plan.carrier == Carrier::Mptcp { subflows_of(&stream)? } else { 1 };
+    let subflows = if mptcp { subflows_of(&stream)? } else { 1 };
     Ok(meter.finish(subflows))
 }
 

@@ -1,7 +1,7 @@
 //! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. The same
 //! library, provider and cipher suite, so that the comparison is one of plumbing.
 
-use super::{CONGESTION, Carrier, EndPlan, EndResult, Meter, Outcome, PIECE, Until, kernel};
+use super::{CONGESTION, EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, kernel};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
@@ -19,33 +19,41 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() }
 }
 
-pub(super) async fn sink(addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
+/// Runs one end.
+pub(super) async fn run(plan: &EndPlan) -> Outcome<EndResult> {
+    match &plan.role {
+        EndRole::Sink(addresses) => sink(plan, addresses).await,
+        EndRole::Source(paths) => source(plan, paths).await,
+    }
+}
+
+async fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
     let made = rcgen::generate_simple_self_signed(vec!["bench".to_owned()])?;
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let config = ServerConfig::builder_with_provider(provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)?;
-    let socket = kernel::listen(Carrier::Rustls, addresses)?;
+    let socket = kernel::listen(false, addresses)?;
     socket.set_nonblocking(true)?;
     let stream = TcpListener::from_std(socket.into())?.accept().await?.0;
     tributary_net::sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
     let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
     let mut buffer = vec![0; PIECE];
-    let mut meter = Meter::new(Until::Seconds(0.0));
+    let mut meter = Meter::new(plan.until);
     while let n @ 1.. = stream.read(&mut buffer).await? {
         meter.add(n);
     }
     Ok(meter.finish(1))
 }
 
-pub(super) async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
+async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
     let config = ClientConfig::builder_with_provider(provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate))
         .with_no_client_auth();
-    let socket = kernel::connect(Carrier::Rustls, paths)?;
+    let socket = kernel::connect(false, paths)?;
     socket.set_nonblocking(true)?;
     let stream = TcpStream::from_std(socket.into())?;
     let name = ServerName::try_from("bench")?;

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tributary_emu::{Network, Side};
+use tributary_lab::process::output;
 use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, Local, PathConfig, Session, connect,
 };
@@ -43,8 +44,9 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Gives every honest client its own address on the second radio.
 pub(super) fn give_addresses(network: &Network) -> Result<(), BenchError> {
     for host in FIRST_HOST..FIRST_HOST + TOGETHER {
-        let line = format!("address add {}/24 dev clients", address(host));
-        crate::process::ip(network.command(Side::Client, "ip"), &line)?;
+        let mut command = network.command(Side::Client, "ip");
+        command.args(["address", "add", &format!("{}/24", address(host)), "dev", "clients"]);
+        output(command, "iproute2")?;
     }
     Ok(())
 }

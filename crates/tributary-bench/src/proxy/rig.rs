@@ -10,15 +10,16 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use serde::Deserialize;
 use tributary_emu::{Network, Side};
+use tributary_lab::process::{Process, own_program};
 use tributary_net::{Key, sockopt};
 
-use crate::{BenchError, own_program};
+use crate::BenchError;
 
 /// Time for a program to print its address.
 const START: Duration = Duration::from_secs(15);
@@ -34,9 +35,9 @@ const CONGESTION: &str = "cubic";
 /// 127.0.0.1 in `/proc/net/tcp`.
 const LOOPBACK: &str = "0100007F:";
 
-/// This program with other arguments, killed when dropped.
+/// One end of the proxy, killed when dropped.
 pub(super) struct Program {
-    child: Child,
+    process: Process,
     listening: Vec<SocketAddr>,
 }
 
@@ -47,41 +48,16 @@ struct Announcement {
 
 impl Program {
     fn start(mut command: Command, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
-        let failed = |reason: String| BenchError::Program { program: arguments.join(" "), reason };
         command.args(arguments).arg("--json").env("RUST_LOG", "error").env("XDG_RUNTIME_DIR", directory);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let lines = tributary_lab::process::lines_of(child.stdout.take().expect("standard output was piped"));
-        let mut program = Self { child, listening: Vec::new() };
-        let line =
-            lines.recv_timeout(START).map_err(|_| failed("it does not say where it listens".to_owned()))?;
-        let said: Announcement = serde_json::from_str(&line).map_err(|error| failed(error.to_string()))?;
-        program.listening = said.listening;
-        Ok(program)
+        let process = Process::start(arguments.join(" "), command)?;
+        let said: Announcement = process.answer(START)?;
+        Ok(Self { process, listening: said.listening })
     }
 
     /// Sends SIGTERM and waits for at most `most`; returns the time until the program exited, and its exit
     /// code.
     pub(super) fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
-        let told = Instant::now();
-        let pid = rustix::process::Pid::from_child(&self.child);
-        // It may already have exited; that shows below.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        while told.elapsed() < most {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return (told.elapsed(), status.code());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        (most, None)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Both fail if it has already exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.terminate(most)
     }
 }
 

@@ -2,19 +2,19 @@
 
 use super::Plan;
 use super::target::DEAF;
+use crate::BenchError;
 use crate::daemon::failed;
 use crate::end::Outcome;
-use crate::{BenchError, own_program};
 use bytes::Bytes;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
-use tributary_lab::process::lines_of;
+use tributary_lab::process::{Process, own_program};
 use tributary_net::{Common, ConnectConfig, Key, Session, Stream, connect};
 
 /// Time for all of them to connect and to fill their windows.
@@ -36,14 +36,8 @@ struct Orders {
 }
 
 /// The process, killed when dropped.
-pub(super) struct Crowd(Child);
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        // Both fail if it has already exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+pub(super) struct Crowd {
+    process: Process,
 }
 
 impl Crowd {
@@ -52,22 +46,19 @@ impl Crowd {
         let orders = Orders { server, key: key.to_owned(), sessions: plan.sessions, streams: plan.streams };
         let orders = serde_json::to_string(&orders).expect("orders have string keys only");
         let mut command = Command::new(own_program()?);
-        command.args(["bench", "hostile", &orders]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| failed("hostile clients", error))?;
-        let lines = lines_of(child.stdout.take().expect("standard output was piped"));
-        let crowd = Self(child);
+        command.args(["bench", "hostile", &orders]);
+        let process = Process::start("hostile clients", command)?;
         // The target and the honest client run on this runtime.
-        let line = tokio::task::spawn_blocking(move || lines.recv_timeout(READY)).await;
-        match line {
-            Ok(Ok(line)) if line == WORD => Ok(crowd),
-            Ok(Ok(line)) => Err(failed("hostile clients", line)),
-            Ok(Err(error)) => Err(failed("hostile clients", error)),
-            Err(error) => Err(failed("hostile clients", error)),
+        let waiting = tokio::task::spawn_blocking(move || (process.line(READY), process));
+        let (line, process) = waiting.await.map_err(|error| failed("hostile clients", error))?;
+        match line? {
+            line if line == WORD => Ok(Self { process }),
+            line => Err(process.failed(line).into()),
         }
     }
 
     pub(super) fn end(self) {
-        drop(self);
+        drop(self.process);
     }
 }
 

@@ -3,15 +3,12 @@
 use super::super::BenchError;
 use super::bottleneck::{Bottleneck, Measured};
 use core::time::Duration;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use tributary_lab::process::{Process, ProcessError, output};
 
 /// Path of the program that the Makefile builds, relative to its folder.
 const PROGRAM: &str = "../../target/ns3/tributary-ns3";
-/// Interval at which a run is checked for its end.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// The ns-3 driver, built.
 #[derive(Clone, Debug)]
@@ -33,26 +30,25 @@ impl Driver {
                     .to_owned(),
             });
         }
-        let failed = |reason: String| BenchError::Program {
-            program: format!("make -C {}", folder.display()),
-            reason: format!("{reason} (it needs g++, make and Debian's libns3-dev, ns-3 3.37)"),
-        };
-        let output = Command::new("make").arg("-C").arg(folder).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| failed(error.to_string()))?;
-        if !output.status.success() {
-            return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-        }
+        let mut make = Command::new("make");
+        make.arg("-C").arg(folder).stdin(Stdio::null());
+        output(make, "libns3-dev, with g++ and make")?;
         let program = folder.join(PROGRAM);
-        let program = program.canonicalize().map_err(|error| failed(error.to_string()))?;
+        let program = program.canonicalize().map_err(|error| BenchError::Program {
+            program: program.display().to_string(),
+            reason: error.to_string(),
+        })?;
         Ok(Self { program })
     }
 
     /// Runs a cell in ns-3 on any core, for at most `patience`.
     ///
     /// # Errors
-    /// [`BenchError::Program`]: it crashed, took too long or printed an invalid answer.
-    pub fn run(&self, cell: &Bottleneck, patience: Duration) -> Result<Measured, BenchError> {
-        let measured = answer(Command::new(&self.program).args(cell.driver_arguments()), patience)?;
+    /// [`ProcessError`]: it crashed, took too long or printed an invalid answer.
+    pub fn run(&self, cell: &Bottleneck, patience: Duration) -> Result<Measured, ProcessError> {
+        let mut command = Command::new(&self.program);
+        command.args(cell.driver_arguments());
+        let measured = answer(command, patience)?;
         Ok(from_first_data(cell, measured))
     }
 
@@ -60,9 +56,15 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_on(&self, core: usize, cell: &Bottleneck, patience: Duration) -> Result<Measured, BenchError> {
-        let measured = answer(pinned(core, &self.program).args(cell.driver_arguments()), patience)?;
-        Ok(from_first_data(cell, measured))
+    pub fn run_on(
+        &self,
+        core: usize,
+        cell: &Bottleneck,
+        patience: Duration,
+    ) -> Result<Measured, ProcessError> {
+        let mut command = pinned(core, &self.program);
+        command.args(cell.driver_arguments());
+        Ok(from_first_data(cell, answer(command, patience)?))
     }
 }
 
@@ -79,52 +81,11 @@ pub(super) fn pinned(core: usize, program: &Path) -> Command {
     command
 }
 
-/// Runs a program that prints one [`Measured`].
-pub(super) fn answer(command: &mut Command, patience: Duration) -> Result<Measured, BenchError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |reason: String| BenchError::Program { program: program.clone(), reason };
-    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = Running(piped.spawn().map_err(|error| failed(error.to_string()))?);
-    let mut output = child.0.stdout.take().expect("standard output was piped");
-    // Read on another thread: an answer may be longer than a pipe holds.
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        output.read_to_string(&mut text).map(|_| text)
-    });
-    let status = child.wait(patience).map_err(|error| failed(error.to_string()))?;
-    let Some(status) = status else {
-        return Err(failed(format!("gave up after {} s", patience.as_secs())));
-    };
-    if !status.success() {
-        return Err(failed(format!("ended with {status}")));
-    }
-    let text =
-        reader.join().expect("the reader does not panic").map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| failed(format!("answered `{}`: {error}", text.trim())))
-}
-
-/// A child process, killed when dropped.
-struct Running(Child);
-
-impl Running {
-    fn wait(&mut self, patience: Duration) -> std::io::Result<Option<ExitStatus>> {
-        let start = Instant::now();
-        while start.elapsed() < patience {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(Some(status));
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(None)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail if it has already exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Runs a program that prints one [`Measured`] in a line.
+pub(super) fn answer(mut command: Command, patience: Duration) -> Result<Measured, ProcessError> {
+    command.stderr(Stdio::null());
+    let name = command.get_program().to_string_lossy().into_owned();
+    Process::start(name, command)?.answer(patience)
 }
 
 #[cfg(test)]
@@ -141,11 +102,12 @@ mod tests {
     fn nonsense_crashes_and_silence_are_told_apart() {
         let ask = |line: &str, patience| {
             let mut command = Command::new("sh");
-            answer(command.args(["-c", line]), patience).unwrap_err().to_string()
+            command.args(["-c", line]);
+            answer(command, patience).unwrap_err().to_string()
         };
         let patience = Duration::from_secs(60);
         assert!(ask("echo hello", patience).contains("answered `hello`"));
-        assert!(ask("kill -SEGV $$", patience).contains("signal: 11"));
-        assert!(ask("while :; do :; done", Duration::ZERO).contains("gave up after 0 s"));
+        assert!(ask("kill -SEGV $$", patience).contains("ended without an answer"));
+        assert!(ask("while :; do :; done", Duration::ZERO).contains("no answer within 0 s"));
     }
 }

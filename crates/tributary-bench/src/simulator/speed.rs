@@ -4,12 +4,13 @@
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
 //! load of the machine has little effect. Memory is the process's peak.
 
-use super::super::{BenchError, Progress, judged, median, own_program, paired_ratio, verdict, within};
+use super::super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
 use super::driver::{answer, pinned};
 use super::{Bottleneck, Driver, Measured};
 use core::time::Duration;
 use serde::Serialize;
 use std::path::PathBuf;
+use tributary_lab::process::own_program;
 use tributary_report::{Cell, Column, Table};
 
 /// The mark with one flow at `MARK_RATE`: this many times ns-3's packets.
@@ -108,7 +109,8 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 fn run_own(plan: &Plan, cell: &Bottleneck) -> Result<Measured, BenchError> {
     let cell = serde_json::to_string(cell).expect("cells have string keys only");
     let mut command = pinned(plan.core, &own_program()?);
-    answer(command.args(["bench", "simulator", "cell", &cell]), plan.patience)
+    command.args(["bench", "simulator", "cell", &cell]);
+    Ok(answer(command, plan.patience)?)
 }
 
 /// Ten Mbit/s to ten Gbit/s, with about 50 000 to 400 000 packets each.

@@ -28,7 +28,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Route = (Option<Ipv4Addr>, Ipv4Addr);
 
 fn failed(side: &'static str, reason: impl ToString) -> BenchError {
-    BenchError::End { side, carrier: "tunnel", reason: reason.to_string() }
+    BenchError::Program { program: format!("the {side} of the tunnel"), reason: reason.to_string() }
 }
 
 fn inside<T: Send>(

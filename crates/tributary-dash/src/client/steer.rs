@@ -288,7 +288,9 @@ impl Steer {
         log: &mut Vec<Happened>,
     ) -> Turn {
         match dialled {
-            Ok(connection) if std::mem::replace(&mut self.moving, false) => return self.move_to(connection, log),
+            Ok(connection) if std::mem::replace(&mut self.moving, false) => {
+                return self.move_to(connection, log);
+            }
             Ok(connection) => {
                 self.udp = true;
                 self.ready = Some((path, connection));
@@ -373,7 +375,11 @@ async fn ask(
 
 impl Steering {
     /// Connects a transport chosen by the engine.
-    async fn connect(&self, transport: &Transport, seen: &Seen) -> Result<(HttpConnection, String), TransportError> {
+    async fn connect(
+        &self,
+        transport: &Transport,
+        seen: &Seen,
+    ) -> Result<(HttpConnection, String), TransportError> {
         let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
         let any = || format!("any={}", self.server);
         let on = |path: Option<&Path>, port: Option<u16>| match (path, port) {

@@ -4,15 +4,16 @@
 mod page;
 
 use super::{DemoError, Progress, START_UP, Settings};
-use crate::contestant::Contestant;
+use crate::cell::Cell;
 use crate::machine;
 use crate::messages::MessageFlow;
 use crate::result::RunResult;
-use crate::run::{Cell, run as measure};
+use crate::run::run as measure;
 use crate::workload::{Record, Workload};
 use page::Row;
 use serde::Serialize;
 use std::time::Instant;
+use tributary_proto::transport::TransportName;
 use tributary_report::{RunInfo, Table};
 
 /// Kernel MPTCP with a connection for each flow; its scheduler in a session, and the product's, each with and
@@ -40,10 +41,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, De
     for (index, name) in TRANSPORTS.iter().enumerate() {
         let share = 0.1 + 0.9 * index as f64 / TRANSPORTS.len() as f64;
         progress(share, &format!("{name}: live video, head movement and sound"));
-        let contestant = Contestant::find(name, &settings.scenario)?;
+        let transport = TransportName::find(name, None, &settings.scenario.path_names())?;
         let start_up_ms = START_UP.as_millis() as u64;
         let live = Workload::Live { gops: settings.seconds.max(3), start_up_ms };
-        let mut cell = Cell::new(&settings.scenario, &contestant, &settings.congestion, &live);
+        let mut cell = Cell::new(&settings.scenario, &transport, &settings.congestion, &live);
         cell.video = Some(video.clone());
         cell.messages = vec![MessageFlow::imu(), MessageFlow::audio()];
         runs.push(measure(&cell)?);
@@ -66,7 +67,7 @@ impl ImuOutcome {
             let Record::Live(video) = &run.record else { return None };
             Some(Row {
                 transport: &run.transport,
-                label: run.contestant.label(),
+                label: run.label.clone(),
                 flows: &run.messages,
                 played_mbps: video.played_mbps,
                 stalls: video.stalls,

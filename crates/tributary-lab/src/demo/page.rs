@@ -77,7 +77,7 @@ fn bars(outcome: &Outcome) -> Bars {
     let tones: Vec<_> = outcome
         .transports
         .iter()
-        .map(|t| (t.label.as_str(), figures::tone(&t.bulk.contestant, &outcome.scenario)))
+        .map(|t| (t.label.as_str(), figures::tone(&t.bulk.transport, &outcome.scenario)))
         .collect();
     let mut bars = Bars::new("Mean goodput", "Mbit/s", &tones);
     bars.push(&outcome.scenario.name, outcome.transports.iter().map(|t| Bar::new(t.bulk.mean())));
@@ -91,7 +91,7 @@ fn quality(outcome: &Outcome) -> TimeSeries {
         let live = transport.record();
         let note =
             format!("{} of {} in time · {:.0} Mbit/s", live.in_time, live.gops.len(), live.played_mbps);
-        let tone = figures::tone(&transport.bulk.contestant, &outcome.scenario);
+        let tone = figures::tone(&transport.bulk.transport, &outcome.scenario);
         let series = Series::per_second(&transport.label, tone, &Outcome::quality(transport));
         plot.series.push(series.note(&note));
     }

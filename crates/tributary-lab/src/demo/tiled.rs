@@ -9,8 +9,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,8 +21,8 @@ use tributary_tiles::{TiledError, TiledVideo};
 use super::Progress;
 use crate::kernel;
 use crate::machine;
+use crate::process::{Process, ProcessError, own_program};
 use crate::result::AuditNote;
-use crate::run::{LabError, own_program};
 use crate::tiled::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
@@ -63,9 +61,9 @@ pub enum TiledDemoError {
     /// The emulated network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// A process or a system call failed.
+    /// A process failed.
     #[error(transparent)]
-    Lab(#[from] LabError),
+    Process(#[from] ProcessError),
     /// The key cannot be made.
     #[error(transparent)]
     Key(#[from] tributary_net::KeyError),
@@ -159,7 +157,7 @@ pub(crate) fn play_emulated(
     let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
     let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
     if carrier == "mptcp" {
-        kernel::prepare_mptcp(&network)?;
+        kernel::prepare_emulated(&network)?;
     }
     let key = files.join("key");
     write_key(&key, &Key::generate()?)?;
@@ -178,7 +176,7 @@ pub(crate) fn play_emulated(
         serve.arg("--listen").arg(format!("{}:0", Side::Server.address(path)));
     }
     let server = Process::start("server", serve)?;
-    let listening: Listening = server.line(GRACE)?;
+    let listening: Listening = server.answer(GRACE)?;
 
     let spool = files.join(format!("{carrier}.spool"));
     let mut play = network.command(Side::Client, own_program()?);
@@ -191,7 +189,7 @@ pub(crate) fn play_emulated(
     // The trace starts when the viewer starts.
     network.rewind()?;
     let client = Process::start("client", play)?;
-    let kept: Kept = client.line(duration + GRACE)?;
+    let kept: Kept = client.answer(duration + GRACE)?;
     let audit = AuditNote::new(&network.audit()?);
     let spool = Spool::open(&spool, kept.tiles)?;
     Ok((Played { viewing: kept.viewing, video: None, spool }, audit))
@@ -243,42 +241,6 @@ fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
 #[derive(Deserialize)]
 struct Listening {
     listening: Vec<SocketAddr>,
-}
-
-/// One of our own commands in a namespace: prints lines of JSON, and is killed when dropped.
-struct Process {
-    name: &'static str,
-    child: Child,
-    lines: Receiver<String>,
-}
-
-impl Process {
-    fn start(name: &'static str, mut command: std::process::Command) -> Result<Self, LabError> {
-        let failed = |source| LabError::Process { name, source };
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().map_err(failed)?;
-        let output = child.stdout.take().expect("standard output was piped");
-        let lines = crate::process::lines_of(output);
-        Ok(Self { name, child, lines })
-    }
-
-    /// The next line that it prints.
-    fn line<T: serde::de::DeserializeOwned>(&self, within: Duration) -> Result<T, LabError> {
-        let failed = |reason: String| LabError::Endpoint { name: self.name, reason };
-        let line = self.lines.recv_timeout(within).map_err(|error| match error {
-            RecvTimeoutError::Timeout => failed(format!("no answer within {} s", within.as_secs())),
-            RecvTimeoutError::Disconnected => failed("ended without an answer".to_owned()),
-        })?;
-        serde_json::from_str(&line).map_err(|error| failed(format!("answered `{line:.200}`: {error}")))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail if it has already exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The worst moment of the rival's viewer, the worst of ours, and the middle one, each with both pictures and

@@ -21,13 +21,13 @@ fn a_file_is_the_experiment_that_it_is_in_the_simulator() {
     let run = "transport = \"session\"\nscheduler = \"blest\"\ncongestion = \"reno\"\n\
                workload = { kind = \"object\", size = \"10 kB\", count = 4, pause = \"20 ms\" }\n";
     let cell = Request::default().resolve(&scenario(run)).unwrap();
-    assert_eq!((cell.contestant.name(), cell.congestion.as_str()), ("blest", "reno"));
+    assert_eq!((cell.transport.name().as_str(), cell.congestion.as_str()), ("blest", "reno"));
     let object = Workload::Object { size: 10_000, count: 4, pause_ms: 20, limit: 3.0 };
     assert_eq!(cell.workload, object);
     let only = Request::default().resolve(&scenario("scheduler = \"ecf\"\n")).unwrap();
-    assert_eq!((only.contestant.name(), only.workload), ("ecf", Workload::Bulk { seconds: 3.0 }));
+    assert_eq!((only.transport.name().as_str(), only.workload), ("ecf", Workload::Bulk { seconds: 3.0 }));
     let kernel = scenario("transport = \"mptcp\"\nscheduler = \"linux-default\"\n");
-    assert_eq!(Request::default().resolve(&kernel).unwrap().contestant, Contestant::Mptcp);
+    assert_eq!(Request::default().resolve(&kernel).unwrap().transport.name(), "mptcp");
     let asked = Request {
         transport: Some("wifi".to_owned()),
         seconds: Some(5),
@@ -35,9 +35,21 @@ fn a_file_is_the_experiment_that_it_is_in_the_simulator() {
         ..Request::default()
     };
     let cell = asked.resolve(&scenario(run)).unwrap();
-    assert_eq!((cell.contestant.name(), cell.workload), ("wifi", Workload::Bulk { seconds: 5.0 }));
+    assert_eq!((cell.transport.name().as_str(), cell.workload), ("wifi", Workload::Bulk { seconds: 5.0 }));
     let plain = Request::default().resolve(&Scenario::builtin("los").unwrap()).unwrap();
-    assert_eq!((plain.contestant.name(), plain.workload), ("fbdt", Workload::Bulk { seconds: 10.0 }));
+    assert_eq!((plain.transport.name().as_str(), plain.workload), ("fbdt", Workload::Bulk { seconds: 10.0 }));
+}
+
+#[test]
+fn every_transport_of_the_registry_can_be_asked_for() {
+    let key = || tributary_net::Key::from_bytes([1; 32]);
+    for name in tributary_proto::transport::names() {
+        let asked = Request { transport: Some(name.to_owned()), ..Request::default() };
+        let cell = asked.resolve(&scenario("")).unwrap();
+        assert_eq!(cell.transport.kind(), name);
+        let config = crate::transport::config(&cell.transport, &cell.congestion, key(), &cell.session);
+        assert_eq!(config.name, cell.transport.without_path());
+    }
 }
 
 #[test]
@@ -46,7 +58,7 @@ fn what_the_emulator_lacks_is_refused_where_it_stands() {
     refused("connections = 2\n", &["net.toml:7: run.connections", "--world sim"]);
     refused("workload = { kind = \"bulk\", size = \"1 MB\" }\n", &["net.toml:7: run.workload", "given size"]);
     refused("transport = \"mptcp\"\nscheduler = \"blest\"\n", &["net.toml:8: run.scheduler", "session"]);
-    refused("transport = \"quic\"\n", &["net.toml:7: run.transport", "`quic`"]);
+    refused("transport = \"qick\"\n", &["net.toml:7: run.transport", "`qick`", "quic"]);
     refused("scheduler = \"best\"\n", &["net.toml:7: run.scheduler", "`best`", "blest"]);
     refused("metrics = [\"godput\"]\n", &["net.toml:7: run.metrics", "`godput`", "goodput"]);
 }

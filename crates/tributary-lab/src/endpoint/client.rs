@@ -1,27 +1,17 @@
 //! The client of a run: connects over all its paths, waits for the word, measures one workload.
 
-use super::{ClientReport, EndpointError, Plan, Reply, carrier, input, messages, reply, system, usage};
-use crate::contestant::{Contestant, SessionSettings};
+use super::{ClientReport, EndpointError, Plan, Reply, input, messages, reply, system, usage};
 use crate::messages::{MessageFlow, MessageRecord};
+use crate::transport::Paths;
 use crate::workload::{Record, Workload};
 use core::future::poll_fn;
 use core::time::Duration;
-use socket2::SockRef;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
-use tributary_net::{ConnectConfig, Local, PathConfig, Session, connect, sockopt};
+use tokio::io::AsyncWriteExt;
+use tributary_net::transport::{Connection, TransportConfig, TransportStream};
 use tributary_stream::{BulkParams, LiveParams, ObjectParams, Verify, fetch_bulk, fetch_live, fetch_object};
-
-/// Time for every path to come up.
-const ALL_PATHS: Duration = Duration::from_secs(8);
-/// How often that is looked at.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Receive buffer of a kernel connection with messages. The kernel counts their bookkeeping as well as
 /// them: with its own 128 KiB an MPTCP receiver on unequal paths fills up with messages that are
@@ -31,153 +21,65 @@ const ROOM: usize = 2 << 20;
 type Path = (Ipv4Addr, SocketAddr);
 
 pub(super) async fn run(plan: &Plan, paths: &[Path], workload: &Workload) -> Result<(), EndpointError> {
-    match &plan.contestant {
-        Contestant::Tributary(settings) => over_session(plan, settings, paths, workload).await,
-        Contestant::SinglePath(_) | Contestant::Mptcp => over_kernel(plan, paths, workload).await,
+    let config = plan.config()?;
+    let to = Paths::new(&plan.transport, paths);
+    let connection = to.connect(&config).await?;
+    let stream = introduced(&connection, 0, 0).await?;
+    let stats = to.all_up(&connection).await?;
+    let (mut streams, mut connections) = (Vec::new(), Vec::new());
+    for (flow, kind) in plan.messages.iter().zip(1..) {
+        let own = beside(&connection, &config, &to).await?;
+        streams.push(introduced(&own, kind, flow.priority).await?);
+        to.all_up(&own).await?;
+        connections.push(own);
     }
-}
-
-async fn over_kernel(plan: &Plan, paths: &[Path], workload: &Workload) -> Result<(), EndpointError> {
-    let (local, server) = paths[0];
-    let mut stream = carrier::connect(plan, local, server).await?;
-    let congestion = vec![carrier::checked_congestion(plan, &stream)?];
-    let (paths_up, fallback) = match plan.contestant {
-        Contestant::Mptcp => {
-            // The kernel joins further paths only after the first data was acknowledged.
-            let one = ObjectParams { size: 1, count: 1, pause: Duration::ZERO, limit: ALL_PATHS };
-            fetch_object(KeptOpen(&mut stream), &one).await?;
-            mptcp_paths(&stream, paths.len()).await?
-        }
-        _ => (1, false),
-    };
-    let mut beside = Vec::new();
-    for _ in &plan.messages {
-        let mut own = carrier::connect(plan, local, server).await?;
-        let room = SockRef::from(&own).set_recv_buffer_size(ROOM);
-        room.map_err(system("making room for messages"))?;
-        messages::introduce(&mut own).await.map_err(system("opening a connection for messages"))?;
-        if plan.contestant == Contestant::Mptcp {
-            mptcp_paths(&own, paths.len()).await?;
-        }
-        beside.push(own);
-    }
-    let (record, messages, cpu_seconds) = begin(stream, workload, (beside, &plan.messages)).await?;
+    let (record, messages, cpu_seconds) = begin(stream, workload, (streams, &plan.messages)).await?;
     reply(&Reply::Measured(Box::new(ClientReport {
         record,
         cpu_seconds,
-        congestion,
-        paths_up,
-        fallback,
-        session: None,
+        paths_up: stats.paths.len(),
+        fallback: stats.fallback,
+        session: connection.session().map(|session| session.stats().session.into()),
         messages,
     })));
+    if let Some(session) = connection.session() {
+        session.abort(0, "the measurement is over");
+    }
     Ok(())
 }
 
-/// A borrowed stream that stays open when its user is done with it.
-struct KeptOpen<'a>(&'a mut TcpStream);
-
-impl AsyncRead for KeptOpen<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_read(cx, buf)
+/// What carries a kind of messages: the connection, or one of its own where a connection has no streams.
+async fn beside(
+    connection: &Connection,
+    config: &TransportConfig,
+    to: &Paths,
+) -> Result<Connection, EndpointError> {
+    if config.name.has_streams() {
+        return Ok(connection.clone());
     }
+    let mut config = config.clone();
+    config.sockets.receive_buffer = Some(ROOM);
+    Ok(to.connect(&config).await?)
 }
 
-impl AsyncWrite for KeptOpen<'_> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// Waits until the kernel has joined every path.
-async fn mptcp_paths(stream: &TcpStream, wanted: usize) -> Result<(usize, bool), EndpointError> {
-    let until = Instant::now() + ALL_PATHS;
-    loop {
-        let state =
-            sockopt::mptcp_state(stream.as_fd()).map_err(super::system("asking for the MPTCP state"))?;
-        let up = 1 + usize::from(state.extra_subflows);
-        if up >= wanted || state.fallback {
-            return Ok((up, state.fallback));
-        }
-        if Instant::now() >= until {
-            return Err(EndpointError::Paths { up, wanted, seconds: ALL_PATHS.as_secs() });
-        }
-        sleep(POLL_INTERVAL).await;
-    }
-}
-
-async fn over_session(
-    plan: &Plan,
-    settings: &SessionSettings,
-    paths: &[Path],
-    workload: &Workload,
-) -> Result<(), EndpointError> {
-    let common = carrier::common(plan, settings)?;
-    let path = |(local, server): &Path| PathConfig {
-        local: Local::Address(IpAddr::V4(*local)),
-        server: (*server).into(),
-    };
-    let config = ConnectConfig { paths: paths.iter().map(path).collect(), common, timeout: ALL_PATHS };
-    let session = connect(config).await?;
-    let paths_up = session_paths(&session, paths.len()).await?;
-    let stream = session.open_stream(0).await?;
-    let mut beside = Vec::new();
-    for flow in &plan.messages {
-        let mut own = session.open_stream(flow.priority).await?;
-        messages::introduce(&mut own).await.map_err(system("opening a stream for messages"))?;
-        beside.push(own);
-    }
-    let (record, messages, cpu_seconds) = begin(stream, workload, (beside, &plan.messages)).await?;
-    let counters = session.stats().session.into();
-    reply(&Reply::Measured(Box::new(ClientReport {
-        record,
-        cpu_seconds,
-        congestion: vec![plan.congestion.clone()],
-        paths_up,
-        fallback: false,
-        session: Some(counters),
-        messages,
-    })));
-    session.abort(0, "the measurement is over");
-    Ok(())
-}
-
-async fn session_paths(session: &Session, wanted: usize) -> Result<usize, EndpointError> {
-    let until = Instant::now() + ALL_PATHS;
-    loop {
-        let up = session.stats().subflows.len();
-        if up >= wanted {
-            return Ok(up);
-        }
-        if Instant::now() >= until {
-            return Err(EndpointError::Paths { up, wanted, seconds: ALL_PATHS.as_secs() });
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+/// A stream that has said what it is for: 0 is the workload, n the n-th kind of messages. A kernel that joins
+/// paths after the first byte does so then.
+async fn introduced(
+    connection: &Connection,
+    kind: u8,
+    priority: u8,
+) -> Result<TransportStream, EndpointError> {
+    let mut stream = connection.open_stream(priority).await?;
+    stream.write_u8(kind).await.map_err(system("opening a stream"))?;
+    Ok(stream)
 }
 
 /// Says that it is connected, waits for the word, runs the workload and the messages beside it.
-async fn begin<S, M>(
-    stream: S,
+async fn begin(
+    stream: TransportStream,
     workload: &Workload,
-    (mut beside, flows): (Vec<M>, &[MessageFlow]),
-) -> Result<(Record, Vec<MessageRecord>, f64), EndpointError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    M: AsyncRead + AsyncWrite + Unpin,
-{
+    (mut beside, flows): (Vec<TransportStream>, &[MessageFlow]),
+) -> Result<(Record, Vec<MessageRecord>, f64), EndpointError> {
     let mut lines = input::lines();
     reply(&Reply::Connected);
     if lines.recv().await.is_none() {
@@ -206,10 +108,7 @@ fn poll_all<T>(futures: &mut [Pin<Box<dyn Future<Output = ()> + '_>>], cx: &mut 
     Poll::Pending
 }
 
-async fn fetch<S>(stream: S, workload: &Workload) -> Result<Record, EndpointError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+async fn fetch(stream: TransportStream, workload: &Workload) -> Result<Record, EndpointError> {
     Ok(match *workload {
         Workload::Bulk { .. } => {
             let params = BulkParams { duration: workload.duration(), verify: Verify::Stamps };

@@ -16,10 +16,9 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Server: makes messages from the second byte that arrives until the stream ends.
+/// Server: makes messages from the next byte that arrives until the stream ends.
 pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow: MessageFlow) {
-    let mut words = [0; 2];
-    if stream.read_exact(&mut words).await.is_err() {
+    if stream.read_u8().await.is_err() {
         return;
     }
     let mut message = vec![0; flow.size];
@@ -34,11 +33,6 @@ pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow:
             return;
         }
     }
-}
-
-/// Client: says that the connection is there, so that a kernel that joins paths after the first byte does.
-pub(super) async fn introduce<S: AsyncWrite + Unpin>(stream: &mut S) -> std::io::Result<()> {
-    stream.write_all(b"c").await
 }
 
 /// What a client saw of a flow.
@@ -99,7 +93,6 @@ mod tests {
         let flow = MessageFlow { size: 100, per_second: 2000, ..MessageFlow::imu() };
         let (mut near, far) = tokio::io::duplex(1 << 16);
         let pushing = tokio::spawn(push(far, flow.clone()));
-        introduce(&mut near).await.unwrap();
         let mut took = Received::default();
         let enough = async {
             let mut interval = interval(Duration::from_millis(100));

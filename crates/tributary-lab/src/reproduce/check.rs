@@ -1,12 +1,58 @@
-//! What a paper's file must satisfy beyond its form: expressions parse, names exist.
+//! A paper from its file, and what the file must satisfy beyond its form: expressions parse, names exist.
 
 use super::expression::Expression;
-use super::paper::{Axes, FigureSpec, Paper, PaperValue, Wanted};
+use super::matrix::{AXES, Axes};
+use super::paper::{FigureSpec, Paper, PaperError, PaperValue, SHIPPED, Wanted, papers};
 use super::sample::{Labels, Metric};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Where a fault is, and what.
 type Fault = (String, String);
+
+impl Paper {
+    /// A paper that comes with the program, by name, or a file.
+    ///
+    /// # Errors
+    /// [`PaperError`] names the file and the place.
+    pub fn find(name: &str) -> Result<Self, PaperError> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+            return Self::parse(text, &format!("scenarios/papers/{name}.toml"));
+        }
+        if !name.ends_with(".toml") {
+            let known = papers().collect::<Vec<_>>().join(", ");
+            return Err(PaperError::Unknown { name: name.to_owned(), known });
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|source| PaperError::Unreadable { file: name.to_owned(), source })?;
+        let paper = Self::parse(&text, name)?;
+        Ok(Self { beside: Path::new(name).parent().unwrap_or(Path::new(".")).to_owned(), ..paper })
+    }
+
+    /// A paper from its text.
+    ///
+    /// # Errors
+    /// [`PaperError`] names the file and the place.
+    pub fn parse(text: &str, file: &str) -> Result<Self, PaperError> {
+        let format = |source| PaperError::Format { file: file.to_owned(), source: Box::new(source) };
+        let paper: Self = toml::from_str(text).map_err(format)?;
+        let meaning = |(place, problem)| PaperError::Meaning { file: file.to_owned(), place, problem };
+        check(&paper).map_err(meaning)?;
+        Ok(paper)
+    }
+
+    /// Every metric of the experiments of its matrices must be known.
+    ///
+    /// # Errors
+    /// [`PaperError::Meaning`] lists the metrics there are.
+    pub fn check_metrics(&self, known: &[Metric]) -> Result<(), PaperError> {
+        metrics(self, known).map_err(|(place, problem)| PaperError::Meaning {
+            file: self.name.clone(),
+            place,
+            problem,
+        })
+    }
+}
 
 /// Every expression of a paper with its place; placeholders are filled with a name.
 fn expressions(paper: &Paper) -> Vec<(String, String, &Axes)> {
@@ -50,11 +96,11 @@ fn bars<'a>(figure: &'a FigureSpec, series: &'a str) -> impl Iterator<Item = Str
 
 fn axes(paper: &Paper) -> BTreeSet<&str> {
     let all = paper.matrix.iter().flat_map(|matrix| matrix.axes.keys().map(String::as_str));
-    all.chain(super::matrix::AXES).collect()
+    all.chain(AXES).collect()
 }
 
 /// Checks everything that does not depend on what experiments measure.
-pub(super) fn check(paper: &Paper) -> Result<(), Fault> {
+fn check(paper: &Paper) -> Result<(), Fault> {
     let axes = axes(paper);
     let known = |place: &str, names: Vec<&String>| -> Result<(), Fault> {
         let unknown = names.into_iter().find(|name| !axes.contains(name.as_str()));
@@ -124,7 +170,7 @@ fn placeholders_named(text: &str) -> String {
 }
 
 /// Checks that every metric is measured by some experiment.
-pub(super) fn metrics(paper: &Paper, known: &[Metric]) -> Result<(), Fault> {
+fn metrics(paper: &Paper, known: &[Metric]) -> Result<(), Fault> {
     let check = |place: String, text: &str| -> Result<(), Fault> {
         let Ok(value) = Expression::parse(&placeholders_named(text)) else { return Ok(()) };
         let unknown = value.metrics().into_iter().find(|(_, name)| !known.iter().any(|m| m.name == *name));

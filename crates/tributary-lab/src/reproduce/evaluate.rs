@@ -6,7 +6,7 @@
 //! resampled, the same for every cell. Cells without anything random count as one run, however many seeds.
 
 use super::expression::{Expression, Map, Operator, Statistic};
-use super::sample::{Labels, Metric, Sample};
+use super::sample::{Labels, Metric, Sample, filled};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -88,7 +88,7 @@ enum Value {
 pub(super) fn labels_of(subjects: &BTreeMap<String, Labels>, subject: &str, at: &Labels) -> Labels {
     let own = subjects.get(subject).cloned();
     let own = own.unwrap_or_else(|| [("transport".to_owned(), subject.to_owned())].into());
-    let filled = own.into_iter().map(|(axis, value)| (axis, super::paper::filled(&value, at)));
+    let filled = own.into_iter().map(|(axis, value)| (axis, filled(&value, at)));
     at.iter().map(|(axis, value)| (axis.clone(), value.clone())).chain(filled).collect()
 }
 

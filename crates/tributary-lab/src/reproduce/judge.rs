@@ -1,11 +1,11 @@
 //! Claims of a paper judged on measured cells: the verdict comes from the interval.
 
 use super::check::combinations;
+use super::error::ReproduceError;
 use super::evaluate::{Bound, Measured, Measurements, labels_of, matches, measure};
 use super::expression::Expression;
-use super::paper::{ClaimSpec, Paper, PaperValue, Take, Wanted, filled};
-use super::runner::ReproduceError;
-use super::sample::Labels;
+use super::paper::{ClaimSpec, Paper, PaperValue, Take, Wanted};
+use super::sample::{Labels, filled};
 use crate::result::World;
 use tributary_report::Claim;
 

@@ -1,12 +1,13 @@
 //! The cells of a paper: every combination of a matrix's lists, for each seed.
 
-use super::paper::{Axes, Paper};
+use super::network::{scaled, turned};
 use super::sample::Labels;
+use crate::cell::Queue;
 use crate::result::World;
-use crate::run::Queue;
 use core::time::Duration;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tributary_link::{LossSpec, RateSpec, Scenario, ScenarioError};
 use tributary_types::Rng;
@@ -16,6 +17,21 @@ pub(super) const AXES: [&str; 7] =
     ["scenario", "transport", "scheduler", "congestion", "rtt", "queue", "loss"];
 /// Resolution of the moment at which a run with `any-phase` begins.
 const STEP: Duration = Duration::from_millis(10);
+
+/// Values of axes; `["*"]` is every value that was planned.
+pub type Axes = BTreeMap<String, Vec<String>>;
+
+/// All matrices of a paper.
+pub(super) struct Matrices<'a> {
+    /// The paper's name.
+    pub name: &'a str,
+    /// The matrices.
+    pub matrix: &'a [Matrix],
+    /// Transports that are always run.
+    pub reference: &'a [String],
+    /// Where the paper's file lies.
+    pub beside: &'a Path,
+}
 
 /// Lists whose combinations are run.
 #[derive(Clone, Debug, Deserialize)]
@@ -191,7 +207,7 @@ pub enum CellError {
 
 impl Matrix {
     /// The combinations of its lists, each list as the user chose it.
-    fn combinations(&self, paper: &Paper, chosen: &Selection) -> Vec<Labels> {
+    fn combinations(&self, paper: &Matrices<'_>, chosen: &Selection) -> Vec<Labels> {
         let or = |own: &[String], chosen: &[String]| {
             if chosen.is_empty() { own.to_vec() } else { chosen.to_vec() }
         };
@@ -230,7 +246,7 @@ impl Matrix {
 ///
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.
-pub fn cells(paper: &Paper, chosen: &Selection) -> Result<Vec<Cell>, CellError> {
+pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell>, CellError> {
     let size = if chosen.quick { Size::Quick } else { Size::Full };
     let fits = |m: &&Matrix| m.world == chosen.world && m.size.is_none_or(|own| own == size);
     let known: Vec<&str> =
@@ -266,7 +282,7 @@ pub fn cells(paper: &Paper, chosen: &Selection) -> Result<Vec<Cell>, CellError> 
                     messages: matrix.messages,
                     any_phase: matrix.any_phase,
                     attempts: matrix.attempts,
-                    beside: paper.beside.clone(),
+                    beside: paper.beside.to_owned(),
                 });
             }
         }
@@ -313,7 +329,7 @@ impl Cell {
             network = network.with_rtt(rtt);
         }
         if self.scale != 1 {
-            network = super::transfer::scaled(&network, self.scale);
+            network = scaled(&network, self.scale);
         }
         if let Some(loss) = loss(self.label("loss"))? {
             for path in &mut network.paths {
@@ -326,7 +342,7 @@ impl Cell {
                 let phase = rng.next_u64();
                 for link in [&mut path.down, &mut path.up] {
                     if let RateSpec::Turns(turns) = &mut link.rate {
-                        *turns = super::transfer::turned(turns, phase, STEP);
+                        *turns = turned(turns, phase, STEP);
                     }
                 }
             }

@@ -36,7 +36,7 @@ use crate::tiled::{ViewerConfig, psnr_cap};
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
 use experiment::Viewings;
-pub use viewing::STARTING;
+pub use motion::STARTING;
 
 /// The paper's data.
 const PAPER: &str = include_str!("../../papers/ows.toml");

@@ -1,21 +1,21 @@
-//! A paper as data: its cells, claims, tables and figures, read from TOML.
+//! A paper as data: its cells, claims, tables and figures, in TOML.
 //!
-//! The guide `docs/guide/reproductions.md` has a complete example. Reads and checks only; runs nothing.
+//! The guide `docs/guide/reproductions.md` has a complete example. Checked in `check.rs`; runs nothing.
 
 use super::evaluate::Method;
 use super::expression::{Expression, ExpressionError};
-use super::matrix::Matrix;
-use super::sample::{Labels, Metric};
+use super::matrix::{Axes, Matrices, Matrix};
+use super::sample::Labels;
 use crate::result::World;
 use core::fmt;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use thiserror::Error;
 use tributary_report::{Expectation, Tone};
 
 /// The papers that come with the program: name, file, text.
-const SHIPPED: &[(&str, &str)] = &[
+pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("fbdt", include_str!("../../papers/fbdt.toml")),
     ("avira", include_str!("../../papers/avira.toml")),
     ("cotag", include_str!("../../papers/cotag.toml")),
@@ -69,9 +69,6 @@ pub struct Paper {
     #[serde(skip)]
     pub beside: PathBuf,
 }
-
-/// Values of axes; `["*"]` is every value that was planned.
-pub type Axes = BTreeMap<String, Vec<String>>;
 
 /// One claim, or one for each combination of values.
 #[derive(Clone, Debug, Deserialize)]
@@ -333,46 +330,10 @@ pub fn papers() -> impl Iterator<Item = &'static str> {
 }
 
 impl Paper {
-    /// A paper that comes with the program, by name, or a file.
-    ///
-    /// # Errors
-    /// [`PaperError`] names the file and the place.
-    pub fn find(name: &str) -> Result<Self, PaperError> {
-        if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
-            return Self::parse(text, &format!("scenarios/papers/{name}.toml"));
-        }
-        if !name.ends_with(".toml") {
-            let known = papers().collect::<Vec<_>>().join(", ");
-            return Err(PaperError::Unknown { name: name.to_owned(), known });
-        }
-        let text = std::fs::read_to_string(name)
-            .map_err(|source| PaperError::Unreadable { file: name.to_owned(), source })?;
-        let paper = Self::parse(&text, name)?;
-        Ok(Self { beside: Path::new(name).parent().unwrap_or(Path::new(".")).to_owned(), ..paper })
-    }
-
-    /// A paper from its text.
-    ///
-    /// # Errors
-    /// [`PaperError`] names the file and the place.
-    pub fn parse(text: &str, file: &str) -> Result<Self, PaperError> {
-        let format = |source| PaperError::Format { file: file.to_owned(), source: Box::new(source) };
-        let paper: Self = toml::from_str(text).map_err(format)?;
-        let meaning = |(place, problem)| PaperError::Meaning { file: file.to_owned(), place, problem };
-        super::check::check(&paper).map_err(meaning)?;
-        Ok(paper)
-    }
-
-    /// Every metric of the experiments of its matrices must be known.
-    ///
-    /// # Errors
-    /// [`PaperError::Meaning`] lists the metrics there are.
-    pub fn check_metrics(&self, known: &[Metric]) -> Result<(), PaperError> {
-        super::check::metrics(self, known).map_err(|(place, problem)| PaperError::Meaning {
-            file: self.name.clone(),
-            place,
-            problem,
-        })
+    /// Its matrices and what they need of it.
+    pub(super) fn matrices(&self) -> Matrices<'_> {
+        let Self { name, matrix, reference, beside, .. } = self;
+        Matrices { name, matrix, reference, beside }
     }
 
     /// Puts `values` in the place of the value `@group` of an axis: what only the user's files decide, such as the names
@@ -403,11 +364,6 @@ impl Paper {
         let value = self.paper.get(table)?.get(row)?.get(subject)?;
         Some(value * self.paper_scale.get(&world.to_string()).copied().unwrap_or(1.0))
     }
-}
-
-/// A text with `{axis}` replaced by the axis's value.
-pub(super) fn filled(text: &str, at: &Labels) -> String {
-    at.iter().fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value))
 }
 
 /// A bound: the relation and the expression behind it.

@@ -3,22 +3,22 @@
 //! Simulated cells run side by side, emulated ones one after the other. Finished cells are kept in the
 //! report's directory, so that a reproduction that was stopped goes on where it was.
 
-use super::evaluate::{Ambiguous, Measurements};
+use super::error::ReproduceError;
+use super::evaluate::Measurements;
 use super::judge;
 use super::matrix::{Cell, CellError, Selection, cells};
-use super::paper::{Paper, PaperError};
+use super::paper::Paper;
 use super::sample::{Labels, Metric, Sample};
 use crate::demo::Progress;
 use crate::machine;
 use crate::result::World;
 use crate::sweep::execute::{Effort, Report, execute};
-use crate::sweep::{Shard, Store, StoreError, key};
+use crate::sweep::{Shard, Store, key};
 use core::time::Duration;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
-use thiserror::Error;
 use tributary_report::{Reproduction, RunInfo};
 
 /// Setting up and taking down one emulated run.
@@ -90,44 +90,6 @@ pub struct Outcome {
     pub metrics: Vec<Metric>,
 }
 
-/// Why a reproduction failed.
-#[derive(Debug, Error)]
-pub enum ReproduceError {
-    /// The paper's file.
-    #[error(transparent)]
-    Paper(#[from] PaperError),
-    /// A cell that is not possible.
-    #[error("{cell}: {source}")]
-    Cell {
-        /// Which.
-        cell: String,
-        /// Why.
-        source: CellError,
-    },
-    /// The choice leaves nothing.
-    #[error(transparent)]
-    Choice(#[from] CellError),
-    /// A matrix names an experiment that there is not.
-    #[error("unknown experiment `{name}`; known: {known}")]
-    Experiment {
-        /// What was asked for.
-        name: String,
-        /// Those there are.
-        known: String,
-    },
-    /// Finished cells cannot be kept.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// An expression.
-    #[error("{place}: {source}")]
-    Ambiguous {
-        /// Which claim, table or figure.
-        place: String,
-        /// Why.
-        source: Ambiguous,
-    },
-}
-
 struct Task<'a> {
     key: String,
     cell: &'a Cell,
@@ -147,7 +109,7 @@ pub fn run(
     let began = Instant::now();
     let metrics: Vec<Metric> = experiments.iter().flat_map(|e| e.metrics()).copied().collect();
     paper.check_metrics(&metrics)?;
-    let cells = cells(paper, &settings.selection)?;
+    let cells = cells(&paper.matrices(), &settings.selection)?;
     let tasks = cells.iter().map(|cell| task(cell, experiments)).collect::<Result<Vec<_>, _>>()?;
     for task in tasks.iter().filter(|task| task.cell.seed == 1) {
         let impossible =
@@ -187,7 +149,7 @@ pub fn run(
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.
 pub fn expected(paper: &Paper, selection: &Selection) -> Result<Duration, CellError> {
-    let cells = cells(paper, selection)?;
+    let cells = cells(&paper.matrices(), selection)?;
     let emulated = cells.iter().filter(|cell| cell.world == World::Emu);
     let all: Duration = emulated.map(|cell| Duration::from_secs(cell.seconds.into()) + OVERHEAD).sum();
     let limit = paper.quick_limit.filter(|_| selection.quick).map(Duration::from_secs);

@@ -8,6 +8,11 @@ use std::collections::BTreeMap;
 /// What names a cell: axis to value, such as `transport` to `fbdt`.
 pub type Labels = BTreeMap<String, String>;
 
+/// A text with `{axis}` replaced by the axis's value.
+pub(super) fn filled(text: &str, at: &Labels) -> String {
+    at.iter().fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value))
+}
+
 /// A metric that experiments measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {

@@ -4,18 +4,17 @@ use super::expression::Statistic;
 use super::matrix::{Cell, CellError};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
-use crate::contestant::Contestant;
+use crate::cell;
 use crate::messages::MessageFlow;
 use crate::result::{Goodput, World, path_capacity_mbps};
-use crate::run;
 use crate::simulate::Simulation;
+use crate::transport::is_on_sockets;
 use crate::workload::Workload;
-use core::time::Duration;
-use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario, WorkloadSpec};
+use tributary_link::{Scenario, WorkloadSpec};
 use tributary_report::stats;
 use tributary_sim::run::{MODEL_VERSION, Options, TransportName};
 use tributary_stream::Silence;
-use tributary_types::{Bitrate, DataSize};
+use tributary_types::DataSize;
 
 /// Shorter silences are not recorded.
 const UNRECORDED_MS: f64 = 20.0;
@@ -137,17 +136,17 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
     Ok(sample)
 }
 
-fn emulation(cell: &Cell) -> Result<run::Cell, CellError> {
-    if let Some(scheduler) = cell.scheduler().filter(|_| cell.label("transport") != "session") {
-        let (axis, value) = ("scheduler", scheduler.to_owned());
-        let expected = "sockets have schedulers for the transport `session` only".to_owned();
-        return Err(CellError::Value { axis, value, expected });
-    }
+fn emulation(cell: &Cell) -> Result<cell::Cell, CellError> {
     let scenario = cell.network()?;
-    let transport = cell.scheduler().unwrap_or(cell.label("transport"));
-    let contestant = Contestant::find(transport, &scenario).map_err(failed)?;
+    let name = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names());
+    let transport = name.map_err(failed)?;
+    let unused = cell.scheduler().filter(|name| !transport.is_scheduled_by(name));
+    if let Some(value) = unused.or(transport.scheduler().filter(|_| !is_on_sockets(&transport))) {
+        let expected = "sockets have schedulers for the transport `session` only".to_owned();
+        return Err(CellError::Value { axis: "scheduler", value: value.to_owned(), expected });
+    }
     let workload = Workload::Bulk { seconds: f64::from(cell.seconds) };
-    let mut run = run::Cell::new(&scenario, &contestant, cell.label("congestion"), &workload);
+    let mut run = cell::Cell::new(&scenario, &transport, cell.label("congestion"), &workload);
     run = run.with_queue(cell.queue()?);
     run.attempts = cell.attempts;
     if cell.messages {
@@ -158,7 +157,7 @@ fn emulation(cell: &Cell) -> Result<run::Cell, CellError> {
 
 fn emulated(cell: &Cell) -> Result<Sample, CellError> {
     let run = emulation(cell)?;
-    let result = run::run(&run).map_err(failed)?;
+    let result = crate::run(&run).map_err(failed)?;
     let mut sample = Sample::default();
     delivery(&mut sample, result.goodput.as_ref(), &result.silences);
     sample.set("silence", result.longest_silence_ms);
@@ -214,57 +213,6 @@ fn dead_radio(
     let never = scenario.duration.as_secs_f64() - to + 3600.0;
     let back = used.map_or(never, |steps| (first + steps + 1) as f64 / 10.0 - to);
     sample.set("back_after", Some(back));
-}
-
-/// The scenario with rates and queue sizes of every link `factor` times as large; times stay. Recorded
-/// traces have rates of their own and keep them.
-#[must_use]
-pub fn scaled(scenario: &Scenario, factor: u64) -> Scenario {
-    let mut scenario = scenario.clone();
-    for path in &mut scenario.paths {
-        scale(&mut path.down, factor);
-        scale(&mut path.up, factor);
-    }
-    scenario
-}
-
-fn scale(link: &mut LinkSpec, factor: u64) {
-    let size = |size: &mut DataSize| *size = DataSize::from_bytes(size.as_bytes() * factor);
-    match &mut link.queue {
-        QueueSpec::Bytes(bytes) => size(bytes),
-        QueueSpec::Packets(packets) => *packets *= factor,
-        QueueSpec::Time { floor, .. } => size(floor),
-        _ => {} // measured in time: follows the rate
-    }
-    let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * factor);
-    match &mut link.rate {
-        RateSpec::Constant(rate) => faster(rate),
-        RateSpec::Steps(spans) | RateSpec::Turns(spans) => {
-            spans.iter_mut().for_each(|span| faster(&mut span.1))
-        }
-        RateSpec::Markov { rates, .. } => rates.iter_mut().for_each(faster),
-        RateSpec::Gaussian { mean, deviation, .. } => [mean, deviation].into_iter().for_each(faster),
-        RateSpec::Blockage { clear, blocked, .. } => [clear, blocked].into_iter().for_each(faster),
-        _ => {}
-    }
-}
-
-/// The same turns for ever, begun in the middle of one.
-pub(super) fn turned(turns: &[(Duration, Bitrate)], phase: u64, step: Duration) -> Vec<(Duration, Bitrate)> {
-    let period: Duration = turns.iter().map(|turn| turn.0).sum();
-    let steps = (period.as_nanos() / step.as_nanos()).max(1) as u64;
-    let mut skip = step * u32::try_from(phase % steps).unwrap_or(0);
-    let mut rest = turns.to_vec();
-    while skip >= rest[0].0 {
-        skip -= rest[0].0;
-        rest.rotate_left(1);
-    }
-    if !skip.is_zero() {
-        let (length, rate) = rest[0];
-        rest[0].0 = length - skip;
-        rest.push((skip, rate));
-    }
-    rest
 }
 
 #[cfg(test)]

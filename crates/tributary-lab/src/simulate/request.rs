@@ -2,7 +2,7 @@
 //! customary.
 
 use super::Simulation;
-use crate::run::Queue;
+use crate::cell::Queue;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};

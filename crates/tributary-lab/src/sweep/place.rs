@@ -1,6 +1,6 @@
 //! Positions in a plan (file, line and field) for error messages.
 
-use super::plan::PlanError;
+use super::error::PlanError;
 use core::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -85,14 +85,7 @@ fn window(arguments: &RunArguments) -> Option<usize> {
     arguments.window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-fn is_simulated_only(transport: &str) -> bool {
-    transport == "mpquic" || transport == "quic" || transport.starts_with("quic:")
-}
-
 fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
-    if let Some(name) = arguments.transport.as_deref().filter(|name| is_simulated_only(name)) {
-        bail!("`{name}` is simulator only: add --world sim");
-    }
     let only_simulated = [
         (arguments.pcap.is_some(), "--pcap"),
         (arguments.qlog.is_some(), "--qlog"),
@@ -119,7 +112,6 @@ fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
             plaintext: arguments.plaintext,
             window: window(arguments),
             rto_max_ms: arguments.rto_max,
-            ..SessionSettings::default()
         },
     };
     let cell = request.resolve(scenario)?;

@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_lab::Queue;
 use tributary_lab::World;
 use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, expected, run as reproduce};
-use tributary_lab::run::Queue;
 
 /// Repeat a paper's experiments and judge its claims.
 ///

@@ -1,7 +1,7 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
 use super::output::{self, Progress};
-use crate::cli::MemoryArguments;
+use crate::cli::{MemoryArguments, ViewerArguments};
 use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -102,41 +102,6 @@ pub(crate) struct StreamPlayArguments {
     /// Print one JSON object, with every GoP's plan, arrivals and quality
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The viewer.
-#[derive(Debug, Args)]
-pub(crate) struct ViewerArguments {
-    /// Allocator, which chooses quality and order of tiles: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
-    #[arg(long, default_value = "ows")]
-    pub(crate) allocator: String,
-    /// Choose qualities by exact dynamic programming
-    #[arg(long)]
-    pub(crate) exact: bool,
-    /// Head movement; without it the viewer looks straight ahead
-    #[arg(long, value_name = "FILE")]
-    pub(crate) head: Option<PathBuf>,
-    /// Format of the head movement: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
-    #[arg(long, default_value = "plain")]
-    pub(crate) head_format: String,
-    /// Head movement of another viewer of this video, to predict with; repeatable
-    #[arg(long, value_name = "FILE", requires = "head")]
-    pub(crate) crowd: Vec<PathBuf>,
-    /// What is shown in place of a missing tile
-    #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
-    pub(crate) concealment: String,
-    /// Rate assumed before anything has arrived, in Mbit/s, or with a unit: 1.5Gbit/s
-    #[arg(long, value_name = "RATE", default_value = "10", value_parser = quantity::mbps_in(1..=100_000))]
-    pub(crate) assumed_rate: u64,
-    /// Plans per GoP while it is sent [default: 8 with ows and ows-every-tile, else 1]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
-    pub(crate) plans: Option<u16>,
-    /// Field of view in degrees, width × height
-    #[arg(long, default_value = "110x90")]
-    pub(crate) field: String,
-    /// Width of the measured viewport in pixels
-    #[arg(long, default_value_t = 720)]
-    pub(crate) viewport_width: usize,
 }
 
 pub(crate) fn run(command: Stream) -> Result<ExitCode> {

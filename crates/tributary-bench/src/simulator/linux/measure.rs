@@ -4,11 +4,12 @@ use super::super::super::BenchError;
 use super::grid::Probe;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use tributary_lab::contestant::Contestant;
+use tributary_lab::process::ProcessError;
 use tributary_lab::result::RunResult;
-use tributary_lab::run::{Cell, LabError, run};
 use tributary_lab::simulate::Simulation;
 use tributary_lab::workload::Workload;
+use tributary_lab::{Cell, LabError, run};
+use tributary_link::Scenario;
 use tributary_sim::run::{Outcome, TransportName};
 use tributary_sim::workload::BIN;
 
@@ -46,16 +47,20 @@ impl Sample {
     }
 }
 
+fn transport(probe: &Probe, scenario: &Scenario) -> Result<TransportName, BenchError> {
+    TransportName::find(&probe.transport, None, &scenario.path_names()).map_err(|unknown| refused(&unknown))
+}
+
 /// With the kernel's stacks.
 pub(super) fn kernel(probe: &Probe, seed: u64) -> Result<Sample, BenchError> {
     let scenario = probe.scenario.clone().with_seed(seed);
-    let contestant = Contestant::find(&probe.transport, &scenario).map_err(|unknown| refused(&unknown))?;
+    let transport = transport(probe, &scenario)?;
     let workload = Workload::Bulk { seconds: probe.seconds };
-    let mut cell = Cell::new(&scenario, &contestant, &probe.congestion, &workload);
+    let mut cell = Cell::new(&scenario, &transport, &probe.congestion, &workload);
     cell.windows = true;
     let result = match run(&cell) {
         // A busy machine may have starved an endpoint: try once more.
-        Err(LabError::Endpoint { .. }) => run(&cell)?,
+        Err(LabError::Process(ProcessError::Failed { .. })) => run(&cell)?,
         result => result?,
     };
     Ok(from_kernel(probe, &result))
@@ -76,9 +81,8 @@ pub(super) fn simulator(probe: &Probe, seed: u64) -> Result<Sample, BenchError> 
     let scenario = probe.scenario.clone().with_seed(seed);
     let length = Duration::from_secs_f64(probe.seconds) + probe.handshake();
     let scenario = scenario.with_duration(length);
-    let choice = TransportName::find(&probe.transport, None, &scenario.path_names())
-        .map_err(|unknown| refused(&unknown))?;
-    let mut simulation = Simulation::bulk(&scenario, &choice, &probe.congestion);
+    let transport = transport(probe, &scenario)?;
+    let mut simulation = Simulation::bulk(&scenario, &transport, &probe.congestion);
     simulation.options.trace = true;
     let outcome = simulation.cell().run().map_err(|error| refused(&error))?;
     Ok(from_simulator(probe, &outcome))

@@ -14,7 +14,8 @@ use tributary_video::render::{RenderError, RenderSettings, Renderer};
 use tributary_video::viewport::FieldOfView;
 
 use super::OwsError;
-use super::viewing::{STARTING, Shown, Task};
+use super::motion::STARTING;
+use super::viewing::{Shown, Task};
 use crate::tiled::{StillError, pictures};
 
 /// The viewport's pictures in a report, pixels; the shape is that of the field of view.

@@ -2,8 +2,9 @@
 
 use tributary_video::prediction::TileView;
 
-use super::viewing::STARTING;
-
+/// GoPs at the beginning that no quality figure counts: nothing is there to be frozen, and windows are small.
+/// How starting goes is reported apart.
+pub const STARTING: usize = 2;
 /// A tile is as good as the others up to 3 dB more error.
 const AS_GOOD: f64 = 2.0;
 

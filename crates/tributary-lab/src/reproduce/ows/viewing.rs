@@ -15,15 +15,13 @@ use tributary_video::viewport::FieldOfView;
 use super::audience::Watched;
 use super::by_gain::{BY_GAIN, ByGain};
 use super::clip::Clip;
-use super::{OwsError, motion, scene};
+use super::motion::{self, STARTING};
+use super::{OwsError, scene};
 use crate::reproduce::sample::Sample;
 
 /// `ows` as the product plays it: each GoP is planned anew while it is sent. The other allocators plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
 
-/// GoPs at the beginning that no quality figure counts: nothing is there to be frozen, and windows are small.
-/// How starting goes is reported apart.
-pub const STARTING: usize = 2;
 /// Viewings begin at any moment of this, so that blockages come at any moment of a GoP.
 const SPREAD: Duration = Duration::from_millis(2500);
 

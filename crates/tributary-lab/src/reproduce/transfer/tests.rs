@@ -1,48 +1,7 @@
-//! Scaling, and turns that begin anywhere.
+//! What a radio that dies leaves in a sample.
 
 use super::*;
-use tributary_link::Direction;
-use tributary_types::Instant;
-
-#[test]
-fn rates_and_queues_are_multiplied_and_times_are_not() {
-    for name in
-        ["los", "nlos", "mobility", "onoff", "blackout", "dead-wigig", "normal", "loss-wifi", "delay-wifi"]
-    {
-        let small = Scenario::builtin(name).unwrap();
-        let large = scaled(&small, 10);
-        large.check().unwrap();
-        for path in 0..small.paths.len() {
-            let end = Instant::from_millis(10_000);
-            let bytes = |s: &Scenario| s.capacity(path, Direction::Down, Instant::ZERO, end).as_bytes();
-            let ratio = bytes(&large) as f64 / bytes(&small).max(1) as f64;
-            assert!((ratio - 10.0).abs() < 1e-6, "{name}: {ratio}");
-        }
-        assert_eq!(large.rtt, small.rtt);
-    }
-}
-
-#[test]
-fn turns_begin_anywhere_and_go_on_as_before() {
-    let ms = Duration::from_millis;
-    let turns = [(ms(1500), Bitrate::from_mbps(140)), (ms(1000), Bitrate::from_mbps(3))];
-    let at = |turns: &[(Duration, Bitrate)], ms: u64| {
-        let period: u128 = turns.iter().map(|turn| turn.0.as_millis()).sum();
-        let mut left = u128::from(ms) % period;
-        let inside = |turn: &&(Duration, Bitrate)| {
-            let inside = left < turn.0.as_millis();
-            left = left.saturating_sub(turn.0.as_millis());
-            inside
-        };
-        turns.iter().find(inside).map(|turn| turn.1)
-    };
-    for (phase, skipped) in [(0, 0), (1, 10), (150, 1500), (249, 2490), (250, 0), (401, 1510)] {
-        let begun = turned(&turns, phase, ms(10));
-        for ms in (0..5000).step_by(10) {
-            assert_eq!(at(&begun, ms), at(&turns, ms + skipped), "phase {phase}, {ms} ms");
-        }
-    }
-}
+use core::time::Duration;
 
 #[test]
 fn a_radio_that_dies_and_comes_back_is_told() {

@@ -9,7 +9,7 @@ use tributary_link::{Scenario, ScenarioError};
 use tributary_sim::run::{TransportName, UnknownName, check_congestion, check_scheduler};
 
 use super::{LIMIT, Plan, PlanError, Work, clash};
-use crate::run::Queue;
+use crate::cell::Queue;
 use crate::sweep::place::{Source, Value};
 
 /// Longest run in seconds.

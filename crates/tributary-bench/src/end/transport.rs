@@ -1,0 +1,148 @@
+//! Ends of a session, of QUIC and of multipath QUIC, through the product's interface: bulk in one stream, or
+//! nothing at all. Not here: TCP and kernel MPTCP (`kernel.rs`).
+
+use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, Until, cpu_time};
+use bytes::Bytes;
+use core::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
+use tokio::io::AsyncWriteExt;
+use tributary_lab::transport::{Paths, SessionSettings, config, listen};
+use tributary_net::Key;
+use tributary_net::transport::{Connection, TransportConfig, TransportName};
+
+/// Rest before idling is measured.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Runs one end; a sink tells `ready` where it listens.
+pub(super) async fn run(
+    plan: &EndPlan,
+    name: &TransportName,
+    session: &SessionSettings,
+    ready: impl FnOnce(&EndReply),
+) -> Outcome<EndResult> {
+    // Both ends are this program on one machine: the key protects nothing.
+    let config = config(name, CONGESTION, Key::from_bytes([7; 32]), session);
+    match &plan.role {
+        EndRole::Sink(addresses) => sink(plan, &config, addresses, ready).await,
+        EndRole::Source(paths) => source(plan, &config, paths).await,
+    }
+}
+
+/// Payload that a session holds; other transports do not say.
+fn held(connection: &Connection) -> u64 {
+    let stats = connection.session().map(|session| session.stats().session);
+    stats.map_or(0, |stats| stats.send_held + stats.receive_held)
+}
+
+async fn sink(
+    plan: &EndPlan,
+    config: &TransportConfig,
+    addresses: &[Ipv4Addr],
+    ready: impl FnOnce(&EndReply),
+) -> Outcome<EndResult> {
+    let (mut acceptor, listening) = listen(config, addresses).await?;
+    ready(&EndReply::Ready(listening));
+    let (connection, _) = acceptor.accept().await.ok_or("the listener ended without a connection")?;
+    if let Until::Idle(seconds) = plan.until {
+        return Ok(idle(&connection, seconds).await);
+    }
+    let mut stream = connection.accept_stream().await.ok_or("the connection ended without a stream")?;
+    let mut meter = Meter::new(plan.until);
+    let mut paths = 0;
+    while let Some(chunk) = stream.recv.read_chunk().await? {
+        meter.add(chunk.len());
+        meter.sample(|| held(&connection));
+        if paths == 0 {
+            paths = connection.stats().paths.len();
+        }
+    }
+    let result = meter.finish(paths);
+    // The source waits for the end of the other direction, which leaves only while the runtime runs: this end
+    // waits until the source has closed the connection.
+    stream.shutdown().await?;
+    while connection.accept_stream().await.is_some() {}
+    Ok(result)
+}
+
+async fn source(
+    plan: &EndPlan,
+    config: &TransportConfig,
+    paths: &[(Ipv4Addr, SocketAddr)],
+) -> Outcome<EndResult> {
+    let paths = Paths::new(&config.name, paths);
+    let connection = paths.connect(config).await?;
+    if let Until::Idle(seconds) = plan.until {
+        paths.all_up(&connection).await?;
+        let result = idle(&connection, seconds).await;
+        // The sink may still be measuring its own idleness.
+        tokio::time::sleep(SETTLE).await;
+        return Ok(result);
+    }
+    let mut stream = connection.open_stream(0).await?;
+    let chunk = Bytes::from(vec![1; PIECE]);
+    paths.all_up(&connection).await?;
+    let mut meter = Meter::new(plan.until);
+    meter.begin();
+    while !meter.is_over() {
+        // Where memory is measured, what the transport holds must be memory of its own.
+        let fresh = matches!(plan.until, Until::Bytes(_)).then(|| Bytes::from(vec![1; PIECE]));
+        stream.send.write_chunk(fresh.unwrap_or_else(|| chunk.clone())).await?;
+        meter.add(PIECE);
+        meter.sample(|| held(&connection));
+    }
+    // A measurement of a transport that is not on all its paths is none.
+    let up = paths.all_up(&connection).await?;
+    stream.shutdown().await?;
+    stream.recv.read_chunk().await?;
+    connection.close().await;
+    Ok(meter.finish(up.paths.len()))
+}
+
+/// What a connection with nothing to do costs.
+async fn idle(connection: &Connection, seconds: f64) -> EndResult {
+    tokio::time::sleep(SETTLE).await;
+    let subflows = connection.stats().paths.len();
+    let (at, cpu) = (Instant::now(), cpu_time());
+    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    EndResult {
+        cpu_seconds: cpu_time().saturating_sub(cpu).as_secs_f64(),
+        seconds: at.elapsed().as_secs_f64(),
+        subflows,
+        ..EndResult::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    const BYTES: u64 = 3 << 20;
+
+    /// Runs one end on a runtime of its own, which ends with it.
+    fn alone(name: &str, role: EndRole, ready: impl FnOnce(&EndReply)) -> Result<EndResult, String> {
+        let carrier = super::super::Carrier::of(name);
+        let plan = EndPlan { carrier, until: Until::Bytes(BYTES), role };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (transport, session) = (name.parse().unwrap(), SessionSettings::default());
+        let running = run(&plan, &transport, &session, ready);
+        runtime.block_on(running).map_err(|error| format!("{name}: {error}"))
+    }
+
+    #[test]
+    fn a_sink_stays_until_the_source_has_its_answer() {
+        for name in ["session", "quic", "mpquic"] {
+            let (tell, told) = mpsc::channel();
+            let addresses = vec![Ipv4Addr::LOCALHOST];
+            let sink = std::thread::spawn(move || {
+                alone(name, EndRole::Sink(addresses), |ready| tell.send(ready.clone()).unwrap())
+            });
+            let EndReply::Ready(servers) = told.recv().unwrap() else { panic!("{name}: not ready") };
+            let paths = vec![(Ipv4Addr::LOCALHOST, servers[0])];
+            let source = alone(name, EndRole::Source(paths), |_| ()).unwrap();
+            let sink = sink.join().unwrap().unwrap();
+            assert_eq!((source.bytes, sink.bytes), (BYTES, BYTES), "{name}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What decides one run on real sockets: a scenario, a transport, a congestion control, a workload. Runs
+//! nothing ([`crate::run()`] does).
+
+use crate::messages::MessageFlow;
+use crate::transport::SessionSettings;
+use crate::workload::{Video, Workload};
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use tributary_link::Scenario;
+use tributary_net::transport::TransportName;
+use tributary_types::DataSize;
+
+/// A run with an invalid audit is usually made this often.
+const ATTEMPTS: u32 = 3;
+
+/// The limit of every link's queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queue {
+    /// As the scenario says.
+    #[default]
+    Scenario,
+    /// This many bytes.
+    Bytes(u64),
+    /// This many milliseconds at the present rate.
+    Millis(u64),
+}
+
+impl std::fmt::Display for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Scenario => write!(f, "as the scenario says"),
+            Self::Bytes(bytes) => write!(f, "{} kB", bytes / 1000),
+            Self::Millis(millis) => write!(f, "{millis} ms at the present rate"),
+        }
+    }
+}
+
+/// All settings of one run.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The network, with its seed and base RTT.
+    pub scenario: Scenario,
+    /// Queue of every link.
+    pub queue: Queue,
+    /// The transport.
+    pub transport: TransportName,
+    /// How it is set up, when it is a session.
+    pub session: SessionSettings,
+    /// Congestion control of every socket of both ends.
+    pub congestion: String,
+    /// What is asked for.
+    pub workload: Workload,
+    /// What live streams are made of.
+    pub video: Option<Video>,
+    /// Threads of each endpoint's runtime.
+    pub threads: usize,
+    /// The window of a single TCP connection is noted over time.
+    pub windows: bool,
+    /// Messages beside the workload, each kind on a stream or a connection of its own.
+    pub messages: Vec<MessageFlow>,
+    /// How often a run that the emulator finds invalid is made until it is kept and marked.
+    pub attempts: u32,
+}
+
+impl Cell {
+    /// A run with one thread at each end, the scenario's own queue and a synthetic video.
+    #[must_use]
+    pub fn new(
+        scenario: &Scenario,
+        transport: &TransportName,
+        congestion: &str,
+        workload: &Workload,
+    ) -> Self {
+        let video = matches!(workload, Workload::Live { .. }).then(Video::synthetic);
+        Self {
+            scenario: scenario.clone(),
+            queue: Queue::Scenario,
+            transport: transport.clone(),
+            session: SessionSettings::default(),
+            congestion: congestion.to_owned(),
+            workload: workload.clone(),
+            video,
+            threads: 1,
+            windows: false,
+            messages: Vec::new(),
+            attempts: ATTEMPTS,
+        }
+    }
+
+    /// With this queue on every link.
+    #[must_use]
+    pub fn with_queue(mut self, queue: Queue) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// The scenario with the run's queue and length.
+    #[must_use]
+    pub fn network(&self) -> Scenario {
+        let scenario = self.scenario.clone().with_duration(self.workload.duration());
+        match self.queue {
+            Queue::Scenario => scenario,
+            Queue::Bytes(bytes) => scenario.with_queue_bytes(DataSize::from_bytes(bytes)),
+            Queue::Millis(millis) => scenario.with_queue_time(Duration::from_millis(millis)),
+        }
+    }
+}

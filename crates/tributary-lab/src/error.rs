@@ -1,0 +1,29 @@
+//! Why a run on real sockets gave no result. Not what a transport did badly: that is a result.
+
+use crate::process::ProcessError;
+use thiserror::Error;
+use tributary_emu::NetworkError;
+
+/// Why a run gave no result.
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// The emulated network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// A socket of the kernel runs another congestion control.
+    #[error("on the {side} a subflow runs congestion control `{actual}`, not `{wanted}`")]
+    Congestion {
+        /// Which end.
+        side: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// What it runs.
+        actual: String,
+    },
+    /// A child process.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// No random bytes for a key.
+    #[error(transparent)]
+    Key(#[from] tributary_net::KeyError),
+}

@@ -1,0 +1,110 @@
+//! The networks of cells: a scenario with other rates, or begun at another moment. Runs nothing.
+
+use core::time::Duration;
+use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario};
+use tributary_types::{Bitrate, DataSize};
+
+/// The scenario with rates and queue sizes of every link `factor` times as large; times stay. Recorded
+/// traces have rates of their own and keep them.
+pub(super) fn scaled(scenario: &Scenario, factor: u64) -> Scenario {
+    let mut scenario = scenario.clone();
+    for path in &mut scenario.paths {
+        scale(&mut path.down, factor);
+        scale(&mut path.up, factor);
+    }
+    scenario
+}
+
+fn scale(link: &mut LinkSpec, factor: u64) {
+    let size = |size: &mut DataSize| *size = DataSize::from_bytes(size.as_bytes() * factor);
+    match &mut link.queue {
+        QueueSpec::Bytes(bytes) => size(bytes),
+        QueueSpec::Packets(packets) => *packets *= factor,
+        QueueSpec::Time { floor, .. } => size(floor),
+        _ => {} // measured in time: follows the rate
+    }
+    let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * factor);
+    match &mut link.rate {
+        RateSpec::Constant(rate) => faster(rate),
+        RateSpec::Steps(spans) | RateSpec::Turns(spans) => {
+            spans.iter_mut().for_each(|span| faster(&mut span.1))
+        }
+        RateSpec::Markov { rates, .. } => rates.iter_mut().for_each(faster),
+        RateSpec::Gaussian { mean, deviation, .. } => [mean, deviation].into_iter().for_each(faster),
+        RateSpec::Blockage { clear, blocked, .. } => [clear, blocked].into_iter().for_each(faster),
+        _ => {}
+    }
+}
+
+/// The same turns for ever, begun in the middle of one.
+pub(super) fn turned(turns: &[(Duration, Bitrate)], phase: u64, step: Duration) -> Vec<(Duration, Bitrate)> {
+    let period: Duration = turns.iter().map(|turn| turn.0).sum();
+    let steps = (period.as_nanos() / step.as_nanos()).max(1) as u64;
+    let mut skip = step * u32::try_from(phase % steps).unwrap_or(0);
+    let mut rest = turns.to_vec();
+    while skip >= rest[0].0 {
+        skip -= rest[0].0;
+        rest.rotate_left(1);
+    }
+    if !skip.is_zero() {
+        let (length, rate) = rest[0];
+        rest[0].0 = length - skip;
+        rest.push((skip, rate));
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tributary_link::Direction;
+    use tributary_types::Instant;
+
+    #[test]
+    fn rates_and_queues_are_multiplied_and_times_are_not() {
+        for name in [
+            "los",
+            "nlos",
+            "mobility",
+            "onoff",
+            "blackout",
+            "dead-wigig",
+            "normal",
+            "loss-wifi",
+            "delay-wifi",
+        ] {
+            let small = Scenario::builtin(name).unwrap();
+            let large = scaled(&small, 10);
+            large.check().unwrap();
+            for path in 0..small.paths.len() {
+                let end = Instant::from_millis(10_000);
+                let bytes = |s: &Scenario| s.capacity(path, Direction::Down, Instant::ZERO, end).as_bytes();
+                let ratio = bytes(&large) as f64 / bytes(&small).max(1) as f64;
+                assert!((ratio - 10.0).abs() < 1e-6, "{name}: {ratio}");
+            }
+            assert_eq!(large.rtt, small.rtt);
+        }
+    }
+
+    #[test]
+    fn turns_begin_anywhere_and_go_on_as_before() {
+        let ms = Duration::from_millis;
+        let turns = [(ms(1500), Bitrate::from_mbps(140)), (ms(1000), Bitrate::from_mbps(3))];
+        let at = |turns: &[(Duration, Bitrate)], ms: u64| {
+            let period: u128 = turns.iter().map(|turn| turn.0.as_millis()).sum();
+            let mut left = u128::from(ms) % period;
+            let inside = |turn: &&(Duration, Bitrate)| {
+                let inside = left < turn.0.as_millis();
+                left = left.saturating_sub(turn.0.as_millis());
+                inside
+            };
+            turns.iter().find(inside).map(|turn| turn.1)
+        };
+        for (phase, skipped) in [(0, 0), (1, 10), (150, 1500), (249, 2490), (250, 0), (401, 1510)] {
+            let begun = turned(&turns, phase, ms(10));
+            for ms in (0..5000).step_by(10) {
+                assert_eq!(at(&begun, ms), at(&turns, ms + skipped), "phase {phase}, {ms} ms");
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Transports of experiments: the product's, by the registry's names, with the settings and the labels that
+//! experiments give them. Not here: the names ([`tributary_proto::transport`]) and the sockets
+//! ([`tributary_net::transport`]).
+
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::time::{Instant, sleep};
+use tributary_net::transport::{Acceptor, Connection, TransportConfig, TransportError, TransportStats};
+use tributary_net::{Common, Key, Local, PathConfig};
+use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
+
+/// Time for every path to come up.
+const ALL_PATHS: Duration = Duration::from_secs(8);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How the session of an experiment is set up, its scheduler aside. Other transports use nothing of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSettings {
+    /// TCP subflows without TLS.
+    pub plaintext: bool,
+    /// Largest transmission window in bytes; `None` is the default.
+    pub window: Option<usize>,
+    /// Cap on the kernel's retransmission timeout in milliseconds; `None` leaves it alone.
+    pub rto_max_ms: Option<u64>,
+}
+
+impl SessionSettings {
+    /// Whether nothing differs from the defaults.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One end's transport. It runs on the paths it is given, whatever path its name has; kernel sockets keep the
+/// kernel's own send queue, as any program would have it.
+#[must_use]
+pub fn config(
+    name: &TransportName,
+    congestion: &str,
+    key: Key,
+    session: &SessionSettings,
+) -> TransportConfig {
+    let mut common = Common::new(key);
+    common.plaintext = session.plaintext;
+    common.rto_max = session.rto_max_ms.map(Duration::from_millis);
+    if let Some(window) = session.window {
+        common.session.window = window;
+    }
+    let mut config = TransportConfig::new(name.without_path()).with_common(common);
+    config.congestion = Some(congestion.to_owned());
+    config.sockets.unsent = None;
+    config
+}
+
+/// Listens on one address of each path and returns these with their ports.
+///
+/// # Errors
+/// [`TransportError`].
+pub async fn listen(
+    config: &TransportConfig,
+    addresses: &[Ipv4Addr],
+) -> Result<(Acceptor, Vec<SocketAddr>), TransportError> {
+    let any = [Ipv4Addr::UNSPECIFIED];
+    // A multipath QUIC connection must find all its paths at one socket.
+    let bound = if config.name == TransportName::Mpquic { &any[..] } else { addresses };
+    let bound: Vec<SocketAddr> = bound.iter().map(|address| SocketAddr::from((*address, 0))).collect();
+    let acceptor = Acceptor::bind(config, &bound).await?;
+    let ports: Vec<u16> = acceptor.addresses().iter().map(SocketAddr::port).collect();
+    let listening =
+        addresses.iter().zip(ports.iter().cycle()).map(|(address, port)| (*address, *port).into());
+    Ok((acceptor, listening.collect()))
+}
+
+/// The paths of a client: local address and server of each.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// Given to the transport; the kernel finds MPTCP's further paths itself.
+    dialled: Vec<PathConfig>,
+    /// How many are to come up.
+    wanted: usize,
+}
+
+/// Not all paths came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("only {up} of {wanted} paths came up within {} s", ALL_PATHS.as_secs())]
+pub struct PathsMissing {
+    up: usize,
+    wanted: usize,
+}
+
+impl Paths {
+    /// For this transport.
+    #[must_use]
+    pub fn new(name: &TransportName, paths: &[(Ipv4Addr, SocketAddr)]) -> Self {
+        let path = |(local, server): &(Ipv4Addr, SocketAddr)| PathConfig {
+            local: Local::Address((*local).into()),
+            server: (*server).into(),
+        };
+        let dialled = if matches!(name, TransportName::Mptcp { .. }) { 1 } else { paths.len() };
+        Self { dialled: paths.iter().take(dialled).map(path).collect(), wanted: paths.len() }
+    }
+
+    /// Connects over them.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    pub async fn connect(&self, config: &TransportConfig) -> Result<Connection, TransportError> {
+        Connection::connect(config, &self.dialled).await
+    }
+
+    /// Waits until the transport is on every path, or has fallen back to one. The kernel joins MPTCP's further
+    /// paths only after the first data was acknowledged.
+    ///
+    /// # Errors
+    /// [`PathsMissing`].
+    pub async fn all_up(&self, connection: &Connection) -> Result<TransportStats, PathsMissing> {
+        let (until, wanted) = (Instant::now() + ALL_PATHS, self.wanted);
+        loop {
+            let stats = connection.stats();
+            let up = stats.paths.len();
+            if up >= wanted || stats.fallback {
+                return Ok(stats);
+            }
+            if Instant::now() >= until {
+                return Err(PathsMissing { up, wanted });
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+/// Whether real sockets can run it: the kernel brings its own MPTCP scheduler.
+#[must_use]
+pub fn is_on_sockets(name: &TransportName) -> bool {
+    !matches!(name, TransportName::Mptcp { scheduler } if scheduler != MPTCP_DEFAULT)
+}
+
+/// Name for tables and figures.
+#[must_use]
+pub fn label(name: &TransportName) -> String {
+    match name {
+        TransportName::Tcp(Some(path)) => format!("{} alone", radio(path)),
+        TransportName::Quic(Some(path)) => format!("QUIC on {}", radio(path)),
+        other => tributary_stream::viewing::label(other),
+    }
+}
+
+/// A path's name as people write the radio's.
+#[must_use]
+pub fn radio(path: &str) -> String {
+    match path {
+        "wifi" => "WiFi".to_owned(),
+        "wigig" => "WiGig".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Transports in JSON: their text, such as `session/fbdt`.
+pub(crate) mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use tributary_proto::transport::TransportName;
+
+    pub(crate) fn serialize<S: Serializer>(name: &TransportName, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(name)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TransportName, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_say_which_radio_and_whose_transport() {
+        let label = |name: &str| label(&TransportName::find(name, None, &["wifi", "wigig"]).unwrap());
+        for (name, wanted) in [
+            ("wigig", "WiGig alone"),
+            ("tcp", "WiFi alone"),
+            ("quic:wigig", "QUIC on WiGig"),
+            ("mptcp", "kernel MPTCP"),
+            ("mpquic", "multipath QUIC"),
+            ("avira+fbdt", "avira+fbdt"),
+        ] {
+            assert_eq!(label(name), wanted);
+        }
+    }
+
+    #[test]
+    fn the_kernel_schedules_its_mptcp_itself() {
+        let on_sockets = |name: &str| is_on_sockets(&name.parse().unwrap());
+        assert!(tributary_proto::transport::names().into_iter().all(on_sockets));
+        assert!(!on_sockets("mptcp/min-rtt"));
+    }
+}
