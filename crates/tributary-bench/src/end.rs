@@ -28,7 +28,7 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// What carries the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Carrier {
+pub enum Contestant {
     /// A transport of the registry: its name, and how it is set up when it is a session.
     Transport(String, SessionSettings),
     /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer: no transport of the
@@ -36,7 +36,7 @@ pub enum Carrier {
     Rustls,
 }
 
-impl Carrier {
+impl Contestant {
     /// A transport of the registry as it usually is.
     #[must_use]
     pub fn of(name: &str) -> Self {
@@ -102,7 +102,7 @@ pub enum EndRole {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndPlan {
     /// What carries the bytes.
-    pub carrier: Carrier,
+    pub contestant: Contestant,
     /// When the source stops; the sink must know it for its memory samples and for idling.
     pub until: Until,
     /// Which end.
@@ -162,9 +162,9 @@ pub fn run(plan: &str) -> bool {
 fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rss_before_kb = memory_kb("VmRSS:");
-    let result = match &plan.carrier {
-        Carrier::Rustls => runtime.block_on(tls::run(&plan)),
-        Carrier::Transport(name, session) => match name.parse::<TransportName>()? {
+    let result = match &plan.contestant {
+        Contestant::Rustls => runtime.block_on(tls::run(&plan)),
+        Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
             TransportName::Tcp(_) => kernel::run(&plan, false),
             TransportName::Mptcp { .. } => kernel::run(&plan, true),
             name => runtime.block_on(transport::run(&plan, &name, session, reply)),

@@ -1,7 +1,7 @@
 //! Starts the two ends of a transfer and collects what they measured; never waits without limit.
 
 use super::BenchError;
-use super::end::{Carrier, EndPlan, EndReply, EndResult, EndRole, Until};
+use super::end::{Contestant, EndPlan, EndReply, EndResult, EndRole, Until};
 use core::time::Duration;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::kernel::{self, InNamespace};
@@ -16,16 +16,16 @@ const GRACE: Duration = Duration::from_secs(20);
 pub(super) struct Transfer<'a> {
     /// Makes a command of one side.
     pub command: InNamespace<'a>,
-    /// Paths between them. A carrier that has only one uses the first.
+    /// Paths between them. A contestant that has only one uses the first.
     pub paths: usize,
-    pub carrier: Carrier,
+    pub contestant: Contestant,
     pub until: Until,
 }
 
 impl Transfer<'_> {
     /// Carries it out; the client is the source. Returns what source and sink measured.
     pub(super) fn run(&self) -> Result<(EndResult, EndResult), BenchError> {
-        let used = if self.carrier.is_multipath() { self.paths } else { 1 };
+        let used = if self.contestant.is_multipath() { self.paths } else { 1 };
         let servers = (0..used).map(|path| Side::Server.address(path)).collect();
         let sink = self.start(Side::Server, EndRole::Sink(servers))?;
         let listening = match answer(&sink, START)? {
@@ -46,11 +46,11 @@ impl Transfer<'_> {
     }
 
     fn start(&self, side: Side, role: EndRole) -> Result<Process, ProcessError> {
-        let plan = EndPlan { carrier: self.carrier.clone(), until: self.until, role };
+        let plan = EndPlan { contestant: self.contestant.clone(), until: self.until, role };
         let mut command = (self.command)(side, own_program()?.as_os_str());
         command.args(["bench", "end", &serde_json::to_string(&plan).expect("plans have string keys only")]);
         let end = if side == Side::Server { "sink" } else { "source" };
-        Process::start(format!("{end} of {}", self.carrier.label()), command)
+        Process::start(format!("{end} of {}", self.contestant.label()), command)
     }
 }
 

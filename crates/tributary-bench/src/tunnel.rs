@@ -56,7 +56,7 @@ impl Default for Plan {
 
 /// One contestant under one condition.
 #[derive(Clone, Debug, Serialize)]
-pub struct Contestant {
+pub struct ContestantReport {
     /// `bare`, `lossy` or `clean`.
     pub condition: &'static str,
     /// Name of the contestant.
@@ -103,7 +103,7 @@ pub struct Report {
     /// Congestion control of every socket.
     pub congestion: &'static str,
     /// Every contestant under every condition.
-    pub contestants: Vec<Contestant>,
+    pub contestants: Vec<ContestantReport>,
     /// The stream at 5 % loss.
     pub streams: Vec<StreamReport>,
     /// All values with a mark.
@@ -160,14 +160,14 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 }
 
 fn entry<'a>(
-    all: &'a mut Vec<Contestant>,
+    all: &'a mut Vec<ContestantReport>,
     condition: &'static str,
     name: &'static str,
-) -> &'a mut Contestant {
-    let same = |known: &Contestant| known.condition == condition && known.name == name;
+) -> &'a mut ContestantReport {
+    let same = |known: &ContestantReport| known.condition == condition && known.name == name;
     let at = all.iter().position(same).unwrap_or_else(|| {
         let (mbps, redundant, cpu_per_gb) = Default::default();
-        all.push(Contestant { condition, name, mbps, redundant, cpu_per_gb });
+        all.push(ContestantReport { condition, name, mbps, redundant, cpu_per_gb });
         all.len() - 1
     });
     &mut all[at]
@@ -196,7 +196,7 @@ fn failed(reason: String) -> BenchError {
 /// Measures `work`: Mbit/s, and processor time of this process per gigabyte.
 fn with_cpu(
     plan: &Plan,
-    entry: &mut Contestant,
+    entry: &mut ContestantReport,
     work: impl FnOnce() -> Result<f64, BenchError>,
 ) -> Result<(), BenchError> {
     let before = super::cpu_time();
@@ -207,7 +207,7 @@ fn with_cpu(
     Ok(())
 }
 
-fn through_tunnel(tunnel: &Tunnel, plan: &Plan, entry: &mut Contestant) -> Result<(), BenchError> {
+fn through_tunnel(tunnel: &Tunnel, plan: &Plan, entry: &mut ContestantReport) -> Result<(), BenchError> {
     let network = tunnel.network();
     let on =
         |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
@@ -227,7 +227,12 @@ fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
     Ok(taken as f64 / gateway.max(1) as f64)
 }
 
-fn beside(scenario: &Scenario, plan: &Plan, mptcp: bool, entry: &mut Contestant) -> Result<(), BenchError> {
+fn beside(
+    scenario: &Scenario,
+    plan: &Plan,
+    mptcp: bool,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
     let network = Network::start(scenario)?;
     if mptcp {
         tributary_lab::kernel::prepare_emulated(&network)?;
@@ -271,15 +276,15 @@ fn one_stream(
 }
 
 /// Goodput of a contestant under a condition, by round.
-fn rates_of<'a>(contestants: &'a [Contestant], condition: &str, name: &str) -> &'a [f64] {
-    let same = |known: &&Contestant| known.condition == condition && known.name == name;
+fn rates_of<'a>(contestants: &'a [ContestantReport], condition: &str, name: &str) -> &'a [f64] {
+    let same = |known: &&ContestantReport| known.condition == condition && known.name == name;
     match contestants.iter().find(same) {
         Some(known) => &known.mbps,
         None => &[],
     }
 }
 
-fn marks(contestants: &[Contestant], streams: &[StreamReport]) -> Vec<Mark> {
+fn marks(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Mark> {
     let rates = |condition, name| rates_of(contestants, condition, name);
     let best = |condition| -> Vec<f64> {
         let peers = rates(condition, CUBIC).iter().zip(rates(condition, MPTCP));

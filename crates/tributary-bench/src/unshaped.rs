@@ -1,7 +1,7 @@
 //! Unshaped throughput: two veth paths, each end on one thread, cubic. Sessions beside kernel MPTCP, one
 //! TCP connection, and one TLS-over-TCP connection of the same library.
 
-use super::end::{Carrier, Until};
+use super::end::{Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
 use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
 use serde::Serialize;
@@ -21,7 +21,7 @@ const TLS_MARK: f64 = 0.9;
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each every carrier has its turn.
+    /// Rounds; in each every contestant has its turn.
     pub rounds: u32,
     /// Seconds of each transfer.
     pub seconds: f64,
@@ -34,16 +34,16 @@ impl Default for Plan {
 }
 
 /// Every transport of the registry, a session without TLS, and TLS over TCP, in the order of a round.
-fn carriers() -> Vec<Carrier> {
-    let transports = tributary_proto::transport::names().map(Carrier::of);
-    transports.into_iter().chain([Carrier::plaintext(), Carrier::Rustls]).collect()
+fn contestants() -> Vec<Contestant> {
+    let transports = tributary_proto::transport::names().map(Contestant::of);
+    transports.into_iter().chain([Contestant::plaintext(), Contestant::Rustls]).collect()
 }
 
-/// One carrier.
+/// One contestant.
 #[derive(Clone, Debug, Serialize)]
-pub struct CarrierReport {
+pub struct ContestantReport {
     /// Which.
-    pub carrier: String,
+    pub contestant: String,
     /// Goodput of each round at the sink, Gbit/s.
     pub gbps: Vec<f64>,
     /// Processor seconds for each gigabyte, of the source, in each round.
@@ -57,7 +57,7 @@ pub struct CarrierReport {
     pub stalls: u32,
 }
 
-/// A ratio between two carriers.
+/// A ratio between two contestants.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Ours.
@@ -77,8 +77,8 @@ pub struct Comparison {
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Every carrier.
-    pub carriers: Vec<CarrierReport>,
+    /// Every contestant.
+    pub contestants: Vec<ContestantReport>,
     /// The comparisons with a mark.
     pub comparisons: Vec<Comparison>,
 }
@@ -90,21 +90,21 @@ pub struct Report {
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("rounds", f64::from(plan.rounds), 1.0..=1000.0)?;
     within("seconds", plan.seconds, 0.5..=600.0)?;
-    let empty = |carrier: &Carrier| CarrierReport {
-        carrier: carrier.label(),
+    let empty = |contestant: &Contestant| ContestantReport {
+        contestant: contestant.label(),
         gbps: Vec::new(),
         source_cpu_per_gb: Vec::new(),
         sink_cpu_per_gb: Vec::new(),
         subflows: 0,
         stalls: 0,
     };
-    let carriers = carriers();
-    let mut reports: Vec<CarrierReport> = carriers.iter().map(empty).collect();
+    let contestants = contestants();
+    let mut reports: Vec<ContestantReport> = contestants.iter().map(empty).collect();
     for round in 1..=plan.rounds {
-        for (carrier, report) in carriers.iter().zip(&mut reports) {
-            progress(&format!("{}, round {round} of {}", report.carrier, plan.rounds));
-            while let Err(error) = one(carrier, report, plan.seconds) {
-                if !carrier.is_mptcp() || report.stalls >= STALLS {
+        for (contestant, report) in contestants.iter().zip(&mut reports) {
+            progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
+            while let Err(error) = one(contestant, report, plan.seconds) {
+                if !contestant.is_mptcp() || report.stalls >= STALLS {
                     return Err(error);
                 }
                 report.stalls += 1;
@@ -113,21 +113,21 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         }
     }
     let comparisons = vec![
-        compare(&reports, (&Carrier::plaintext(), &Carrier::of("mptcp")), PLAINTEXT_MARK),
-        compare(&reports, (&Carrier::of("session"), &Carrier::Rustls), TLS_MARK),
+        compare(&reports, (&Contestant::plaintext(), &Contestant::of("mptcp")), PLAINTEXT_MARK),
+        compare(&reports, (&Contestant::of("session"), &Contestant::Rustls), TLS_MARK),
     ];
-    Ok(Report { carriers: reports, comparisons })
+    Ok(Report { contestants: reports, comparisons })
 }
 
 /// One transfer in namespaces of its own.
-fn one(carrier: &Carrier, report: &mut CarrierReport, seconds: f64) -> Result<(), BenchError> {
+fn one(contestant: &Contestant, report: &mut ContestantReport, seconds: f64) -> Result<(), BenchError> {
     let network = VethNetwork::create(PATHS)?;
-    if carrier.is_mptcp() {
+    if contestant.is_mptcp() {
         prepare_mptcp(&network)?;
     }
     let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Seconds(seconds);
-    let transfer = Transfer { command: &command, paths: PATHS, carrier: carrier.clone(), until };
+    let transfer = Transfer { command: &command, paths: PATHS, contestant: contestant.clone(), until };
     let (source, sink) = transfer.run()?;
     let gigabytes = sink.bytes as f64 / 1e9;
     report.gbps.push(gigabytes * 8.0 / sink.seconds);
@@ -137,17 +137,22 @@ fn one(carrier: &Carrier, report: &mut CarrierReport, seconds: f64) -> Result<()
     Ok(())
 }
 
-fn compare(carriers: &[CarrierReport], (ours, peer): (&Carrier, &Carrier), at_least: f64) -> Comparison {
+fn compare(
+    contestants: &[ContestantReport],
+    (ours, peer): (&Contestant, &Contestant),
+    at_least: f64,
+) -> Comparison {
     let (ours, peer) = (ours.label(), peer.label());
-    let of =
-        |carrier: &str| carriers.iter().find(|c| c.carrier == carrier).expect("every carrier was measured");
+    let of = |contestant: &str| {
+        contestants.iter().find(|c| c.contestant == contestant).expect("every contestant was measured")
+    };
     let (our, their) = (of(&ours), of(&peer));
     let ratio = paired_ratio(&our.gbps, &their.gbps);
     let cpu_ratio = paired_ratio(&our.cpu_per_gb(), &their.cpu_per_gb());
     Comparison { ours, peer, ratio, cpu_ratio, at_least, holds: ratio >= at_least }
 }
 
-impl CarrierReport {
+impl ContestantReport {
     /// Of both ends, in each round.
     fn cpu_per_gb(&self) -> Vec<f64> {
         self.source_cpu_per_gb.iter().zip(&self.sink_cpu_per_gb).map(|(a, b)| a + b).collect()
@@ -159,7 +164,7 @@ impl Report {
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut speeds = Table::new("Unshaped, two veth paths, cubic; medians").columns([
-            Column::left("carrier"),
+            Column::left("contestant"),
             Column::right("subflows"),
             Column::right("goodput").unit("Gbit/s"),
             Column::right("least"),
@@ -169,10 +174,10 @@ impl Report {
             Column::right("both").unit("s/GB"),
             Column::right("stalls"),
         ]);
-        for c in &self.carriers {
+        for c in &self.contestants {
             let [least, most] = [tributary_report::stats::minimum, tributary_report::stats::maximum];
             speeds.push([
-                Cell::text(&c.carrier),
+                Cell::text(&c.contestant),
                 Cell::number(c.subflows as f64, 0),
                 Cell::number(median(&c.gbps), 2).strong(),
                 Cell::optional_number(least(&c.gbps), 2),

@@ -11,7 +11,7 @@ mod stream;
 pub(crate) use pins::MOST_BLOCKS;
 pub(crate) use pins::Pins;
 pub use pins::blocks_for;
-pub(crate) use ranges::Arrivals;
+pub(crate) use ranges::ArrivedNumbers;
 pub(crate) use stream::RecvStream;
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
 use crate::config::{Config, ConfigError};
 use crate::event::Event;
 use crate::path::{PathAction, Paths};
-use crate::receive::{Arrivals, Pins, RecvStream};
+use crate::receive::{ArrivedNumbers, Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
@@ -170,7 +170,7 @@ pub struct Session {
     views_stale: bool,
     send: SendBuffer,
     peer: Settings,
-    arrivals: Arrivals,
+    arrivals: ArrivedNumbers,
     receive: BTreeMap<StreamId, RecvStream>,
     /// The driver's receive blocks that are pinned, over all streams.
     pins: Pins,
@@ -222,7 +222,7 @@ impl Session {
             views_stale: true,
             send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
             peer: INITIAL,
-            arrivals: Arrivals::default(),
+            arrivals: ArrivedNumbers::default(),
             receive: BTreeMap::new(),
             pins: Pins::default(),
             ahead: 0,

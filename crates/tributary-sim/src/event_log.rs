@@ -8,7 +8,7 @@
 use tributary_types::Instant;
 
 use crate::id::LinkId;
-use crate::packet::{Body, Packet, Segment};
+use crate::packet::{Body, Packet, TcpSegment};
 
 /// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn fold(hash: u64, word: u64) -> u64 {
 
 /// Hash of a segment's fields. Independent of the log's hash, so that the processor can compute both at the
 /// same time.
-fn contents(segment: &Segment) -> u64 {
+fn contents(segment: &TcpSegment) -> u64 {
     let flags = u64::from(segment.is_syn)
         | u64::from(segment.is_fin) << 1
         | u64::from(segment.is_ack) << 2

@@ -30,7 +30,7 @@ pub use host::{Host, Outbox};
 pub use id::{HostId, LinkId, RouteId};
 pub use mptcp::{MptcpConfig, MptcpTransport, SubflowReport};
 pub use multipath::{MOST_SUBFLOW_PATHS, MultipathError, SubflowPath};
-pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, Segment};
+pub use packet::{Body, HEADER, MAX_SACK_BLOCKS, Packet, SackBlock, TcpSegment};
 pub use quic::{
     MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
     quic_controllers,

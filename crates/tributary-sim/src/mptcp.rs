@@ -26,7 +26,7 @@ use tributary_types::{Instant, Rng};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SubflowPath, Way};
-use crate::packet::{Body, HEADER, Packet, Segment};
+use crate::packet::{Body, HEADER, Packet, TcpSegment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 use mapping::Mappings;
@@ -240,7 +240,7 @@ impl MptcpTransport {
 
     // ---- from the network
 
-    fn handle_segment(&mut self, now: Instant, segment: &Segment, out: &mut Outbox) {
+    fn handle_segment(&mut self, now: Instant, segment: &TcpSegment, out: &mut Outbox) {
         let known = self.subflows.iter().position(|s| s.number == segment.connection);
         let Some(at) = known.or_else(|| self.accept(segment)) else {
             let (_, way) = multipath::incarnation_and_way(segment.connection);
@@ -279,7 +279,7 @@ impl MptcpTransport {
 
     /// Processes the data acknowledgement and the window, which every acknowledgement carries (RFC 8684
     /// §3.3).
-    fn acknowledge(&mut self, segment: &Segment) {
+    fn acknowledge(&mut self, segment: &TcpSegment) {
         self.dirty = true;
         self.edge = self.edge.max(segment.data_ack + segment.window);
         if segment.data_ack <= self.acknowledged {

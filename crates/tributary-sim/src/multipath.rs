@@ -5,7 +5,7 @@ use tributary_cc::{self as congestion, CongestionController, Setup};
 use tributary_proto::{ConfigError, scheduler};
 
 use crate::id::RouteId;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::tcp::TcpConfig;
 
 /// Most paths, or subflows over them.
@@ -89,14 +89,14 @@ pub(crate) fn incarnation_and_way(number: u32) -> (u32, usize) {
 }
 
 /// The answer to a segment of an unknown connection: a reset (RFC 9293 §3.5.2), except to a reset.
-pub(crate) fn refusal(segment: &Segment) -> Option<Segment> {
-    (!segment.is_reset).then(|| Segment {
+pub(crate) fn refusal(segment: &TcpSegment) -> Option<TcpSegment> {
+    (!segment.is_reset).then(|| TcpSegment {
         connection: segment.connection,
         seq: segment.ack,
         ack: segment.seq + segment.span(),
         is_ack: true,
         is_reset: true,
-        ..Segment::default()
+        ..TcpSegment::default()
     })
 }
 

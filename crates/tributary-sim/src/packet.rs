@@ -25,7 +25,7 @@ pub struct SackBlock {
 
 /// A TCP segment. Sequence numbers are 64 bits wide and never wrap; SYN and FIN count one each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct TcpSegment {
     /// The connection (subflow) of the host that it belongs to.
     pub connection: u32,
     /// Number of the first payload byte.
@@ -56,7 +56,7 @@ pub struct Segment {
     pub sack_count: u8,
 }
 
-impl Segment {
+impl TcpSegment {
     /// Sequence space it occupies: payload, SYN and FIN.
     #[must_use]
     pub fn span(&self) -> u64 {
@@ -74,7 +74,7 @@ impl Segment {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A TCP segment.
-    Segment(Segment),
+    Segment(TcpSegment),
     /// A UDP datagram with its bytes (QUIC).
     Datagram(Bytes),
     /// Bytes of background traffic, which are discarded.
@@ -105,7 +105,7 @@ impl Packet {
 
     /// A TCP segment with [`HEADER`] bytes of headers.
     #[must_use]
-    pub fn segment(route: RouteId, segment: Segment) -> Self {
+    pub fn segment(route: RouteId, segment: TcpSegment) -> Self {
         Self::new(route, segment.length + HEADER, Body::Segment(segment))
     }
 

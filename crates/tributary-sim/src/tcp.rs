@@ -2,7 +2,7 @@
 //!
 //! Includes handshake, SACK, RACK-TLP or duplicate-acknowledgement recovery, proportional rate reduction,
 //! timeouts with back-off and undo, delayed acknowledgements, receive-window auto-tuning, pacing,
-//! delivery-rate samples. Not here: bytes (a [`Segment`](crate::Segment) carries numbers), path MTU
+//! delivery-rate samples. Not here: bytes (a [`TcpSegment`](crate::TcpSegment) carries numbers), path MTU
 //! discovery, ECN, urgent data, Fast Open. Model and limits: `docs/models/tcp.md`.
 
 mod config;

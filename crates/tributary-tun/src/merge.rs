@@ -20,7 +20,7 @@ const ACK: u8 = 0x10;
 
 /// A TCP segment, as far as merging is concerned.
 #[derive(Clone, Copy)]
-struct Segment {
+struct TcpSegment {
     v6: bool,
     /// Where the TCP header begins.
     transport: usize,
@@ -29,7 +29,7 @@ struct Segment {
     sequence: u32,
 }
 
-impl Segment {
+impl TcpSegment {
     /// Reads a packet; `None` when it cannot be merged.
     fn of(packet: &[u8]) -> Option<Self> {
         let be16 = |at: usize| packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])));
@@ -65,7 +65,7 @@ impl Segment {
 struct Open {
     /// Virtio header and packet.
     bytes: Vec<u8>,
-    head: Segment,
+    head: TcpSegment,
     /// Payload of each segment but the last; the first one's.
     segment: usize,
     segments: usize,
@@ -79,7 +79,7 @@ impl Open {
     }
 
     /// Whether both are of the same flow.
-    fn is_flow_of(&self, packet: &[u8], segment: &Segment) -> bool {
+    fn is_flow_of(&self, packet: &[u8], segment: &TcpSegment) -> bool {
         let own = self.packet();
         let addresses = if segment.v6 { 8..40 } else { 12..20 };
         let ports = segment.transport..segment.transport + 4;
@@ -89,7 +89,7 @@ impl Open {
     }
 
     /// Whether the packet continues the super-frame.
-    fn takes(&self, packet: &[u8], segment: &Segment) -> bool {
+    fn takes(&self, packet: &[u8], segment: &TcpSegment) -> bool {
         let own = self.packet();
         let (payload, transport) = (packet.len() - segment.payload, segment.transport);
         // Type of service and time to live; acknowledgement number; window; options.
@@ -109,7 +109,7 @@ impl Open {
     }
 
     /// Appends a segment. Returns whether it must be the last.
-    fn append(&mut self, packet: &[u8], segment: &Segment) -> bool {
+    fn append(&mut self, packet: &[u8], segment: &TcpSegment) -> bool {
         let payload = &packet[segment.payload..];
         self.bytes.extend_from_slice(payload);
         self.segments += 1;
@@ -121,7 +121,7 @@ impl Open {
 
     /// Writes virtio header, lengths and checksums; returns what a TUN device takes.
     fn finish(&mut self) -> &[u8] {
-        let Segment { v6, transport, payload, .. } = self.head;
+        let TcpSegment { v6, transport, payload, .. } = self.head;
         if self.segments == 1 {
             self.bytes[..VIRTIO].fill(0);
             self.bytes[0] = CHECKSUM_VALID;
@@ -173,7 +173,7 @@ impl Merger {
     /// Takes a complete IP packet. Calls `emit` with what is ready for a TUN device: virtio header and packet.
     /// The order inside a flow stays.
     pub fn push(&mut self, packet: &[u8], emit: &mut impl FnMut(&[u8])) {
-        let mergeable = Segment::of(packet).filter(|segment| segment.is_intact(packet));
+        let mergeable = TcpSegment::of(packet).filter(|segment| segment.is_intact(packet));
         let Some(segment) = mergeable else {
             self.pass(packet, emit);
             return;
@@ -213,7 +213,7 @@ impl Merger {
         let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
         let transport = if v6 { 40 } else { 20 };
         if packet.len() >= transport + 20 {
-            let segment = Segment { v6, transport, payload: transport, sequence: 0 };
+            let segment = TcpSegment { v6, transport, payload: transport, sequence: 0 };
             if let Some(at) = self.open.iter().position(|open| open.is_flow_of(packet, &segment)) {
                 self.close(at, emit);
             }
@@ -224,7 +224,7 @@ impl Merger {
         emit(&self.plain);
     }
 
-    fn begin(&mut self, packet: &[u8], head: Segment) {
+    fn begin(&mut self, packet: &[u8], head: TcpSegment) {
         let mut bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(VIRTIO + MAX));
         bytes.clear();
         bytes.resize(VIRTIO, 0);

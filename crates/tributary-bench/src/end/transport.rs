@@ -122,8 +122,8 @@ mod tests {
 
     /// Runs one end on a runtime of its own, which ends with it.
     fn alone(name: &str, role: EndRole, ready: impl FnOnce(&EndReply)) -> Result<EndResult, String> {
-        let carrier = super::super::Carrier::of(name);
-        let plan = EndPlan { carrier, until: Until::Bytes(BYTES), role };
+        let contestant = super::super::Contestant::of(name);
+        let plan = EndPlan { contestant, until: Until::Bytes(BYTES), role };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (transport, session) = (name.parse().unwrap(), SessionSettings::default());
         let running = run(&plan, &transport, &session, ready);

@@ -98,10 +98,10 @@ pub fn run_tiled(
     let mut kept = Vec::new();
     let mut audits = Vec::new();
     let contestants = [(settings.viewer.allocator.as_str(), "session"), RIVAL];
-    for (at, (allocator, carrier)) in contestants.iter().enumerate() {
-        let label = tiled::viewing::label(&carrier.parse().expect("both are names of the registry"));
+    for (at, (allocator, transport)) in contestants.iter().enumerate() {
+        let label = tiled::viewing::label(&transport.parse().expect("both are names of the registry"));
         progress(0.35 * at as f64, &format!("{allocator} on {label}: playing {} s", settings.seconds));
-        let (played, audit) = play_emulated(settings, (allocator, carrier), files.path())?;
+        let (played, audit) = play_emulated(settings, (allocator, transport), files.path())?;
         kept.push((*allocator, label, played));
         audits.push(audit);
     }
@@ -151,18 +151,18 @@ fn viewer(settings: &TiledSettings, allocator: &str) -> ViewerConfig {
 /// [`TiledDemoError`]; a transport that performs badly is a result.
 pub(crate) fn play_emulated(
     settings: &TiledSettings,
-    (allocator, carrier): (&str, &str),
+    (allocator, transport): (&str, &str),
     files: &Path,
 ) -> Result<(Played, AuditNote), TiledDemoError> {
     let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
     let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
-    if carrier == "mptcp" {
+    if transport == "mptcp" {
         kernel::prepare_emulated(&network)?;
     }
     let key = files.join("key");
     write_key(&key, &Key::generate()?)?;
-    let common = ["--transport", carrier, "--congestion", settings.congestion.as_str()];
-    let used = if carrier == "session" { settings.scenario.paths.len() } else { 1 };
+    let common = ["--transport", transport, "--congestion", settings.congestion.as_str()];
+    let used = if transport == "session" { settings.scenario.paths.len() } else { 1 };
 
     let mut serve = network.command(Side::Server, own_program()?);
     serve
@@ -178,7 +178,7 @@ pub(crate) fn play_emulated(
     let server = Process::start("server", serve)?;
     let listening: Listening = server.answer(GRACE)?;
 
-    let spool = files.join(format!("{carrier}.spool"));
+    let spool = files.join(format!("{transport}.spool"));
     let mut play = network.command(Side::Client, own_program()?);
     play.args(["stream", "play"]).args(common).arg("--key").arg(&key).arg("--keep").arg(&spool);
     play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);

@@ -105,11 +105,11 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
     let directory = tempfile::tempdir().unwrap();
     let head = directory.path().join("head.csv");
     std::fs::write(&head, "time_s,yaw_deg,pitch_deg\n0,0,0\n1,90,10\n1.2,100,0\n").unwrap();
-    let carriers = [("session", "ows"), ("tcp", "fix"), ("quic", "fix")];
+    let transports = [("session", "ows"), ("tcp", "fix"), ("quic", "fix")];
     let clip = clip();
     let tiles = clip.path();
-    let views =
-        carriers.map(|(carrier, allocator)| view(carrier, viewer(allocator, Some(head.clone())), &tiles));
+    let views = transports
+        .map(|(transport, allocator)| view(transport, viewer(allocator, Some(head.clone())), &tiles));
     let [session, tcp, quic] = views;
     let (session, tcp, quic) = tokio::join!(session, tcp, quic);
     for mut viewed in [session.unwrap(), tcp.unwrap(), quic.unwrap()] {

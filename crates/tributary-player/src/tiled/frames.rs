@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BytesMut};
 
-use super::wire::{self, HEAD, Message, Reader, WireError};
+use super::wire::{self, HEAD, Reader, TiledMessage, WireError};
 
 /// Bytes of an incomplete message.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Frames {
     }
 
     /// The next complete message.
-    pub(super) fn next(&mut self) -> Result<Option<Message>, WireError> {
+    pub(super) fn next(&mut self) -> Result<Option<TiledMessage>, WireError> {
         let Some((head, _)) = self.buffer.split_first_chunk::<HEAD>() else { return Ok(None) };
         // Check the length before reserving memory for it.
         let (kind, length) = wire::head(head, self.reader)?;

@@ -21,7 +21,7 @@ use super::guard::Guard;
 use super::planner::{Planner, Planning};
 use super::record::{Account, Arrived, End, SlotRecord, TiledRecord};
 use super::screen::Screen;
-use super::wire::{self, Message, Reader, TilePart, Video, WireError};
+use super::wire::{self, Reader, TilePart, TiledMessage, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
 use crate::capacity::CapacityMeter;
 
@@ -162,7 +162,7 @@ impl Player {
     /// A player that requests the start at once.
     #[must_use]
     pub fn new(settings: PlayerSettings, planner: Planner, now: Instant) -> Self {
-        let start = [Message::Start, Message::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
+        let start = [TiledMessage::Start, TiledMessage::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
         Self {
             settings,
             slots: settings.seconds.unwrap_or(0),
@@ -183,7 +183,7 @@ impl Player {
             asked: BTreeSet::new(),
             inits: BTreeSet::new(),
             partial: None,
-            out: start.iter().map(Message::encode).collect(),
+            out: start.iter().map(TiledMessage::encode).collect(),
             tiles: VecDeque::new(),
             record: TiledRecord::default(),
             finished: false,
@@ -240,14 +240,14 @@ impl Player {
         while let Some(message) = self.frames.next()? {
             match message {
                 // Answers to requests sent before the end.
-                Message::Video(_) | Message::Menu { .. } if self.finished => {}
-                Message::Video(video) if self.video.is_none() => self.begin(video)?,
-                Message::Menu { gop, cells } => self.menu(now, gop, cells)?,
-                Message::Tile(part) if self.record.account.is_none() => self.part(now, part)?,
-                Message::Served { asked, sent } if self.finished && self.record.account.is_none() => {
+                TiledMessage::Video(_) | TiledMessage::Menu { .. } if self.finished => {}
+                TiledMessage::Video(video) if self.video.is_none() => self.begin(video)?,
+                TiledMessage::Menu { gop, cells } => self.menu(now, gop, cells)?,
+                TiledMessage::Tile(part) if self.record.account.is_none() => self.part(now, part)?,
+                TiledMessage::Served { asked, sent } if self.finished && self.record.account.is_none() => {
                     self.settle(asked, sent)?;
                 }
-                Message::Refused { reason } => return Err(PlayError::Refused(reason)),
+                TiledMessage::Refused { reason } => return Err(PlayError::Refused(reason)),
                 _ => return Err(PlayError::Order),
             }
         }
@@ -269,7 +269,7 @@ impl Player {
     /// [`Self::is_settled`], tiles already sent and the server's counters may still arrive.
     pub fn finish(&mut self) {
         self.finished = true;
-        self.out.push_back(Message::End.encode());
+        self.out.push_back(TiledMessage::End.encode());
     }
 
     /// Whether the server's counters have arrived; they follow the last tile.
@@ -289,7 +289,7 @@ impl Player {
             return Err(PlayError::Account { asked, sent, arrived: account.in_time + account.late });
         }
         self.record.account = Some(account);
-        self.out.push_back(Message::Report { in_time: account.in_time, late: account.late }.encode());
+        self.out.push_back(TiledMessage::Report { in_time: account.in_time, late: account.late }.encode());
         Ok(())
     }
 

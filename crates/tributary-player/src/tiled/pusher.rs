@@ -17,7 +17,9 @@ use tributary_video::rd::RdTable;
 
 use super::frames::Frames;
 use super::record::Account;
-use super::wire::{MOST_INIT, MOST_SEGMENT, Message, Plan, PlanEntry, Reader, TilePart, Video, WireError};
+use super::wire::{
+    MOST_INIT, MOST_SEGMENT, Plan, PlanEntry, Reader, TilePart, TiledMessage, Video, WireError,
+};
 
 /// Maximum number of waiting plans.
 const MOST_PLANS: usize = 8;
@@ -48,7 +50,7 @@ pub enum Transmit {
 /// Bytes of the longest message about a video: a menu, or a part of a tile.
 #[must_use]
 pub fn longest_message(table: &RdTable) -> usize {
-    Message::menu_of(table, 0).encode().len().max(PART + 64)
+    TiledMessage::menu_of(table, 0).encode().len().max(PART + 64)
 }
 
 /// A message that is sent before any tile.
@@ -259,18 +261,18 @@ impl Pusher {
         while let Some(message) = self.frames.next()? {
             self.heard = Some(now);
             match message {
-                Message::Start if !self.started => {
+                TiledMessage::Start if !self.started => {
                     self.started = true;
                     self.answer(Answer::Video)?;
                 }
-                Message::Report { in_time, late } if self.served && !self.over => {
+                TiledMessage::Report { in_time, late } if self.served && !self.over => {
                     self.report(in_time, late)?;
                 }
                 _ if self.ended => return Err(PushError::Order),
-                Message::End => self.ended = true,
+                TiledMessage::End => self.ended = true,
                 _ if !self.started => return Err(PushError::Order),
-                Message::Menus { first, count } => self.menus(first, count)?,
-                Message::Plan(plan) => self.plan(now, plan)?,
+                TiledMessage::Menus { first, count } => self.menus(first, count)?,
+                TiledMessage::Plan(plan) => self.plan(now, plan)?,
                 _ => return Err(PushError::Order),
             }
         }
@@ -294,8 +296,8 @@ impl Pusher {
         }
         if let Some(answer) = self.answers.pop_front() {
             let message = match answer {
-                Answer::Video => Message::Video(self.video.clone()),
-                Answer::Menu(gop) => Message::menu_of(table, gop as usize),
+                Answer::Video => TiledMessage::Video(self.video.clone()),
+                Answer::Menu(gop) => TiledMessage::menu_of(table, gop as usize),
             };
             return Some(Transmit::Message { bytes: message.encode(), deadline: None });
         }
@@ -351,7 +353,7 @@ impl Pusher {
     /// The message that tells the client why it is disconnected.
     #[must_use]
     pub fn refusal(reason: &str) -> Bytes {
-        Message::Refused { reason: reason.to_owned() }.encode()
+        TiledMessage::Refused { reason: reason.to_owned() }.encode()
     }
 
     /// Drops everything not yet sent and sends the counters, once.
@@ -366,7 +368,7 @@ impl Pusher {
             self.counters.expired += 1;
         }
         self.counters.expired += self.plans.drain(..).map(|plan| plan.entries.len() as u64).sum::<u64>();
-        let served = Message::Served { asked: self.asked(), sent: self.counters.pushed };
+        let served = TiledMessage::Served { asked: self.asked(), sent: self.counters.pushed };
         Some(Transmit::Message { bytes: served.encode(), deadline: None })
     }
 
@@ -401,7 +403,7 @@ impl Pusher {
             offset: offset as u32,
             payload: sending.whole.slice(offset..sending.offset),
         };
-        Some(Transmit::Message { bytes: Message::Tile(part).encode(), deadline: Some(deadline) })
+        Some(Transmit::Message { bytes: TiledMessage::Tile(part).encode(), deadline: Some(deadline) })
     }
 
     /// The next tile to send; drops tiles that can no longer begin in time.

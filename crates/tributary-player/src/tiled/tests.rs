@@ -11,7 +11,7 @@ use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::FieldOfView;
 
 use super::frames::Frames;
-use super::wire::{Message, Plan, Reader, TilePart};
+use super::wire::{Plan, Reader, TilePart, TiledMessage};
 use super::*;
 
 /// Bytes of a tile in each quality.
@@ -61,18 +61,18 @@ fn entry(tile: u16, quality: u8) -> PlanEntry {
     PlanEntry { tile, quality, with_init: false }
 }
 
-fn plan(slot: u32, revision: u16, entries: Vec<PlanEntry>) -> Message {
-    Message::Plan(Plan { slot, gop: 0, revision, within_us: 1_000_000, entries })
+fn plan(slot: u32, revision: u16, entries: Vec<PlanEntry>) -> TiledMessage {
+    TiledMessage::Plan(Plan { slot, gop: 0, revision, within_us: 1_000_000, entries })
 }
 
-fn part(slot: u32, tile: u16, offset: u32, total: u32) -> Message {
+fn part(slot: u32, tile: u16, offset: u32, total: u32) -> TiledMessage {
     let payload = Bytes::from_static(&[1; 10]);
-    Message::Tile(TilePart { slot, gop: 0, tile, quality: 1, init: 0, total, offset, payload })
+    TiledMessage::Tile(TilePart { slot, gop: 0, tile, quality: 1, init: 0, total, offset, payload })
 }
 
 fn started() -> Pusher {
     let mut pusher = Pusher::new(video());
-    pusher.handle_bytes(Instant::ZERO, &Message::Start.encode()).unwrap();
+    pusher.handle_bytes(Instant::ZERO, &TiledMessage::Start.encode()).unwrap();
     pusher
 }
 
@@ -80,23 +80,23 @@ fn started() -> Pusher {
 fn playing() -> Player {
     let mut player = Player::new(settings(3), planner("fix"), Instant::ZERO);
     let at = Instant::from_millis(10);
-    player.handle_bytes(at, &Message::Video(video()).encode()).unwrap();
-    player.handle_bytes(at, &Message::menu_of(&table(), 0).encode()).unwrap();
+    player.handle_bytes(at, &TiledMessage::Video(video()).encode()).unwrap();
+    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 0).encode()).unwrap();
     player
 }
 
-fn messages() -> Vec<Message> {
+fn messages() -> Vec<TiledMessage> {
     vec![
-        Message::Start,
-        Message::Menus { first: 2, count: 3 },
+        TiledMessage::Start,
+        TiledMessage::Menus { first: 2, count: 3 },
         plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
-        Message::End,
-        Message::Report { in_time: 3, late: 1 },
-        Message::Video(video()),
-        Message::menu_of(&table(), 1),
+        TiledMessage::End,
+        TiledMessage::Report { in_time: 3, late: 1 },
+        TiledMessage::Video(video()),
+        TiledMessage::menu_of(&table(), 1),
         part(0, 3, 0, 20_000),
-        Message::Served { asked: 7, sent: 5 },
-        Message::Refused { reason: "no such thing — ü".to_owned() },
+        TiledMessage::Served { asked: 7, sent: 5 },
+        TiledMessage::Refused { reason: "no such thing — ü".to_owned() },
     ]
 }
 
@@ -148,13 +148,13 @@ fn a_length_is_judged_before_anything_is_kept_for_it() {
 
 #[test]
 fn clients_that_ask_for_what_is_not_there_are_told() {
-    let far = Message::Plan(Plan { slot: 0, gop: 3, revision: 0, within_us: 1, entries: vec![] });
+    let far = TiledMessage::Plan(Plan { slot: 0, gop: 3, revision: 0, within_us: 1, entries: vec![] });
     for (message, words) in [
         (plan(0, 0, vec![entry(8, 0)]), "tile 8; there are 8"),
         (plan(0, 0, vec![entry(0, 3)]), "quality 3; there are 3"),
         (far, "GoP 3; there are 3"),
-        (Message::Menus { first: 9, count: 1 }, "GoP 9"),
-        (Message::Start, "or sent two"),
+        (TiledMessage::Menus { first: 9, count: 1 }, "GoP 9"),
+        (TiledMessage::Start, "or sent two"),
     ] {
         let error = started().handle_bytes(Instant::ZERO, &message.encode()).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -173,7 +173,7 @@ fn requests_that_pile_up_are_refused() {
     let many = |slot| plan(slot, 0, vec![entry(0, 0)]).encode();
     let error = (0..100).find_map(|slot| pusher.handle_bytes(Instant::ZERO, &many(slot)).err());
     assert!(matches!(error, Some(PushError::Excess(_))));
-    let menus = Message::Menus { first: 0, count: 16 }.encode();
+    let menus = TiledMessage::Menus { first: 0, count: 16 }.encode();
     let mut pusher = started();
     let error = (0..100).find_map(|_| pusher.handle_bytes(Instant::ZERO, &menus).err());
     assert!(matches!(error, Some(PushError::Excess(_))));
@@ -200,12 +200,15 @@ fn a_newer_revision_replaces_what_has_not_begun() {
 #[test]
 fn servers_that_push_what_was_not_asked_for_are_left() {
     let at = Instant::from_millis(20);
-    let unasked = |message: Message| playing().handle_bytes(at, &message.encode());
+    let unasked = |message: TiledMessage| playing().handle_bytes(at, &message.encode());
     assert!(matches!(unasked(part(2, 0, 0, 20)), Err(PlayError::Unasked { slot: 2, .. })));
     assert!(matches!(unasked(part(0, 999, 0, 20)), Err(PlayError::Unasked { tile: 999, .. })));
-    assert!(matches!(unasked(Message::Video(video())), Err(PlayError::Order)));
-    assert!(matches!(unasked(Message::Refused { reason: "full".to_owned() }), Err(PlayError::Refused(_))));
-    let mut menu = Message::menu_of(&table(), 1).encode().to_vec();
+    assert!(matches!(unasked(TiledMessage::Video(video())), Err(PlayError::Order)));
+    assert!(matches!(
+        unasked(TiledMessage::Refused { reason: "full".to_owned() }),
+        Err(PlayError::Refused(_))
+    ));
+    let mut menu = TiledMessage::menu_of(&table(), 1).encode().to_vec();
     menu[12..16].copy_from_slice(&f32::NAN.to_be_bytes());
     let error = playing().handle_bytes(at, &menu).unwrap_err().to_string();
     assert!(error.contains("freeze_mse") && error.contains("NaN"), "{error}");
@@ -219,7 +222,7 @@ fn expecting() -> (Player, impl Fn(u32, u32) -> TilePart) {
         planned.push(&bytes);
     }
     let entry = std::iter::from_fn(|| planned.next().unwrap()).find_map(|message| match message {
-        Message::Plan(plan) => plan.entries.first().copied(),
+        TiledMessage::Plan(plan) => plan.entries.first().copied(),
         _ => None,
     });
     let PlanEntry { tile, quality, .. } = entry.unwrap();
@@ -235,7 +238,7 @@ fn tiles_arrive_whole_and_once_or_not_at_all() {
     let at = Instant::from_millis(20);
     let (mut player, part) = expecting();
     let total = SIZES[usize::from(part(0, 0).quality)] as u32;
-    let mut give = |offset| player.handle_bytes(at, &Message::Tile(part(offset, total)).encode());
+    let mut give = |offset| player.handle_bytes(at, &TiledMessage::Tile(part(offset, total)).encode());
     give(0).unwrap();
     give(10_000).unwrap();
     give(5_000).unwrap();
@@ -253,12 +256,12 @@ fn a_server_that_sends_another_size_than_it_announced_is_left() {
     for more in [1, 60 << 20] {
         let (mut player, part) = expecting();
         let announced = SIZES[usize::from(part(0, 0).quality)];
-        let lie = Message::Tile(part(0, announced as u32 + more)).encode();
+        let lie = TiledMessage::Tile(part(0, announced as u32 + more)).encode();
         let error = player.handle_bytes(at, &lie).unwrap_err();
         assert!(matches!(error, PlayError::Size { announced: told, .. } if told == announced), "{error}");
     }
     let (mut player, part) = expecting();
-    let other = Message::Tile(TilePart { gop: 1, ..part(0, 20_000) }).encode();
+    let other = TiledMessage::Tile(TilePart { gop: 1, ..part(0, 20_000) }).encode();
     assert!(matches!(player.handle_bytes(at, &other), Err(PlayError::Unasked { .. })));
 }
 
@@ -292,39 +295,39 @@ fn a_tile_goes_in_parts_until_its_deadline() {
 fn the_account_counts_what_was_withdrawn_too_late_and_not_what_was_withdrawn() {
     let at = Instant::ZERO;
     let mut pusher = started();
-    let send = |pusher: &mut Pusher, message: Message| pusher.handle_bytes(at, &message.encode());
+    let send = |pusher: &mut Pusher, message: TiledMessage| pusher.handle_bytes(at, &message.encode());
     send(&mut pusher, plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect())).unwrap();
     // Tile 0 is sent, and the first part of tile 1; the newer plan contains neither, and withdraws 2 and 3.
     assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(0, 0));
     assert_eq!(next_tile(&mut pusher, at).unwrap().entry, entry(1, 0));
     assert!(pusher.poll_transmit(at, &table()).is_some());
     send(&mut pusher, plan(0, 1, vec![entry(5, 0), entry(6, 0)])).unwrap();
-    assert!(matches!(send(&mut pusher, Message::Report { in_time: 0, late: 0 }), Err(PushError::Order)));
-    send(&mut pusher, Message::End).unwrap();
+    assert!(matches!(send(&mut pusher, TiledMessage::Report { in_time: 0, late: 0 }), Err(PushError::Order)));
+    send(&mut pusher, TiledMessage::End).unwrap();
     assert!(pusher.has_ended() && !pusher.is_over());
-    let served = Message::Served { asked: 4, sent: 1 }.encode();
+    let served = TiledMessage::Served { asked: 4, sent: 1 }.encode();
     let account = Some(Transmit::Message { bytes: served, deadline: None });
     assert_eq!(pusher.poll_transmit(at, &table()), account);
     assert_eq!(pusher.poll_transmit(at, &table()), None, "once");
-    let error = send(&mut pusher, Message::Report { in_time: u64::MAX, late: 2 }).unwrap_err();
+    let error = send(&mut pusher, TiledMessage::Report { in_time: u64::MAX, late: 2 }).unwrap_err();
     assert!(matches!(error, PushError::Report { sent: 1, .. }), "{error}");
-    send(&mut pusher, Message::Report { in_time: 0, late: 1 }).unwrap();
+    send(&mut pusher, TiledMessage::Report { in_time: 0, late: 1 }).unwrap();
     assert!(pusher.is_over());
     assert_eq!(pusher.account(), Some(Account { asked: 4, in_time: 0, late: 1 }));
     assert_eq!(pusher.account().unwrap().dropped(), 3);
-    assert!(matches!(send(&mut pusher, Message::End), Err(PushError::Order)));
+    assert!(matches!(send(&mut pusher, TiledMessage::End), Err(PushError::Order)));
 }
 
 #[test]
 fn a_player_takes_the_servers_account_once_and_at_the_end() {
     let at = Instant::from_millis(20);
-    let served = |asked, sent| Message::Served { asked, sent }.encode();
+    let served = |asked, sent| TiledMessage::Served { asked, sent }.encode();
     assert!(matches!(playing().handle_bytes(at, &served(8, 8)), Err(PlayError::Order)));
     let arrived = || {
         let (mut player, part) = expecting();
         let total = SIZES[usize::from(part(0, 0).quality)] as u32;
         for offset in (0..total).step_by(5_000) {
-            player.handle_bytes(at, &Message::Tile(part(offset, total)).encode()).unwrap();
+            player.handle_bytes(at, &TiledMessage::Tile(part(offset, total)).encode()).unwrap();
         }
         player.finish();
         (player, part(0, total))
@@ -335,15 +338,15 @@ fn a_player_takes_the_servers_account_once_and_at_the_end() {
     }
     let (mut player, again) = arrived();
     // Requests from before the end may still be answered; nothing more is planned.
-    player.handle_bytes(at, &Message::menu_of(&table(), 1).encode()).unwrap();
+    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 1).encode()).unwrap();
     player.handle_bytes(at, &served(8, 7)).unwrap();
     assert!(player.is_settled());
     let said: Vec<_> = std::iter::from_fn(|| player.poll_transmit()).collect();
-    assert_eq!(said, [Message::End.encode(), Message::Report { in_time: 1, late: 0 }.encode()]);
+    assert_eq!(said, [TiledMessage::End.encode(), TiledMessage::Report { in_time: 1, late: 0 }.encode()]);
     let account = player.record(End::Complete).account;
     assert_eq!(account, Some(Account { asked: 8, in_time: 1, late: 0 }));
     assert!(matches!(player.handle_bytes(at, &served(8, 7)), Err(PlayError::Order)));
-    assert!(matches!(player.handle_bytes(at, &Message::Tile(again).encode()), Err(PlayError::Order)));
+    assert!(matches!(player.handle_bytes(at, &TiledMessage::Tile(again).encode()), Err(PlayError::Order)));
 }
 
 proptest! {

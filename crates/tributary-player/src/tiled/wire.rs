@@ -29,7 +29,7 @@ const MAGIC: &[u8; 4] = b"TRBT";
 
 /// A message in either direction.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Message {
+pub(super) enum TiledMessage {
     /// Client: starts the viewing.
     Start,
     /// Client: requests the menus of `count` GoPs from `first` on; after the video's last GoP comes its first.
@@ -191,7 +191,7 @@ pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), Wi
 }
 
 /// Reads the message of a kind and length that [`head`] has checked.
-pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<Message, WireError> {
+pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<TiledMessage, WireError> {
     let length = bytes.len() as u64;
     Ok(match kind {
         START => {
@@ -200,28 +200,28 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<Message, WireError> {
             if &magic != MAGIC {
                 return Err(WireError::Magic);
             }
-            Message::Start
+            TiledMessage::Start
         }
         MENUS => {
             let (first, count) = (bytes.get_u32(), bytes.get_u16());
             if !(1..=MOST_MENUS).contains(&count) {
                 return Err(WireError::Field { field: "the number of menus", value: u64::from(count) });
             }
-            Message::Menus { first, count }
+            TiledMessage::Menus { first, count }
         }
         PLAN => plan(bytes)?,
-        END => Message::End,
-        REPORT => Message::Report { in_time: bytes.get_u64(), late: bytes.get_u64() },
+        END => TiledMessage::End,
+        REPORT => TiledMessage::Report { in_time: bytes.get_u64(), late: bytes.get_u64() },
         VIDEO => video(bytes)?,
-        MENU => Message::Menu { gop: bytes.get_u32(), cells: bytes },
+        MENU => TiledMessage::Menu { gop: bytes.get_u32(), cells: bytes },
         TILE => tile(bytes)?,
-        SERVED => Message::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
-        REFUSED => Message::Refused { reason: String::from_utf8_lossy(&bytes).into_owned() },
+        SERVED => TiledMessage::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
+        REFUSED => TiledMessage::Refused { reason: String::from_utf8_lossy(&bytes).into_owned() },
         _ => return Err(WireError::Length { kind, length }),
     })
 }
 
-fn plan(mut bytes: Bytes) -> Result<Message, WireError> {
+fn plan(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
     let length = bytes.len() as u64;
     let (slot, gop, revision) = (bytes.get_u32(), bytes.get_u32(), bytes.get_u16());
     let (count, within_us) = (usize::from(bytes.get_u16()), bytes.get_u32());
@@ -236,10 +236,10 @@ fn plan(mut bytes: Bytes) -> Result<Message, WireError> {
         }
         entries.push(PlanEntry { tile, quality, with_init: flags == 1 });
     }
-    Ok(Message::Plan(Plan { slot, gop, revision, within_us, entries }))
+    Ok(TiledMessage::Plan(Plan { slot, gop, revision, within_us, entries }))
 }
 
-fn video(mut bytes: Bytes) -> Result<Message, WireError> {
+fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
     let (columns, rows) = (usize::from(bytes.get_u16()), usize::from(bytes.get_u16()));
     let (width, height) = (bytes.get_u32() as usize, bytes.get_u32() as usize);
     let (gop_us, gops) = (bytes.get_u32(), bytes.get_u32());
@@ -270,10 +270,10 @@ fn video(mut bytes: Bytes) -> Result<Message, WireError> {
         black_mse: 0.0,
     };
     RdTable::new(layout.clone(), (0..layout.grid.tiles()).map(|_| zeros()).collect())?;
-    Ok(Message::Video(Video { layout, gops }))
+    Ok(TiledMessage::Video(Video { layout, gops }))
 }
 
-fn tile(mut bytes: Bytes) -> Result<Message, WireError> {
+fn tile(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
     let (slot, gop) = (bytes.get_u32(), bytes.get_u32());
     let (tile, quality, zero) = (bytes.get_u16(), bytes.get_u8(), bytes.get_u8());
     let (init, total, offset) = (bytes.get_u32(), bytes.get_u32(), bytes.get_u32());
@@ -290,7 +290,7 @@ fn tile(mut bytes: Bytes) -> Result<Message, WireError> {
     if offset as usize + bytes.len() > total as usize {
         return refuse("the offset in a tile", offset);
     }
-    Ok(Message::Tile(TilePart { slot, gop, tile, quality, init, total, offset, payload: bytes }))
+    Ok(TiledMessage::Tile(TilePart { slot, gop, tile, quality, init, total, offset, payload: bytes }))
 }
 
 /// The entries of a menu as a table of one GoP.
@@ -312,7 +312,7 @@ pub(super) fn menu(layout: &TableLayout, mut cells: Bytes) -> Result<RdTable, Wi
     Ok(RdTable::new(layout.clone(), out)?)
 }
 
-impl Message {
+impl TiledMessage {
     /// The message with its head.
     ///
     /// # Panics

@@ -6,13 +6,13 @@ use crate::wire::MAX_AHEAD;
 
 /// Set of arrived numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals {
+pub(crate) struct ArrivedNumbers {
     next: u64,
     /// Half-open, ascending, not adjacent, all above `next`.
     ranges: Vec<(u64, u64)>,
 }
 
-impl Arrivals {
+impl ArrivedNumbers {
     /// The lowest number that has not arrived.
     pub fn next(&self) -> DataSeq {
         DataSeq(self.next)

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tributary_types::DataSeq;
 
-use super::{Arrivals, MOST_BLOCKS, Pins, RecvStream};
+use super::{ArrivedNumbers, MOST_BLOCKS, Pins, RecvStream};
 
 fn content(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9) >> 7) as u8
@@ -51,7 +51,7 @@ proptest! {
 
     #[test]
     fn arrivals_agree_with_a_set(numbers in prop::collection::vec(0..200_u64, 0..400)) {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivedNumbers::default();
         let mut set = BTreeSet::new();
         for n in numbers {
             prop_assert_eq!(arrivals.contains(DataSeq(n)), set.contains(&n));

@@ -24,7 +24,7 @@ use super::airtime::Airtime;
 use super::contents::Contents;
 use super::device::DeviceNode;
 use super::gateway::GatewayNode;
-use super::scheme::{Carrier, Gate, Scheme};
+use super::scheme::{FlowKind, Gate, Scheme};
 use super::spray::Spray;
 use super::traffic::{Plan, Sink, Source, Tally};
 use crate::id::{HostId, LinkId};
@@ -237,7 +237,7 @@ impl Setting {
 
     /// Number of subflows of a flow.
     fn subflows(&self) -> usize {
-        if self.scheme.carrier == Carrier::Tcp { 1 } else { self.radio.count }
+        if self.scheme.flow == FlowKind::Tcp { 1 } else { self.radio.count }
     }
 
     fn transports(
@@ -246,21 +246,21 @@ impl Setting {
         paths: &[SubflowPath],
     ) -> Result<[Box<dyn Transport>; 2], MultipathError> {
         let (tcp, congestion) = (self.tcp(), "cubic".to_owned());
-        Ok(match self.scheme.carrier {
-            Carrier::Tcp => {
+        Ok(match self.scheme.flow {
+            FlowKind::Tcp => {
                 let tcp = Rc::new(tcp);
                 let controller = |end| multipath::controller(&congestion, &tcp, seed.wrapping_add(end));
                 let client = TcpTransport::client(tcp.clone(), controller(0), paths[0].up);
                 let server = TcpTransport::server(tcp.clone(), controller(1), paths[0].down);
                 [Box::new(client), Box::new(server)]
             }
-            Carrier::Mptcp(scheduler) => {
+            FlowKind::Mptcp(scheduler) => {
                 let scheduler = scheduler.to_owned();
                 let config = MptcpConfig { scheduler, tcp, congestion, seed, ..MptcpConfig::default() };
                 let (client, server) = MptcpTransport::pair(&config, paths)?;
                 [Box::new(client), Box::new(server)]
             }
-            Carrier::Session(scheduler) => {
+            FlowKind::Session(scheduler) => {
                 let mut config = SessionConfig { congestion, seed, ..SessionConfig::default() };
                 config.tcp = TcpConfig { nagle: false, ..tcp };
                 config.session.scheduler = scheduler.to_owned();

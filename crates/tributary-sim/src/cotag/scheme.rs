@@ -4,7 +4,7 @@ use tributary_coding::cotag::Mode;
 
 /// The transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum FlowKind {
     /// One TCP connection.
     Tcp,
     /// One MPTCP connection with this scheduler and a subflow per access point.
@@ -32,18 +32,18 @@ pub(super) enum Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     name: &'static str,
-    pub(super) carrier: Carrier,
+    pub(super) flow: FlowKind,
     pub(super) gate: Gate,
 }
 
-const KERNEL: Carrier = Carrier::Mptcp("linux-default");
-const MUSHER: Carrier = Carrier::Mptcp("musher");
-const FBDT: Carrier = Carrier::Session("fbdt");
+const KERNEL: FlowKind = FlowKind::Mptcp("linux-default");
+const MUSHER: FlowKind = FlowKind::Mptcp("musher");
+const FBDT: FlowKind = FlowKind::Session("fbdt");
 
 /// All schemes.
 const SCHEMES: [Scheme; 12] = [
-    scheme("cubic", Carrier::Tcp, Gate::InTurn),
-    scheme("cubic-balanced", Carrier::Tcp, Gate::Balanced),
+    scheme("cubic", FlowKind::Tcp, Gate::InTurn),
+    scheme("cubic-balanced", FlowKind::Tcp, Gate::Balanced),
     scheme("mptcp", KERNEL, Gate::Routed),
     scheme("mptcp-in-turn", KERNEL, Gate::InTurn),
     scheme("mptcp-gateway", KERNEL, Gate::Sends),
@@ -51,13 +51,13 @@ const SCHEMES: [Scheme; 12] = [
     scheme("musher-in-turn", MUSHER, Gate::InTurn),
     scheme("musher-gateway", MUSHER, Gate::Sends),
     scheme("fbdt", FBDT, Gate::Routed),
-    scheme("cotag", Carrier::Tcp, Gate::Coded(Mode::Systematic)),
-    scheme("cotag-paper", Carrier::Tcp, Gate::Coded(Mode::Paper)),
+    scheme("cotag", FlowKind::Tcp, Gate::Coded(Mode::Systematic)),
+    scheme("cotag-paper", FlowKind::Tcp, Gate::Coded(Mode::Paper)),
     scheme("fbdt+cotag", FBDT, Gate::Coded(Mode::Systematic)),
 ];
 
-const fn scheme(name: &'static str, carrier: Carrier, gate: Gate) -> Scheme {
-    Scheme { name, carrier, gate }
+const fn scheme(name: &'static str, flow: FlowKind, gate: Gate) -> Scheme {
+    Scheme { name, flow, gate }
 }
 
 impl Scheme {

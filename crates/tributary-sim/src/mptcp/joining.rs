@@ -11,7 +11,7 @@ use super::mapping::Mappings;
 use super::subflow::Subflow;
 use crate::host::Outbox;
 use crate::multipath;
-use crate::packet::{Packet, Segment};
+use crate::packet::{Packet, TcpSegment};
 use crate::tcp::{TcpConfig, TcpSocket};
 use crate::transport::Notice;
 
@@ -54,7 +54,7 @@ impl MptcpTransport {
     }
 
     /// Server: handles a segment of no known subflow. A SYN begins one, whose index is returned.
-    pub(super) fn accept(&mut self, segment: &Segment) -> Option<usize> {
+    pub(super) fn accept(&mut self, segment: &TcpSegment) -> Option<usize> {
         if self.side == Side::Client || !segment.is_syn || segment.is_ack || self.closed {
             return None;
         }

@@ -10,7 +10,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 use super::mapping::Mappings;
 use super::report::{Observation, SubflowReport};
 use crate::id::RouteId;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::tcp::{TcpInfo, TcpSocket, TcpState};
 
 /// The kernel's send buffer of a subflow, per segment of its congestion window: memory for two segments, each
@@ -95,7 +95,7 @@ impl Subflow {
     pub fn handle_segment(
         &mut self,
         now: Instant,
-        segment: &Segment,
+        segment: &TcpSegment,
         siblings: Siblings<'_>,
         each: impl FnMut(u64, u64),
     ) {

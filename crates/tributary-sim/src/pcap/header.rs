@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tributary_link::Direction;
 
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::run::RouteUse;
 
 /// Port of the server.
@@ -50,7 +50,7 @@ fn nth_port(number: usize) -> u16 {
 }
 
 /// Appends the headers of a segment; returns the packet's length with its payload.
-pub(super) fn tcp(out: &mut Vec<u8>, table: &mut Ports, used: RouteUse, segment: &Segment) -> u32 {
+pub(super) fn tcp(out: &mut Vec<u8>, table: &mut Ports, used: RouteUse, segment: &TcpSegment) -> u32 {
     let mut options = Vec::with_capacity(40);
     if segment.is_syn {
         options.extend([2, 4, 0x05, 0xb4]); // MSS 1460
@@ -144,7 +144,7 @@ fn ports(used: RouteUse, client: u16) -> (u16, u16) {
     }
 }
 
-fn flags(segment: &Segment) -> u8 {
+fn flags(segment: &TcpSegment) -> u8 {
     let set = |condition, flag| if condition { flag } else { 0 };
     set(segment.is_fin, FIN)
         | set(segment.is_syn, SYN)

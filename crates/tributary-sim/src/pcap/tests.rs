@@ -1,7 +1,7 @@
 //! Captures, byte by byte.
 
 use super::*;
-use crate::packet::{Packet, SackBlock, Segment};
+use crate::packet::{Packet, SackBlock, TcpSegment};
 use crate::run::RouteMap;
 use crate::{HostId, World};
 use tributary_link::{Direction, LinkConfig, LinkSpec};
@@ -38,7 +38,7 @@ fn routes() -> (RouteMap, crate::RouteId) {
     (map, down)
 }
 
-fn sent(segment: Segment, kept: &Kept) -> io::Result<u64> {
+fn sent(segment: TcpSegment, kept: &Kept) -> io::Result<u64> {
     let (map, route) = routes();
     let capture = Capture::begin(kept.clone(), &map)?;
     let packet = Packet::segment(route, segment);
@@ -58,13 +58,13 @@ fn sent(segment: Segment, kept: &Kept) -> io::Result<u64> {
 #[test]
 fn a_segment_has_the_headers_that_were_asked_for() {
     let kept = Kept::default();
-    let mut segment = Segment {
+    let mut segment = TcpSegment {
         connection: 3,
         seq: 0x1_0000_0005,
         length: 1448,
         ack: 77,
         is_ack: true,
-        ..Segment::default()
+        ..TcpSegment::default()
     };
     segment.window = 3 << 10;
     segment.sack[0] = SackBlock { from: 100, to: 200 };
@@ -90,7 +90,7 @@ fn a_segment_has_the_headers_that_were_asked_for() {
 #[test]
 fn a_write_that_fails_is_told_at_the_end() {
     let kept = Kept { room: Some(30), ..Kept::default() };
-    assert_eq!(sent(Segment::default(), &kept).unwrap_err().to_string(), "full");
+    assert_eq!(sent(TcpSegment::default(), &kept).unwrap_err().to_string(), "full");
     let kept = Kept { room: Some(3), ..Kept::default() };
-    assert!(sent(Segment::default(), &kept).is_err());
+    assert!(sent(TcpSegment::default(), &kept).is_err());
 }

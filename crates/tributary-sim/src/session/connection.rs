@@ -10,9 +10,9 @@ use tributary_proto::room::{Room, TransportInfo};
 use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Instant, SubflowId};
 
-use super::wire::{Delivery, Message, Wire, Writer};
+use super::wire::{Delivery, HandshakeMessage, Wire, Writer};
 use crate::id::RouteId;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::tcp::{TcpSocket, TcpState};
 
 /// Phase of a connection.
@@ -87,7 +87,7 @@ impl Connection {
     pub fn handle_segment(
         &mut self,
         now: Instant,
-        segment: &Segment,
+        segment: &TcpSegment,
         siblings: Siblings<'_>,
         arrived: &mut VecDeque<Delivery>,
     ) {
@@ -107,7 +107,7 @@ impl Connection {
     // ---- writing
 
     /// Sends a handshake message at once.
-    pub fn say(&mut self, message: Message) {
+    pub fn say(&mut self, message: HandshakeMessage) {
         self.unwritten += self.output.say(message);
         self.write();
     }

@@ -15,7 +15,7 @@ use super::connection::Phase;
 use super::wire::Delivery;
 use crate::host::Outbox;
 use crate::multipath;
-use crate::packet::{Packet, Segment};
+use crate::packet::{Packet, TcpSegment};
 use crate::transport::Notice;
 
 /// Resolution of the runtime's timer.
@@ -36,7 +36,7 @@ impl SessionTransport {
 
     // ---- from the network
 
-    pub(super) fn handle_segment(&mut self, now: Instant, segment: &Segment, out: &mut Outbox) {
+    pub(super) fn handle_segment(&mut self, now: Instant, segment: &TcpSegment, out: &mut Outbox) {
         let known = self.connections.iter().position(|c| c.number == segment.connection);
         let Some(at) = known.or_else(|| self.accept(now, segment)) else {
             self.refuse(segment, out);
@@ -89,7 +89,7 @@ impl SessionTransport {
     }
 
     /// Answers a segment of an unknown connection.
-    fn refuse(&self, segment: &Segment, out: &mut Outbox) {
+    fn refuse(&self, segment: &TcpSegment, out: &mut Outbox) {
         let (_, way) = multipath::incarnation_and_way(segment.connection);
         if let (Some(way), Some(reset)) = (self.ways.get(way), multipath::refusal(segment)) {
             out.send(Packet::segment(way.route, reset));

@@ -9,9 +9,9 @@ use tributary_types::{Instant, PathId, SubflowId};
 
 use super::SessionTransport;
 use super::connection::{Connection, Fresh, Phase};
-use super::wire::Message;
+use super::wire::HandshakeMessage;
 use crate::multipath;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::tcp::TcpSocket;
 use crate::transport::Notice;
 
@@ -38,7 +38,7 @@ impl SessionTransport {
                 Action::Dial { path, subflow } => self.dial(path, subflow),
                 Action::Introduce { subflow, opens } => {
                     if let Some(at) = self.connection(subflow) {
-                        self.connections[at].say(Message::Hello { opens, subflow });
+                        self.connections[at].say(HandshakeMessage::Hello { opens, subflow });
                         self.report(now, subflow, Progress::Introduced);
                     }
                 }
@@ -90,7 +90,7 @@ impl SessionTransport {
     }
 
     /// Server: handles a segment of an unknown connection. A SYN begins one, whose index is returned.
-    pub(super) fn accept(&mut self, now: Instant, segment: &Segment) -> Option<usize> {
+    pub(super) fn accept(&mut self, now: Instant, segment: &TcpSegment) -> Option<usize> {
         if self.side == Side::Client || !segment.is_syn || segment.is_ack {
             return None;
         }
@@ -124,24 +124,24 @@ impl SessionTransport {
             self.report(now, subflow, Progress::Connected);
         }
         if self.side == Side::Client {
-            let first = if tls { Message::ClientHello } else { Message::Ticket };
+            let first = if tls { HandshakeMessage::ClientHello } else { HandshakeMessage::Ticket };
             self.connections[at].say(first);
         }
     }
 
     /// A handshake message arrived.
-    pub(super) fn message(&mut self, now: Instant, at: usize, message: Message) {
+    pub(super) fn message(&mut self, now: Instant, at: usize, message: HandshakeMessage) {
         match message {
-            Message::ClientHello => self.connections[at].say(Message::ServerFlight),
-            Message::Ticket => self.connections[at].say(Message::Challenge),
-            Message::ServerFlight => {
-                self.connections[at].say(Message::ClientFinished);
+            HandshakeMessage::ClientHello => self.connections[at].say(HandshakeMessage::ServerFlight),
+            HandshakeMessage::Ticket => self.connections[at].say(HandshakeMessage::Challenge),
+            HandshakeMessage::ServerFlight => {
+                self.connections[at].say(HandshakeMessage::ClientFinished);
                 self.report(now, self.connections[at].subflow, Progress::Ready);
             }
-            Message::Challenge => self.report(now, self.connections[at].subflow, Progress::Ready),
-            Message::ClientFinished => {}
-            Message::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
-            Message::Reply { accepted } => {
+            HandshakeMessage::Challenge => self.report(now, self.connections[at].subflow, Progress::Ready),
+            HandshakeMessage::ClientFinished => {}
+            HandshakeMessage::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
+            HandshakeMessage::Reply { accepted } => {
                 let progress =
                     if accepted { Progress::Accepted } else { Progress::Failed(Failure::TurnedDown) };
                 self.report(now, self.connections[at].subflow, progress);
@@ -165,7 +165,7 @@ impl SessionTransport {
         let path = PathId(self.connections[at].path as u8);
         let opened = self.session.as_mut().map(|session| session.handle_subflow_open(now, subflow, path));
         let accepted = matches!(opened, Some(Ok(())));
-        self.connections[at].say(Message::Reply { accepted });
+        self.connections[at].say(HandshakeMessage::Reply { accepted });
         if accepted {
             self.connections[at].phase = Phase::Open;
             self.opened();

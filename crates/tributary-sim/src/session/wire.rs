@@ -21,7 +21,7 @@ const HEAD_BLOCK: usize = 64 * 1024;
 
 /// Handshake messages. Lengths are the runtime's (docs/wire-handshake.md); those of TLS are typical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum HandshakeMessage {
     /// TLS: the client's first flight, with its ticket.
     ClientHello,
     /// TLS: the server's flight, with its certificate and its proof.
@@ -38,7 +38,7 @@ pub(super) enum Message {
     Reply { accepted: bool },
 }
 
-impl Message {
+impl HandshakeMessage {
     /// Bytes on the wire.
     fn length(self, protected: bool) -> u64 {
         let record = if protected { RECORD_OVERHEAD } else { 0 };
@@ -60,13 +60,13 @@ impl Message {
 /// Something that arrived.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    Message(Message),
+    Message(HandshakeMessage),
     Bytes(Bytes),
 }
 
 #[derive(Debug)]
 enum Content {
-    Message(Message),
+    Message(HandshakeMessage),
     /// Frame bytes of a record, which arrive together.
     Record(u64),
     /// Frame bytes without records.
@@ -108,7 +108,7 @@ impl Writer {
     }
 
     /// Sends a handshake message; returns its bytes on the wire.
-    pub fn say(&mut self, message: Message) -> u64 {
+    pub fn say(&mut self, message: HandshakeMessage) -> u64 {
         let left = message.length(self.protected);
         self.wire.queue.borrow_mut().units.push_back(Unit { left, content: Content::Message(message) });
         left
@@ -231,13 +231,13 @@ mod tests {
         let wire = Wire::default();
         let mut writer = Writer::new(wire.clone(), false);
         let mut arrived = VecDeque::new();
-        assert_eq!(writer.say(Message::Challenge), 72);
+        assert_eq!(writer.say(HandshakeMessage::Challenge), 72);
         writer.push(&Head::default(), Bytes::from_static(&[0; 1000]));
         assert_eq!(writer.finish(), 1000);
         wire.advance(71, &mut arrived);
         assert!(arrived.is_empty());
         wire.advance(101, &mut arrived);
-        assert!(matches!(arrived.pop_front(), Some(Delivery::Message(Message::Challenge))));
+        assert!(matches!(arrived.pop_front(), Some(Delivery::Message(HandshakeMessage::Challenge))));
         assert_eq!(bytes(&mut arrived), 100);
     }
 }

@@ -8,7 +8,7 @@ use tributary_types::Instant;
 
 use super::config::TcpConfig;
 use super::ranges::RangeSet;
-use crate::packet::{MAX_SACK_BLOCKS, SackBlock, Segment};
+use crate::packet::{MAX_SACK_BLOCKS, SackBlock, TcpSegment};
 use ack_policy::{AckPolicy, Arrival};
 use window::ReceiveWindow;
 
@@ -66,13 +66,13 @@ impl Receiver {
     }
 
     /// The peer's SYN arrived.
-    pub fn start(&mut self, now: Instant, syn: &Segment) {
+    pub fn start(&mut self, now: Instant, syn: &TcpSegment) {
         self.echo = syn.timestamp;
         self.window.start(now);
     }
 
     /// Puts the window on our own SYN, which acknowledges nothing.
-    pub fn announce(&mut self, segment: &mut Segment) {
+    pub fn announce(&mut self, segment: &mut TcpSegment) {
         segment.window = self.window.advertise(self.next, 0);
     }
 
@@ -140,7 +140,7 @@ impl Receiver {
 
     /// Handles a segment of an established connection. `rto` is the pause after which the connection counts
     /// as idle.
-    pub fn handle(&mut self, now: Instant, segment: &Segment, rto: u64) {
+    pub fn handle(&mut self, now: Instant, segment: &TcpSegment, rto: u64) {
         let (from, to) = (segment.seq, segment.seq + u64::from(segment.length));
         if from <= self.acknowledged && segment.timestamp >= self.echo {
             self.echo = segment.timestamp;
@@ -282,7 +282,7 @@ impl Receiver {
     }
 
     /// Fills in the acknowledgement of a segment that leaves, with or without payload.
-    pub fn acknowledge(&mut self, now: Instant, segment: &mut Segment) {
+    pub fn acknowledge(&mut self, now: Instant, segment: &mut TcpSegment) {
         segment.is_ack = true;
         segment.ack = self.next;
         segment.window = self.window.advertise(self.next, self.held());

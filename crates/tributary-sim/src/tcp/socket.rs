@@ -11,7 +11,7 @@ use super::info::{TcpError, TcpInfo, TcpState};
 use super::receive::Receiver;
 use super::send::{Outgoing, Sender};
 use super::timer::on_wheel;
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 
 /// Numbers and windows above this are invalid: no run sends as much.
 const LIMIT: u64 = 1 << 62;
@@ -84,9 +84,9 @@ impl TcpSocket {
     // ---- the network's side
 
     /// A segment arrived.
-    pub fn handle_segment(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+    pub fn handle_segment(&mut self, now: Instant, segment: &TcpSegment, siblings: Siblings<'_>) {
         if segment.window > WINDOW_LIMIT {
-            let segment = Segment { window: WINDOW_LIMIT, ..*segment };
+            let segment = TcpSegment { window: WINDOW_LIMIT, ..*segment };
             return self.handle_segment(now, &segment, siblings);
         }
         if segment.seq > LIMIT || segment.ack > LIMIT {
@@ -108,7 +108,7 @@ impl TcpSocket {
         }
     }
 
-    fn handle_reset(&mut self, segment: &Segment) {
+    fn handle_reset(&mut self, segment: &TcpSegment) {
         let believable = match self.state {
             TcpState::Listening | TcpState::Closed => false,
             TcpState::Connecting => segment.is_ack,
@@ -119,7 +119,7 @@ impl TcpSocket {
         }
     }
 
-    fn handle_handshake(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+    fn handle_handshake(&mut self, now: Instant, segment: &TcpSegment, siblings: Siblings<'_>) {
         match self.state {
             TcpState::Listening if segment.is_syn && !segment.is_ack => self.accept(now, segment),
             TcpState::Connecting if segment.is_syn && segment.is_ack && segment.ack == 1 => {
@@ -143,7 +143,7 @@ impl TcpSocket {
         }
     }
 
-    fn accept(&mut self, now: Instant, segment: &Segment) {
+    fn accept(&mut self, now: Instant, segment: &TcpSegment) {
         self.receiver.start(now, segment);
         self.handshake = Handshake { due: true, ..Handshake::default() };
         self.state = TcpState::Accepting;
@@ -158,7 +158,7 @@ impl TcpSocket {
         self.state = TcpState::Established;
     }
 
-    fn handle_established(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+    fn handle_established(&mut self, now: Instant, segment: &TcpSegment, siblings: Siblings<'_>) {
         if segment.is_syn {
             return self.receiver.acknowledge_now(); // the acknowledgement of SYN was lost
         }
@@ -173,7 +173,7 @@ impl TcpSocket {
 
     /// Whether [`Self::handle_segment`] does not use the siblings, because the segment brings the sender only
     /// a window.
-    pub(super) fn tells_sender_nothing(&self, segment: &Segment) -> bool {
+    pub(super) fn tells_sender_nothing(&self, segment: &TcpSegment) -> bool {
         let flags = segment.is_syn || segment.is_reset;
         self.state == TcpState::Established && !flags && self.sender.hears_nothing(segment)
     }
@@ -223,10 +223,10 @@ impl TcpSocket {
     }
 
     /// The next segment to be sent now, until `None`.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<TcpSegment> {
         if core::mem::take(&mut self.resets) {
             let seq = self.sender.next_number();
-            return Some(Segment { is_reset: true, ..self.blank(now, seq) });
+            return Some(TcpSegment { is_reset: true, ..self.blank(now, seq) });
         }
         match self.state {
             TcpState::Listening => None,
@@ -248,12 +248,12 @@ impl TcpSocket {
         self.receiver.wants_to_acknowledge().then_some(Outgoing { seq, ..Outgoing::default() })
     }
 
-    fn blank(&self, now: Instant, seq: u64) -> Segment {
+    fn blank(&self, now: Instant, seq: u64) -> TcpSegment {
         let (connection, data_ack) = (self.connection, self.data_ack);
-        Segment { connection, data_ack, seq, timestamp: now, ..Segment::default() }
+        TcpSegment { connection, data_ack, seq, timestamp: now, ..TcpSegment::default() }
     }
 
-    fn dress(&mut self, now: Instant, outgoing: Outgoing) -> Segment {
+    fn dress(&mut self, now: Instant, outgoing: Outgoing) -> TcpSegment {
         let mut segment = self.blank(now, outgoing.seq);
         segment.length = outgoing.length;
         segment.is_fin = outgoing.is_fin;
@@ -261,7 +261,7 @@ impl TcpSocket {
         segment
     }
 
-    fn poll_handshake(&mut self, now: Instant) -> Option<Segment> {
+    fn poll_handshake(&mut self, now: Instant) -> Option<TcpSegment> {
         if !core::mem::take(&mut self.handshake.due) {
             return None;
         }

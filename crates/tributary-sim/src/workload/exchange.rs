@@ -9,7 +9,7 @@ use crate::transport::StreamKey;
 
 /// A pushed message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(super) struct PushedMessage {
     /// When it was made.
     pub made: Instant,
     /// Bytes of its stream up to its end.
@@ -21,7 +21,7 @@ struct Lane {
     stream: Option<StreamKey>,
     /// Sizes asked for and not yet seen by the server; `None` is without end.
     requests: VecDeque<Option<u64>>,
-    messages: VecDeque<Message>,
+    messages: VecDeque<PushedMessage>,
     made: u64,
 }
 
@@ -61,14 +61,14 @@ impl Exchange {
     }
 
     /// The server has made a message.
-    pub(super) fn push(&self, workload: usize, message: Message) {
+    pub(super) fn push(&self, workload: usize, message: PushedMessage) {
         let lane = &mut self.lanes.borrow_mut()[workload];
         lane.messages.push_back(message);
         lane.made += 1;
     }
 
     /// The oldest message that has not arrived.
-    pub(super) fn oldest(&self, workload: usize) -> Option<Message> {
+    pub(super) fn oldest(&self, workload: usize) -> Option<PushedMessage> {
         self.lanes.borrow()[workload].messages.front().copied()
     }
 

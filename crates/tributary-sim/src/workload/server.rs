@@ -3,7 +3,7 @@
 use tributary_link::WorkloadSpec;
 use tributary_types::Instant;
 
-use super::exchange::{Exchange, Message};
+use super::exchange::{Exchange, PushedMessage};
 use super::push::Clock;
 use super::{REQUEST, Terms};
 use crate::transport::{Application, Notice, StreamKey, Transport};
@@ -60,7 +60,7 @@ impl Server {
             while let Some((made, size)) = clock.poll(now).filter(|(made, _)| *made < self.terms.to) {
                 flow.made += size;
                 owed += size;
-                self.exchange.push(index, Message { made, end: flow.made });
+                self.exchange.push(index, PushedMessage { made, end: flow.made });
             }
             if owed > 0 {
                 flow.owed = flow.owed.map(|before| before + owed);

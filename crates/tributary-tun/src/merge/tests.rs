@@ -28,7 +28,7 @@ fn packet(v6: bool, flow: u8, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u
     bytes[ip + 12] = 0x50;
     bytes[ip + 13] = flags;
     bytes.extend_from_slice(payload);
-    let segment = Segment { v6, transport: ip, payload: ip + 20, sequence };
+    let segment = TcpSegment { v6, transport: ip, payload: ip + 20, sequence };
     let sum = !fold(segment.pseudo(&bytes) + sum_of(&bytes[ip..]));
     bytes[ip + 16..ip + 18].copy_from_slice(&sum.to_be_bytes());
     bytes

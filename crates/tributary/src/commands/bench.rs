@@ -71,7 +71,7 @@ pub(crate) enum Bench {
 /// Throughput over two veth paths: sessions beside kernel MPTCP, one TCP and one TLS-over-TCP connection.
 #[derive(Debug, Args)]
 pub(crate) struct UnshapedArguments {
-    /// Rounds; each carrier runs once per round
+    /// Rounds; each contestant runs once per round
     #[arg(long, default_value_t = unshaped::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer

@@ -27,7 +27,7 @@ pub(crate) enum Stream {
 
 /// Arguments of both ends.
 #[derive(Debug, Args)]
-pub(crate) struct CarrierArguments {
+pub(crate) struct TransportArguments {
     /// Transport: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same at both ends
     #[arg(long, alias = "carrier", default_value = "session")]
     pub(crate) transport: String,
@@ -61,7 +61,7 @@ pub(crate) struct StreamServeArguments {
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
     #[command(flatten)]
-    pub(crate) carrier: CarrierArguments,
+    pub(crate) transport: TransportArguments,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
     /// Print the listening addresses, and the counters of each viewer, as JSON objects
@@ -84,7 +84,7 @@ pub(crate) struct StreamPlayArguments {
     #[arg(long = "path", required = true)]
     pub(crate) paths: Vec<String>,
     #[command(flatten)]
-    pub(crate) carrier: CarrierArguments,
+    pub(crate) transport: TransportArguments,
     #[command(flatten)]
     pub(crate) viewer: ViewerArguments,
     /// The tiled video with the source's pictures, to measure against; without it only arrivals are reported
@@ -112,7 +112,7 @@ pub(crate) fn run(command: Stream) -> Result<ExitCode> {
 }
 
 fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
-    let mut transport = transport(&arguments.carrier, &[])?;
+    let mut transport = transport(&arguments.transport, &[])?;
     transport.limits = arguments.memory.limits();
     let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
     let json = arguments.json;
@@ -160,7 +160,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let paths = paths.collect::<Result<Vec<PathConfig>, PathError>>()?;
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
-    let config = PlayConfig { transport: transport(&arguments.carrier, &locals)?, paths };
+    let config = PlayConfig { transport: transport(&arguments.transport, &locals)?, paths };
     let viewpoint = Viewpoint::new(viewer(&arguments.viewer, arguments.seconds)?)?;
     if let Some(keep) = &arguments.keep {
         let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
@@ -179,7 +179,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.report {
         let mut info = machine::run_info(&output::command_line());
         info.seconds = Some(began.elapsed().as_secs_f64());
-        info.congestion = arguments.carrier.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
+        info.congestion = arguments.transport.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
         let moments = viewed.moments()?;
         let page = tiled::page("tiled 360° video", &[&viewed.result], &moments, &info);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
@@ -202,7 +202,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
 }
 
 /// The transport as the command line describes it; `paths` are the local ends of the paths.
-fn transport(arguments: &CarrierArguments, paths: &[&str]) -> Result<TransportConfig> {
+fn transport(arguments: &TransportArguments, paths: &[&str]) -> Result<TransportConfig> {
     let name = match paths {
         [] => arguments.transport.parse()?,
         paths => TransportName::find(&arguments.transport, None, paths)?,

@@ -82,7 +82,7 @@ impl Task {
         files: &Path,
         attempts: u32,
     ) -> Result<(Played, AuditNote), OwsError> {
-        let chain = (settings.viewer.allocator.as_str(), carrier(&self.transport));
+        let chain = (settings.viewer.allocator.as_str(), product_transport(&self.transport));
         let mut made = 0;
         loop {
             made += 1;
@@ -101,7 +101,7 @@ pub(super) fn product_name(allocator: &str) -> &str {
 }
 
 /// What `stream serve` and `stream play` call the transport: `fbdt` is a session's scheduler, and its default.
-fn carrier(transport: &str) -> &str {
+fn product_transport(transport: &str) -> &str {
     if transport == "fbdt" { "session" } else { transport }
 }
 

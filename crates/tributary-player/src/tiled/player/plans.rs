@@ -14,7 +14,7 @@ use tributary_video::rd::RdTable;
 use super::{MENUS_AHEAD, PlayError, Player};
 use crate::tiled::planner::Moment;
 use crate::tiled::record::SlotRecord;
-use crate::tiled::wire::{MOST_ENTRIES, Message, Plan, PlanEntry};
+use crate::tiled::wire::{MOST_ENTRIES, Plan, PlanEntry, TiledMessage};
 
 /// With fewer capacity samples than this, the assumed rate is used in addition.
 const LEAST_SAMPLES: usize = 30;
@@ -188,13 +188,13 @@ impl Player {
         let ahead = (gop + MENUS_AHEAD) % gops;
         if revision == 0 && !self.menus.contains_key(&ahead) {
             // Requested before the tiles: behind a GoP of tiles it would be late.
-            self.out.push_back(Message::Menus { first: ahead, count: 1 }.encode());
+            self.out.push_back(TiledMessage::Menus { first: ahead, count: 1 }.encode());
         }
         self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
         self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
         // A tile that begins later than one GoP after the first plan's arrival, less the guard interval, is late.
         let within_us = u32::try_from(self.begin_within(now, slot).as_micros()).unwrap_or(u32::MAX);
-        self.out.push_back(Message::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
+        self.out.push_back(TiledMessage::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
         let busy = !self.outstanding.is_empty();
         let rtt = self.rtt;
         if let Some(meter) = &mut self.meter {

@@ -2,24 +2,24 @@
 
 use super::*;
 
-fn data(seq: u64, length: u32) -> Segment {
-    Segment { seq, length, timestamp: Instant::from_millis(seq), ..Segment::default() }
+fn data(seq: u64, length: u32) -> TcpSegment {
+    TcpSegment { seq, length, timestamp: Instant::from_millis(seq), ..TcpSegment::default() }
 }
 
 fn receiver() -> Receiver {
     let mut receiver = Receiver::new(&TcpConfig::default());
-    receiver.start(Instant::ZERO, &Segment::default());
-    receiver.announce(&mut Segment::default());
+    receiver.start(Instant::ZERO, &TcpSegment::default());
+    receiver.announce(&mut TcpSegment::default());
     receiver
 }
 
-fn acknowledgement(receiver: &mut Receiver) -> Segment {
-    let mut segment = Segment::default();
+fn acknowledgement(receiver: &mut Receiver) -> TcpSegment {
+    let mut segment = TcpSegment::default();
     receiver.acknowledge(Instant::ZERO, &mut segment);
     segment
 }
 
-fn blocks(segment: &Segment) -> Vec<(u64, u64)> {
+fn blocks(segment: &TcpSegment) -> Vec<(u64, u64)> {
     segment.sack_blocks().iter().map(|block| (block.from, block.to)).collect()
 }
 
@@ -56,7 +56,7 @@ fn duplicates_are_reported_once_and_at_once() {
 #[test]
 fn the_end_counts_one_and_waits_for_what_is_before_it() {
     let mut receiver = receiver();
-    let fin = Segment { is_fin: true, ..data(101, 100) };
+    let fin = TcpSegment { is_fin: true, ..data(101, 100) };
     receiver.handle(Instant::ZERO, &fin, 1);
     assert!(!receiver.is_finished());
     receiver.handle(Instant::ZERO, &data(1, 100), 1);
@@ -82,7 +82,7 @@ fn nothing_counts_beyond_an_end_that_lies_inside_what_is_held() {
     let mut receiver = receiver();
     receiver.handle(Instant::ZERO, &data(201, 300), 1);
     receiver.handle(Instant::ZERO, &data(601, 100), 1);
-    receiver.handle(Instant::ZERO, &Segment { is_fin: true, ..data(101, 150) }, 1); // FIN is 251
+    receiver.handle(Instant::ZERO, &TcpSegment { is_fin: true, ..data(101, 150) }, 1); // FIN is 251
     assert_eq!(receiver.held(), 150);
     acknowledgement(&mut receiver); // reports the overlap too
     assert_eq!(blocks(&acknowledgement(&mut receiver)), [(101, 251)]);

@@ -3,7 +3,7 @@
 
 use tributary_types::Instant;
 
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::right_sizing;
 use crate::tcp::config::TcpConfig;
 
@@ -70,7 +70,7 @@ impl ReceiveWindow {
     }
 
     /// A segment arrived: its echo gives the round-trip time (`tcp_rcv_rtt_measure_ts`).
-    pub fn on_segment(&mut self, now: Instant, segment: &Segment) {
+    pub fn on_segment(&mut self, now: Instant, segment: &TcpSegment) {
         if segment.echo == self.last_echo || u64::from(segment.length) < self.mss {
             return;
         }
@@ -137,7 +137,7 @@ mod tests {
     fn the_buffer_grows_with_what_is_read_in_a_round_trip_up_to_its_limit() {
         let mut window = ReceiveWindow::new(&TcpConfig::default());
         assert_eq!(window.advertise(1, 0), 65_535);
-        let segment = Segment { length: 1448, echo: Instant::from_millis(1), ..Segment::default() };
+        let segment = TcpSegment { length: 1448, echo: Instant::from_millis(1), ..TcpSegment::default() };
         window.on_segment(Instant::from_millis(51), &segment);
         assert_eq!(window.rtt(), 50_000_000);
         let mut read = 1;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tributary_cc::{Ack, Loss, LossKind};
 
 use super::{Instant, Phase, Sender, Siblings, TimerKind, WINDOWS_HELD};
-use crate::packet::{SackBlock, Segment};
+use crate::packet::{SackBlock, TcpSegment};
 use crate::tcp::rack::{DUPLICATE_THRESHOLD, Rack};
 use crate::tcp::rate_sample::RateEstimator;
 use crate::tcp::recovery::ProbeVerdict;
@@ -85,7 +85,7 @@ impl Sender {
     }
 
     /// An acknowledgement arrived. Numbers that were never sent are ignored.
-    pub fn handle_ack(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+    pub fn handle_ack(&mut self, now: Instant, segment: &TcpSegment, siblings: Siblings<'_>) {
         if segment.ack > self.next {
             return;
         }
@@ -129,7 +129,7 @@ impl Sender {
 
     /// Whether nothing is in flight and the segment carries only a window, as every packet to the receiver of
     /// a transfer does. Everything else in [`Self::handle_ack`] has no effect then.
-    pub fn hears_nothing(&self, segment: &Segment) -> bool {
+    pub fn hears_nothing(&self, segment: &TcpSegment) -> bool {
         self.board.is_empty()
             && segment.ack == self.una
             && segment.sack_count == 0
@@ -140,7 +140,7 @@ impl Sender {
 
     /// A reordered, older acknowledgement. RFC 9293 §3.10.7.4 takes windows only from those with SND.UNA ≤
     /// SEG.ACK. Its SACK blocks still count (Linux's `old_ack`).
-    fn handle_old_ack(&mut self, now: Instant, segment: &Segment, siblings: Siblings<'_>) {
+    fn handle_old_ack(&mut self, now: Instant, segment: &TcpSegment, siblings: Siblings<'_>) {
         if segment.sack_count == 0 {
             return;
         }
@@ -149,7 +149,7 @@ impl Sender {
         self.recover(&shown, before, siblings);
     }
 
-    fn take_window(&mut self, segment: &Segment, advanced: bool) -> bool {
+    fn take_window(&mut self, segment: &TcpSegment, advanced: bool) -> bool {
         if !advanced {
             return self.update_window(segment.seq, segment.window);
         }
@@ -160,7 +160,7 @@ impl Sender {
     }
 
     /// Processes the cumulative number and the blocks.
-    fn take_numbers(&mut self, now: Instant, segment: &Segment) -> Shown {
+    fn take_numbers(&mut self, now: Instant, segment: &TcpSegment) -> Shown {
         let mut shown = Shown {
             now,
             echo: segment.echo,
@@ -199,7 +199,7 @@ impl Sender {
         shown
     }
 
-    fn take_blocks(&mut self, segment: &Segment, shown: &mut Shown) {
+    fn take_blocks(&mut self, segment: &TcpSegment, shown: &mut Shown) {
         let mut blocks = segment.sack_blocks();
         if is_duplicate(blocks, segment.ack) {
             let SackBlock { from, to } = blocks[0];

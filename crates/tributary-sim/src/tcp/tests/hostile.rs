@@ -7,7 +7,7 @@ use tributary_cc::Siblings;
 use tributary_types::Instant;
 
 use super::wire::{Weather, Wire};
-use crate::packet::{MAX_SACK_BLOCKS, SackBlock, Segment};
+use crate::packet::{MAX_SACK_BLOCKS, SackBlock, TcpSegment};
 use crate::tcp::{LossDetection, TcpConfig};
 
 /// Numbers near those in use, and at the ends of the range.
@@ -15,11 +15,11 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![8 => 0_u64..120_000, 1 => any::<u64>(), 1 => Just(u64::MAX)]
 }
 
-fn segment() -> impl Strategy<Value = Segment> {
+fn segment() -> impl Strategy<Value = TcpSegment> {
     let blocks = prop::collection::vec((number(), number()), MAX_SACK_BLOCKS);
     let flags = (any::<u8>(), any::<u8>());
     (number(), prop_oneof![0_u32..3000, any::<u32>()], number(), number(), number(), blocks, flags).prop_map(
-        |(seq, length, ack, window, time, blocks, (flags, sack_count))| Segment {
+        |(seq, length, ack, window, time, blocks, (flags, sack_count))| TcpSegment {
             seq,
             length,
             ack,
@@ -33,7 +33,7 @@ fn segment() -> impl Strategy<Value = Segment> {
             echo: Instant::from_nanos(time / 2),
             sack: core::array::from_fn(|at| SackBlock { from: blocks[at].0, to: blocks[at].1 }),
             sack_count,
-            ..Segment::default()
+            ..TcpSegment::default()
         },
     )
 }

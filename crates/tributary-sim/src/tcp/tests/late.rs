@@ -4,7 +4,7 @@
 use tributary_cc::{Setup, Siblings, create};
 use tributary_types::Instant;
 
-use crate::packet::{SackBlock, Segment};
+use crate::packet::{SackBlock, TcpSegment};
 use crate::tcp::{LossDetection, TcpConfig, TcpError, TcpSocket};
 
 const MSS: u64 = 1448;
@@ -21,19 +21,19 @@ impl Sending {
         let controller = create("reno", Setup::new(MSS)).expect("a known controller");
         let mut sending = Self { socket: TcpSocket::connect(config, controller, 0), now: Instant::ZERO };
         let _ = sending.drain();
-        sending.hear(50, Segment { is_syn: true, ack: 1, window, ..Segment::default() });
+        sending.hear(50, TcpSegment { is_syn: true, ack: 1, window, ..TcpSegment::default() });
         sending
     }
 
     /// The peer's segment arrives at `at` milliseconds.
-    fn hear(&mut self, at: u64, segment: Segment) {
+    fn hear(&mut self, at: u64, segment: TcpSegment) {
         self.now = Instant::from_millis(at);
-        let segment = Segment { is_ack: true, timestamp: self.now, ..segment };
+        let segment = TcpSegment { is_ack: true, timestamp: self.now, ..segment };
         let view = [self.socket.controller_view()];
         self.socket.handle_segment(self.now, &segment, Siblings::new(&view, 0));
     }
 
-    fn drain(&mut self) -> Vec<Segment> {
+    fn drain(&mut self) -> Vec<TcpSegment> {
         core::iter::from_fn(|| self.socket.poll_transmit(self.now)).collect()
     }
 
@@ -42,12 +42,12 @@ impl Sending {
     }
 }
 
-fn ack(ack: u64, echo: u64, window: u64) -> Segment {
-    Segment { seq: 1, ack, window, echo: Instant::from_millis(echo), ..Segment::default() }
+fn ack(ack: u64, echo: u64, window: u64) -> TcpSegment {
+    TcpSegment { seq: 1, ack, window, echo: Instant::from_millis(echo), ..TcpSegment::default() }
 }
 
-fn with_block(segment: Segment, from: u64, to: u64) -> Segment {
-    let mut segment = Segment { sack_count: 1, ..segment };
+fn with_block(segment: TcpSegment, from: u64, to: u64) -> TcpSegment {
+    let mut segment = TcpSegment { sack_count: 1, ..segment };
     segment.sack[0] = SackBlock { from, to };
     segment
 }
@@ -87,7 +87,7 @@ fn an_overtaken_acknowledgement_neither_opens_the_window_nor_counts_as_an_answer
     assert!(sending.drain().is_empty());
     for _ in 0..20 {
         let at = sending.now.as_nanos() / 1_000_000 + 1;
-        sending.hear(at, Segment { seq: 100, ..ack(1 + MSS, 50, 1 << 20) });
+        sending.hear(at, TcpSegment { seq: 100, ..ack(1 + MSS, 50, 1 << 20) });
         assert_eq!(sending.socket.info().peer_window, 0);
         let Some(at) = sending.socket.poll_timeout() else { break };
         sending.now = sending.now.max(at);

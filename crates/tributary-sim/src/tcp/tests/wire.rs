@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tributary_cc::{Setup, Siblings, create};
 use tributary_types::{Instant, Rng};
 
-use crate::packet::Segment;
+use crate::packet::TcpSegment;
 use crate::tcp::{TcpConfig, TcpSocket};
 
 /// Behaviour of the wire.
@@ -40,7 +40,7 @@ pub struct Wire {
     /// `flows[i]` goes from `ends[i]` to the other.
     pub flows: [Flow; 2],
     pub weather: Weather,
-    under_way: BTreeMap<(Instant, u64), (usize, Segment)>,
+    under_way: BTreeMap<(Instant, u64), (usize, TcpSegment)>,
     number: u64,
     rng: Rng,
     pub segments: u64,
@@ -64,7 +64,7 @@ impl Wire {
         }
     }
 
-    fn send(&mut self, from: usize, segment: Segment) {
+    fn send(&mut self, from: usize, segment: TcpSegment) {
         self.segments += 1;
         let copies = 1 + u64::from(self.rng.chance(self.weather.repeat));
         for _ in 0..copies {
