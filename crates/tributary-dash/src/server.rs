@@ -13,6 +13,7 @@ mod files;
 mod http3;
 mod patience;
 mod range;
+mod sendfile;
 mod target;
 
 use std::convert::Infallible;
@@ -40,6 +41,7 @@ use tributary_net::transport::{
 
 use files::Store;
 use patience::Patient;
+use sendfile::{FileSender, Outgoing};
 
 /// Most bytes of request headers on a connection.
 const HEADERS: usize = 16 << 10;
@@ -277,28 +279,38 @@ fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, stre
 
 /// Serves one HTTP/1.1 or HTTP/2 connection until it ends.
 async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, ticket: Ticket) {
+    let Some(secure) = &serving.secure else {
+        let stream = FileSender::new(stream);
+        let outgoing = stream.outgoing();
+        return converse((Patient::new(stream, serving.limits.idle), outgoing), from, serving, ticket).await;
+    };
     let stream = Patient::new(stream, serving.limits.idle);
-    let Some(secure) = &serving.secure else { return converse(stream, from, serving, ticket).await };
     let shaking = TlsAcceptor::from(secure.settings.clone()).accept(stream);
     match timeout(serving.limits.headers, shaking).await {
-        Ok(Ok(stream)) => converse(stream, from, serving, ticket).await,
+        Ok(Ok(stream)) => converse((stream, None), from, serving, ticket).await,
         Ok(Err(error)) => tracing::debug!(%from, "connection ended: TLS handshake: {error}"),
         Err(_) => tracing::debug!(%from, "connection ended: no TLS handshake in time"),
     }
 }
 
-async fn converse<S>(stream: S, from: SocketAddr, serving: &Serving, mut ticket: Ticket)
-where
+/// Answers requests, to the end of the connection. With an `Outgoing`, the kernel sends parts of files over HTTP/1.1.
+async fn converse<S>(
+    (stream, outgoing): (S, Option<Outgoing>),
+    from: SocketAddr,
+    serving: &Serving,
+    mut ticket: Ticket,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let store = serving.store.clone();
     let alternative = serving.secure.as_ref().and_then(|secure| secure.alternative.clone());
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (store, alternative) = (store.clone(), alternative.clone());
+        let outgoing = outgoing.clone().filter(|_| request.version() < http::Version::HTTP_2);
         async move {
             // A body is not read: nothing is uploaded.
             let (request, _) = request.into_parts();
-            let mut response = answer::answer(&store, &request).await;
+            let mut response = answer::answer(&store, &request, outgoing).await;
             response.headers_mut().extend(alternative.map(|value| (header::ALT_SVC, value)));
             tracing::debug!(%from, method = %request.method, uri = %request.uri, status = response.status().as_u16());
             Ok::<_, Infallible>(response)

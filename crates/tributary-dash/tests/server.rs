@@ -22,7 +22,7 @@ use tributary_net::{Common, Key};
 const LARGE: usize = 32 << 20;
 
 struct Running {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     address: SocketAddr,
     addresses: Vec<SocketAddr>,
     stop: oneshot::Sender<()>,
@@ -40,7 +40,7 @@ async fn start(name: &str, limits: Limits, drain: Duration) -> Running {
 async fn start_all(transports: Vec<TransportConfig>, limits: Limits, drain: Duration) -> Running {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("a.mpd"), b"<MPD/>").unwrap();
-    std::fs::write(directory.path().join("large"), vec![7; LARGE]).unwrap();
+    std::fs::write(directory.path().join("large"), (0..LARGE).map(large).collect::<Vec<_>>()).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let listen = transports.into_iter().map(|transport| (transport, vec![any])).collect();
     let config = ServerConfig { directory: directory.path().to_owned(), listen, limits };
@@ -48,7 +48,12 @@ async fn start_all(transports: Vec<TransportConfig>, limits: Limits, drain: Dura
     let addresses: Vec<_> = server.addresses().into_iter().flatten().collect();
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));
-    Running { _directory: directory, address: addresses[0], addresses, stop, ended }
+    Running { directory: directory, address: addresses[0], addresses, stop, ended }
+}
+
+/// A byte of the large file.
+fn large(at: usize) -> u8 {
+    (at * 31 + at / 251) as u8
 }
 
 /// Runs `work` with a blocking socket on its own thread.
@@ -88,6 +93,8 @@ async fn http_1_over_every_transport() {
                 let response = sender.send_request(get(path)).await.unwrap();
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 assert_eq!(body.len(), length, "{name} {path}");
+                let right = path != "/large" || body.iter().copied().eq((0..LARGE).map(large));
+                assert!(right, "{name}: other bytes than the file's");
             }
             drop(sender);
             let _ = connection.await.unwrap();
@@ -96,6 +103,55 @@ async fn http_1_over_every_transport() {
         server.stop.send(()).unwrap();
         assert_eq!(server.ended.await.unwrap(), Drained::default(), "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelined_requests_are_answered_in_order() {
+    let server = start("tcp", Limits::default(), Duration::from_secs(10)).await;
+    // Long parts are sent by the kernel, the short file and the error are not.
+    let asked = [("large", 0..100_000), ("a.mpd", 0..6), ("large", 99_999..LARGE), ("large", 5..70_000)];
+    let requests: String = asked
+        .iter()
+        .map(|(path, part)| {
+            format!("GET /{path} HTTP/1.1\r\nhost: x\r\nrange: bytes={}-{}\r\n\r\n", part.start, part.end - 1)
+        })
+        .collect();
+    let received = blocking(server.address, move |mut tcp| {
+        tcp.write_all(requests.as_bytes()).unwrap();
+        tcp.write_all(b"GET /none HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut received = Vec::new();
+        tcp.read_to_end(&mut received).unwrap();
+        received
+    })
+    .await;
+    let mut rest = &received[..];
+    for (path, part) in asked {
+        let head = rest.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        assert!(rest.starts_with(b"HTTP/1.1 206 "), "{path} {part:?}");
+        let (body, after) = rest[head..].split_at(part.len());
+        let whole = |at: usize| if path == "large" { large(at) } else { b"<MPD/>"[at] };
+        assert!(body.iter().copied().eq(part.map(whole)), "{path}");
+        rest = after;
+    }
+    assert!(rest.starts_with(b"HTTP/1.1 404 "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_becomes_shorter_ends_its_response_with_the_connection() {
+    const LENGTH: u64 = 256 << 20;
+    let server = start("tcp", Limits::default(), Duration::from_secs(10)).await;
+    let path = server.directory.path().join("sparse");
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(LENGTH).unwrap();
+    let received = blocking(server.address, move |mut tcp| {
+        tcp.write_all(b"GET /sparse HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        tcp.read_exact(&mut [0; 1000]).unwrap();
+        // Most of it is not in the buffers of the sockets yet.
+        file.set_len(1 << 20).unwrap();
+        std::io::copy(&mut tcp, &mut std::io::sink()).unwrap_or_default()
+    })
+    .await;
+    assert!(received < LENGTH / 2, "{received} bytes of a file that has 1 MiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::body::Content;
 use super::files::{Opened, Store};
 use super::range::{Asked, asked};
+use super::sendfile::Outgoing;
 use super::target;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -25,12 +26,18 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
 /// Headers that such a page may read.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("Accept-Ranges, Content-Length, Content-Range, Date, ETag, Last-Modified");
+/// From this length, the kernel sends a part of a file where it can.
+const SENT_BY_KERNEL: u64 = 16 << 10;
 const ANY: HeaderValue = HeaderValue::from_static("*");
 
-/// Answers a request.
-pub(super) async fn answer(store: &Arc<Store>, request: &Parts) -> Response<Content> {
+/// Answers a request. With an `outgoing`, the kernel sends parts of files.
+pub(super) async fn answer(
+    store: &Arc<Store>,
+    request: &Parts,
+    outgoing: Option<Outgoing>,
+) -> Response<Content> {
     let mut response = match request.method {
-        Method::GET | Method::HEAD => match file(store, request).await {
+        Method::GET | Method::HEAD => match file(store, request, outgoing).await {
             Ok(response) => response,
             Err(status) => plain(status),
         },
@@ -81,7 +88,11 @@ pub(super) fn plain(status: StatusCode) -> Response<Content> {
 }
 
 /// Answers a request for a file.
-async fn file(store: &Arc<Store>, request: &Parts) -> Result<Response<Content>, StatusCode> {
+async fn file(
+    store: &Arc<Store>,
+    request: &Parts,
+    outgoing: Option<Outgoing>,
+) -> Result<Response<Content>, StatusCode> {
     let path = target::file(request.uri.path()).ok_or(StatusCode::NOT_FOUND)?;
     // Opening is a short system call; contents are read on other threads.
     let opened = store.file(&path).map_err(|error| status_of(&error))?;
@@ -116,9 +127,11 @@ async fn file(store: &Arc<Store>, request: &Parts) -> Result<Response<Content>, 
         headers.insert(header::CONTENT_RANGE, value(&range));
     }
     if request.method == Method::GET {
-        *response.body_mut() = match store.contents(&opened).await {
+        let outgoing = outgoing.filter(|_| part.end - part.start >= SENT_BY_KERNEL);
+        let contents = if outgoing.is_some() { None } else { store.contents(&opened).await };
+        *response.body_mut() = match contents {
             Some(bytes) => Content::Memory(bytes.slice(part.start as usize..part.end as usize)),
-            None => Content::disk(opened.file, part),
+            None => Content::disk(opened.file, part, outgoing),
         };
     }
     Ok(response)

@@ -1,4 +1,4 @@
-//! The body of a response: nothing, bytes in memory, or a part of a file read piece by piece.
+//! The body of a response: nothing, bytes in memory, or a part of a file, read piece by piece or sent by the kernel.
 
 use std::fs::File;
 use std::future::Future;
@@ -11,7 +11,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use rustix::io::ReadWriteFlags;
 use tokio::task::JoinHandle;
+
+use super::sendfile::{self, Outgoing};
 
 /// Bytes read from a file at once; a response holds at most one piece while another is sent.
 const PIECE: u64 = 128 << 10;
@@ -25,28 +28,58 @@ pub(super) enum Content {
     Disk(Disk),
 }
 
-/// A part of a file that is read as it is sent.
+/// A part of a file that is read as it is sent, by this process or by the kernel.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: Arc<File>,
     left: Range<u64>,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    /// Where the kernel sends the part.
+    kernel: Option<Outgoing>,
+    /// The part is among those that the kernel sends.
+    announced: bool,
 }
 
 impl Content {
-    pub(super) fn disk(file: File, range: Range<u64>) -> Self {
-        Self::Disk(Disk { file: Arc::new(file), left: range, reading: None })
+    /// A part of a file; sent by the kernel where there is an `Outgoing`.
+    pub(super) fn disk(file: File, range: Range<u64>, kernel: Option<Outgoing>) -> Self {
+        Self::Disk(Disk { file: Arc::new(file), left: range, reading: None, kernel, announced: false })
     }
 }
 
 impl Disk {
+    /// Stands for the next `most` bytes at most, which the kernel sends.
+    fn stand_in(&mut self, most: u64) -> Option<Bytes> {
+        let outgoing = self.kernel.as_ref()?;
+        if !self.announced {
+            outgoing.push(self.file.clone(), self.left.clone());
+            self.announced = true;
+        }
+        let stand_in = sendfile::stand_in(most.min(self.left.end - self.left.start));
+        self.left.start += stand_in.len() as u64;
+        Some(stand_in)
+    }
+
+    /// Whether the first and last of the next `length` bytes are in the page cache; the rest then usually is, too. If not,
+    /// `sendfile` would block this thread until the disk has read them.
+    fn is_cached(&self, length: u64) -> bool {
+        let there = |at: u64| {
+            let (mut byte, flags) = ([0], ReadWriteFlags::NOWAIT);
+            let read = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], at, flags);
+            // A file system that cannot tell reads as any other.
+            read != Err(rustix::io::Errno::AGAIN)
+        };
+        let length = length.min(self.left.end - self.left.start);
+        there(self.left.start) && there(self.left.start + length - 1)
+    }
+
     /// Starts reading the next piece on a blocking thread.
     fn next(&self) -> JoinHandle<io::Result<Vec<u8>>> {
         let (file, from) = (self.file.clone(), self.left.start);
         let length = PIECE.min(self.left.end - from) as usize;
         tokio::task::spawn_blocking(move || {
             let mut piece = vec![0; length];
-            // If the file has become shorter, the response and its connection end with an error.
+            // A file that has become shorter ends the response with an error, and with it the connection.
             file.read_exact_at(&mut piece, from).map(|()| piece)
         })
     }
@@ -71,6 +104,9 @@ impl Body for Content {
             return Poll::Ready(None);
         }
         if disk.reading.is_none() {
+            if disk.kernel.is_some() && disk.is_cached(sendfile::MOST) {
+                return Poll::Ready(disk.stand_in(sendfile::MOST).map(|bytes| Ok(Frame::data(bytes))));
+            }
             disk.reading = Some(disk.next());
         }
         let Some(reading) = disk.reading.as_mut() else { return Poll::Ready(None) };
@@ -78,8 +114,12 @@ impl Body for Content {
         disk.reading = None;
         let piece = outcome.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         Poll::Ready(Some(piece.map(|piece| {
-            disk.left.start += piece.len() as u64;
-            Frame::data(piece.into())
+            // What was read is in the page cache, so that the kernel can send it.
+            let bytes = disk.stand_in(piece.len() as u64).unwrap_or_else(|| {
+                disk.left.start += piece.len() as u64;
+                piece.into()
+            });
+            Frame::data(bytes)
         })))
     }
 

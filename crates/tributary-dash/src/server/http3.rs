@@ -91,7 +91,7 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
     };
     let (request, ()) = request.into_parts();
     let response = if request.method.is_safe() || handshake.is_over() {
-        answer::answer(&serving.store, &request).await
+        answer::answer(&serving.store, &request, None).await
     } else {
         answer::plain(StatusCode::TOO_EARLY)
     };

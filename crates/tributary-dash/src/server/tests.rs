@@ -38,7 +38,7 @@ impl Site {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        answer(&self.store, &request.body(()).unwrap().into_parts().0).await
+        answer(&self.store, &request.body(()).unwrap().into_parts().0, None).await
     }
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {

@@ -3,13 +3,13 @@
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use socket2::{Protocol, SockRef};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -77,20 +77,40 @@ impl Writer {
     pub(super) fn abandon(&self) {
         self.0.abandon();
     }
+
+    /// Makes a system call that writes to the socket, once the socket takes data and again while it would block.
+    pub(super) fn poll_call<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        let stream = &self.0.stream;
+        loop {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_io(Interest::WRITABLE, || call(stream.as_fd())) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
 }
 
 impl AsyncRead for Reader {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = &self.0.stream;
+        let room = buf.remaining();
         loop {
             ready!(stream.poll_read_ready(cx))?;
-            match stream.try_read(buf.initialize_unfilled()) {
-                Ok(count) => {
-                    buf.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+            let mut count = 0;
+            let read = stream.try_io(Interest::READABLE, || {
+                count = stream.try_read_buf(buf)?;
+                // The socket is empty now. `WouldBlock` clears its readiness, which saves a read that brings nothing.
+                if count > 0 && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            match read {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
+                Err(_) if count == 0 => {}
+                _ => return Poll::Ready(Ok(())),
             }
         }
     }

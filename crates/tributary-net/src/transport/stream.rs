@@ -1,6 +1,7 @@
 //! A stream of any transport: two halves, each `AsyncRead` or `AsyncWrite`, with reset and messages.
 
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -152,6 +153,28 @@ impl SendHalf {
             Send::Quic(stream) => Ok(stream.write_chunk(chunk).await?),
             #[cfg(feature = "quic")]
             Send::Mpquic(stream) => Ok(stream.write_chunk(chunk).await?),
+        }
+    }
+
+    /// Whether the bytes go to a socket of the kernel as they are, so that [`SendHalf::poll_call`] works.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        matches!(self.kind, Send::Kernel(_))
+    }
+
+    /// Makes a system call that writes to the kernel's socket, such as `sendfile`, once the socket takes data. The call
+    /// must not block; it is repeated after `WouldBlock`.
+    ///
+    /// # Errors
+    /// Those of the call; `Unsupported` over other transports than TCP and MPTCP.
+    pub fn poll_call<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        match &self.kind {
+            Send::Kernel(writer) => writer.poll_call(cx, call),
+            _ => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
         }
     }
 

@@ -15,22 +15,24 @@ fn mbps(rate: u64) -> Bitrate {
 }
 
 #[test]
-fn a_receive_buffer_has_a_part_of_what_the_session_holds_and_the_kernel_sizes_those_of_fast_sessions() {
+fn a_receive_buffer_has_a_part_of_what_the_session_holds_and_the_kernel_sizes_fast_far_ones() {
     assert_eq!(size(Bitrate::ZERO, HOLD, LOCAL), Size::Bytes(8 << 10));
     assert_eq!(size(mbps(40), HOLD, Duration::ZERO), Size::Bytes(15_625));
     assert_eq!(size(mbps(40), HOLD, LOCAL), Size::Bytes(16_125));
-    assert_eq!(size(mbps(1000), HOLD, LOCAL), Size::Kernel);
+    assert_eq!(size(mbps(5000), HOLD, LOCAL), Size::Bytes(128 << 10));
+    assert_eq!(size(mbps(1000), HOLD, Duration::from_millis(10)), Size::Kernel);
     // An application 20 ms away needs 50 kB under way at 20 Mbit/s.
     assert_eq!(size(mbps(20), HOLD, Duration::from_millis(20)), Size::Bytes(107_812));
-    assert_eq!(size(mbps(20), Duration::from_secs(30), LOCAL), Size::Kernel);
+    assert_eq!(size(mbps(20), Duration::from_secs(30), LOCAL), Size::Bytes(128 << 10));
 }
 
 #[test]
 fn a_small_change_of_the_rate_is_not_worth_a_system_call() {
-    let size = |rate| size(mbps(rate), HOLD, Duration::ZERO);
-    let set = size(40);
-    assert!(!size(48).differs(set) && size(52).differs(set) && size(28).differs(set));
-    assert!(size(1000).differs(set) && !size(1000).differs(size(2000)));
+    let near = |rate| size(mbps(rate), HOLD, Duration::ZERO);
+    let set = near(40);
+    assert!(!near(48).differs(set) && near(52).differs(set) && near(28).differs(set));
+    let far = |rate| size(mbps(rate), HOLD, Duration::from_millis(10));
+    assert!(far(1000).differs(near(1000)) && !far(1000).differs(far(2000)));
 }
 
 #[test]
