@@ -179,7 +179,8 @@ async fn a_flood_keeps_no_honest_client_from_connecting_or_coming_back() {
         }
         let honest = ROUNDS * usize::from(TOGETHER);
         println!("{connected} connected, {back} came back of {honest}");
-        // The mark is 99 of 100, which a quiet machine reaches; a busy one may take longer than `WITHIN` for a few.
+        // This test does not show the mark of 99 %: `tributary bench flood` does, with an interval. Here a busy machine may
+        // take longer than `WITHIN` for a few, so it asks for 90 of 100.
         let least = honest * 90 / 100;
         assert!(connected >= least && back >= least, "{connected} connected, {back} came back of {honest}");
     })
