@@ -50,13 +50,20 @@ pub struct Room {
     target: u64,
     most: u64,
     asked_at: Option<Instant>,
+    /// The last measured rate, zero before the first.
+    measured: Bitrate,
 }
 
 impl Room {
     /// The room of a new subflow; `sealed`: data is encrypted before it is sent.
     #[must_use]
     pub fn new(sealed: bool) -> Self {
-        Self { target: TARGET.0 * 4, most: if sealed { SEAL_AT_ONCE } else { u64::MAX }, asked_at: None }
+        Self {
+            target: TARGET.0 * 4,
+            most: if sealed { SEAL_AT_ONCE } else { u64::MAX },
+            asked_at: None,
+            measured: Bitrate::ZERO,
+        }
     }
 
     /// Target of unsent bytes in the transport. It becomes writable below half of this.
@@ -87,7 +94,13 @@ impl Room {
     /// The transport's state: adapts the target and returns the view for the session.
     pub fn handle_info(&mut self, info: &TransportInfo) -> SubflowInfo {
         self.retarget(info);
-        let measured = !info.app_limited && info.delivery_rate > Bitrate::ZERO;
+        // A sample that the application limited is a lower bound: it may raise an older measurement. Example: a path that
+        // was measured last during a blockage gets little data, so that all later samples are limited.
+        let raises = self.measured > Bitrate::ZERO && info.delivery_rate > self.measured;
+        let measured = info.delivery_rate > Bitrate::ZERO && (!info.app_limited || raises);
+        if measured {
+            self.measured = info.delivery_rate;
+        }
         SubflowInfo {
             srtt: info.srtt,
             rttvar: info.rttvar,
@@ -151,6 +164,17 @@ mod tests {
         }
         room.handle_info(&info(0, false));
         assert_eq!(room.target(), 40_000);
+    }
+
+    #[test]
+    fn an_application_limited_rate_raises_a_measurement_and_does_not_lower_it() {
+        let mut room = Room::new(false);
+        let mut rate = |mbps, app_limited| room.handle_info(&info(mbps, app_limited)).delivery_rate;
+        assert_eq!(rate(3, false), Some(Bitrate::from_mbps(3)));
+        assert_eq!(rate(2, true), None);
+        assert_eq!(rate(7, true), Some(Bitrate::from_mbps(7)));
+        assert_eq!(rate(5, true), None);
+        assert_eq!(rate(3, false), Some(Bitrate::from_mbps(3)));
     }
 
     #[test]

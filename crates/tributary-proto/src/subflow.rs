@@ -32,7 +32,7 @@ pub struct SubflowInfo {
     pub in_flight: u64,
     /// Bytes that the transport has accepted and not sent.
     pub unsent: u64,
-    /// Delivery rate, when the last sample was not limited by the application.
+    /// Delivery rate, when the last sample was not limited by the application or raises the one before.
     pub delivery_rate: Option<Bitrate>,
     /// Maximum segment size, bytes.
     pub mss: u32,
