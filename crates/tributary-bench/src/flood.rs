@@ -20,7 +20,7 @@ use tributary_report::stats::{self, Interval};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Progress, judged, verdict, within};
+use super::{BenchError, Progress, audited, judged, within};
 
 /// Honest clients at the same time, each with its own address.
 pub const TOGETHER: u8 = 20;
@@ -300,7 +300,6 @@ impl Report {
             Column::right("wanted"),
             Column::left(""),
         ]);
-        let valid = self.audit.verdict() == tributary_emu::Verdict::Valid;
         let mut push = |name: &str, value: f64, interval: Option<Bounds>, mark: f64| {
             let interval =
                 interval.map_or_else(|| "–".to_owned(), |of| format!("{:.4} to {:.4}", of.low, of.high));
@@ -309,7 +308,7 @@ impl Report {
                 judged(value, 4, value >= mark),
                 Cell::text(&interval),
                 Cell::text(&format!("≥ {mark}")),
-                if valid { verdict(value >= mark) } else { Cell::text("audit invalid").bad() },
+                audited(&self.audit, value >= mark),
             ]);
         };
         push("honest connects that succeed", self.connects.value, Some(self.connects.interval), MARKS.0);

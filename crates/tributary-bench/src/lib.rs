@@ -103,6 +103,17 @@ fn verdict(good: bool) -> Cell {
     if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
 }
 
+/// A verdict of a measurement in the emulator. Without a valid audit there is none, and the figures that are out of bounds
+/// are named with their limits.
+fn audited(audit: &tributary_emu::Audit, good: bool) -> Cell {
+    match audit.verdict() {
+        tributary_emu::Verdict::Valid => verdict(good),
+        tributary_emu::Verdict::Invalid { reasons } => {
+            Cell::text(&format!("audit invalid: {}", reasons.join("; "))).bad()
+        }
+    }
+}
+
 /// Processor time of this process so far.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

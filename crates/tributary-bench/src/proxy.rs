@@ -17,7 +17,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use super::{BenchError, Progress, audited, judged, median, paired_ratio, within};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -353,7 +353,7 @@ impl Report {
                 Cell::number(of(|upload| upload.held_p95_ms), 0),
                 Cell::number(of(|upload| upload.age_ms), 0),
                 if short { Cell::text(&wanted) } else { Cell::text("–") },
-                if short { self.valid(quick && full) } else { Cell::text("") },
+                if short { audited(&self.audit, quick && full) } else { Cell::text("") },
             ]);
         }
         table
@@ -386,17 +386,10 @@ impl Report {
                 Cell::text(&each(&code)),
                 Cell::optional_number(exit, 2),
                 Cell::text(&format!("≤ {bound_s:.0}")),
-                self.valid(good),
+                audited(&self.audit, good),
             ]);
         }
         table
-    }
-
-    fn valid(&self, good: bool) -> Cell {
-        match self.audit.verdict() {
-            tributary_emu::Verdict::Valid => verdict(good),
-            _ => Cell::text("audit invalid").bad(),
-        }
     }
 }
 
