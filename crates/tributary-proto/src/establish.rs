@@ -23,7 +23,10 @@ pub mod record;
 const STEP: Duration = Duration::from_secs(3);
 /// First and last wait after an attempt that the network refused at once.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// The same after an answer that did not prove knowledge of the key.
+/// The wait while somebody waits for the session and nothing listens at the server's address: it is being started, and
+/// an attempt costs it one packet.
+const NOBODY_LISTENS_HURRY: Duration = Duration::from_millis(25);
+/// First and last wait after an answer that did not prove knowledge of the key.
 const UNAUTHENTICATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 /// Close code of a session that the server no longer knows.
 pub const CODE_GONE: u32 = 5;
@@ -379,6 +382,7 @@ impl Establish {
         let (first, last) = match failure {
             Failure::TimedOut | Failure::UnknownSession => return None,
             Failure::Stranger => UNAUTHENTICATED_BACKOFF,
+            Failure::NobodyListens if self.hurry => return Some(NOBODY_LISTENS_HURRY),
             _ if self.hurry => return Some(REFUSED.0),
             _ => REFUSED,
         };
