@@ -136,4 +136,4 @@ impl<P: Pick> Scheduler for OneAtATime<P> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -96,6 +96,21 @@ fn fbdt_fills_both_radios_in_every_condition() {
 }
 
 #[test]
+fn musher_finds_the_radios_ratio_within_five_seconds_and_again_after_a_change() {
+    let mut scenario = Scenario::builtin("los").unwrap();
+    let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
+    let rates = [(Duration::ZERO, 140), (8 * SECOND, 75)];
+    wigig.down.rate = RateSpec::Steps(rates.map(|(at, mbps)| (at, Bitrate::from_mbps(mbps))).to_vec());
+    let rig = download(&scenario, &with_scheduler("musher"), ENDLESS, 16);
+    // At 25 : 75, headers off, 0.96 of 187; at 20 or 30 it is 0.90 and 0.81, at 50 : 50 0.48.
+    let found = rig.rate(5 * SECOND, 8 * SECOND);
+    assert!(found > 0.92 * 187.0, "{found:.1} of 187 Mbit/s");
+    // At 40 : 60 0.93 of 122, at 45 0.82, at 25 0.79.
+    let again = rig.rate(13 * SECOND, 16 * SECOND);
+    assert!(again > 0.88 * 122.0, "{again:.1} of 122 Mbit/s");
+}
+
+#[test]
 fn a_radio_that_dies_without_a_word_is_left_out_and_used_again_when_it_returns() {
     let mut scenario = Scenario::builtin("los").unwrap();
     let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
