@@ -1,10 +1,17 @@
-//! `fbdt-paper`: forward and backward transmission as published, one window at a time.
+//! `fbdt-paper` and `fbdt-release`: forward and backward transmission as published and as released, one window at a
+//! time.
 //!
-//! Source: FBDT §3.2 and Figure 5. The subflow that finishes first waits one RTT of the other direction, sends
+//! `fbdt-paper`: FBDT §3.2 and Figure 5. The subflow that finishes first waits one RTT of the other direction, sends
 //! the other's unacknowledged segments as well, does not wait for their acknowledgement, and the
-//! window is reloaded. Deviates: segments that both subflows lose are recovered by the session instead of
+//! window is reloaded.
+//!
+//! `fbdt-release`: the authors' released program has no acknowledgements. Cursors advance when the kernel accepts
+//! bytes; when they have met, the next window is loaded at once. Nothing is sent again.
+//!
+//! Deviates: segments that both subflows lose are recovered by the session instead of
 //! being reported to the application (footnote 3); more than two subflows share the window by the
-//! gap rule of the transmission window, since the published text has two.
+//! gap rule of the transmission window, since the published text has two. A subflow accepts what its path sends in a
+//! few milliseconds, where the kernel of the release accepts a send buffer.
 
 use tributary_types::{DataSeq, Instant, SubflowId};
 
@@ -15,10 +22,20 @@ use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, Subflow
 const SEGMENT: usize = 16 << 10;
 
 /// State of the scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FbdtPaper {
+    reload: Reload,
     window: Option<Loaded>,
     wake: Option<Instant>,
+}
+
+/// When the next window is loaded, once the cursors have met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reload {
+    /// When the window is acknowledged, or its open segments were sent on the other subflow too.
+    Acknowledged,
+    /// At once: every byte was accepted.
+    Accepted,
 }
 
 #[derive(Debug)]
@@ -73,6 +90,16 @@ impl Loaded {
 }
 
 impl FbdtPaper {
+    /// The rules as published.
+    pub fn published() -> Self {
+        Self { reload: Reload::Acknowledged, window: None, wake: None }
+    }
+
+    /// What the released program does.
+    pub fn released() -> Self {
+        Self { reload: Reload::Accepted, ..Self::published() }
+    }
+
     fn advance(
         &mut self,
         now: Instant,
@@ -85,6 +112,10 @@ impl FbdtPaper {
                 return Some(assignment);
             }
             if !loaded.window.met() {
+                return None;
+            }
+            if self.reload == Reload::Accepted {
+                self.window = None;
                 return None;
             }
             loaded.phase = Phase::Waiting(None);
@@ -127,7 +158,10 @@ impl FbdtPaper {
 
 impl Scheduler for FbdtPaper {
     fn name(&self) -> &'static str {
-        "fbdt-paper"
+        match self.reload {
+            Reload::Acknowledged => "fbdt-paper",
+            Reload::Accepted => "fbdt-release",
+        }
     }
 
     fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
@@ -166,3 +200,6 @@ impl Scheduler for FbdtPaper {
         self.wake
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,9 @@ use history::{History, Sample};
 
 /// Least time between two observations of a subflow: 64 of them cover the last third of a second.
 const EVERY: Duration = Duration::from_millis(5);
+/// Observations of a round trip, so that 64 cover four: where the latency is the round trip, closer ones repeat the same
+/// queue, and a line through them forecasts noise.
+const IN_ROUND_TRIP: u32 = 16;
 /// Bytes of a message, for the time until it has arrived.
 const MESSAGE: u64 = 1448;
 /// Latency in seconds that is recorded for a subflow that stands still. Its true latency is unknown, and a larger
@@ -74,17 +77,24 @@ pub(super) struct Forecast {
 #[derive(Debug)]
 pub(super) struct Tracker {
     latency: Latency,
+    /// Without histories the forecast is the present.
+    forecasts: bool,
     histories: Vec<(SubflowId, History)>,
 }
 
 impl Tracker {
     pub fn new(latency: Latency) -> Self {
-        Self { latency, histories: Vec::new() }
+        Self { latency, forecasts: true, histories: Vec::new() }
+    }
+
+    /// Forecasts that everything stays as it is.
+    pub fn of_the_present(latency: Latency) -> Self {
+        Self { forecasts: false, ..Self::new(latency) }
     }
 
     /// A subflow opened.
     pub fn up(&mut self, subflow: SubflowId) {
-        if self.place(subflow, self.histories.len()).is_none() {
+        if self.forecasts && self.place(subflow, self.histories.len()).is_none() {
             self.histories.push((subflow, History::default()));
         }
     }
@@ -99,7 +109,11 @@ impl Tracker {
         for (at, view) in subflows.iter().enumerate() {
             let Some(place) = self.place(view.id, at) else { continue };
             let history = &mut self.histories[place].1;
-            if history.last().is_none_or(|last| now >= last + EVERY) {
+            let every = match self.latency {
+                Latency::RoundTrip => EVERY.max(view.srtt / IN_ROUND_TRIP),
+                Latency::Arrival => EVERY,
+            };
+            if history.last().is_none_or(|last| now >= last + every) {
                 history.push(Sample::new(now, self.latency.of(now, view), rate(view)));
             }
         }

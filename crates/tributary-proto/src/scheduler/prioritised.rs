@@ -95,6 +95,12 @@ impl Prioritised {
         Self { waits: true, ..Self::paper(name, bulk, weights) }
     }
 
+    /// The paper's scheduler with the present state of the subflows in place of the forecast: priority alone.
+    pub fn present(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
+        let tracker = Tracker::of_the_present(Latency::RoundTrip);
+        Self { tracker, ..Self::paper(name, bulk, weights) }
+    }
+
     /// The product's.
     pub fn product(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         Self { is_product: true, ..Self::new(name, bulk, weights, Latency::Arrival) }

@@ -33,14 +33,19 @@ macro_rules! entry {
 
 /// The paper's AVIRA.
 const AVIRA: &str = "avira";
+/// The same without the forecast: a prioritised segment goes where the subflows' present state is the best.
+const AVIRA_PRESENT: &str = "avira-present";
 /// The same, in which a prioritised segment waits for the forecast's choice.
 const AVIRA_WAITING: &str = "avira-waiting";
+/// Those that are not a scheduler with the discriminator in front.
+const OWN: [&str; 3] = [AVIRA, AVIRA_PRESENT, AVIRA_WAITING];
 
 const KNOWN: &[Entry] = &[
     entry!("blest", |_| Box::new(OneAtATime::new(blest::Blest::default()))),
     entry!("ecf", |_| Box::new(OneAtATime::new(ecf::Ecf::default()))),
     entry!("fbdt", |_| Box::new(Fbdt::default())),
-    entry!("fbdt-paper", |_| Box::new(FbdtPaper::default())),
+    entry!("fbdt-paper", |_| Box::new(FbdtPaper::published())),
+    entry!("fbdt-release", |_| Box::new(FbdtPaper::released())),
     entry!("greedy-sticky", |_| Box::new(OneAtATime::new(greedy_sticky::GreedySticky::default()))),
     entry!("linux-default", |_| Box::new(OneAtATime::new(linux_default::LinuxDefault::default()))),
     entry!("lowest-rtt", |_| Box::new(OneAtATime::new(lowest_rtt::LowestRtt))),
@@ -64,6 +69,7 @@ pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dy
     let default = || Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
     match name {
         AVIRA => return Some(Box::new(Prioritised::paper(AVIRA, default(), *weights))),
+        AVIRA_PRESENT => return Some(Box::new(Prioritised::present(AVIRA_PRESENT, default(), *weights))),
         AVIRA_WAITING => return Some(Box::new(Prioritised::waiting(AVIRA_WAITING, default(), *weights))),
         _ => {}
     }
@@ -79,13 +85,11 @@ pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dy
 /// Whether [`create`] knows the name: one of [`names`], or `avira+` and one of those that are not AVIRA's.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
-    name == AVIRA
-        || name == AVIRA_WAITING
-        || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)
+    OWN.contains(&name) || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)
 }
 
 /// Every name, in alphabetical order, without those that begin with `avira+`.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    [AVIRA, AVIRA_WAITING].into_iter().chain(KNOWN.iter().map(|entry| entry.name)).collect()
+    OWN.into_iter().chain(KNOWN.iter().map(|entry| entry.name)).collect()
 }

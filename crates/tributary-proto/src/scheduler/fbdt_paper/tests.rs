@@ -1,0 +1,76 @@
+//! When a window gives way to the next one, as published and as released.
+
+use core::time::Duration;
+
+use super::*;
+use crate::scheduler::NumberedStream;
+use crate::scheduler::one_at_a_time::tests::view;
+
+const WINDOW: usize = 1 << 20;
+const SEGMENTS: usize = WINDOW / SEGMENT;
+
+/// Two subflows with round trips of 2 and 8 ms; the first is the more reliable one.
+fn subflows() -> [SubflowView; 2] {
+    [view(0, 2, 1), SubflowView { rank: 1, ..view(1, 8, 1) }]
+}
+
+/// A window of which each subflow has taken half, and the data behind it.
+fn loaded(rule: &mut FbdtPaper) -> NumberedStream {
+    let mut stream = NumberedStream::new(8 << 20);
+    stream.allow(8 << 20);
+    stream.write(4 << 20);
+    let now = Instant::ZERO;
+    let load = rule.load(now, &stream.view(WINDOW), &subflows()).unwrap();
+    let (first, end) = stream.load(load, load.segment);
+    rule.on_event(now, SchedulerEvent::Loaded { first, end });
+    for turn in 0..SEGMENTS {
+        // Only one has room at a time.
+        let one = subflows().map(|s| SubflowView { room: usize::from(s.id.0 as usize == turn % 2), ..s });
+        let taken = rule.assign(now, &stream.view(WINDOW), &one).unwrap();
+        let expected = if turn % 2 == 0 { turn / 2 } else { SEGMENTS - 1 - turn / 2 };
+        assert_eq!(taken.segment, DataSeq(expected as u64), "upwards and downwards in turn");
+        stream.sent(now, taken.segment, taken.subflow, 0);
+    }
+    stream
+}
+
+#[test]
+fn the_release_loads_the_next_window_when_all_of_this_one_was_accepted() {
+    let mut rule = FbdtPaper::released();
+    let stream = loaded(&mut rule);
+    let view = stream.view(WINDOW);
+    assert_eq!(rule.assign(Instant::ZERO, &view, &subflows()), None);
+    assert!(rule.load(Instant::ZERO, &view, &subflows()).is_some());
+    assert_eq!(rule.poll_timeout(), None);
+}
+
+#[test]
+fn the_paper_waits_for_the_acknowledgement_of_the_window() {
+    let mut rule = FbdtPaper::published();
+    let mut stream = loaded(&mut rule);
+    assert_eq!(rule.assign(Instant::ZERO, &stream.view(WINDOW), &subflows()), None);
+    assert!(rule.load(Instant::ZERO, &stream.view(WINDOW), &subflows()).is_none());
+    stream.acknowledge(WINDOW as u64);
+    assert_eq!(rule.assign(Instant::ZERO, &stream.view(WINDOW), &subflows()), None);
+    assert!(rule.load(Instant::ZERO, &stream.view(WINDOW), &subflows()).is_some());
+}
+
+#[test]
+fn the_paper_sends_the_others_part_after_its_round_trip_and_loads_the_next_window() {
+    let mut rule = FbdtPaper::published();
+    let mut stream = loaded(&mut rule);
+    // The forward half has arrived.
+    stream.acknowledge(WINDOW as u64 / 2);
+    let at = |ms| Instant::from_millis(ms);
+    assert_eq!(rule.assign(at(1), &stream.view(WINDOW), &subflows()), None);
+    assert_eq!(rule.poll_timeout(), Some(at(1) + Duration::from_millis(8)), "the other's round trip");
+    assert_eq!(rule.assign(at(8), &stream.view(WINDOW), &subflows()), None);
+    for seq in SEGMENTS / 2..SEGMENTS {
+        let again = rule.assign(at(9), &stream.view(WINDOW), &subflows()).unwrap();
+        assert_eq!((again.subflow, again.segment), (SubflowId(0), DataSeq(seq as u64)));
+        assert_eq!(again.kind, AssignmentKind::Redundant);
+        stream.sent(at(9), again.segment, again.subflow, 0);
+    }
+    assert_eq!(rule.assign(at(9), &stream.view(WINDOW), &subflows()), None);
+    assert!(rule.load(at(9), &stream.view(WINDOW), &subflows()).is_some(), "without their acknowledgement");
+}
