@@ -21,6 +21,12 @@ pub struct SubflowReport {
     pub round_trip_sum: f64,
     /// Sum of its square, seconds squared.
     pub round_trip_squares: f64,
+    /// Duplicate acknowledgements received.
+    pub duplicate_acks: u64,
+    /// Fast recoveries begun, each by a fast retransmission.
+    pub fast_recoveries: u64,
+    /// Payload bytes believed lost.
+    pub lost: u64,
     /// Latencies of marked segments, from giving them to the subflow to their acknowledgement on it.
     pub marked: Vec<Duration>,
 }

@@ -122,7 +122,13 @@ impl Subflow {
 
     /// What it has carried so far.
     pub fn report(&self, path: u8) -> SubflowReport {
-        self.observation.report(path, self.handed)
+        let info = self.socket.info();
+        SubflowReport {
+            duplicate_acks: info.duplicate_acks,
+            fast_recoveries: info.fast_recoveries,
+            lost: info.lost,
+            ..self.observation.report(path, self.handed)
+        }
     }
 
     fn forget_delivered(&mut self, now: Instant) {

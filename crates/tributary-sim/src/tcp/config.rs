@@ -10,6 +10,9 @@ pub enum LossDetection {
     Rack,
     /// Three segments above are selectively acknowledged (RFC 6675); no tail-loss probes.
     DupAck,
+    /// Three duplicate acknowledgements, then a segment a round trip (RFC 6582): selective acknowledgements are not
+    /// read. No tail-loss probes.
+    NewReno,
 }
 
 /// Settings of one end.

@@ -70,6 +70,10 @@ pub struct TcpInfo {
     pub lost: u64,
     /// Payload bytes received more than once.
     pub duplicates: u64,
+    /// Acknowledgements that repeated the number while data was under way (RFC 5681 §2).
+    pub duplicate_acks: u64,
+    /// Fast recoveries begun, each by a fast retransmission.
+    pub fast_recoveries: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
     /// Timeouts since the last acknowledgement of new data. MPTCP calls a path with any "potentially failed".

@@ -284,6 +284,15 @@ impl Scoreboard {
         self.sacked = sacked;
     }
 
+    /// Marks one more segment behind the front as arrived, without knowing which: the lowest that is not marked yet (Linux's
+    /// `tcp_add_reno_sack`).
+    pub fn sack_another(&mut self, each: impl FnMut(&Sent)) {
+        let next = self.ring.iter().skip(1).find(|sent| !sent.has(SACKED)).map(|sent| (sent.seq, sent.end()));
+        if let Some((from, to)) = next {
+            self.sack(from, to, each);
+        }
+    }
+
     /// Id of the first segment that begins at or after `seq`; the next free id if there is none.
     fn first_not_below(&self, seq: u64) -> u64 {
         let Some(front) = self.ring.front() else { return self.base };
@@ -334,7 +343,8 @@ impl Scoreboard {
         self.link_all();
     }
 
-    /// The receiver has discarded data that it had selectively acknowledged (RFC 2018 §8).
+    /// Clears all marks of selective acknowledgement: the receiver has discarded that data (RFC 2018 §8), or the marks were
+    /// guesses.
     pub fn forget_sacks(&mut self) {
         for index in 0..self.ring.len() {
             let sent = self.ring[index];

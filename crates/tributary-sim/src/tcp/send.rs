@@ -95,6 +95,8 @@ pub(super) struct Sender {
 struct SendCounts {
     sent: u64,
     retransmitted: u64,
+    duplicate_acks: u64,
+    fast_recoveries: u64,
     timeouts: u64,
     spurious: u64,
 }
@@ -242,6 +244,8 @@ impl Sender {
         info.sent = self.counts.sent;
         info.retransmitted = self.counts.retransmitted;
         info.lost = self.board.lost_total();
+        info.duplicate_acks = self.counts.duplicate_acks;
+        info.fast_recoveries = self.counts.fast_recoveries;
         info.timeouts = self.counts.timeouts;
         info.timeouts_in_a_row = self.timeouts_in_a_row;
         info.spurious = self.counts.spurious;

@@ -6,6 +6,7 @@ use tributary_cc::{Ack, Loss, LossKind};
 
 use super::{Instant, Phase, Sender, Siblings, TimerKind, WINDOWS_HELD};
 use crate::packet::{SackBlock, TcpSegment};
+use crate::tcp::config::LossDetection;
 use crate::tcp::rack::{DUPLICATE_THRESHOLD, Rack};
 use crate::tcp::rate_sample::RateEstimator;
 use crate::tcp::recovery::ProbeVerdict;
@@ -177,8 +178,14 @@ impl Sender {
             original: false,
             duplicate: false,
         };
-        if segment.sack_count > 0 {
-            self.take_blocks(segment, &mut shown);
+        let repeats = self.repeats_number(segment);
+        self.counts.duplicate_acks += u64::from(repeats);
+        if self.reads_sacks() {
+            if segment.sack_count > 0 {
+                self.take_blocks(segment, &mut shown);
+            }
+        } else if repeats {
+            self.take_repetition(&mut shown);
         }
         let Self { board, rate, rack, .. } = self;
         board.acknowledge(segment.ack, |sent| {
@@ -193,10 +200,35 @@ impl Sender {
             }
         });
         self.una = self.una.max(segment.ack);
-        if let Some(low) = shown.reordered {
+        if shown.advanced && !self.reads_sacks() {
+            self.board.forget_sacks();
+        }
+        if let Some(low) = shown.reordered.filter(|_| self.reads_sacks()) {
             self.rack.on_reordering(shown.highest - low, self.config.mss);
         }
         shown
+    }
+
+    /// A duplicate acknowledgement (RFC 5681 §2), except that the window may have shrunk: a connection of several subflows
+    /// shares it.
+    fn repeats_number(&self, segment: &TcpSegment) -> bool {
+        segment.ack == self.una
+            && segment.length == 0
+            && segment.window <= self.peer_window
+            && !self.board.is_empty()
+    }
+
+    pub(super) fn reads_sacks(&self) -> bool {
+        self.config.loss_detection != LossDetection::NewReno
+    }
+
+    /// Without blocks a duplicate acknowledgement says that one more segment has arrived.
+    fn take_repetition(&mut self, shown: &mut Shown) {
+        let Self { board, rate, rack, .. } = self;
+        board.sack_another(|sent| {
+            shown.any_sacked = true;
+            shown.delivered(sent, rate, rack);
+        });
     }
 
     fn take_blocks(&mut self, segment: &TcpSegment, shown: &mut Shown) {
@@ -279,6 +311,12 @@ impl Sender {
             Phase::Loss => self.process_loss(now, shown, advanced),
         }
         let retransmitted = self.board.retransmitted_bytes();
+        if advanced && self.recovery.phase == Phase::Recovery && !self.reads_sacks() {
+            // A partial acknowledgement: the next hole (RFC 6582 §3.2 step 3).
+            if let Some(front) = self.board.front_id() {
+                self.board.mark_lost(front);
+            }
+        }
         let waits = self.detect(now);
         let again = self.board.retransmitted_bytes() < retransmitted;
         let enters = match self.recovery.phase {
@@ -366,6 +404,7 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, now: Instant, before: u64, siblings: Siblings<'_>) {
         let prior = self.window();
         let bytes = self.board.lost_bytes();
+        self.counts.fast_recoveries += 1;
         self.validation.uncap();
         self.controller.on_loss(&Loss { now, kind: LossKind::Fast, bytes, in_flight: before }, siblings);
         let target = self.controller.window();

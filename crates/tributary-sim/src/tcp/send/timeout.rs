@@ -102,8 +102,9 @@ impl Sender {
         if self.timeouts_in_a_row >= self.config.retries {
             return Err(TcpError::TimedOut(self.timeouts_in_a_row));
         }
-        if front.has(SACKED) {
-            self.board.forget_sacks(); // the receiver has reneged (RFC 2018 §8)
+        // The receiver has reneged (RFC 2018 §8), or the marks were guesses.
+        if front.has(SACKED) || !self.reads_sacks() {
+            self.board.forget_sacks();
         }
         let in_flight = self.board.in_flight();
         let before = self.recovery.phase;
@@ -122,7 +123,7 @@ impl Sender {
         self.controller.on_loss(&Loss { now, kind: LossKind::Timeout, bytes, in_flight }, siblings);
         let begin = self.begin();
         self.recovery.enter_loss(begin, reduces);
-        self.recovery.frto = before == Phase::Open || self.timeouts_in_a_row > 0;
+        self.recovery.frto = self.reads_sacks() && (before == Phase::Open || self.timeouts_in_a_row > 0);
         self.prefer_new = false;
         self.timeouts_in_a_row += 1;
         self.counts.timeouts += 1;

@@ -10,7 +10,7 @@ use crate::tcp::{LossDetection, TcpConfig, TcpError};
 fn random_and_bursty_losses_cost_throughput_and_nothing_else() {
     let bursts = LossSpec::GilbertElliott { to_bad: 0.002, to_good: 0.3, loss_good: 0.0, loss_bad: 0.7 };
     for loss in [LossSpec::Bernoulli(0.01), bursts] {
-        for loss_detection in [LossDetection::Rack, LossDetection::DupAck] {
+        for loss_detection in [LossDetection::Rack, LossDetection::DupAck, LossDetection::NewReno] {
             for controller in ["reno", "cubic", "bbr"] {
                 let config = TcpConfig { loss_detection, ..TcpConfig::default() };
                 let plan = Plan { loss: loss.clone(), controller, config, ..Plan::new(20, 20) };

@@ -97,3 +97,29 @@ fn an_overtaken_acknowledgement_neither_opens_the_window_nor_counts_as_an_answer
     }
     assert_eq!(sending.socket.error(), Some(TcpError::TimedOut(3)));
 }
+
+#[test]
+fn without_selective_acknowledgements_holes_are_filled_one_a_round_trip() {
+    let config = TcpConfig { loss_detection: LossDetection::NewReno, ..TcpConfig::default() };
+    let mut sending = Sending::new(config, 1 << 20);
+    sending.socket.write(10 * MSS);
+    sending.drain();
+    let first =
+        |sending: &mut Sending| sending.drain().iter().map(|segment| segment.seq).collect::<Vec<u64>>();
+    let nothing = Vec::<u64>::new();
+    // The first and the third are lost; blocks that tell of the others are not read.
+    for (at, n) in [(100, 1), (101, 3)] {
+        sending.hear(at, with_block(ack(1, 50, 1 << 20), 1 + n * MSS, 1 + (n + 1) * MSS));
+        assert_eq!(first(&mut sending), nothing, "two duplicates are no loss");
+    }
+    sending.hear(102, ack(1, 50, 1 << 20));
+    assert_eq!(first(&mut sending), [1], "three are");
+    sending.hear(103, ack(1, 50, 1 << 20));
+    assert_eq!(first(&mut sending), nothing, "the second hole is not known yet");
+    sending.hear(200, ack(1 + 2 * MSS, 102, 1 << 20));
+    assert_eq!(first(&mut sending), [1 + 2 * MSS], "a partial acknowledgement names it");
+    sending.hear(300, ack(1 + 10 * MSS, 200, 1 << 20));
+    let info = sending.socket.info();
+    assert!(!info.in_recovery && info.timeouts == 0, "{info:?}");
+    assert_eq!((info.duplicate_acks, info.fast_recoveries, info.retransmitted), (4, 1, 2 * MSS));
+}

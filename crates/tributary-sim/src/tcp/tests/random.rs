@@ -18,10 +18,9 @@ proptest! {
         jitter in 0_u64..40,
         totals in (0_u64..200_000, 0_u64..60_000),
         controller in prop::sample::select(vec!["reno", "cubic", "bbr"]),
-        dup_ack in any::<bool>(),
+        loss_detection in prop::sample::select(vec![LossDetection::Rack, LossDetection::DupAck, LossDetection::NewReno]),
         buffer in 1_000_u64..100_000,
     ) {
-        let loss_detection = if dup_ack { LossDetection::DupAck } else { LossDetection::Rack };
         let config = TcpConfig { loss_detection, receive_buffer: buffer, retries: 40, syn_retries: 40, ..TcpConfig::default() };
         let weather = Weather { loss, repeat, jitter: Duration::from_millis(jitter), ..Weather::default() };
         let mut wire = Wire::new(&config, controller, weather, seed);
