@@ -104,7 +104,7 @@ pub fn conditions() -> Vec<Condition> {
         let steady = |rtt| Condition { scenario: "los", rtt, size, mark: Mark::MedianToFaster, at_most };
         all.extend(rtts.map(steady));
     }
-    for scenario in ["blackout", "mobility"] {
+    for scenario in ["blackout", "deep-fade"] {
         let blocked = |rtt| Condition { scenario, rtt, size: KIB_100, mark: Mark::P99ToWifi, at_most: 1.1 };
         all.extend([BaseRtt::Both(5), BaseRtt::Both(20)].map(blocked));
     }

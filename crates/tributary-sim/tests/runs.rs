@@ -91,7 +91,7 @@ fn the_same_cell_is_the_same_run_here_and_everywhere() {
 fn a_radio_that_fades_neither_ends_nor_stalls_multipath_quic() {
     // WiGig is never abandoned although everything is acknowledged on WiFi, and no stream has more pieces out
     // of order than noq-proto allows.
-    let scenario = shipped("mobility", 9);
+    let scenario = shipped("deep-fade", 9);
     for congestion in ["quic-cubic", "cubic"] {
         let outcome = cell(&scenario, "mpquic", congestion).run().unwrap();
         let silence = outcome.arrivals().longest_silence;

@@ -129,9 +129,9 @@ pub(crate) struct QueueArguments {
 #[command(after_help = "Examples:
   tributary demo
   tributary demo --video my-equirectangular.mp4 --head viewer.csv
-  tributary demo --tiles tiles --scenario mobility-2k --concealment black --out report
+  tributary demo --tiles tiles --scenario deep-fade-2k --concealment black --out report
   tributary demo --untiled --scenario blackout --congestion bbr --seconds 60
-  tributary demo --imu --scenario mobility --seconds 15")]
+  tributary demo --imu --scenario deep-fade --seconds 15")]
 pub(crate) struct DemoArguments {
     /// Equirectangular video file; its first eight seconds are played in a loop
     #[arg(long)]
@@ -142,7 +142,7 @@ pub(crate) struct DemoArguments {
     /// Accept a video whose picture is not twice as wide as high
     #[arg(long)]
     pub(crate) any_aspect: bool,
-    /// Scenario: a name (see `tributary emu list`) or a .toml file [default: mobility-2k; --untiled: blackout]
+    /// Scenario: a name (see `tributary emu list`) or a .toml file [default: deep-fade-2k; --untiled: blackout]
     #[arg(long)]
     pub(crate) scenario: Option<String>,
     /// Seconds of video that each transport plays; with --untiled 40 % of them measure bulk transfer

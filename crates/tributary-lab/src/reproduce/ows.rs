@@ -238,7 +238,7 @@ fn describe(
 
 /// A clip in words.
 fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
-    let [los, nlos, mobility] = scene::names(world);
+    let [los, nlos, mobility, fades] = scene::names(world);
     let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
     let tiling = match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
         (Some((_, finest)), Some((_, coarsest))) => {
@@ -247,7 +247,7 @@ fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
         _ => String::new(),
     };
     Ok(format!(
-        "{}, {} GoPs, {} tiles, QP {}…{}{tiling}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility; coarsest {:.2} of LoS",
+        "{}, {} GoPs, {} tiles, QP {}…{}{tiling}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility, {:.2} deep fades; coarsest {:.2} of LoS",
         clip.origin,
         clip.gops,
         clip.tiles,
@@ -259,6 +259,7 @@ fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
         load(los)?,
         load(nlos)?,
         load(mobility)?,
+        load(fades)?,
         clip.coarsest_bytes / scene::mean_rate(los)?,
     ))
 }

@@ -14,11 +14,11 @@ macro_rules! shipped {
 
 /// `(name, file, text)`, in the order in which they are listed and run.
 const SHIPPED: &[(&str, &str, &str)] = shipped!(
-    "fbdt": "los" "nlos" "mobility" "blackout" "onoff" "onoff-long" "dead-wigig"
+    "fbdt": "los" "los-varying" "nlos" "mobility" "deep-fade" "blackout" "onoff" "onoff-long" "dead-wigig"
         "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
     "channel": "markov" "blockage-short" "blockage-long";
     "topology": "shared-bottleneck" "multi-hop";
-    "tiled": "los-2k" "nlos-2k" "mobility-2k";
+    "tiled": "los-2k" "nlos-2k" "mobility-2k" "deep-fade-2k";
 );
 
 impl Scenario {

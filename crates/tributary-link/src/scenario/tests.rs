@@ -42,7 +42,7 @@ fn all_shipped_scenarios_load_and_are_named_as_their_files() {
         scenario.check().unwrap();
     }
     let error = Scenario::builtin("lost").unwrap_err().to_string();
-    assert!(error.contains("`lost`") && error.contains("mobility, blackout"), "{error}");
+    assert!(error.contains("`lost`") && error.contains("deep-fade, blackout"), "{error}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn the_second_path_joins_a_round_trip_after_the_first_and_both_are_filled() {
 
 #[test]
 fn a_blocked_radio_holds_the_kernels_connection_up_until_data_goes_elsewhere() {
-    for name in ["mobility", "blackout"] {
+    for name in ["deep-fade", "blackout"] {
         let scenario = Scenario::builtin(name).unwrap();
         let rig = download(&scenario, &MptcpConfig::default(), ENDLESS, 11);
         let rate = rig.rate(SECOND, 11 * SECOND);
@@ -163,7 +163,7 @@ fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
 
 #[test]
 fn every_congestion_control_carries_a_connection() {
-    let scenario = Scenario::builtin("mobility").unwrap();
+    let scenario = Scenario::builtin("deep-fade").unwrap();
     for name in congestion::names() {
         let config = MptcpConfig { congestion: name.to_owned(), ..MptcpConfig::default() };
         let rate = download(&scenario, &config, ENDLESS, 3).rate(SECOND, 3 * SECOND);

@@ -72,7 +72,7 @@ fn a_path_with_a_round_trip_of_seconds_connects() {
 
 #[test]
 fn what_is_written_is_what_is_read() {
-    let scenario = Scenario::builtin("mobility").unwrap();
+    let scenario = Scenario::builtin("deep-fade").unwrap();
     for tls in [true, false] {
         let config = SessionConfig { tls, check_content: true, ..SessionConfig::default() };
         let rig = download(&scenario, &config, 20_000_000, 10);
@@ -84,7 +84,7 @@ fn what_is_written_is_what_is_read() {
 #[test]
 fn fbdt_fills_both_radios_in_every_condition() {
     // Payload in Mbit/s over this capacity, and the slowest whole second.
-    for (name, capacity, worst) in [("los", 187.0, 160.0), ("nlos", 122.0, 100.0), ("mobility", 132.2, 35.0)]
+    for (name, capacity, worst) in [("los", 187.0, 160.0), ("nlos", 122.0, 100.0), ("deep-fade", 132.2, 35.0)]
     {
         let scenario = Scenario::builtin(name).unwrap();
         let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 6);
@@ -206,7 +206,7 @@ fn the_same_seed_gives_the_same_run_and_another_a_different_one() {
 
 #[test]
 fn every_congestion_control_carries_a_session() {
-    let scenario = Scenario::builtin("mobility").unwrap();
+    let scenario = Scenario::builtin("deep-fade").unwrap();
     for name in congestion::names() {
         let config = SessionConfig { congestion: name.to_owned(), ..SessionConfig::default() };
         let rig = download(&scenario, &config, ENDLESS, 3);

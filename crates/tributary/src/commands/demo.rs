@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
 }
 
 fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
-    let scenario = Scenario::find(arguments.scenario.as_deref().unwrap_or("mobility-2k"))?;
+    let scenario = Scenario::find(arguments.scenario.as_deref().unwrap_or("deep-fade-2k"))?;
     let mut viewer = super::stream::viewer(&arguments.viewer, None)?;
     if viewer.head.is_none() {
         viewer.head = Some(match first(Path::new(HEADS.0), "csv") {

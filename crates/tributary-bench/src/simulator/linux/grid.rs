@@ -18,10 +18,10 @@ const ROUND_TRIPS: [u64; 4] = [5, 20, 50, 200];
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const LOSSES: [f64; 4] = [0.001, 0.005, 0.01, 0.02];
 const SCHEDULERS: [&str; 6] = ["fbdt", "fbdt-paper", "min-rtt", "round-robin", "blest", "ecf"];
-const CONDITIONS: [&str; 5] = ["los", "mobility", "blackout", "loss-wigig", "delay-wigig"];
+const CONDITIONS: [&str; 5] = ["los", "deep-fade", "blackout", "loss-wigig", "delay-wigig"];
 /// Scenario and path of links with changing rates.
 const CHANGING: [(&str, &str); 4] =
-    [("mobility", "wigig"), ("blackout", "wigig"), ("onoff", "wigig"), ("blockage-short", "lte")];
+    [("deep-fade", "wigig"), ("blackout", "wigig"), ("onoff", "wigig"), ("blockage-short", "lte")];
 /// Simulated runs of a cell for each of the kernel's.
 const SIMULATED: u64 = 1;
 
@@ -168,13 +168,13 @@ fn single(group: Group, (rate, rtt, buffer, loss): (u64, u64, f64, f64), congest
 fn changing(plan: &Plan, probes: &mut Vec<Probe>) {
     for ((name, path), rtt) in CHANGING.into_iter().flat_map(|place| [5, 20].map(|rtt| (place, rtt))) {
         for congestion in CONTROLS {
-            let telling = rtt == 20 && matches!(name, "mobility" | "blackout");
+            let telling = rtt == 20 && matches!(name, "deep-fade" | "blackout");
             if (plan.full || telling)
                 && let Ok(scenario) = Scenario::builtin(name).map(|scenario| scenario.only(path))
                 && let Some(scenario) = scenario
             {
                 let scenario = at(scenario, rtt);
-                let overlay = (name == "mobility" && rtt == 20).then(|| format!("cwnd-{congestion}-{name}"));
+                let overlay = (name == "deep-fade" && rtt == 20).then(|| format!("cwnd-{congestion}-{name}"));
                 let network = format!("{name}'s {path} alone, {rtt} ms");
                 let (transport, congestion) = (path.to_owned(), congestion.to_owned());
                 let group = Group::Changing;

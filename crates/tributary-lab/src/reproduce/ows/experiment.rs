@@ -100,13 +100,13 @@ impl Viewings {
         &self.clips
     }
 
-    /// The first viewing of a clip with tiles on disk, in mobility: baseline, whole chain, original.
+    /// The first viewing of a clip with tiles on disk, in deep fades: baseline, whole chain, original.
     pub(super) fn moment(&self) -> (Vec<Image>, Option<String>) {
         let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
             return Default::default();
         };
         let task = |transport: &str, allocator: &str| Task {
-            scene: "mobility".to_owned(),
+            scene: "deep-fade".to_owned(),
             transport: transport.to_owned(),
             allocator: allocator.to_owned(),
             ..self.task_of(clip, 0)

@@ -75,7 +75,7 @@ fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, Eye
         let decoded = psnr_db(mse(&picture.luma(), &original.luma())?).min(MOST_DB);
         let composed = psnr_db(shown[worst].seen.mse).min(MOST_DB);
         let caption = format!(
-            "{allocator} on {transport}, {} in mobility, GoP {worst}: this picture {decoded:.1} dB; the GoP, from the table, {composed:.1} dB",
+            "{allocator} on {transport}, {} in deep fades, GoP {worst}: this picture {decoded:.1} dB; the GoP, from the table, {composed:.1} dB",
             base.clip.info.name
         );
         seen.push((picture, caption));

@@ -1,4 +1,4 @@
-//! The networks of the viewings: the paper's three conditions at a tenth of its rates, for live viewings at a hundredth.
+//! The networks of the viewings: three conditions of the paper's radios at a tenth of its rates, for live viewings at a hundredth.
 
 use core::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::tiled::ViewerConfig;
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
 
-/// The scenes of a world: line of sight, none, mobility.
-pub(super) fn names(world: World) -> [&'static str; 3] {
+/// The scenes of a world: line of sight, none, both in turn, deep fades.
+pub(super) fn names(world: World) -> [&'static str; 4] {
     match world {
-        World::Sim => ["los", "nlos", "mobility"],
-        World::Emu => ["los-2k", "nlos-2k", "mobility-2k"],
+        World::Sim => ["los", "nlos", "mobility", "deep-fade"],
+        World::Emu => ["los-2k", "nlos-2k", "mobility-2k", "deep-fade-2k"],
     }
 }
 

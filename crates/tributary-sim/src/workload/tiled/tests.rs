@@ -75,7 +75,7 @@ fn too_much_is_cut_off_at_the_deadline_and_the_next_gop_is_not_delayed() {
 
 #[test]
 fn the_same_viewing_comes_out_the_same_and_plans_again_while_a_gop_is_sent() {
-    let run = || watch("mobility", "fbdt", ("ows", 4), [800_000, 300_000, 100_000]);
+    let run = || watch("deep-fade", "fbdt", ("ows", 4), [800_000, 300_000, 100_000]);
     let first = run();
     assert!(first.record.slots.iter().all(|slot| slot.plans > 1), "{:?}", first.record.slots);
     assert!(first.pushed.replaced > 0, "{:?}", first.pushed);
