@@ -202,7 +202,11 @@ fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
     }
     let reproduce = output(&["reproduce", "fbdt", "--world", "sim", "--scenarios", "nowhere"]);
     refused(&reproduce, 1, &["`nowhere`", "known: los"]);
-    refused(&output(&["reproduce", "fdbt"]), 1, &["`fdbt`", "known: fbdt, avira, cotag", ".toml"]);
+    refused(
+        &output(&["reproduce", "fdbt"]),
+        1,
+        &["`fdbt`", "known: fbdt, fbdt-published, avira, cotag", ".toml"],
+    );
 }
 
 #[test]

@@ -26,7 +26,12 @@ impl Paper {
         let text = std::fs::read_to_string(name)
             .map_err(|source| PaperError::Unreadable { file: name.to_owned(), source })?;
         let paper = Self::parse(&text, name)?;
-        Ok(Self { beside: Path::new(name).parent().unwrap_or(Path::new(".")).to_owned(), ..paper })
+        let beside = Path::new(name).parent().unwrap_or(Path::new(".")).to_owned();
+        if let Some(needed) = paper.needs.as_ref().map(|folder| beside.join(folder)).filter(|f| !f.is_dir()) {
+            let (file, folder) = (name.to_owned(), needed.display().to_string());
+            return Err(PaperError::Missing { file, folder });
+        }
+        Ok(Self { beside, ..paper })
     }
 
     /// A paper from its text.
@@ -122,7 +127,7 @@ fn check(paper: &Paper) -> Result<(), Fault> {
         )) {
             return Err((place, "another claim has this id: give it one of its own".to_owned()));
         }
-        known(&place, claim.each.keys().chain(claim.over.keys()).collect())?;
+        known(&place, claim.each.keys().chain(claim.over.keys()).chain(&claim.pool).collect())?;
         let wanted = Wanted::parse(&claim.wanted)
             .map_err(|error| (place.clone(), format!("`wanted` is `>= BOUND` or `<= BOUND`: {error}")))?;
         single(&place, &wanted.bound)?;
@@ -136,7 +141,7 @@ fn check(paper: &Paper) -> Result<(), Fault> {
     for table in &paper.table {
         known(
             &format!("table `{}`", table.title),
-            table.rows.iter().chain(table.only.keys()).chain(table.over.keys()).collect(),
+            table.rows.iter().chain(table.only.keys()).chain(table.over.keys()).chain(&table.pool).collect(),
         )?;
     }
     for (place, text, each) in expressions(paper) {

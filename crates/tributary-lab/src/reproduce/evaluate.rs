@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use tributary_report::{Interval, stats};
 
+/// More than the largest seed: the number of a run is its seed, and a multiple of this for each pooled value.
+const SEEDS: u64 = 1 << 32;
 /// Rounds and seed of the bootstrap.
 const BOOTSTRAP: (u32, u64) = (1000, 1);
 
@@ -61,6 +63,9 @@ pub struct Measurements<'a> {
     pub subjects: &'a BTreeMap<String, Labels>,
     /// What is measured.
     pub metrics: &'a [Metric],
+    /// Axes whose values count as further runs. Example: with `scenario`, runs of twenty networks with one seed are
+    /// twenty runs, and the interval is over the networks.
+    pub pool: &'a [String],
 }
 
 type Series<'a> = BTreeMap<u64, &'a Sample>;
@@ -99,11 +104,14 @@ impl<'a> Measurements<'a> {
     /// [`Ambiguous`] when a subject has two cells of one seed.
     pub fn bind(&self, expression: &'a Expression, at: &Labels) -> Result<Bound<'a>, Ambiguous> {
         let mut cells: BTreeMap<&str, Series<'a>> = BTreeMap::new();
+        let pooled: BTreeSet<Vec<&str>> = self.samples.iter().map(|sample| self.pooled(sample)).collect();
         for (subject, _) in expression.metrics() {
             let wanted = labels_of(self.subjects, subject, at);
             let mut found: Series<'a> = BTreeMap::new();
             for sample in self.samples.iter().filter(|s| s.failure.is_none() && matches(&s.labels, &wanted)) {
-                if let Some(other) = found.insert(sample.seed, sample) {
+                let group = pooled.iter().position(|group| *group == self.pooled(sample)).unwrap_or(0);
+                let run = group as u64 * SEEDS + sample.seed;
+                if let Some(other) = found.insert(run, sample) {
                     let (first, second) = (other.title(), sample.title());
                     return Err(Ambiguous { subject: subject.to_owned(), first, second });
                 }
@@ -111,6 +119,11 @@ impl<'a> Measurements<'a> {
             cells.insert(subject, found);
         }
         Ok(Bound { expression, cells, metrics: self.metrics })
+    }
+
+    /// The sample's values on the axes that count as further runs.
+    fn pooled(&self, sample: &'a Sample) -> Vec<&'a str> {
+        self.pool.iter().map(|axis| sample.labels.get(axis).map_or("", String::as_str)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::check::combinations;
 use super::evaluate::{Measured, labels_of, matches};
-use super::page::Page;
+use super::page::{Page, Place};
 use super::paper::{FigureKind, FigureSpec, SeriesSpec};
 use super::sample::{Labels, Sample};
 use crate::figures::blockages;
@@ -115,9 +115,8 @@ impl Page<'_> {
         let groups = places.iter().flat_map(|at| spec.own_groups().map(move |group| (at, group)));
         for (at, group) in groups {
             let text = spec.value.replace("{group}", group);
-            let value = |series: &SeriesSpec| {
-                self.value(&text.replace("{series}", &series.of), (at, &spec.over), true)
-            };
+            let place = Place { at, over: &spec.over, pool: &spec.pool };
+            let value = |series: &SeriesSpec| self.value(&text.replace("{series}", &series.of), place, true);
             let values: Vec<Measured> = spec.series.iter().map(value).collect();
             if values.iter().all(|measured| measured.value.is_none()) {
                 continue;

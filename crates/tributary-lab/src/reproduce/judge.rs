@@ -51,7 +51,8 @@ impl Judge<'_> {
         }
         let id = filled(&spec.id, at);
         let ambiguous = |source| ReproduceError::Ambiguous { place: format!("claim `{id}`"), source };
-        let bound = |place: &Labels, value| self.measurements.bind(value, place).map_err(ambiguous);
+        let measurements = Measurements { pool: &spec.pool, ..self.measurements };
+        let bound = |place: &Labels, value| measurements.bind(value, place).map_err(ambiguous);
         let terms = places.iter().map(|(place, value)| bound(place, value)).collect::<Result<Vec<_>, _>>()?;
         let method = spec.interval.unwrap_or(self.paper.interval);
         let Measured { value, interval, deterministic, .. } =

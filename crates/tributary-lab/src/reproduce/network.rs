@@ -66,6 +66,7 @@ mod tests {
             "los",
             "nlos",
             "mobility",
+            "deep-fade",
             "onoff",
             "blackout",
             "dead-wigig",

@@ -19,6 +19,17 @@ pub struct Page<'a> {
     pub(super) subjects: BTreeMap<String, Labels>,
 }
 
+/// Where a value is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// Labels of its cells.
+    pub at: &'a Labels,
+    /// It is the mean over all combinations of these values.
+    pub over: &'a Axes,
+    /// Axes whose values count as further seeds.
+    pub pool: &'a [String],
+}
+
 impl<'a> Page<'a> {
     /// To be printed.
     #[must_use]
@@ -28,17 +39,17 @@ impl<'a> Page<'a> {
         Self { paper, outcome, subjects }
     }
 
-    /// The mean over the combinations of `over` of a value in a place, and its interval if it is wanted; none when its
-    /// cells cannot be told apart or were not run.
-    pub(super) fn value(&self, text: &str, (at, over): (&Labels, &Axes), interval: bool) -> Measured {
-        let places = combinations(over, &self.outcome.planned);
+    /// The mean of a value over the combinations of a place, and its interval if it is wanted; none when its cells cannot
+    /// be told apart or were not run.
+    pub(super) fn value(&self, text: &str, place: Place<'_>, interval: bool) -> Measured {
+        let places = combinations(place.over, &self.outcome.planned);
         let places: Vec<Labels> =
-            places.into_iter().map(|more| at.clone().into_iter().chain(more).collect()).collect();
+            places.into_iter().map(|more| place.at.clone().into_iter().chain(more).collect()).collect();
         let parsed: Result<Vec<_>, _> =
             places.iter().map(|place| Expression::parse(&filled(text, place))).collect();
         let Ok(expressions) = parsed else { return Measured::default() };
         let (samples, metrics) = (&self.outcome.samples, &self.outcome.metrics);
-        let measurements = Measurements { samples, subjects: &self.subjects, metrics };
+        let measurements = Measurements { samples, subjects: &self.subjects, metrics, pool: place.pool };
         let terms = expressions.iter().zip(&places);
         let bound: Result<Vec<_>, _> =
             terms.map(|(expression, place)| measurements.bind(expression, place)).collect();
@@ -62,8 +73,11 @@ impl<'a> Page<'a> {
         let mut shown = Vec::new();
         let rows = self.rows(spec);
         for column in &spec.column {
-            let values: Vec<Measured> =
-                rows.iter().map(|at| self.value(&column.value, (at, &spec.over), column.interval)).collect();
+            let value = |at: &Labels| {
+                let place = Place { at, over: &spec.over, pool: &spec.pool };
+                self.value(&column.value, place, column.interval)
+            };
+            let values: Vec<Measured> = rows.iter().map(value).collect();
             if values.iter().all(|measured| measured.value.is_none()) {
                 continue; // not measured in this world or by this choice
             }

@@ -17,6 +17,7 @@ use tributary_report::{Expectation, Tone};
 /// The papers that come with the program: name, file, text.
 pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("fbdt", include_str!("../../papers/fbdt.toml")),
+    ("fbdt-published", include_str!("../../papers/fbdt-published.toml")),
     ("avira", include_str!("../../papers/avira.toml")),
     ("cotag", include_str!("../../papers/cotag.toml")),
 ];
@@ -36,6 +37,8 @@ pub struct Paper {
     pub world: World,
     /// Experiments that a quick run starts after so many seconds are left out.
     pub quick_limit: Option<u64>,
+    /// A folder that its scenarios read, as they name it; without it nothing can be run.
+    pub needs: Option<PathBuf>,
     /// Transports that claims refer to: run whatever else is chosen.
     #[serde(default)]
     pub reference: Vec<String>,
@@ -93,6 +96,9 @@ pub struct ClaimSpec {
     /// One claim over all combinations of these values, as `take` says.
     #[serde(default)]
     pub over: Axes,
+    /// Axes whose values count as further seeds: the interval is over them.
+    #[serde(default)]
+    pub pool: Vec<String>,
     /// Which of the values over `over` is the measured one.
     #[serde(default)]
     pub take: Take,
@@ -147,6 +153,9 @@ pub struct TableSpec {
     /// A number is the mean over all combinations of these values.
     #[serde(default)]
     pub over: Axes,
+    /// Axes whose values count as further seeds.
+    #[serde(default)]
+    pub pool: Vec<String>,
     /// Rows with these labels stand out.
     #[serde(default)]
     pub highlight: Labels,
@@ -198,6 +207,9 @@ pub struct FigureSpec {
     /// Bars: a value is the mean over all combinations of these values.
     #[serde(default)]
     pub over: Axes,
+    /// Bars: axes whose values count as further seeds.
+    #[serde(default)]
+    pub pool: Vec<String>,
     /// Bars: expression, `{series}` the subject, `{group}` one of `groups`. Others: the metric, a series.
     pub value: String,
     /// Bars: further groups, in each combination of `each`.
@@ -311,6 +323,16 @@ pub enum PaperError {
         file: String,
         /// Line, column and what is wrong.
         source: Box<toml::de::Error>,
+    },
+    /// The data that its scenarios read is not there.
+    #[error(
+        "{file} needs the folder {folder}, which is not there: its scenarios say where the data comes from"
+    )]
+    Missing {
+        /// The file.
+        file: String,
+        /// The folder.
+        folder: String,
     },
     /// A claim, table or figure cannot be evaluated.
     #[error("{file}: {place}: {problem}")]

@@ -133,7 +133,8 @@ pub fn run(
             planned.push(cell.labels.clone());
         }
     }
-    let measurements = Measurements { samples: &samples, subjects: &paper.subject, metrics: &metrics };
+    let measurements =
+        Measurements { samples: &samples, subjects: &paper.subject, metrics: &metrics, pool: &[] };
     let claims = judge::claims(paper, world, &planned, measurements)?;
     let mut info = describe(paper, settings, &cells, (&samples, report));
     info.seconds = Some(began.elapsed().as_secs_f64());

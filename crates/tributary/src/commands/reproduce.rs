@@ -16,7 +16,7 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `avira`, `cotag`, or a .toml file with a matrix of cells and a list of claims. A claim holds or
+/// PAPER is `fbdt`, `fbdt-published`, `avira`, `cotag`, or a .toml file with cells and claims. A claim holds or
 /// fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.
@@ -108,6 +108,9 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     let outcome = reproduce(&paper, &EXPERIMENTS, &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let page = Page::new(&paper, &outcome);
+    for (name, drawing) in page.drawings() {
+        output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
+    }
     let report = Report {
         name: outcome.reproduction.name.clone(),
         json: serde_json::to_string(&outcome)?,

@@ -22,7 +22,7 @@ fn sample(transport: &str, seed: u64, seconds: &[f64]) -> Sample {
 fn measured(samples: &[Sample], text: &str, method: Method) -> Measured {
     let expression = Expression::parse(text).unwrap();
     let subjects = BTreeMap::new();
-    let measurements = Measurements { samples, subjects: &subjects, metrics: &METRICS };
+    let measurements = Measurements { samples, subjects: &subjects, metrics: &METRICS, pool: &[] };
     let bound = measurements.bind(&expression, &Labels::new()).unwrap();
     measure(&[bound], |values| values[0], method)
 }
@@ -49,6 +49,33 @@ fn ratios_are_formed_seed_by_seed_so_that_what_a_seed_does_to_all_cancels() {
     assert_eq!((range.value, range.interval), (Some(3.0), Some(Interval { low: 1.0, high: 5.0 })));
     let student = measured(&samples, "mean(ours.silence)", Method::Student).interval;
     assert_eq!(student, stats::mean_interval(&[1.0, 2.0, 3.0, 4.0, 5.0]));
+}
+
+#[test]
+fn networks_that_are_pooled_count_as_runs_of_their_own() {
+    // Three networks of one seed; ours has 2, 3 and 4 times their rate.
+    let networks = [("car", 2.0), ("train", 3.0), ("home", 4.0)];
+    let on = |scenario: &str, sample: Sample| {
+        let labels =
+            sample.labels.into_iter().chain([("scenario".to_owned(), scenario.to_owned())]).collect();
+        Sample { labels, ..sample }
+    };
+    let samples: Vec<Sample> = networks
+        .iter()
+        .flat_map(|&(name, factor)| {
+            let rate = 10.0 * factor * factor;
+            [on(name, sample("ours", 1, &[rate * factor; 4])), on(name, sample("theirs", 1, &[rate; 4]))]
+        })
+        .collect();
+    let (subjects, pool) = (BTreeMap::new(), ["scenario".to_owned()]);
+    let measurements =
+        Measurements { samples: &samples, subjects: &subjects, metrics: &METRICS, pool: &pool };
+    let expression = Expression::parse("mean(ours.goodput / theirs.goodput)").unwrap();
+    let bound = measurements.bind(&expression, &Labels::new()).unwrap();
+    let ratio = measure(&[bound], |values| values[0], Method::Range);
+    assert_eq!((ratio.value, ratio.seeds), (Some(3.0), 3));
+    assert_eq!(ratio.interval, Some(Interval { low: 2.0, high: 4.0 }), "over the networks");
+    assert!(!ratio.deterministic);
 }
 
 #[test]
@@ -98,7 +125,7 @@ fn cells_that_cannot_be_told_apart_are_refused() {
     samples[1].labels.insert("scenario".to_owned(), "nlos".to_owned());
     let expression = Expression::parse("mean(ours.goodput)").unwrap();
     let subjects = BTreeMap::new();
-    let measurements = Measurements { samples: &samples, subjects: &subjects, metrics: &METRICS };
+    let measurements = Measurements { samples: &samples, subjects: &subjects, metrics: &METRICS, pool: &[] };
     let refused = measurements.bind(&expression, &Labels::new()).err().unwrap().to_string();
     assert!(refused.contains("los") && refused.contains("nlos") && refused.contains("`each`"), "{refused}");
     let at = [("scenario".to_owned(), "nlos".to_owned())].into();

@@ -25,7 +25,7 @@ fn judged(samples: &[Sample]) -> Vec<Claim> {
     let paper = Paper::find("fbdt").unwrap();
     let mut planned: Vec<Labels> = samples.iter().map(|sample| sample.labels.clone()).collect();
     planned.dedup();
-    let measurements = Measurements { samples, subjects: &paper.subject, metrics: &METRICS };
+    let measurements = Measurements { samples, subjects: &paper.subject, metrics: &METRICS, pool: &[] };
     claims(&paper, World::Emu, &planned, measurements).unwrap()
 }
 

@@ -1,0 +1,64 @@
+//! The measured pairs of `scenarios/traces`: each loads, carries data, and is in the plan that compares them.
+//!
+//! Their traces lie in `../shared/data`, beside the repository, and are not part of it. Without them the plan says what
+//! is missing, and that is all that is tested.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use tributary_lab::reproduce::{Paper, PaperError};
+use tributary_link::{Direction, Scenario};
+use tributary_types::Instant;
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn plan() -> Result<Paper, PaperError> {
+    Paper::find(&scenarios().join("papers/traces.toml").display().to_string())
+}
+
+/// Whether the traces are there; in continuous integration they must be.
+fn have_traces() -> bool {
+    let have = scenarios().join("../../shared/data").is_dir();
+    if !have {
+        let why = "no pair was read: there is no folder ../shared/data beside the checkout";
+        assert!(std::env::var_os("CI").is_none(), "{why}");
+        println!("{why}");
+        let refused = plan().expect_err("its traces are missing").to_string();
+        assert!(refused.contains("traces.toml needs the folder"), "{refused}");
+    }
+    have
+}
+
+#[test]
+fn every_pair_carries_data_and_is_compared() {
+    if !have_traces() {
+        return;
+    }
+    let planned: BTreeSet<String> =
+        plan().unwrap().matrix.iter().flat_map(|matrix| matrix.scenarios.clone()).collect();
+    let (mut pairs, mut forms) = (0, BTreeSet::new());
+    for entry in std::fs::read_dir(scenarios().join("traces")).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let scenario = Scenario::load(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(format!("{}.toml", scenario.name), name);
+        assert!(planned.contains(&format!("../traces/{name}")), "{name} is not in the plan");
+        let minute = Instant::from_millis(60_000);
+        for path in 0..2 {
+            let bytes = scenario.capacity(path, Direction::Down, Instant::ZERO, minute).as_bytes();
+            assert!(bytes > 500_000, "{name}: path {path} carries {bytes} bytes in a minute");
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let files = text.split('"').filter(|quoted| quoted.contains("/data/"));
+        forms.extend(files.map(|file| Path::new(file).extension().map(|e| e.to_string_lossy().into_owned())));
+        pairs += 1;
+    }
+    assert!(pairs >= 20, "{pairs} pairs");
+    let has = |extension: &str| forms.contains(&Some(extension.to_owned()));
+    assert!(has("csv") && has("json") && has("txt") && has("down") && forms.contains(&None), "{forms:?}");
+}
