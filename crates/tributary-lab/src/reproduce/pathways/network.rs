@@ -6,14 +6,16 @@
 //! in 500 prioritised. AVIRA §IV and table I.
 //!
 //! Deviates: the paper's source has one device, so that one link of 1 Mbit/s is before both pathways. Then
-//! all subflows wait in the same queue, and no scheduler can choose; [`Form::SharedAccess`] has it so.
+//! all subflows wait in the same queue, and no scheduler can choose; [`Form::SharedAccess`] has it so, and
+//! [`Form::References`] with the rules of the model that the paper extends (mkheirkhah/mptcp).
 
 use core::time::Duration;
 
 use tributary_link::{DelaySpec, LinkConfig, LinkSpec, QueueSpec, WorkloadSpec};
 use tributary_sim::workload::{self, Client, Terms};
 use tributary_sim::{
-    Endpoint, HostId, LinkId, MptcpConfig, MptcpTransport, SubflowPath, SubflowReport, TcpConfig, World,
+    Endpoint, HostId, LinkId, LossDetection, MptcpConfig, MptcpTransport, SubflowPath, SubflowReport,
+    TcpConfig, World,
 };
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
@@ -27,6 +29,8 @@ const SUBFLOWS_ON_EACH: usize = 4;
 const PRIORITISED: u64 = 500;
 /// ns-3's `DropTailQueue`, packets.
 const QUEUE: u64 = 100;
+/// The same in [`Form::References`], so that the default's mean round trip is near the paper's 927 ms.
+const REFERENCES_QUEUE: u64 = 130;
 /// Drawn for each packet and link, so that seeds differ: a quarter of a packet's time on a link.
 const JITTER: Duration = Duration::from_millis(3);
 /// Bytes of a segment in the ns-3 model.
@@ -64,6 +68,10 @@ pub(super) struct Measured {
     pub throughput_mbps: f64,
     /// Payload sent again on the same subflow, per cent of what was sent.
     pub retransmitted_percent: f64,
+    /// Duplicate acknowledgements, fast recoveries and segments believed lost, of all subflows over the whole run.
+    pub duplicate_acks: u64,
+    pub fast_retransmissions: u64,
+    pub lost_segments: u64,
     /// Bytes handed to each subflow.
     pub subflow_bytes: Vec<u64>,
     /// Every prioritised segment, from being handed to a subflow to its acknowledgement, milliseconds.
@@ -89,7 +97,8 @@ impl Network {
         let mut link = |world: &mut World| {
             number += 1;
             let delay = DelaySpec { jitter: JITTER, ..DelaySpec::fixed(DELAY) };
-            let queue = QueueSpec::Packets(QUEUE);
+            let queue =
+                QueueSpec::Packets(if setting.form == Form::References { REFERENCES_QUEUE } else { QUEUE });
             let spec = LinkSpec { delay, queue, ..LinkSpec::constant(RATE) };
             world.add_link(LinkConfig::new(spec, rng.child(&number.to_string()).next_u64()))
         };
@@ -97,20 +106,25 @@ impl Network {
         let mut chain = |world: &mut World, hops: usize| -> [Vec<LinkId>; 2] {
             [(); 2].map(|()| (0..hops).map(|_| link(world)).collect())
         };
-        let ends = (setting.form == Form::SharedAccess).then(|| [chain(&mut world, 1), chain(&mut world, 1)]);
+        let shared = matches!(setting.form, Form::SharedAccess | Form::References);
+        let ends = shared.then(|| [chain(&mut world, 1), chain(&mut world, 1)]);
         let inner = if ends.is_some() { [1, 2] } else { [2, 3] };
         let pathways = inner.map(|hops| chain(&mut world, hops));
+        let mut hash = Rng::new(setting.seed).child("hash");
         let mut paths = Vec::new();
-        for (path, [up, down]) in pathways.into_iter().enumerate() {
-            let around = |inner: &[LinkId], direction: usize| match &ends {
-                Some([first, last]) => [&first[direction], inner, &last[direction]].concat(),
-                None => inner.to_vec(),
+        for subflow in 0..SUBFLOWS_ON_EACH * pathways.len() {
+            let path = match setting.form {
+                Form::References => hash.below(pathways.len() as u64) as usize,
+                _ => subflow / SUBFLOWS_ON_EACH,
             };
-            let (up, down) = (around(&up, 0), around(&down, 1));
-            for _ in 0..SUBFLOWS_ON_EACH {
-                let (up, down) = (world.add_route(&up, server), world.add_route(&down, client));
-                paths.push(SubflowPath { path: path as u8, up, down });
-            }
+            let route = |direction: usize| match &ends {
+                Some([first, last]) => [&first[direction], &pathways[path][direction], &last[direction]]
+                    .map(Vec::as_slice)
+                    .concat(),
+                None => pathways[path][direction].clone(),
+            };
+            let (up, down) = (world.add_route(&route(0), server), world.add_route(&route(1), client));
+            paths.push(SubflowPath { path: path as u8, up, down });
         }
         Self { world, client, server, paths }
     }
@@ -135,7 +149,11 @@ impl Network {
 /// What the simulator says against it.
 pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunError> {
     let mut network = Network::build(setting);
-    let tcp = TcpConfig { mss: SEGMENT, ..TcpConfig::default() };
+    let loss_detection = match setting.form {
+        Form::References => LossDetection::NewReno,
+        _ => LossDetection::default(),
+    };
+    let tcp = TcpConfig { mss: SEGMENT, loss_detection, ..TcpConfig::default() };
     let config = MptcpConfig {
         scheduler: setting.scheduler.clone(),
         congestion: setting.congestion.clone(),
@@ -173,6 +191,9 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
     let counters = server.transport().counters();
     measured.retransmitted_percent = 100.0 * counters.retransmitted as f64 / counters.sent.max(1) as f64;
     for report in network.reports() {
+        measured.duplicate_acks += report.duplicate_acks;
+        measured.fast_retransmissions += report.fast_recoveries;
+        measured.lost_segments += report.lost / SEGMENT;
         measured.subflow_bytes.push(report.handed);
         measured.prioritised_ms.extend(report.marked.iter().map(|took| took.as_secs_f64() * 1e3));
     }
