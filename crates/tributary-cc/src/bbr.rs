@@ -1,4 +1,4 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-01, as Linux 6 behaves): paces at the
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00, as Linux 6 behaves): paces at the
 //! greatest delivery rate of ten rounds and keeps about two bandwidth-delay products in flight.
 //!
 //! Left out: delayed-ACK flags on round-trip samples. Siblings are not used. Losses matter only for a round

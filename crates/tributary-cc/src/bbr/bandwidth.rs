@@ -1,5 +1,5 @@
 //! BBR's bandwidth estimate: rounds, and the largest delivery rate of the last ten
-//! (draft-cardwell-iccrg-bbr-congestion-control-01 §4.1.1).
+//! (draft-cardwell-iccrg-bbr-congestion-control-00 §4.1.1).
 //!
 //! Exact; Linux keeps only three candidates.
 

@@ -1,5 +1,5 @@
 //! Whether startup has filled the path: three rounds in which the bandwidth rose by less than a quarter
-//! (draft-cardwell-iccrg-bbr-congestion-control-01 §4.3.2.2).
+//! (draft-cardwell-iccrg-bbr-congestion-control-00 §4.3.2.2).
 
 use super::bandwidth::Update;
 
