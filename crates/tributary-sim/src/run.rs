@@ -46,7 +46,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same cell gives a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 11;
+pub const MODEL_VERSION: u32 = 12;
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
