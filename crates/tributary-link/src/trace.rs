@@ -105,10 +105,10 @@ impl Trace {
             };
             let (Ok(at), Ok(value)) = (time.trim().parse::<f64>(), rate.trim().parse::<f64>()) else {
                 if rows.is_empty() && row.starts_with(|c: char| c.is_alphabetic() || c == '"') {
-                    let unit =
-                        |read: Result<Option<f64>, String>| read.or_else(|problem| refuse(line, problem));
-                    seconds = unit(heading::time_unit(time))?.unwrap_or(seconds);
-                    mbps = unit(heading::rate_unit(rate))?.map_or(mbps, |bits| bits / 1e6);
+                    let time = heading::time_unit(time).or_else(|problem| refuse(line, problem))?;
+                    seconds = time.and_then(TimeUnit::seconds).unwrap_or(seconds);
+                    let rate = heading::rate_unit(rate).or_else(|problem| refuse(line, problem))?;
+                    mbps = rate.map_or(mbps, |bits| bits / 1e6);
                     continue;
                 }
                 return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));

@@ -116,6 +116,34 @@ fn refusals_name_file_line_and_field() {
 }
 
 #[test]
+fn a_table_of_measurements_has_the_units_of_its_headings() {
+    let read = |time: &str, unit: &str, rate: &str| {
+        let trace = format!(
+            "rate = {{ trace = {{ text = \"{time},{rate}\\n0,20000\\n500,40000\\n1000,0\\n\", time = \"{time}\", {unit}rate = \"{rate}\" }} }}"
+        );
+        let text = GOOD.replace("rate = { trace = { csv = \"0,10\\n1,20\\n\" } }", &trace);
+        assert_ne!(text, GOOD);
+        Scenario::parse(&text.replace("dead = [[\"30 %\", \"8 s\"]]\n", ""), "two.toml")
+    };
+    let half = Duration::from_millis(500);
+    for (time, unit, rate, until) in [
+        ("time (ms)", "", "rate (kbit/s)", half),
+        ("at_us", "time_unit = \"ms\", ", "kbps", half),
+        ("time_min", "", "rate (kbit/s)", 60 * half * 1000),
+    ] {
+        let scenario = read(time, unit, rate).unwrap();
+        let wigig = scenario.path("wigig").unwrap().0;
+        let bytes = scenario.capacity(wigig, Direction::Up, seconds(0), seconds(0) + until).as_bytes();
+        assert_eq!(bytes, (until.as_secs_f64() * 20e6 / 8.0) as u64, "{time}: 20 Mbit/s in its first part");
+    }
+    for (time, rate) in [("time (fortnights)", "kbps"), ("time (ms)", "rate (furlongs)")] {
+        let error = read(time, "", rate).unwrap_err().to_string();
+        let unit = if time == "time (ms)" { "furlongs" } else { "fortnights" };
+        assert!(error.contains("two.toml:") && error.contains(unit) && error.contains("unit"), "{error}");
+    }
+}
+
+#[test]
 fn traces_follow_their_formats() {
     let mahimahi = crate::Trace::parse_mahimahi("1\n1\n3\n10\n").unwrap();
     assert_eq!(mahimahi.period(), Duration::from_millis(10));

@@ -3,7 +3,7 @@
 use super::ScenarioError;
 use super::quantity::{bitrate, duration};
 use super::table::{Table, Value};
-use crate::trace::heading::rate_unit;
+use crate::trace::heading::{rate_unit, time_unit};
 use crate::{Column, TableLayout, TimeUnit, Trace, TraceTable, TraceTime, TraceValue};
 use tributary_types::Bitrate;
 
@@ -83,18 +83,35 @@ fn layout(table: &Table<'_>, name: &str) -> Result<TableLayout, ScenarioError> {
 }
 
 fn time(table: &Table<'_>) -> Result<TraceTime, ScenarioError> {
-    const UNITS: [(&str, TimeUnit); 5] = [
+    const UNITS: [(&str, TimeUnit); 6] = [
+        ("min", TimeUnit::Minutes),
         ("s", TimeUnit::Seconds),
         ("ms", TimeUnit::Millis),
         ("us", TimeUnit::Micros),
         ("ns", TimeUnit::Nanos),
         ("date", TimeUnit::Date),
     ];
-    let unit = table.optional("time_unit").map_or(Ok(TimeUnit::Seconds), |value| value.one_of(&UNITS))?;
     let given = |key| table.optional(key);
+    let unit = |value: &Value<'_>, column: &Column| match (given("time_unit"), column) {
+        (Some(unit), _) => unit.one_of(&UNITS),
+        (None, Column::Named(heading)) => {
+            let unit = time_unit(heading)
+                .map_err(|problem| value.refuse(format!("{problem}; or give `time_unit`, such as \"ms\"")))?;
+            Ok(unit.unwrap_or(TimeUnit::Seconds))
+        }
+        (None, Column::Numbered(_)) => Ok(TimeUnit::Seconds),
+    };
     match (given("time"), given("lasting"), given("every")) {
-        (Some(value), None, None) => Ok(TraceTime::At(column(&value)?, unit)),
-        (None, Some(value), None) => Ok(TraceTime::Lasting(column(&value)?, unit)),
+        (Some(value), None, None) => {
+            let at = column(&value)?;
+            let unit = unit(&value, &at)?;
+            Ok(TraceTime::At(at, unit))
+        }
+        (None, Some(value), None) => {
+            let length = column(&value)?;
+            let unit = unit(&value, &length)?;
+            Ok(TraceTime::Lasting(length, unit))
+        }
         (None, None, Some(value)) => Ok(TraceTime::Every(value.quantity(duration)?)),
         _ => Err(table.refuse("give exactly one of time, lasting (columns) and every (a time)")),
     }

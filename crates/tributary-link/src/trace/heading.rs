@@ -2,6 +2,8 @@
 //!
 //! A heading without a unit is accepted; an unknown unit is an error.
 
+use super::TimeUnit;
+
 /// Units of rates, in bit/s; upper and lower case are equal except in units of bytes.
 const RATES: [(&str, f64); 8] = [
     ("bit/s", 1.0),
@@ -15,19 +17,19 @@ const RATES: [(&str, f64); 8] = [
 ];
 const BYTE_RATES: [(&str, f64); 6] =
     [("B/s", 8.0), ("kB/s", 8e3), ("KB/s", 8e3), ("MB/s", 8e6), ("GB/s", 8e9), ("MBps", 8e6)];
-/// Units of times, in seconds.
-const TIMES: [(&str, f64); 11] = [
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("seconds", 1.0),
-    ("ms", 1e-3),
-    ("milliseconds", 1e-3),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("microseconds", 1e-6),
-    ("ns", 1e-9),
-    ("min", 60.0),
-    ("minutes", 60.0),
+/// Units of times.
+const TIMES: [(&str, TimeUnit); 11] = [
+    ("s", TimeUnit::Seconds),
+    ("sec", TimeUnit::Seconds),
+    ("seconds", TimeUnit::Seconds),
+    ("ms", TimeUnit::Millis),
+    ("milliseconds", TimeUnit::Millis),
+    ("us", TimeUnit::Micros),
+    ("µs", TimeUnit::Micros),
+    ("microseconds", TimeUnit::Micros),
+    ("ns", TimeUnit::Nanos),
+    ("min", TimeUnit::Minutes),
+    ("minutes", TimeUnit::Minutes),
 ];
 
 /// The unit of a rate column in bit/s; `None` if the heading has no unit.
@@ -43,23 +45,24 @@ pub(crate) fn rate_unit(heading: &str) -> Result<Option<f64>, String> {
     })
 }
 
-/// The unit of a time column in seconds; `None` if the heading has no unit.
-pub(crate) fn time_unit(heading: &str) -> Result<Option<f64>, String> {
-    let known = |word: &str| TIMES.iter().find(|(name, _)| *name == word.to_lowercase()).map(|(_, s)| *s);
+/// The unit of a time column; `None` if the heading has no unit.
+pub(crate) fn time_unit(heading: &str) -> Result<Option<TimeUnit>, String> {
+    let known =
+        |word: &str| TIMES.iter().find(|(name, _)| *name == word.to_lowercase()).map(|(_, unit)| *unit);
     unit(heading, known, |_| false).map_err(|word| {
         format!("`{word}` in the heading `{heading}` is not a unit of time; the units are ns, us, ms, s, min")
     })
 }
 
 /// The unit among a heading's words. Words in brackets and words that look like a unit must be known units.
-fn unit(
+fn unit<T>(
     heading: &str,
-    known: impl Fn(&str) -> Option<f64>,
+    known: impl Fn(&str) -> Option<T>,
     looks_like_one: impl Fn(&str) -> bool,
-) -> Result<Option<f64>, String> {
+) -> Result<Option<T>, String> {
     for (bracketed, word) in words(heading) {
-        if let Some(factor) = known(word) {
-            return Ok(Some(factor));
+        if let Some(unit) = known(word) {
+            return Ok(Some(unit));
         }
         if bracketed || looks_like_one(word) {
             return Err(word.to_owned());
@@ -112,14 +115,14 @@ mod tests {
 
     #[test]
     fn units_of_times_are_read_and_unknown_ones_refused() {
-        for (heading, seconds) in [
-            ("time (ms)", Some(1e-3)),
+        for (heading, unit) in [
+            ("time (ms)", Some(TimeUnit::Millis)),
             ("t", None),
-            ("time_s", Some(1.0)),
-            ("Seconds", Some(1.0)),
-            ("min", Some(60.0)),
+            ("time_s", Some(TimeUnit::Seconds)),
+            ("Seconds", Some(TimeUnit::Seconds)),
+            ("min", Some(TimeUnit::Minutes)),
         ] {
-            assert_eq!(time_unit(heading), Ok(seconds), "{heading}");
+            assert_eq!(time_unit(heading), Ok(unit), "{heading}");
         }
         assert!(time_unit("time (fortnights)").unwrap_err().contains("ms"));
     }

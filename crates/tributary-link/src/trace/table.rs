@@ -28,6 +28,8 @@ pub struct TraceTable {
 /// Unit of a time column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
+    /// Minutes.
+    Minutes,
     /// Seconds, from any origin.
     Seconds,
     /// Milliseconds.
@@ -38,6 +40,21 @@ pub enum TimeUnit {
     Nanos,
     /// Year, month, day, hour, minute and second, with any separators.
     Date,
+}
+
+impl TimeUnit {
+    /// How many seconds one is; `None` for dates.
+    #[must_use]
+    pub fn seconds(self) -> Option<f64> {
+        match self {
+            Self::Minutes => Some(60.0),
+            Self::Seconds => Some(1.0),
+            Self::Millis => Some(1e-3),
+            Self::Micros => Some(1e-6),
+            Self::Nanos => Some(1e-9),
+            Self::Date => None,
+        }
+    }
 }
 
 /// When a row of a table begins.
@@ -238,14 +255,10 @@ fn number(line: usize, cell: &str) -> Result<f64, TraceError> {
 /// The row's time or duration in seconds.
 fn time(row: &Row<'_>, unit: TimeUnit) -> Result<f64, TraceError> {
     let cell = row.cells[1].as_ref();
-    let per_second = match unit {
-        TimeUnit::Date => return date(row.line, cell),
-        TimeUnit::Seconds => 1.0,
-        TimeUnit::Millis => 1e3,
-        TimeUnit::Micros => 1e6,
-        TimeUnit::Nanos => 1e9,
-    };
-    Ok(number(row.line, cell)? / per_second)
+    match unit.seconds() {
+        Some(seconds) => Ok(number(row.line, cell)? * seconds),
+        None => date(row.line, cell),
+    }
 }
 
 fn nanos(line: usize, seconds: f64) -> Result<u64, TraceError> {
