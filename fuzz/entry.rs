@@ -93,6 +93,7 @@ pub fn session(mut data: &[u8]) {
         let opened = session.handle_subflow_open(now, SubflowId(u32::from(id)), PathId(id));
         opened.expect("a new session takes two subflows");
     }
+    let mut known = Vec::new();
     while let [command, length, rest @ ..] = data {
         let (input, after) = rest.split_at(rest.len().min(usize::from(*length)));
         data = after;
@@ -100,14 +101,23 @@ pub fn session(mut data: &[u8]) {
         session.handle_timeout(now);
         let id = SubflowId(u32::from(command & 1));
         let _ = session.handle_input(now, id, Bytes::copy_from_slice(input));
-        drain(&mut session, now, command & 8 != 0);
+        drain(&mut session, now, command & 8 != 0, &mut known);
         assert!(session.stats().receive_held <= credit, "more is held than was granted");
         let streams = session.streams();
         assert!(streams.ending <= streams.own + streams.peers, "a stream is kept that does not count");
     }
+    // Once the application has let go of every stream, none is left that somebody holds.
+    for id in known.clone() {
+        session.reset(id, 0);
+        session.stop(id, 0);
+    }
+    drain(&mut session, now, false, &mut known);
+    let streams = session.streams();
+    assert_eq!(streams.own + streams.peers - streams.ending, 0, "a stream that nobody holds counts as open");
 }
 
-fn drain(session: &mut Session, now: Instant, writes: bool) {
+/// `known` gets the streams that the peer opens.
+fn drain(session: &mut Session, now: Instant, writes: bool, known: &mut Vec<StreamId>) {
     for id in 0..2 {
         session.handle_room(SubflowId(id), 64 << 10);
     }
@@ -116,7 +126,12 @@ fn drain(session: &mut Session, now: Instant, writes: bool) {
     assert!(sent < 10_000, "the session never stops sending");
     while let Some(event) = session.poll_event() {
         match event {
-            Event::StreamOpened(stream) if writes => answer(session, stream),
+            Event::StreamOpened(stream) => {
+                known.push(stream);
+                if writes {
+                    answer(session, stream);
+                }
+            }
             Event::StreamReadable(stream) => while let Ok(Some(_)) = session.read(stream) {},
             _ => {}
         }

@@ -19,7 +19,7 @@ pub fn run_info(command: &str) -> RunInfo {
     RunInfo {
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: COMMIT.get().cloned().or_else(commit),
+        commit: commit(),
         started: Some(timestamp(SystemTime::now())),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         machine: machine(),
@@ -51,10 +51,11 @@ pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Cl
     schema::Audit { valid: invalid.is_empty(), detail }
 }
 
-/// The commit that this library was built from, else the one that is checked out where it runs.
-fn commit() -> Option<String> {
-    let built = option_env!("TRIBUTARY_COMMIT").map(str::to_owned);
-    built.or_else(|| {
+/// The commit that the program or this library was built from, else the one that is checked out where it runs.
+#[must_use]
+pub fn commit() -> Option<String> {
+    let built = || option_env!("TRIBUTARY_COMMIT").map(str::to_owned);
+    COMMIT.get().cloned().or_else(built).or_else(|| {
         let output =
             std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;

@@ -93,26 +93,25 @@ pub fn tiles(
         Err(DecodeError::Program(error @ (ProgramError::Missing(_) | ProgramError::Start { .. }))) => {
             Err(error.into())
         }
-        Err(_) => Err(first_bad(&streams, size, pictures)),
+        Err(_) => Err(first_bad(streams.len(), |tiles| {
+            let expected = pictures * tiles.len();
+            batch(streams[tiles].concat(), size, expected).map(drop)
+        })),
     }
 }
 
-/// Finds the first tile that does not decode, by bisection: 32 tiles take six decoder runs, not 32. Returns
+/// Finds the first of `tiles` that does not decode, by bisection: 32 tiles take six calls of `decode`, not 32. Returns
 /// its error.
-fn first_bad(streams: &[Vec<u8>], size: (usize, usize), pictures: usize) -> DecodeError {
-    let decode = |tiles: Range<usize>| {
-        let expected = pictures * tiles.len();
-        batch(streams[tiles].concat(), size, expected)
-    };
+fn first_bad(tiles: usize, mut decode: impl FnMut(Range<usize>) -> Result<(), DecodeError>) -> DecodeError {
     // The first `good` tiles decode; the first `bad` do not.
-    let (mut good, mut bad) = (0, streams.len());
+    let (mut good, mut bad) = (0, tiles);
     while bad - good > 1 {
         let middle = good.midpoint(bad);
         if decode(good..middle).is_ok() { good = middle } else { bad = middle }
     }
     let reason = match decode(good..bad) {
         Err(error) => error.to_string(),
-        Ok(_) => "not together with the tiles before it".to_owned(),
+        Ok(()) => "not together with the tiles before it".to_owned(),
     };
     DecodeError::Tile { tile: good, reason }
 }

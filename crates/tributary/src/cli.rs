@@ -241,14 +241,14 @@ pub(crate) struct SessionArguments {
     pub(crate) plaintext: bool,
     /// Limit on a connection's data that waits here for a radio, as time at the measured rate of all radios, in ms
     ///
-    /// Example: 200 ms at 100 Mbit/s are 2.5 MB, half of it in the session, the rest in sockets between application
-    /// and proxy. A larger buffer only helps links that stop and come back within that time.
+    /// Example: 200 ms at 100 Mbit/s are 2.5 MB, up to three eighths of it in the session and half in sockets between
+    /// application and proxy; the rest is for the error of the measured rate. A larger buffer only helps links that stop and come back within that time.
     #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) buffer: u64,
     /// Seconds that open connections have to finish after SIGTERM or SIGINT; those still open are then reset
     ///
     /// The program ends at most two seconds later. A second signal ends it at once.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = quantity::long_seconds_in(0..=3600))]
     pub(crate) drain: u64,
     /// Write the sessions' events to this file, one JSON object a line; an existing file is replaced
     #[arg(long, value_name = "FILE")]
@@ -267,19 +267,20 @@ fn weights(text: &str) -> Result<(f64, f64), &'static str> {
 /// What a server holds for its clients.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArguments {
-    /// Memory for all sessions together: 512MiB, 2GiB
+    /// Memory for all sessions together: 512MiB, 2GiB [default: 8GiB]
     ///
     /// Half of it is kept for the least that sessions need, 4 MiB each: 8 GiB are enough for the limit of 1024
     /// sessions. The other half is shared by sessions that need more, up to about 117 MiB each. A session may not
-    /// take more than what then remains free. The kernel's socket buffers are not counted.
-    #[arg(long, value_name = "SIZE", default_value = "8GiB",
-          value_parser = quantity::bytes_in(Limits::LEAST_MEMORY..=1 << 44))]
-    pub(crate) memory: u64,
+    /// take more than what then remains free. The kernel's socket buffers are not counted. Sessions only: kernel
+    /// transports and QUIC have limits on connections instead.
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes_in(Limits::LEAST_MEMORY..=1 << 44))]
+    pub(crate) memory: Option<u64>,
 }
 
 impl MemoryArguments {
     pub(crate) fn limits(&self) -> Limits {
-        Limits { memory: self.memory, ..Limits::default() }
+        let limits = Limits::default();
+        Limits { memory: self.memory.unwrap_or(limits.memory), ..limits }
     }
 }
 
@@ -332,7 +333,7 @@ pub(crate) struct ConnectArguments {
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Give up when no path is up after this many seconds [default: try for ever]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(0..=604_800))]
     pub(crate) wait: Option<u64>,
     /// Print the listening addresses as one JSON object
     #[arg(long)]

@@ -14,14 +14,30 @@ pub(crate) fn millis_in(
     move |text| within(millis(text)?, &range, "ms")
 }
 
-/// Whole seconds within a range, with or without `s`; also `min`.
+/// Whole seconds within a range, with or without `s`; also `min` and `h`.
 pub(crate) fn seconds_in(
-    range: RangeInclusive<u64>,
+    range: RangeInclusive<u32>,
 ) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let seconds = within(read(text, &[("s", 1.0), ("min", 60.0)], "10, 10s or 2min")?, &range, "s")?;
-        u32::try_from(seconds).map_err(|_| format!("{seconds} s is too long"))
-    }
+    let long = long_seconds_in(u64::from(*range.start())..=u64::from(*range.end()));
+    move |text| long(text).map(|seconds| u32::try_from(seconds).expect("the range is of u32"))
+}
+
+/// As [`seconds_in`], for times that are kept in 64 bits.
+pub(crate) fn long_seconds_in(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    let units = [("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)];
+    move |text| within(read(text, &units, "10, 10s or 2min")?, &range, "s")
+}
+
+/// Seconds and parts of them, with or without a unit.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    number(text, &[("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)], "10, 2.5s, 500ms or 2min")
+}
+
+/// Milliseconds and parts of them, with or without a unit.
+pub(crate) fn fine_millis(text: &str) -> Result<f64, String> {
+    number(text, &[("ms", 1.0), ("us", 1e-3), ("s", 1000.0)], "5, 2.5ms or 0.005s")
 }
 
 /// Whole megabits a second within a range, with or without a unit.
@@ -71,6 +87,14 @@ fn within(value: u64, range: &RangeInclusive<u64>, unit: &str) -> Result<u64, St
 
 /// A whole number of the first unit.
 fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<u64, String> {
+    match number(text, units, example)? {
+        value if (value - value.round()).abs() < 1e-9 => Ok(value.round() as u64),
+        _ => Err(format!("`{text}` is not a whole number of {}", units[0].0)),
+    }
+}
+
+/// A number of the first unit.
+fn number(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = (text[..split].trim(), text[split..].trim());
     let factor = match unit {
@@ -78,11 +102,9 @@ fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<u64, String>
         unit => units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor),
     };
     let value = number.parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
-    match value {
-        Some(value) if value.is_finite() && (value - value.round()).abs() < 1e-9 => Ok(value.round() as u64),
-        Some(_) => Err(format!("`{text}` is not a whole number of {}", units[0].0)),
-        None => Err(format!("expected a number, perhaps with a unit: {example}")),
-    }
+    value
+        .filter(|value| value.is_finite())
+        .ok_or_else(|| format!("expected a number, perhaps with a unit: {example}"))
 }
 
 #[cfg(test)]
@@ -95,6 +117,15 @@ mod tests {
             assert_eq!(millis(text), Ok(5), "{text}");
         }
         assert_eq!(seconds_in(2..=3600)("2min"), Ok(120));
+        assert_eq!(long_seconds_in(0..=3600)("1h"), Ok(3600));
+        assert!(long_seconds_in(1..=3600)("500ms").is_err(), "not a whole second");
+        for (text, wanted) in [("10", 10.0), ("2.5s", 2.5), ("500 ms", 0.5), ("2min", 120.0)] {
+            assert_eq!(seconds(text), Ok(wanted), "{text}");
+        }
+        assert_eq!((fine_millis("0.5"), fine_millis("2s")), (Ok(0.5), Ok(2000.0)));
+        for text in ["", "s", "10kg", "-1", "1e3", "inf"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
         for text in ["", "ms", "5kg", "-5", "0.5ms", "5 m s", "1e3"] {
             assert!(millis(text).is_err(), "{text}");
         }

@@ -1,5 +1,6 @@
 //! The command as a user meets it: what it prints, its exit codes, and one clear line for every bad input.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -96,6 +97,88 @@ fn key_files_are_their_owners_and_never_overwritten() {
 fn quantities_may_have_units() {
     refused(&output(&["run", "mars", "--rtt", "5ms", "--seconds", "10s"]), 1, &["`mars`"]);
     refused(&output(&["run", "mars", "--rtt", "5kg"]), 2, &["--rtt", "5ms"]);
+    // Each of these is understood and fails for what does not exist.
+    let key = ["--key", "/nowhere/key"];
+    for (arguments, missing) in [
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--forward", "a:1", "--drain", "10s", "--buffer", "0.2s"][..],
+            "key",
+        ),
+        (
+            &[
+                "connect",
+                "--path",
+                "lo=127.0.0.1:1",
+                "--listen",
+                "127.0.0.1:0",
+                "--wait",
+                "1min",
+                "--drain",
+                "10s",
+            ],
+            "key",
+        ),
+        (&["stream", "play", "--path", "lo=127.0.0.1:1", "--seconds", "20s"], "key"),
+    ] {
+        refused(&output(&[arguments, &key].concat()), 1, &["/nowhere/", missing]);
+    }
+    for arguments in [
+        &["ingest", "/nowhere/film.mp4", "--seconds", "20s", "--out", "/nowhere/tiles"][..],
+        &["dash", "package", "/nowhere/film.mp4", "--seconds", "1min", "--out", "/nowhere/package"],
+        &["dash", "serve", "/nowhere/package", "--idle", "1min", "--drain", "10s"],
+    ] {
+        refused(&output(arguments), 1, &["/nowhere/"]);
+    }
+    let play = ["dash", "play", "ftp://127.0.0.1/film.mpd", "--seconds", "60s", "--buffer", "30s"];
+    refused(&output(&play), 1, &["ftp://"]);
+    let times =
+        ["unshaped", "idle", "memory", "churn", "dash", "flood", "proxy", "sessions", "emulator", "tunnel"];
+    for benchmark in times {
+        refused(&output(&["bench", benchmark, "--seconds", "5kg"]), 2, &["--seconds", "with a unit"]);
+    }
+    refused(&output(&["serve", "--drain", "2kg"]), 2, &["--drain", "2min"]);
+}
+
+#[test]
+fn a_limit_of_memory_is_refused_where_there_are_no_sessions() {
+    let serve = ["stream", "serve", "/nowhere/tiles", "--listen", "127.0.0.1:0", "--memory", "1GiB"];
+    refused(&output(&[&serve[..], &["--transport", "tcp"]].concat()), 1, &["--memory", "`tcp`", "sessions"]);
+    let key = ["--key", "/nowhere/key"];
+    refused(&output(&[&serve[..], &key].concat()), 1, &["/nowhere/key"]);
+}
+
+/// What is written where the user did not say where must not be committed by accident.
+#[test]
+fn default_output_folders_are_ignored_by_git() {
+    let ignored = include_str!("../../../.gitignore");
+    let mut folders = BTreeSet::new();
+    for arguments in [&["demo"][..], &["reproduce"], &["reproduce", "ows"], &["sweep"], &["run"], &["ingest"]]
+    {
+        let help = String::from_utf8(output(&[arguments, &["--help"]].concat()).stdout).unwrap();
+        let defaults = help.split("[default: tributary-").skip(1).filter_map(|rest| rest.split(']').next());
+        folders.extend(defaults.map(|name| format!("/tributary-{name}")));
+    }
+    assert!(folders.contains("/tributary-sweep") && folders.len() >= 3, "{folders:?}");
+    for folder in folders {
+        assert!(ignored.lines().any(|line| line == folder), "{folder} is not in .gitignore");
+    }
+}
+
+#[test]
+fn a_result_carries_the_commit_that_is_checked_out() {
+    let mut git = Command::new("git");
+    git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let commit = match git.output() {
+        Ok(said) if said.status.success() => String::from_utf8(said.stdout).unwrap(),
+        other => {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "no clone in CI: {other:?}");
+            println!("left out, this is no clone: {other:?}");
+            return;
+        }
+    };
+    let arguments = ["run", "los", "--world", "sim", "--transport", "wifi", "--seconds", "2", "--json"];
+    let result: serde_json::Value = serde_json::from_slice(&output(&arguments).stdout).unwrap();
+    assert_eq!(result["commit"].as_str(), Some(commit.trim()), "{result}");
 }
 
 #[test]

@@ -23,10 +23,11 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it and waits until it says where it listens. Its log goes to the file.
+    /// Starts it and waits until it says where it listens. Its log goes to the file, its status socket beside it.
     fn start(arguments: &[&str], log: &std::path::Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped());
+        command.env("XDG_RUNTIME_DIR", log.parent().unwrap());
         let mut child = command.stderr(std::fs::File::create(log).unwrap()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -150,4 +151,115 @@ fn a_wrong_key_and_a_dead_target_are_in_the_servers_log() {
     assert!(application.read_to_end(&mut Vec::new()).is_err());
     let log = std::fs::read_to_string(proxied.directory.path().join("server.log")).unwrap();
     assert!(log.contains(&target) && log.contains("unreachable"), "{log}");
+}
+
+/// What `tributary status` of the programs with logs in `directory` prints and complains of.
+fn status(directory: &std::path::Path, more: &[&str]) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    let output = command.arg("status").args(more).env("XDG_RUNTIME_DIR", directory).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_bad_path_is_in_the_status_and_in_the_log_with_its_cause() {
+    const CAUSE: &str = "does not have the local address";
+    let Proxied { directory, target: _target, mut server, mut client } = proxied("1");
+    client.signal("TERM");
+    client.wait();
+    let at = |name: &str| directory.path().join(name);
+    let (good, bad) = (format!("127.0.0.2={}", server.listening), format!("192.0.2.77={}", server.listening));
+    let key = at("key");
+    let connect =
+        ["connect", "--path", &good, "--path", &bad, "--listen", "127.0.0.1:0", "--key", text(&key)];
+    let mut client = Program::start(&connect, &at("client.log"));
+    let begun = Instant::now();
+    let table = loop {
+        let (table, _) = status(directory.path(), &[]);
+        if table.contains(CAUSE) || begun.elapsed() > Duration::from_secs(60) {
+            break table;
+        }
+    };
+    let line = table.lines().find(|line| line.contains(&bad)).unwrap_or_else(|| panic!("{table}"));
+    assert!(line.contains(" down ") && table.contains(CAUSE), "{table}");
+    assert!(table.contains("serve (pid") && table.contains("connect (pid"), "{table}");
+    let told: serde_json::Value = serde_json::from_str(&status(directory.path(), &["--json"]).0).unwrap();
+    let proxies = told["proxies"].as_array().unwrap();
+    let connect = proxies.iter().find(|proxy| proxy["role"] == "connect").unwrap();
+    let paths = connect["sessions"][0]["paths"].as_array().unwrap();
+    let seen = |radio: &str| paths.iter().find(|path| path["radio"] == radio).unwrap();
+    assert_eq!((&seen(&good)["state"], &seen(&bad)["state"]), (&"up".into(), &"down".into()), "{told}");
+    assert!(seen(&bad)["cause"].as_str().unwrap().contains(CAUSE), "{told}");
+    let log = std::fs::read_to_string(at("client.log")).unwrap();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains(CAUSE)).collect();
+    assert!(warnings.len() == 1 && warnings[0].contains("WARN") && warnings[0].contains(&bad), "{log}");
+    for program in [&mut client, &mut server] {
+        program.signal("TERM");
+        program.wait();
+    }
+    let (nothing, complaint) = status(directory.path(), &[]);
+    assert!(nothing.is_empty() && complaint.contains("is running"), "{nothing}{complaint}");
+}
+
+#[test]
+fn a_client_without_its_server_says_so_before_it_listens() {
+    let directory = TempDir::new().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let key = at("key");
+    let made = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["keygen", "--out", text(&key)]).status();
+    assert!(made.unwrap().success());
+    // Bound and not listening.
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let path = format!("127.0.0.2={nobody}");
+    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&key)];
+    let _client = Program::start(&connect, &at("client.log"));
+    let log = std::fs::read_to_string(at("client.log")).unwrap();
+    for part in ["no path is up yet", "nothing listens", "applications are refused"] {
+        assert!(log.contains(part), "{log}");
+    }
+}
+
+/// Bytes of a download.
+const DOWNLOAD: usize = 300_000;
+
+/// A service that sends a download to everybody who connects.
+fn source() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        while let Ok((mut tcp, _)) = listener.accept() {
+            let _ = tcp.write_all(&vec![7; DOWNLOAD]);
+        }
+    });
+    address
+}
+
+#[test]
+fn downloads_of_a_prioritised_target_are_decided_first_and_others_are_not() {
+    for (name, prioritised) in [("web", false), ("video", true)] {
+        let directory = TempDir::new().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let (key, events) = (at("key"), at("events.jsonl"));
+        let keygen = ["keygen", "--out", text(&key)];
+        assert!(Command::new(env!("CARGO_BIN_EXE_tributary")).args(keygen).status().unwrap().success());
+        let (web, video) = (format!("web={}", source()), format!("video={}", source()));
+        let targets = ["serve", "--listen", "127.0.0.1:0", "--forward", &web, "--forward", &video];
+        let log = ["--priority", "video=7", "--json-events", text(&events), "--json-decisions"];
+        let serve = [&targets[..], &log, &["--key", text(&key)]].concat();
+        let mut server = Program::start(&serve, &at("server.log"));
+        let (path, listen) = (format!("127.0.0.2={}", server.listening), format!("127.0.0.1:0={name}"));
+        let connect = ["connect", "--path", &path, "--listen", &listen, "--key", text(&key)];
+        let client = Program::start(&connect, &at("client.log"));
+        let mut download = Vec::new();
+        TcpStream::connect(&client.listening).unwrap().read_to_end(&mut download).unwrap();
+        assert_eq!(download.len(), DOWNLOAD);
+        server.signal("TERM");
+        server.wait();
+        let log = std::fs::read_to_string(&events).unwrap();
+        let events: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+        assert!(of("window_loaded") > 0, "decisions were asked for: {log}");
+        assert_eq!(of("prioritised") > 0, prioritised, "{name}: {log}");
+    }
 }

@@ -43,7 +43,7 @@ pub struct Spread {
     pub count: usize,
     /// Mean.
     pub mean: f64,
-    /// 95 % bootstrap confidence interval of the mean; needs two values.
+    /// 95 % bootstrap confidence interval of the mean; `None` with one value, and where seeds change nothing.
     pub interval: Option<Interval>,
     /// Smallest.
     pub minimum: f64,
@@ -79,8 +79,9 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn spread(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
         let values: Vec<f64> = self.rows.iter().filter_map(|row| of(row)).collect();
-        let interval = (values.len() > 1)
-            .then(|| stats::bootstrap_interval(&values, stats::mean, BOOTSTRAP.0, BOOTSTRAP.1));
+        let differ = values.iter().any(|value| value.to_bits() != values[0].to_bits());
+        let interval =
+            differ.then(|| stats::bootstrap_interval(&values, stats::mean, BOOTSTRAP.0, BOOTSTRAP.1));
         Some(Spread {
             count: values.len(),
             mean: stats::mean(&values)?,

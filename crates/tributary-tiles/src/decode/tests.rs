@@ -91,3 +91,17 @@ fn another_size_or_number_of_pictures_is_refused() {
     }
     assert!(tiles(&[], SIZE, PICTURES).expect("nothing to do").is_empty());
 }
+
+#[test]
+fn one_bad_tile_of_many_is_found_with_few_decoders() {
+    for bad in 0..32 {
+        let mut calls = 0;
+        let error = first_bad(32, |tiles| {
+            calls += 1;
+            let reason = "damaged".to_owned();
+            if tiles.contains(&bad) { Err(DecodeError::Tile { tile: 0, reason }) } else { Ok(()) }
+        });
+        assert!(matches!(error, DecodeError::Tile { tile, .. } if tile == bad), "{error}");
+        assert!(calls <= 6, "{calls} decoders for tile {bad}");
+    }
+}

@@ -4,6 +4,7 @@ mod simulator;
 
 use super::output;
 use super::page::PageArguments;
+use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use core::time::Duration;
@@ -75,7 +76,7 @@ pub(crate) struct UnshapedArguments {
     #[arg(long, default_value_t = unshaped::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer
-    #[arg(long, default_value_t = unshaped::Plan::default().seconds)]
+    #[arg(long, default_value_t = unshaped::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Print one JSON object
     #[arg(long)]
@@ -103,7 +104,7 @@ pub(crate) struct ObjectsArguments {
 #[derive(Debug, Args)]
 pub(crate) struct IdleArguments {
     /// Seconds without payload
-    #[arg(long, default_value_t = idle::Plan::default().seconds)]
+    #[arg(long, default_value_t = idle::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Print one JSON object
     #[arg(long)]
@@ -117,7 +118,7 @@ pub(crate) struct MemoryArguments {
     #[arg(long, default_value_t = memory::Plan::default().windows)]
     windows: u32,
     /// Seconds at 2 Gbit/s · 50 ms
-    #[arg(long, default_value_t = memory::Plan::default().seconds)]
+    #[arg(long, default_value_t = memory::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Print one JSON object
     #[arg(long)]
@@ -133,13 +134,13 @@ pub(crate) struct MemoryArguments {
   tributary bench churn --seconds 3600 --json > churn.json")]
 pub(crate) struct ChurnArguments {
     /// Seconds during which connections are opened
-    #[arg(long, default_value_t = churn::Plan::default().seconds)]
+    #[arg(long, default_value_t = churn::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Connections opened per second
     #[arg(long, default_value_t = churn::Plan::default().rate)]
     rate: f64,
     /// Seconds between two samples
-    #[arg(long, default_value_t = churn::Plan::default().every)]
+    #[arg(long, default_value_t = churn::Plan::default().every, value_parser = quantity::seconds)]
     every: f64,
     /// Seed of sizes, lifetimes and aborts
     #[arg(long, default_value_t = churn::Plan::default().seed)]
@@ -160,7 +161,7 @@ pub(crate) struct DashArguments {
     #[arg(long, default_value_t = dash::Plan::default().rounds)]
     rounds: u32,
     /// Measured seconds of each turn
-    #[arg(long, default_value_t = dash::Plan::default().seconds)]
+    #[arg(long, default_value_t = dash::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Clients at once
     #[arg(long, default_value_t = dash::Plan::default().clients)]
@@ -177,7 +178,7 @@ pub(crate) struct FloodArguments {
     #[arg(long, default_value_t = flood::Plan::default().rounds)]
     rounds: u32,
     /// Measured seconds of each phase
-    #[arg(long, default_value_t = flood::Plan::default().seconds)]
+    #[arg(long, default_value_t = flood::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Connections of the flood each second
     #[arg(long, default_value_t = flood::Plan::default().per_second)]
@@ -194,7 +195,7 @@ pub(crate) struct ProxyArguments {
     #[arg(long, default_value_t = proxy::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each upload that is not interrupted
-    #[arg(long, default_value_t = proxy::Plan::default().seconds)]
+    #[arg(long, default_value_t = proxy::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// The radio's rate, Mbit/s
     #[arg(long, default_value_t = proxy::Plan::default().mbps)]
@@ -222,7 +223,7 @@ pub(crate) struct SessionsArguments {
     #[arg(long, default_value_t = sessions::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer of the honest client
-    #[arg(long, default_value_t = sessions::Plan::default().seconds)]
+    #[arg(long, default_value_t = sessions::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Print one JSON object, with every round
     #[arg(long)]
@@ -236,7 +237,8 @@ pub(crate) struct EmulatorArguments {
     #[arg(long)]
     rattan: Option<PathBuf>,
     /// Seconds of each measurement
-    #[arg(long, default_value_t = emulator::Plan::default().time.as_secs())]
+    #[arg(long, default_value_t = emulator::Plan::default().time.as_secs(),
+          value_parser = quantity::long_seconds_in(1..=600))]
     seconds: u64,
     /// Seeds of the loss equivalence
     #[arg(long, default_value_t = emulator::Plan::default().seeds)]
@@ -256,7 +258,7 @@ pub(crate) struct TunnelArguments {
     #[arg(long, default_value_t = tunnel::Plan::default().rounds)]
     rounds: u32,
     /// Seconds of each transfer
-    #[arg(long, default_value_t = tunnel::Plan::default().seconds)]
+    #[arg(long, default_value_t = tunnel::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
     /// Rate of each of the two links in Mbit/s
     #[arg(long, default_value_t = tunnel::Plan::default().rate)]
@@ -265,7 +267,7 @@ pub(crate) struct TunnelArguments {
     #[arg(long, default_value_t = tunnel::Plan::default().flows)]
     flows: u32,
     /// Base round-trip time of the lossy links in milliseconds
-    #[arg(long, default_value_t = tunnel::Plan::default().rtt)]
+    #[arg(long, default_value_t = tunnel::Plan::default().rtt, value_parser = quantity::fine_millis)]
     rtt: f64,
     /// Loss on the lossy links, per packet
     #[arg(long, default_value_t = tunnel::Plan::default().loss)]
@@ -344,7 +346,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             Measured::new("memory", report.tables(), a.json, &report)?
         }
         Bench::Sessions(a) => {
-            let (memory, rounds, seconds) = (a.memory.memory, a.rounds, a.seconds);
+            let (memory, rounds, seconds) = (a.memory.limits().memory, a.rounds, a.seconds);
             let plan = sessions::Plan { sessions: a.sessions, streams: a.streams, memory, rounds, seconds };
             let report = sessions::run(&plan, progress)?;
             Measured::new("sessions", report.tables(), a.json, &report)?
@@ -386,7 +388,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             // The crate registry is out of reach once isolated.
             let rattan = a.rattan.as_deref().map(tributary_emu::bench::install_rattan).transpose()?;
             tributary_emu::isolate()?;
-            let time = Duration::from_secs(a.seconds.clamp(1, 600));
+            let time = Duration::from_secs(a.seconds);
             let plan = emulator::Plan { time, seeds: a.seeds.max(2), rounds: a.rounds.max(1) };
             let report = emulator::run(&plan, rattan.as_deref(), progress)?;
             Measured::new("emulator", report.tables(), a.json, &report)?

@@ -4,6 +4,7 @@ mod play;
 
 use super::output::{self, Progress};
 use super::{proxy, stop};
+use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -77,10 +78,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
     /// Seconds after which an idle connection is closed
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = quantity::long_seconds_in(1..=3600))]
     idle: u64,
     /// Seconds that running responses have to finish after SIGTERM or SIGINT; those still open are then reset
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = quantity::long_seconds_in(0..=3600))]
     drain: u64,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
@@ -115,7 +116,7 @@ pub(crate) struct PackageArguments {
     #[arg(long)]
     single_file: bool,
     /// Seconds from the beginning [default: all]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_parser = quantity::seconds_in(1..=86_400))]
     seconds: Option<u32>,
     /// libx264's preset
     #[arg(long, default_value = "veryfast", value_parser = tributary_tiles::ingest::PRESETS)]

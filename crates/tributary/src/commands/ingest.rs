@@ -2,6 +2,7 @@
 
 use super::output::{self, Progress};
 use super::stop;
+use crate::quantity;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub(crate) struct IngestArguments {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Seconds from the beginning [default: all]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_parser = quantity::seconds_in(1..=86_400))]
     seconds: Option<u32>,
     /// Scale the pictures to this size [default: as they are]
     #[arg(long, value_name = "WxH", value_parser = size)]

@@ -4,9 +4,11 @@ use super::output::{self, Progress};
 use crate::cli::{QueueArguments, RunArguments, WorldArgument};
 use anyhow::{Result, bail};
 use core::time::Duration;
+use serde::Serialize;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tributary_lab::emulate::{self, Asked};
+use tributary_lab::machine;
 use tributary_lab::simulate::{Files, Request, summary};
 use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};
 use tributary_link::{Scenario, WorkloadSpec};
@@ -58,12 +60,23 @@ fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     progress.end();
     let (result, written) = ran?;
     if arguments.json {
-        output::line(&serde_json::to_string(&result)?)?;
+        output::line(&with_commit(&result)?)?;
     } else {
         output::line(summary(&result).trim_end())?;
     }
     written.iter().for_each(|path| eprintln!("written: {}", path.display()));
     Ok(if result.audit.valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// A result as JSON, with the commit that it was measured at.
+fn with_commit(result: &impl Serialize) -> Result<String> {
+    #[derive(Serialize)]
+    struct Measured<'a, T> {
+        #[serde(flatten)]
+        result: &'a T,
+        commit: Option<String>,
+    }
+    Ok(serde_json::to_string(&Measured { result, commit: machine::commit() })?)
 }
 
 fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> {
@@ -118,7 +131,7 @@ fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     tributary_emu::isolate()?;
     let result = measure(&cell)?;
     if arguments.json {
-        output::line(&serde_json::to_string(&result)?)?;
+        output::line(&with_commit(&result)?)?;
     } else {
         output::line(tributary_lab::summary::of(&result).trim_end())?;
     }

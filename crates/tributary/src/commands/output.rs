@@ -116,10 +116,20 @@ impl Progress {
             text.clone_into(&mut self.last);
             self.bar.set_message(self.last.clone());
         }
-        if !self.terminal && self.written.is_none_or(|written| written.elapsed() >= LINES) {
-            self.written = Some(Instant::now());
-            eprintln!("{:3.0} % {text}", share * 100.0);
+        if !self.terminal
+            && let Some(line) = self.line(Instant::now(), share, text)
+        {
+            eprintln!("{line}");
         }
+    }
+
+    /// The line to write at `now` where there is no terminal; `None` while the last one is young.
+    fn line(&mut self, now: Instant, share: f64, text: &str) -> Option<String> {
+        if self.written.is_some_and(|written| now.duration_since(written) < LINES) {
+            return None;
+        }
+        self.written = Some(now);
+        Some(format!("{:3.0} % {text}", share * 100.0))
     }
 
     /// Another part of the work begins: the next line comes at once.
@@ -138,5 +148,21 @@ impl Progress {
 
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_line_of_progress_every_ten_seconds() {
+        let (mut progress, start) = (Progress::new(), Instant::now());
+        let call = |n: u32| (start + Duration::from_secs(25) * n / 800, f64::from(n) / 800.0);
+        let lines: Vec<String> =
+            (0..=800).map(call).filter_map(|(now, share)| progress.line(now, share, "encoding")).collect();
+        assert_eq!(lines, ["  0 % encoding", " 40 % encoding", " 80 % encoding"]);
+        progress.begin_part();
+        assert!(progress.line(start + Duration::from_secs(25), 0.0, "measuring").is_some());
     }
 }

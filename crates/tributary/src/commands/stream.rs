@@ -91,7 +91,7 @@ pub(crate) struct StreamPlayArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) reference: Option<PathBuf>,
     /// Seconds to play; the video is repeated if it is shorter [default: the video once]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_parser = quantity::seconds_in(1..=3600))]
     pub(crate) seconds: Option<u32>,
     /// Write an HTML report with pictures of what was seen
     #[arg(long, value_name = "FILE")]
@@ -113,6 +113,9 @@ pub(crate) fn run(command: Stream) -> Result<ExitCode> {
 
 fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
     let mut transport = transport(&arguments.transport, &[])?;
+    if arguments.memory.memory.is_some() && !matches!(transport.name, TransportName::Session { .. }) {
+        bail!("--memory limits what sessions hold; `{}` has no such limit: leave it out", transport.name);
+    }
     transport.limits = arguments.memory.limits();
     let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
     let json = arguments.json;

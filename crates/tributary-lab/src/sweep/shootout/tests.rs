@@ -72,3 +72,19 @@ fn one_seed_is_no_interval_and_failures_are_counted() {
     assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
     assert!(text.contains("| blest | 1 | 1 |"), "{text}");
 }
+
+#[test]
+fn seeds_that_change_nothing_are_no_interval() {
+    let mut rows = Vec::new();
+    for seed in 1..=5 {
+        rows.push(row("los", "fbdt", seed, 80.0));
+        rows.push(row("los", "blest", seed, 100.0));
+        rows.push(row("nlos", "fbdt", seed, 80.0 + seed as f64));
+    }
+    let groups = Group::of(&rows);
+    let interval = |at: usize| groups[at].spread(|row| row.measured.goodput_mbps).unwrap().interval;
+    assert_eq!((interval(0), interval(1)), (None, None));
+    assert!(interval(2).is_some());
+    let text = Page::new(&plan(), &rows, "x").markdown();
+    assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
+}

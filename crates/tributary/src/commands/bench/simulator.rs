@@ -2,6 +2,7 @@
 
 use super::super::output;
 use super::Measured;
+use crate::quantity;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use core::time::Duration;
@@ -66,7 +67,7 @@ pub(crate) struct Ns3Arguments {
     #[arg(long, default_value_t = ns3::Plan::default().seeds, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Stop ns-3 after so many seconds in a cell
-    #[arg(long, default_value_t = ns3::Plan::default().patience.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = ns3::Plan::default().patience.as_secs(), value_parser = quantity::long_seconds_in(1..=86_400))]
     patience: u64,
     /// Folder of the ns-3 driver
     #[arg(long, default_value = simulator::DRIVER)]
@@ -86,7 +87,7 @@ pub(crate) struct SpeedArguments {
     #[arg(long, default_value_t = speed::Plan::default().core)]
     core: usize,
     /// Stop ns-3 after so many seconds in a cell
-    #[arg(long, default_value_t = speed::Plan::default().patience.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = speed::Plan::default().patience.as_secs(), value_parser = quantity::long_seconds_in(1..=86_400))]
     patience: u64,
     /// Folder of the ns-3 driver
     #[arg(long, default_value = simulator::DRIVER)]

@@ -2,6 +2,7 @@
 
 use super::super::output::{self, Progress};
 use super::super::proxy;
+use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -69,10 +70,10 @@ pub(crate) struct PlayArguments {
     #[arg(long, default_value = "dynamic", value_parser = clap::builder::PossibleValuesParser::new(abr::names()))]
     rule: String,
     /// Play buffer in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = quantity::long_seconds_in(1..=3600))]
     buffer: u64,
     /// Seconds of the title, from its beginning [default: all]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_parser = quantity::long_seconds_in(1..=86_400))]
     seconds: Option<u64>,
     /// Congestion control of this end's sockets [default: the system's]
     #[arg(long)]
