@@ -1,4 +1,5 @@
-//! Connects the TCP connection of a path: resolves the server's name, tries its addresses of both families.
+//! Connects the TCP connection of a path: resolves the server's name, tries its addresses of both families. The same
+//! race of addresses serves the other transports and the proxy's targets.
 //!
 //! Source: RFC 8305 (happy eyeballs), sections 4 and 5. Names are resolved anew for every attempt. Not here:
 //! the handshake on the connection, and when a path is tried again.
@@ -51,7 +52,7 @@ impl PathConfig {
 }
 
 /// IPv6 and IPv4 alternating, IPv6 first, each family in the resolver's order.
-fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+pub(crate) fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut seen = HashSet::new();
     let (mut six, mut four): (VecDeque<_>, VecDeque<_>) =
         addresses.filter(|address| seen.insert(*address)).partition(SocketAddr::is_ipv6);
@@ -70,16 +71,34 @@ pub(crate) async fn dial(
     segment: Option<u32>,
 ) -> Result<TcpStream, HandshakeError> {
     let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
-    let mut rest = VecDeque::from(path.resolve().await.map_err(failed)?);
+    let addresses = path.resolve().await.map_err(failed)?;
+    let outcome = race(addresses, |address| {
+        let (path, common) = (path.clone(), common.clone());
+        async move { connect(&path, address, (common.as_ref(), segment)).await }
+    });
+    outcome.await.unwrap_or(Err(HandshakeError::Timeout))
+}
+
+/// Connects to the first of the addresses that answers. They are tried in turn: the next one when the last has failed
+/// or has not answered for 250 ms (RFC 8305 §5). The error is the last one; `None` when there is no address.
+pub(crate) async fn race<T, E, F>(
+    addresses: Vec<SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Option<Result<T, E>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let mut rest = VecDeque::from(addresses);
     if let (Some(only), 1) = (rest.front(), rest.len()) {
-        return connect(path, *only, (common.as_ref(), segment)).await;
+        return Some(connect(*only).await);
     }
     let mut tries = JoinSet::new();
-    let mut last = HandshakeError::Timeout;
+    let mut last = None;
     loop {
         if let Some(address) = rest.pop_front() {
-            let (path, common) = (path.clone(), common.clone());
-            tries.spawn(async move { connect(&path, address, (common.as_ref(), segment)).await });
+            tries.spawn(connect(address));
         }
         loop {
             let outcome = tokio::select! {
@@ -87,10 +106,10 @@ pub(crate) async fn dial(
                 () = tokio::time::sleep(NEXT_ADDRESS), if !rest.is_empty() => break,
             };
             match outcome {
-                Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => last = error,
+                Some(Ok(Ok(connection))) => return Some(Ok(connection)),
+                Some(Ok(Err(error))) => last = Some(Err(error)),
                 Some(Err(_)) => {}
-                None => return Err(last),
+                None => return last,
             }
             if !rest.is_empty() {
                 break;
@@ -137,6 +156,8 @@ fn explained(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -146,6 +167,42 @@ mod tests {
             parse(&["1.1.1.1:1", "1.1.1.2:1", "[::1]:1", "1.1.1.3:1", "[::2]:1", "[::1]:1", "1.1.1.1:1"]);
         let wanted = parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "1.1.1.3:1"]);
         assert_eq!(in_turn(found.into_iter()), wanted);
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_is_followed_by_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let live = listener.local_addr().unwrap();
+        // Bound and not listening.
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let stream = race(vec![nobody, live], TcpStream::connect).await.unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), live);
+        let error = race(vec![nobody, nobody], TcpStream::connect).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(race(Vec::new(), TcpStream::connect).await.is_none());
+    }
+
+    /// In virtual time: the first address never answers, the second after some time, the third at once.
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_says_nothing_costs_a_quarter_of_a_second() {
+        let [silent, slow, quick] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let connect = |takes: Duration| {
+            move |address| async move {
+                match address {
+                    _ if address == silent => std::future::pending().await,
+                    _ if address == slow => tokio::time::sleep(takes).await,
+                    _ => {}
+                }
+                io::Result::Ok(address)
+            }
+        };
+        for (takes, winner, after) in [(100, slow, 350_u128), (300, quick, 500)] {
+            let began = tokio::time::Instant::now();
+            let first = race(vec![silent, slow, quick], connect(Duration::from_millis(takes))).await;
+            assert_eq!(first.unwrap().unwrap(), winner);
+            let took = began.elapsed().as_millis();
+            assert!(took.abs_diff(after) <= 2, "{took} ms instead of {after}");
+        }
     }
 
     #[tokio::test]

@@ -90,16 +90,15 @@ impl HandshakeError {
         matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
     }
 
-    /// Whether trying again is useless until somebody changes the configuration.
+    /// Whether trying again is useless until somebody changes the configuration. An answer in another protocol is
+    /// not permanent: a network that wants a login gives it instead of the server until somebody has logged in.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        matches!(
-            self,
-            Self::HungUp
-                | Self::Tls(TlsError::Tls(_) | TlsError::NotTls)
-                | Self::Hello(_)
-                | Self::Congestion(_)
-        )
+        match self {
+            Self::HungUp | Self::Tls(TlsError::Tls(_)) | Self::Congestion(_) => true,
+            Self::Hello(error) => *error != HelloError::Garbage,
+            _ => false,
+        }
     }
 
     /// What the error means for the path and the session.
@@ -227,8 +226,11 @@ pub(crate) async fn protect(
             let ticket = ticket.seal(&common.key, Mode::Plaintext);
             stream.write_all(&[&start()[..], &ticket].concat()).await.map_err(hung_up)?;
             let mut challenge = [0; CHALLENGE_LENGTH + PROOF_LENGTH];
-            stream.read_exact(&mut challenge).await.map_err(hung_up)?;
-            check_start(&challenge)?;
+            // An answer in another protocol may be shorter than a challenge: its beginning is looked at first.
+            let (first, rest) = challenge.split_at_mut(START_LENGTH);
+            stream.read_exact(first).await.map_err(hung_up)?;
+            check_start(first)?;
+            stream.read_exact(rest).await.map_err(hung_up)?;
             let (challenge, proof) = challenge.split_at(CHALLENGE_LENGTH);
             ticket::verify_challenge(&common.key, &ticket, challenge, proof)?;
             let bytes = std::array::from_fn(|i| challenge[START_LENGTH + i]);

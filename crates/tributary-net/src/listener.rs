@@ -3,7 +3,7 @@
 //! A connection that has shown no ticket holds a socket, a task and a few hundred bytes, for a bounded time, and
 //! the number of such connections is bounded. One with a ticket has a place of its own kind ([`admission`]).
 
-mod admission;
+pub(crate) mod admission;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -67,8 +67,10 @@ struct Registry {
     admission: Mutex<Admission>,
     /// Tickets that were shown lately.
     tickets: Mutex<Tickets>,
-    /// Handshakes that were refused, and connections that could not be accepted.
+    /// Handshakes that were refused: for a wrong key, and for the rest, so that noise does not hide wrong keys.
+    wrong_keys: Seldom,
     refused: Seldom,
+    /// Connections that could not be accepted.
     starved: Seldom,
 }
 
@@ -146,6 +148,7 @@ impl Listener {
             fresh,
             admission: Mutex::new(Admission::new(config.limits.half_open)),
             tickets: Mutex::new(Tickets::new(SystemTime::now())),
+            wrong_keys: Seldom::default(),
             refused: Seldom::default(),
             starved: Seldom::default(),
         });
@@ -222,7 +225,11 @@ impl Registry {
             match tokio::time::timeout(within, registry.shake(stream, from, &mut place)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    registry.refused.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"))
+                    let seldom = match error {
+                        HandshakeError::Hello(HelloError::WrongKey) => &registry.wrong_keys,
+                        _ => &registry.refused,
+                    };
+                    seldom.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
                 }
                 Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
             }

@@ -242,6 +242,11 @@ impl Session {
         self.handle.0.change(|state, _| state.session.abort(code, reason));
     }
 
+    /// Streams that the peer lets this side have open at once.
+    pub(crate) fn most_streams(&self) -> u32 {
+        self.handle.0.lock().session.most_streams()
+    }
+
     /// Waits for the end of the session.
     pub async fn closed(&self) -> SessionClosed {
         poll_fn(|cx| {

@@ -232,4 +232,7 @@ pub fn domain(address: SocketAddr) -> socket2::Domain {
 }
 
 #[cfg(test)]
+pub(crate) use tests::silent_listener;
+
+#[cfg(test)]
 mod tests;

@@ -215,6 +215,14 @@ impl Stream {
         SessionEnded(self.handle.0.clone())
     }
 
+    /// Waits until the stream takes bytes; how many.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub(crate) async fn writable(&mut self) -> Result<usize, StreamError> {
+        poll_fn(|cx| self.poll_write_with(cx, |session, id| session.writable(id))).await
+    }
+
     fn poll_write_with(
         &mut self,
         cx: &mut Context<'_>,

@@ -3,8 +3,9 @@
 //! tests.
 
 use std::fs::File;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,6 +17,21 @@ use tributary_net::{Common, Key};
 const DESCRIPTORS: u64 = 128;
 /// Real time after which the acceptor is taken to spin: virtual time stands still then.
 const GUARD: Duration = Duration::from_secs(60);
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A second without descriptors passes in virtual time, which goes on only while no task can run: a loop that does not
 /// rest stops it.
@@ -31,6 +47,10 @@ async fn a_server_without_descriptors_rests_and_then_goes_on() {
         }
     });
     for name in ["tcp", "session"] {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let _logging = tracing::subscriber::set_default(subscriber);
         let mut config = TransportConfig::new(name.parse().unwrap());
         config = config.with_common(Common::new(Key::from_bytes([7; 32])));
         let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
@@ -46,6 +66,8 @@ async fn a_server_without_descriptors_rests_and_then_goes_on() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         tokio::time::resume();
         assert!(File::open("/dev/null").is_err(), "{name}: descriptors were left over");
+        let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said.matches("ulimit -n").count(), 1, "{name}: {said}");
         drop((taken, knocking));
         assert!(echoes(&config, &mut acceptor, address).await, "{name}");
     }

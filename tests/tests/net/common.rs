@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathConfig, Session, Stream, connect,
 };
@@ -93,4 +93,15 @@ pub async fn echo() -> SocketAddr {
         }
     });
     address
+}
+
+/// A server whose queue of connections is full: the kernel drops every further SYN. What must be held meanwhile, and
+/// its address.
+pub async fn silent() -> ((TcpListener, TcpStream), SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let filler = TcpStream::connect(address).await.unwrap();
+    ((listener, filler), address)
 }

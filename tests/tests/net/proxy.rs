@@ -9,9 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
-use tributary_net::{Limits, ListenConfig, PathState};
+use tributary_net::{Limits, ListenConfig, PathConfig, PathState};
 
-use crate::common::{client, in_time, paths, settings};
+use crate::common::{PATIENCE, client, echo, in_time, paths, settings, silent};
 
 /// Replies with what it received, reversed, once the client has finished.
 async fn reversing_service() -> SocketAddr {
@@ -101,6 +101,53 @@ async fn a_lost_session_is_replaced() {
         first.abort(9, "lost for the test");
         first.closed().await;
         assert!(reversed_through(address, b"after".to_vec()).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_end_of_its_time() {
+    in_time(async {
+        let mut common = settings(false);
+        common.session.max_streams = 2;
+        let listen = ListenConfig {
+            addresses: vec!["127.0.0.1:0".parse().unwrap()],
+            common: common.clone(),
+            limits: Limits::default(),
+        };
+        let targets = vec![echo().await.to_string().parse().unwrap()];
+        let priorities = PriorityRules::default();
+        let server = Server::bind(ServeConfig { listen, targets, priorities, json_events: None });
+        let server = server.await.unwrap();
+        let mut connect = client(common, paths(2, server.addresses()[0]));
+        connect.timeout = Duration::from_millis(500);
+        tokio::spawn(server.run());
+        let forwarder = Forwarder::bind(ForwardConfig {
+            connect,
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: PriorityRules::default(),
+            json_events: None,
+            wait: Some(PATIENCE),
+        });
+        let forwarder = forwarder.await.unwrap();
+        let address = forwarder.addresses()[0];
+        tokio::spawn(forwarder.run());
+        // An application whose connection stays open, once it has had an answer.
+        let answered = async || {
+            let mut tcp = TcpStream::connect(address).await.unwrap();
+            let sent = tcp.write_all(b"hello").await;
+            sent.and(tcp.read_exact(&mut [0; 5]).await).map(|_| tcp)
+        };
+        let first = answered().await.unwrap();
+        let _second = answered().await.unwrap();
+        let left = TcpStream::connect(address).await.unwrap();
+        drop(left);
+        let refused = answered().await.unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionReset);
+        // One that ends makes room for the next.
+        let next = answered();
+        drop(first);
+        next.await.unwrap();
     })
     .await;
 }
@@ -219,32 +266,42 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_work_is_seen_with_its_reason() {
+async fn paths_that_cannot_work_are_seen_with_their_reasons() {
     in_time(async {
         let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
         let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let bad = format!("127.0.0.7={unused}");
+        let (_silent, silent) = silent().await;
+        let bad = [
+            (format!("127.0.0.7={unused}"), "nothing listens"),
+            (format!("192.0.2.77={server}"), "does not have the local address"),
+            ("127.0.0.8=203.0.113.7:7000".to_owned(), "cannot reach"),
+            (format!("127.0.0.9={silent}"), "no answer"),
+        ];
         let mut paths = paths(1, server);
-        paths.push(bad.parse().unwrap());
+        paths.extend(bad.iter().map(|(path, _)| path.parse::<PathConfig>().unwrap()));
         let config = ForwardConfig {
             connect: client(settings(false), paths),
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: PriorityRules::default(),
             json_events: None,
-            wait: None,
+            wait: Some(PATIENCE),
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
         let watch = forwarder.watch();
         tokio::spawn(forwarder.run());
         loop {
             let snapshot = watch.snapshot();
-            let paths = &snapshot.sessions[0].paths;
-            assert_eq!(
-                (paths.len(), paths[0].state, paths[1].radio.as_str()),
-                (2, PathState::Up, bad.as_str())
-            );
-            if paths[1].state == PathState::Down {
-                assert!(paths[1].cause.as_ref().unwrap().contains("nothing listens"), "{paths:?}");
+            let session = &snapshot.sessions[0];
+            let paths = &session.paths;
+            assert_eq!((paths.len(), paths[0].state), (1 + bad.len(), PathState::Up));
+            if paths[1..].iter().all(|path| path.state == PathState::Down) {
+                for (path, (radio, reason)) in paths[1..].iter().zip(&bad) {
+                    assert_eq!(path.radio, *radio);
+                    assert!(path.cause.as_ref().unwrap().contains(reason), "{path:?}");
+                }
+                // A path without an answer is down after 0.7 s, not only when the attempt is given up after 3 s.
+                let down_at = session.age_s - paths[bad.len()].since_s;
+                assert!(down_at < 2.5, "{down_at} s");
                 break;
             }
             tokio::time::sleep(Duration::from_millis(10)).await; // polls a snapshot, bounded by `in_time`

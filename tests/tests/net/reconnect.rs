@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,8 +12,14 @@ use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, co
 
 use crate::common::{check_pattern, client, echo, in_time, listen, paths, send_pattern, settings};
 
+/// Time for the next request after a server's restart, on a loaded machine. A client that waits until its old session has
+/// timed out takes 28 s; the benchmark in `scripts/restart-benchmark` measures what it really takes.
+const BACK_AT_ONCE: Duration = Duration::from_secs(5);
 /// Close code of a session that the server does not know any more.
 const GONE: u32 = 5;
+
+/// What a network that wants a login answers.
+const LOGIN: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n";
 
 /// A network that wants a login: plain HTTP for everybody. Counts its visitors.
 async fn captive_portal() -> (SocketAddr, watch::Receiver<u32>) {
@@ -22,7 +28,7 @@ async fn captive_portal() -> (SocketAddr, watch::Receiver<u32>) {
     let (count, counted) = watch::channel(0);
     tokio::spawn(async move {
         while let Ok((mut tcp, _)) = listener.accept().await {
-            let _ = tcp.write_all(b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n").await;
+            let _ = tcp.write_all(LOGIN).await;
             count.send_modify(|count| *count += 1);
         }
     });
@@ -56,6 +62,42 @@ async fn a_captive_portal_on_one_path_does_not_end_the_attempt_on_the_other() {
             let paths = [format!("127.0.0.2={portal}"), format!("127.0.0.3={slow}")];
             let paths = paths.iter().map(|path| path.parse().unwrap()).collect();
             let session = connect(client(settings(plaintext), paths)).await.unwrap();
+            let (peer, _) = listener.accept().await.unwrap();
+            let mut stream = session.open_stream(0).await.unwrap();
+            send_pattern(&mut stream, 100_000).await;
+            assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 100_000);
+        }
+    })
+    .await;
+}
+
+/// A network that wants a login from the first `visitors`, and then lets everybody through to `server`.
+async fn login_network(server: SocketAddr, visitors: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for visitor in 1.. {
+            let (mut near, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                if visitor <= visitors {
+                    let _ = near.write_all(LOGIN).await;
+                    return;
+                }
+                let mut far = TcpStream::connect(server).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_session_starts_once_every_paths_network_has_had_its_login() {
+    in_time(async {
+        for plaintext in [true, false] {
+            let mut listener = listen(settings(plaintext)).await;
+            let network = login_network(listener.addresses()[0], 2).await;
+            let session = connect(client(settings(plaintext), paths(2, network))).await.unwrap();
             let (peer, _) = listener.accept().await.unwrap();
             let mut stream = session.open_stream(0).await.unwrap();
             send_pattern(&mut stream, 100_000).await;
@@ -135,8 +177,62 @@ async fn a_server_that_was_started_again_is_used_at_once() {
         let _running = tokio::spawn(forwarder.run());
         assert!(request(address).await);
         process.kill();
+        let began = Instant::now();
         let (_process, _) = Process::start(server, target);
         assert!(request(address).await, "the next request is answered");
+        let took = began.elapsed();
+        assert!(took <= BACK_AT_ONCE, "{took:?}");
+        assert_eq!(session.closed().await.code, GONE);
+    })
+    .await;
+}
+
+/// A network that can lose what it carries: connections that exist at a change of `lost` stay open and carry nothing more,
+/// so that neither an end nor a reset of the other side arrives. Those that come later pass.
+async fn forgetful_network(server: SocketAddr, lost: watch::Receiver<()>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut lost = lost.clone();
+            lost.mark_unchanged();
+            tokio::spawn(async move {
+                let Ok(mut far) = TcpStream::connect(server).await else { return };
+                tokio::select! {
+                    biased;
+                    _ = lost.changed() => std::future::pending().await,
+                    _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_client_that_slept_through_its_servers_restart_is_answered() {
+    in_time(async {
+        let target = echo().await;
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), target);
+        let (lose, lost) = watch::channel(());
+        let network = forgetful_network(server, lost).await;
+        let forwarder = forwarder(paths(2, network)).await;
+        let address = forwarder.addresses()[0];
+        let session = forwarder.session().unwrap();
+        let _running = tokio::spawn(forwarder.run());
+        assert!(request(address).await);
+        while session.stats().subflows.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        lose.send_replace(());
+        process.kill();
+        let began = Instant::now();
+        let (_process, _) = Process::start(server, target);
+        // The old session looks alive and may take a request, which is reset when the server says that it does not know
+        // the session. The one after it is answered.
+        assert!(request(address).await || request(address).await, "the next request is answered");
+        let took = began.elapsed();
+        assert!(took <= BACK_AT_ONCE, "{took:?}");
         assert_eq!(session.closed().await.code, GONE);
     })
     .await;

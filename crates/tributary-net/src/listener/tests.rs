@@ -54,6 +54,54 @@ async fn a_join_of_an_unknown_session_is_told_so() {
     }
 }
 
+/// What is logged on a thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Waits until the log has a line with this text.
+    async fn has(&self, text: &str) {
+        while !String::from_utf8_lossy(&self.0.lock().unwrap()).contains(text) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn noise_does_not_hide_a_wrong_key_in_the_log() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let listener = listener(common()).await;
+    for _ in 0..2 {
+        let mut noise = TcpStream::connect(listener.addresses()[0]).await.unwrap();
+        noise.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        let _ = noise.read_to_end(&mut Vec::new()).await;
+    }
+    let patience = std::time::Duration::from_secs(60);
+    tokio::time::timeout(patience, log.has("does not speak TLS")).await.expect("a line about the noise");
+    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into() };
+    let stranger = Common::new(Key::from_bytes([1; 32]));
+    let tls = Tls::On(tls::client_config(&stranger.key).unwrap());
+    let stream = dial(&path, &Arc::new(stranger.clone()), None).await.unwrap();
+    assert!(protect(stream, &tls, &stranger, None).await.is_err());
+    tokio::time::timeout(patience, log.has("wrong key")).await.expect("a line about the wrong key");
+}
+
 /// A relay gives a plaintext client, as its challenge, the exporter of a TLS connection of its own.
 #[tokio::test]
 async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
@@ -121,6 +169,7 @@ fn a_connection_that_comes_while_the_runtime_ends_blocks_nothing() {
         fresh: mpsc::channel(1).0,
         admission: Mutex::new(Admission::new(limits.half_open)),
         tickets: Mutex::new(Tickets::new(SystemTime::now())),
+        wrong_keys: Seldom::default(),
         refused: Seldom::default(),
         starved: Seldom::default(),
     });

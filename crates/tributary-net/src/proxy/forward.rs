@@ -20,7 +20,6 @@ use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
 use crate::seldom::Seldom;
 use crate::session::Session;
-use crate::stream::Stream;
 
 /// Time for the first session before the client side listens without one.
 const FIRST: Duration = Duration::from_secs(1);
@@ -196,10 +195,13 @@ async fn forward(
     mut ticket: Ticket,
 ) {
     let opening = tokio::select! {
-        stream = open(&sessions, &tcp, priority) => stream,
-        () = ticket.draining() => None,
+        opening = sessions.open(&tcp, priority) => opening,
+        () = ticket.draining() => return,
     };
-    let Some(mut stream) = opening else { return };
+    let mut stream = match opening {
+        Ok(stream) => stream,
+        Err(refused) => return sessions.tell(&refused),
+    };
     // Sent at once: in many protocols (SMTP, SSH) the server speaks first.
     if stream.write_chunk(head.into()).await.is_err() {
         return;
@@ -209,22 +211,4 @@ async fn forward(
     if let Some(meaning) = error.code().and_then(relay::meaning) {
         sessions.resets.tell(|more| tracing::warn!("connection reset: {meaning}{more}"));
     }
-}
-
-/// A stream for a local connection. A session may end between being chosen and being used; the next one is
-/// asked for once.
-async fn open(sessions: &Sessions, tcp: &TcpStream, priority: u8) -> Option<Stream> {
-    for _ in 0..2 {
-        let session = match sessions.get(tcp).await {
-            Ok(session) => session,
-            Err(refused) => {
-                sessions.tell(&refused);
-                return None;
-            }
-        };
-        if let Ok(stream) = session.open_stream(priority).await {
-            return Some(stream);
-        }
-    }
-    None
 }

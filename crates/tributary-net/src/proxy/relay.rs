@@ -163,12 +163,19 @@ pub(super) async fn relay(
     outcome
 }
 
-/// Copies what the application writes, to its end.
+/// Copies what the application writes, to its end. Reads no more than the session takes, so that nothing waits here
+/// beside what its limit allows.
 async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
     let (mut buffer, mut intake) = (vec![0; BUFFER], Intake::default());
     loop {
-        let most = intake.piece(from.as_ref(), to);
-        let read = from.read(&mut buffer[..most]).await.map_err(Side::Read)?;
+        from.readable().await.map_err(Side::Read)?;
+        let room = to.writable().await.map_err(|error| Side::Write(error.into()))?;
+        let most = intake.piece(from.as_ref(), to).min(room);
+        let read = match from.try_read(&mut buffer[..most]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(Side::Read(error)),
+        };
         if read == 0 {
             return to.shutdown().await.map_err(Side::Write);
         }
@@ -185,5 +192,25 @@ async fn carry(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + 
             return to.shutdown().await.map_err(Side::Write);
         }
         to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_prepared_connection_notices_a_peer_that_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = SockRef::from(&tcp);
+        assert!(!socket.keepalive().unwrap(), "not by default");
+        prepare(&tcp);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEP_ALIVE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), PROBE_INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
     }
 }

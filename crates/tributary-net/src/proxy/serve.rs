@@ -52,6 +52,8 @@ pub struct Server {
 struct Targets {
     targets: Vec<Target>,
     priorities: PriorityRules,
+    /// Time for a target to accept a connection.
+    within: Duration,
     /// One for each target, and one for streams that name none of them.
     failures: Vec<Seldom>,
     unknown: Seldom,
@@ -249,7 +251,7 @@ impl Targets {
             return Err(ProxyError::Priority(format!("there is no target `{name}`")));
         }
         let failures = targets.iter().map(|_| Seldom::default()).collect();
-        Ok(Self { targets, priorities, failures, unknown: Seldom::default() })
+        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: Seldom::default() })
     }
 
     /// Connects a stream to the target that its head names.
@@ -258,7 +260,13 @@ impl Targets {
         let index = self.find(name.as_ref())?;
         let target = &self.targets[index];
         stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
-        let connected = timeout(CONNECT, intake::connect(address(target))).await;
+        self.connect(index).await
+    }
+
+    /// Connects to a target.
+    async fn connect(&self, index: usize) -> Result<TcpStream, OpenError> {
+        let target = &self.targets[index];
+        let connected = timeout(self.within, intake::connect(address(target))).await;
         let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
     }
@@ -286,4 +294,23 @@ impl Targets {
 /// As the resolver takes it.
 fn address(target: &Target) -> (String, u16) {
     (target.host.trim_matches(['[', ']']).to_owned(), target.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockopt::silent_listener;
+
+    #[tokio::test]
+    async fn a_target_that_does_not_answer_is_given_up() {
+        let (_silent, address) = silent_listener().await;
+        let targets = vec![address.to_string().parse().unwrap()];
+        let mut targets = Targets::new(targets, PriorityRules::default()).unwrap();
+        assert_eq!(targets.within, CONNECT);
+        targets.within = Duration::from_millis(100);
+        let error = targets.connect(0).await.unwrap_err();
+        assert_eq!(error.code(), CODE_UNREACHABLE);
+        let OpenError::Unreachable { error, .. } = &error else { panic!("{error}") };
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
 }

@@ -1,7 +1,8 @@
 //! The client side's session: one attempt at a time for everybody, repeated for ever, and who may wait for it.
 //!
 //! A task connects, watches the session and connects anew when it has ended. Local connections wait for
-//! its outcome together, a bounded number of them and not for long; the rest is refused with a reset.
+//! its outcome together, a bounded number of them and not for long; the rest is refused with a reset. The same
+//! holds for those that wait for a stream of a session which has as many as the server allows.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use super::drain;
 use super::event_log::EventLog;
 use super::watch::Watch;
 use crate::config::ConnectConfig;
-use crate::error::ConnectError;
+use crate::error::{ConnectError, SessionClosed};
 use crate::seldom::Seldom;
 use crate::session::{Session, begin};
 use crate::sockopt;
+use crate::stream::Stream;
 
-/// Local connections that wait for a session at once.
+/// Local connections that wait for a session or a stream at once.
 const MOST_WAITING: usize = 256;
 /// A local connection waits so long in any case: it makes the paths be tried at once.
 const GRACE: Duration = Duration::from_millis(500);
@@ -39,8 +41,10 @@ const CLOSE_WAIT: u8 = 8;
 pub(super) enum Refused {
     #[error("no path to the server is up since {0:.0?}: {1}")]
     Down(Duration, String),
-    #[error("{MOST_WAITING} applications wait for a session already")]
+    #[error("{MOST_WAITING} applications wait already")]
     Crowd,
+    #[error("this session has its {0} connections; one of them must end first")]
+    Full(u32),
     #[error("the application left")]
     Left,
 }
@@ -191,6 +195,50 @@ impl Sessions {
         }
     }
 
+    /// A stream for a local connection. A session may end between being chosen and being used; the next one is
+    /// asked for once.
+    pub(super) async fn open(&self, tcp: &TcpStream, priority: u8) -> Result<Stream, Refused> {
+        let mut ended = String::new();
+        for _ in 0..2 {
+            let session = self.get(tcp).await?;
+            match self.open_on(&session, tcp, priority).await? {
+                Ok(stream) => return Ok(stream),
+                Err(closed) => ended = closed.to_string(),
+            }
+        }
+        Err(Refused::Down(Duration::ZERO, ended))
+    }
+
+    /// A stream of this session. While the session has as many as the server allows, it waits for one to end.
+    async fn open_on(
+        &self,
+        session: &Session,
+        tcp: &TcpStream,
+        priority: u8,
+    ) -> Result<Result<Stream, SessionClosed>, Refused> {
+        let mut opening = std::pin::pin!(session.open_stream(priority));
+        // Nearly always there is room, and no place is needed.
+        tokio::select! {
+            biased;
+            opened = &mut opening => return Ok(opened),
+            () = std::future::ready(()) => {}
+        }
+        let _place = self.places.try_acquire().map_err(|_| Refused::Crowd)?;
+        let mut look = tokio::time::interval(LOOK);
+        let mut patience = std::pin::pin!(tokio::time::sleep(self.patience));
+        loop {
+            tokio::select! {
+                opened = &mut opening => return Ok(opened),
+                () = &mut patience => return Err(Refused::Full(session.most_streams())),
+                _ = look.tick() => {
+                    if has_left(tcp) {
+                        return Err(Refused::Left);
+                    }
+                }
+            }
+        }
+    }
+
     /// Why nobody waits any more: the session is away for too long, or every path has failed and none was
     /// ever up.
     fn refusal(&self) -> Option<Refused> {
@@ -204,7 +252,7 @@ impl Sessions {
     /// Says that a local connection was refused; seldom, when there are many.
     pub(super) fn tell(&self, refused: &Refused) {
         match refused {
-            Refused::Left => tracing::debug!("an application left before there was a session"),
+            Refused::Left => tracing::debug!("an application left before it had a connection"),
             _ => self.refusals.tell(|more| tracing::warn!("application refused: {refused}{more}")),
         }
     }
@@ -322,74 +370,4 @@ impl Keeper {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::net::TcpListener;
-
-    /// Both ends of a connection, the proxy's first.
-    async fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (near, far) = tokio::join!(listener.accept(), TcpStream::connect(address));
-        (near.unwrap().0, far.unwrap())
-    }
-
-    async fn state_is(tcp: &TcpStream, state: u8) {
-        while sockopt::tcp_info(tcp.as_fd()).unwrap().state != state {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn an_application_that_reset_or_ended_without_a_word_has_left() {
-        let (near, far) = pair().await;
-        assert!(!has_left(&near));
-        drop(far);
-        state_is(&near, CLOSE_WAIT).await;
-        assert!(has_left(&near));
-        let (near, far) = pair().await;
-        sockopt::set_abort_on_drop(far.as_fd()).unwrap();
-        drop(far);
-        state_is(&near, CLOSED).await;
-        assert!(has_left(&near));
-    }
-
-    #[tokio::test]
-    async fn an_application_that_ended_its_request_has_not_left() {
-        use tokio::io::AsyncWriteExt;
-        let (near, mut far) = pair().await;
-        far.write_all(b"GET").await.unwrap();
-        far.shutdown().await.unwrap();
-        state_is(&near, CLOSE_WAIT).await;
-        assert!(!has_left(&near));
-    }
-
-    #[tokio::test]
-    async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
-        // Connections are accepted by the kernel, and nobody answers.
-        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
-        let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
-        let config = ConnectConfig { paths: vec![path], common, timeout: Duration::from_secs(600) };
-        let (near, _far) = pair().await;
-        let held = Arc::new((Sessions::start(config, None), near));
-        let waiting = |count: usize| {
-            let held = held.clone();
-            async move { drop(held.0.waiting.subscribe().wait_for(|now| *now == count).await) }
-        };
-        let mut waiters = tokio::task::JoinSet::new();
-        let mut last = None;
-        for _ in 0..MOST_WAITING {
-            let held = held.clone();
-            last = Some(waiters.spawn(async move { held.0.get(&held.1).await.is_ok() }));
-        }
-        waiting(MOST_WAITING).await;
-        assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
-        // Who gives up makes room.
-        last.unwrap().abort();
-        waiting(MOST_WAITING - 1).await;
-        let another = held.clone();
-        waiters.spawn(async move { another.0.get(&another.1).await.is_ok() });
-        waiting(MOST_WAITING).await;
-    }
-}
+mod tests;

@@ -75,3 +75,13 @@ async fn a_listener_raises_the_limit_of_descriptors() {
     assert_eq!(limit.rlim_cur, limit.rlim_max);
     assert_eq!(raise_descriptor_limit().unwrap(), limit.rlim_max);
 }
+
+/// A listener whose queue is full: the kernel drops every further SYN. What must be held meanwhile, and its address.
+pub(crate) async fn silent_listener() -> ((tokio::net::TcpListener, tokio::net::TcpStream), SocketAddr) {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let filler = tokio::net::TcpStream::connect(address).await.unwrap();
+    ((listener, filler), address)
+}

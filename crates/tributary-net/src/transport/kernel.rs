@@ -3,7 +3,6 @@
 //! `TCP_NOTSENT_LOWAT` keeps the unsent data of a socket small, so that a sender can still change the order or
 //! drop messages, unless [`Sockets`] says otherwise. For tokio an MPTCP socket is a TCP socket.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -21,6 +20,8 @@ use super::{
     Accepted, Kind, Sockets, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use crate::config::{Limits, Local, PathConfig};
+use crate::dial::race;
+use crate::listener::admission::{Admission, Source, Standing};
 use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
@@ -33,7 +34,7 @@ const BACKLOG: i32 = 1024;
 const ACCEPT_REST: Duration = Duration::from_millis(20);
 
 /// How the client makes further connections.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Dialer {
     name: TransportName,
     path: PathConfig,
@@ -156,14 +157,12 @@ impl Dialer {
     async fn dial(&self) -> Result<TcpStream, TransportError> {
         let failed = || system(format!("connecting over {}", self.path));
         let dialling = async {
-            let mut outcome = Err(failed()(io::ErrorKind::NotFound.into()));
-            for server in self.path.resolve().await.map_err(failed())? {
-                outcome = self.dial_address(server).await;
-                if outcome.is_ok() {
-                    break;
-                }
-            }
-            outcome
+            let addresses = self.path.resolve().await.map_err(failed())?;
+            let outcome = race(addresses, |server| {
+                let dialer = self.clone();
+                async move { dialer.dial_address(server).await }
+            });
+            outcome.await.unwrap_or_else(|| Err(failed()(io::ErrorKind::NotFound.into())))
         };
         match tokio::time::timeout(self.timeout, dialling).await {
             Ok(outcome) => outcome,
@@ -235,8 +234,8 @@ async fn accept_loop(
     (limits, sockets): (Limits, Sockets),
     (slots, tell): (Arc<Semaphore>, Fresh),
 ) {
-    // Connections that have sent nothing yet, oldest first. The oldest is dropped to make room.
-    let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
+    // Connections that have sent nothing yet. To make room, the address with most of them loses its oldest.
+    let mut silent: Admission<AbortOnDrop> = Admission::new(limits.half_open);
     let starved = Seldom::default();
     loop {
         let (stream, from) = match listener.accept().await {
@@ -251,9 +250,6 @@ async fn accept_loop(
             }
         };
         silent.retain(|task| !task.0.is_finished());
-        if silent.len() >= limits.half_open.max(1) {
-            silent.pop_front();
-        }
         // Dropped at once: the client sees its connection end instead of waiting in a queue.
         let Ok(slot) = slots.clone().try_acquire_owned() else {
             tracing::warn!(%from, "connection refused: {} are served already", limits.sessions);
@@ -263,7 +259,7 @@ async fn accept_loop(
             continue;
         }
         let tell = tell.clone();
-        silent.push_back(AbortOnDrop(tokio::spawn(async move {
+        let task = AbortOnDrop(tokio::spawn(async move {
             // The client must send something within the time that a session has for its handshake.
             match tokio::time::timeout(limits.handshake, stream.readable()).await {
                 Ok(Ok(())) => {
@@ -274,6 +270,8 @@ async fn accept_loop(
                 }
                 _ => tracing::info!(%from, "connection refused: silent for {:?}", limits.handshake),
             }
-        })));
+        }));
+        let number = silent.number();
+        drop(silent.enter(Standing::Stranger, Source::of(from), number, task));
     }
 }

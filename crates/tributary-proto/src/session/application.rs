@@ -101,6 +101,12 @@ impl Session {
         Ok(id)
     }
 
+    /// Streams that the peer lets this side have open at once.
+    #[must_use]
+    pub fn most_streams(&self) -> u32 {
+        self.peer.max_streams
+    }
+
     /// Announces a stream to the peer before anything is written on it, for protocols in which the peer sends
     /// first. Without it the peer learns of a stream with its first byte or its end.
     pub fn announce(&mut self, id: StreamId) {
@@ -118,7 +124,12 @@ impl Session {
         self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));
     }
 
-    fn writable(&mut self, id: StreamId) -> Result<usize, WriteError> {
+    /// Bytes that a write takes now, at least one. For a writer that reads its data from elsewhere and must hold none
+    /// that the session does not take.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn writable(&mut self, id: StreamId) -> Result<usize, WriteError> {
         if self.life != Life::Open {
             return Err(WriteError::Closed);
         }

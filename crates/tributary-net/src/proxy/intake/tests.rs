@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-const HOLD: Duration = Duration::from_millis(100);
+/// What the session holds of the default `--buffer`, 200 ms.
+const HOLD: Duration = Duration::from_millis(75);
 const LOCAL: Duration = Duration::from_micros(50);
 
 fn mbps(rate: u64) -> Bitrate {

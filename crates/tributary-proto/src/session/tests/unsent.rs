@@ -124,3 +124,47 @@ fn what_is_held_unsent_follows_a_rate_that_falls_and_costs_nothing_when_it_rises
     let rate = goodput(&pair, 0, from, until);
     assert!(rate > Bitrate::from_mbps(95), "{rate:?} of 100 Mbit/s");
 }
+
+/// The proxy's way to write: it asks for room, then reads that much from its application, which always has more. Most
+/// bytes held after the first second, those that were read last included.
+fn read_into(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
+    const LARGEST_READ: usize = 64 << 10;
+    let (from, until) = (pair.now + Duration::from_secs(1), pair.now + time);
+    let (mut written, mut most) = (0, 0);
+    while pair.now < until {
+        match pair.ends[1].writable(stream) {
+            Ok(room) => {
+                let mut piece = payload(written, room.min(LARGEST_READ));
+                let read = piece.len();
+                assert_eq!(pair.ends[1].write(stream, &mut piece), Ok(read), "what was promised is taken");
+                written += read as u64;
+            }
+            Err(error) => {
+                assert_eq!(error, WriteError::Blocked);
+                pair.run(Duration::from_micros(200));
+            }
+        }
+        if pair.now >= from {
+            let under_way: u64 = pair.ends[1].subflow_stats().map(|s| s.in_flight).sum();
+            most = most.max(pair.ends[1].stats().send_held - under_way);
+        }
+    }
+    most
+}
+
+#[test]
+fn one_that_reads_only_what_there_is_room_for_holds_the_limit_at_most_its_last_read_included() {
+    let run = |unsent: Duration| {
+        let config = Config { unsent: Some(unsent), ..Config::default() };
+        let mut pair = Pair::with(&config, &[(20, 10)]);
+        pair.run(Duration::from_millis(300));
+        let stream = pair.ends[1].open_stream(0).unwrap();
+        let most = read_into(&mut pair, stream, Duration::from_secs(5));
+        (most, goodput(&pair, 0, second(2), second(5)))
+    };
+    let (held, rate) = run(Duration::from_millis(75));
+    // While a subflow has nothing to send, 16 KiB are taken whatever the limit.
+    assert!(held <= 187_500 + (16 << 10), "75 ms of 20 Mbit/s: {held}");
+    let (_, unlimited) = run(Duration::from_secs(60));
+    assert!(rate.as_bps() * 100 >= unlimited.as_bps() * 98, "{rate:?} of {unlimited:?}");
+}

@@ -1,0 +1,114 @@
+//! Who has left, who waits, for a session and for a stream, and who is refused.
+
+use super::*;
+use tokio::net::TcpListener;
+
+/// Both ends of a connection, the proxy's first.
+async fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, far) = tokio::join!(listener.accept(), TcpStream::connect(address));
+    (near.unwrap().0, far.unwrap())
+}
+
+async fn state_is(tcp: &TcpStream, state: u8) {
+    while sockopt::tcp_info(tcp.as_fd()).unwrap().state != state {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn an_application_that_reset_or_ended_without_a_word_has_left() {
+    let (near, far) = pair().await;
+    assert!(!has_left(&near));
+    drop(far);
+    state_is(&near, CLOSE_WAIT).await;
+    assert!(has_left(&near));
+    let (near, far) = pair().await;
+    sockopt::set_abort_on_drop(far.as_fd()).unwrap();
+    drop(far);
+    state_is(&near, CLOSED).await;
+    assert!(has_left(&near));
+}
+
+#[tokio::test]
+async fn an_application_that_ended_its_request_has_not_left() {
+    use tokio::io::AsyncWriteExt;
+    let (near, mut far) = pair().await;
+    far.write_all(b"GET").await.unwrap();
+    far.shutdown().await.unwrap();
+    state_is(&near, CLOSE_WAIT).await;
+    assert!(!has_left(&near));
+}
+
+#[tokio::test]
+async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
+    // Connections are accepted by the kernel, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
+    let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+    let config = ConnectConfig { paths: vec![path], common, timeout: Duration::from_secs(600) };
+    let (near, _far) = pair().await;
+    let held = Arc::new((Sessions::start(config, None), near));
+    let waiting = |count: usize| {
+        let held = held.clone();
+        async move { drop(held.0.waiting.subscribe().wait_for(|now| *now == count).await) }
+    };
+    let mut waiters = tokio::task::JoinSet::new();
+    let mut last = None;
+    for _ in 0..MOST_WAITING {
+        let held = held.clone();
+        last = Some(waiters.spawn(async move { held.0.get(&held.1).await.is_ok() }));
+    }
+    waiting(MOST_WAITING).await;
+    assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
+    // Who gives up makes room.
+    last.unwrap().abort();
+    waiting(MOST_WAITING - 1).await;
+    let another = held.clone();
+    waiters.spawn(async move { another.0.get(&another.1).await.is_ok() });
+    waiting(MOST_WAITING).await;
+}
+
+/// A session whose server allows two streams, both of which are taken: the first at both ends, and the second.
+async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
+    let mut common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+    common.session.max_streams = 2;
+    let listen = crate::config::ListenConfig {
+        addresses: vec!["127.0.0.1:0".parse().unwrap()],
+        common: common.clone(),
+        limits: crate::config::Limits::default(),
+    };
+    let mut listener = crate::Listener::bind(listen).await.unwrap();
+    let path = format!("127.0.0.2={}", listener.addresses()[0]).parse().unwrap();
+    let config = ConnectConfig { paths: vec![path], common, timeout: patience };
+    let sessions = Sessions::start(config, None);
+    sessions.first(Duration::from_secs(60)).await.unwrap();
+    let (peer, _) = listener.accept().await.unwrap();
+    let (application, _far) = pair().await;
+    // The server's settings come with the first data: one stream is carried to the other end before the second.
+    let mut first = sessions.open(&application, 0).await.unwrap();
+    first.write_chunk("first".into()).await.unwrap();
+    let mut arrived = peer.accept_stream().await.unwrap();
+    arrived.write_chunk("answer".into()).await.unwrap();
+    first.read_chunk().await.unwrap();
+    let second = sessions.open(&application, 0).await.unwrap();
+    assert_eq!(sessions.current().unwrap().most_streams(), 2);
+    (sessions, [first, arrived, second], listener)
+}
+
+#[tokio::test]
+async fn an_application_that_leaves_while_it_waits_for_a_stream_frees_its_place() {
+    let (sessions, _streams, _listener) = full(Duration::from_secs(600)).await;
+    let (near, far) = pair().await;
+    let waits = async { sessions.open(&near, 0).await.err() };
+    let leaves = async {
+        while sessions.places.available_permits() == MOST_WAITING {
+            tokio::task::yield_now().await;
+        }
+        drop(far);
+    };
+    let (refused, ()) = tokio::join!(waits, leaves);
+    assert!(matches!(refused, Some(Refused::Left)), "{refused:?}");
+    assert_eq!(sessions.places.available_permits(), MOST_WAITING);
+}
