@@ -36,7 +36,10 @@ fn is_stand_in(bytes: &[u8]) -> bool {
 
 /// The parts of files whose stand-ins were handed to `hyper` and not yet sent, in their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outgoing(Arc<Mutex<VecDeque<(Arc<File>, Range<u64>)>>>);
+pub(super) struct Outgoing(Arc<Mutex<VecDeque<Part>>>);
+
+/// Bytes of a file.
+type Part = (Arc<File>, Range<u64>);
 
 impl Outgoing {
     pub(super) fn push(&self, file: Arc<File>, part: Range<u64>) {
