@@ -34,8 +34,10 @@ impl Drop for Loaded {
 /// Sends data in both directions over a session with two subflows, which stays open.
 async fn busy(listener: &mut Listener, common: &Common) -> (Session, Session) {
     let server = listener.addresses()[0];
-    let path =
-        |local: &str| PathConfig { local: Local::Address(local.parse().unwrap()), server: server.into() };
+    let path = |local: &str| {
+        let local = Local::Address(local.parse().unwrap());
+        PathConfig { local, server: server.into(), metered: false }
+    };
     let config = ConnectConfig {
         paths: vec![path("127.0.0.1"), path("127.0.0.2")],
         common: common.clone(),

@@ -13,6 +13,7 @@ pub mod dash;
 pub mod emulator;
 pub mod end;
 pub mod flood;
+pub mod handoff;
 pub mod idle;
 pub mod memory;
 pub mod objects;

@@ -98,6 +98,7 @@ impl Paths {
         let path = |(local, server): &(Ipv4Addr, SocketAddr)| PathConfig {
             local: Local::Address((*local).into()),
             server: (*server).into(),
+            metered: false,
         };
         let dialled = if matches!(name, TransportName::Mptcp { .. }) { 1 } else { paths.len() };
         Self { dialled: paths.iter().take(dialled).map(path).collect(), wanted: paths.len() }

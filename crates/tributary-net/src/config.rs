@@ -42,7 +42,20 @@ impl Common {
             session: tributary_proto::Config::default(),
         }
     }
+
+    /// The same for sessions that wait so long for a path, but at least three seconds, and then end with an error. What was
+    /// written meanwhile is sent when a path is back. The default is 30 s; the server's own limit counts, too.
+    #[must_use]
+    pub fn waiting(mut self, wait: Duration) -> Self {
+        self.session.idle_timeout = wait.max(LEAST_WAIT);
+        // An idle subflow is asked three times before that.
+        self.session.keep_alive = self.session.keep_alive.min(self.session.idle_timeout / 3);
+        self
+    }
 }
+
+/// Least time of [`Common::waiting`].
+const LEAST_WAIT: Duration = Duration::from_secs(3);
 
 pub use siblings::{MarkError, Siblings};
 
@@ -115,15 +128,22 @@ pub enum Local {
     Interface(String),
     /// Chosen by the routing table.
     Any,
+    /// Every interface that has a route to the server and is no other path's: one path for each, as they come and go.
+    Auto,
 }
 
 /// One path: a local end and a server address.
+///
+/// A session follows the interfaces and addresses of its paths: one that goes away is a path removed, one that comes
+/// back or gets another address is a path added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
     /// The local end.
     pub local: Local,
     /// The server.
     pub server: ServerAddress,
+    /// Its bytes cost money: it carries data only when the other paths cannot carry what is asked. For sessions.
+    pub metered: bool,
 }
 
 /// Address of a server.
@@ -178,10 +198,18 @@ impl std::fmt::Display for ServerAddress {
 #[non_exhaustive]
 pub enum PathError {
     /// Not of the form `LOCAL=SERVER:PORT`.
-    #[error("path `{0}`: expected LOCAL=SERVER:PORT with LOCAL an address or a network interface")]
+    #[error(
+        "path `{0}`: expected LOCAL=SERVER:PORT with LOCAL an address, a network interface, `any` or `auto`; \
+         LOCAL,metered=SERVER:PORT for a path that costs money"
+    )]
     Malformed(String),
+    /// The path names no server, and there is no default one.
+    #[error("path `{0}` names no server: write {0}=SERVER:PORT, or give all paths one server")]
+    NoServer(String),
     /// The local part is neither an address nor an interface.
-    #[error("path `{path}`: this machine has no network interface `{name}`")]
+    #[error(
+        "path `{path}`: this machine has no network interface `{name}`; `auto` takes interfaces that come later"
+    )]
     NoInterface {
         /// The whole path.
         path: String,
@@ -202,7 +230,44 @@ impl PathConfig {
             Local::Address(address) => address.to_string(),
             Local::Interface(name) => name.clone(),
             Local::Any => "any".to_owned(),
+            Local::Auto => "auto".to_owned(),
         }
+    }
+
+    /// Reads `LOCAL[,metered][=SERVER:PORT]`; a path that names no server leads to `server`.
+    ///
+    /// # Errors
+    /// [`PathError`].
+    pub fn parse(text: &str, server: Option<&str>) -> Result<Self, PathError> {
+        match (text.contains('='), server) {
+            (false, Some(server)) => format!("{text}={server}").parse(),
+            (false, None) if Self::local(text, text).is_ok() => Err(PathError::NoServer(text.to_owned())),
+            _ => text.parse(),
+        }
+    }
+
+    /// The half in front of the server: the local end, and whether it is metered.
+    fn local(half: &str, path: &str) -> Result<(Local, bool), PathError> {
+        let (local, metered) = match half.split_once(',') {
+            None => (half, false),
+            Some((local, "metered")) => (local, true),
+            Some(_) => return Err(PathError::Malformed(path.to_owned())),
+        };
+        if local.is_empty() {
+            return Err(PathError::Malformed(path.to_owned()));
+        }
+        // As in the server's half, an IPv6 address may stand in brackets.
+        let address = local.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(local);
+        let local = match address.parse() {
+            Ok(address) => Local::Address(address),
+            Err(_) if local == "any" => Local::Any,
+            Err(_) if local == "auto" => Local::Auto,
+            Err(_) if sockopt::interface_exists(local) => Local::Interface(local.to_owned()),
+            Err(_) => {
+                return Err(PathError::NoInterface { path: path.to_owned(), name: local.to_owned() });
+            }
+        };
+        Ok((local, metered))
     }
 }
 
@@ -212,18 +277,11 @@ impl FromStr for PathConfig {
     fn from_str(text: &str) -> Result<Self, PathError> {
         let malformed = || PathError::Malformed(text.to_owned());
         let (local, server) = text.split_once('=').ok_or_else(malformed)?;
-        if local.is_empty() || !server.contains(':') {
+        if !server.contains(':') {
             return Err(malformed());
         }
-        // As in the server's half, an IPv6 address may stand in brackets.
-        let address = local.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(local);
-        let local = match address.parse() {
-            Ok(address) => Local::Address(address),
-            Err(_) if local == "any" => Local::Any,
-            Err(_) if sockopt::interface_exists(local) => Local::Interface(local.to_owned()),
-            Err(_) => return Err(PathError::NoInterface { path: text.to_owned(), name: local.to_owned() }),
-        };
-        Ok(Self { local, server: server.parse()? })
+        let (local, metered) = Self::local(local, text)?;
+        Ok(Self { local, server: server.parse()?, metered })
     }
 }
 
@@ -237,7 +295,8 @@ impl PathConfig {
 
 impl std::fmt::Display for PathConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}={}", self.local_name(), self.server)
+        let metered = if self.metered { ",metered" } else { "" };
+        write!(f, "{}{metered}={}", self.local_name(), self.server)
     }
 }
 
@@ -255,16 +314,27 @@ mod tests {
             ("::1=[2001:db8::1]:7000", "::1=[2001:db8::1]:7000"),
             ("[127.0.0.1]=video.example:7000", "127.0.0.1=video.example:7000"),
             ("any=[fe80::1%lo]:7000", "any=[fe80::1%lo]:7000"),
+            ("auto=video.example:7000", "auto=video.example:7000"),
+            ("lo,metered=127.0.0.1:7000", "lo,metered=127.0.0.1:7000"),
         ] {
             assert_eq!(text.parse::<PathConfig>().unwrap().to_string(), shown);
         }
+        let with_default = |text| PathConfig::parse(text, Some("127.0.0.1:7000"));
+        assert!(with_default("auto,metered").unwrap().metered);
+        assert_eq!(with_default("lo=127.0.0.1:7001").unwrap().to_string(), "lo=127.0.0.1:7001");
+        let error = PathConfig::parse("auto", None).unwrap_err().to_string();
+        assert!(error.contains("auto=SERVER:PORT"), "{error}");
         for server in ["::1:7000", ":7000", "a b:7000", "host:70000", "[::1:7000", "host:"] {
             let error = format!("any={server}").parse::<PathConfig>().unwrap_err().to_string();
             assert!(error.contains("HOST:PORT"), "{server}: {error}");
         }
-        for (text, part) in
-            [("x", "LOCAL=SERVER"), ("wlan77=1.2.3.4:5", "`wlan77`"), ("1.2.3.4=1.2.3.4", "expected")]
-        {
+        for (text, part) in [
+            ("x", "LOCAL=SERVER"),
+            ("lo,cheap=1.2.3.4:5", "LOCAL,metered"),
+            (",metered=1.2.3.4:5", "expected"),
+            ("wlan77=1.2.3.4:5", "`wlan77`"),
+            ("1.2.3.4=1.2.3.4", "expected"),
+        ] {
             let error = text.parse::<PathConfig>().unwrap_err().to_string();
             assert!(error.contains(part) && error.contains(text), "{error}");
         }

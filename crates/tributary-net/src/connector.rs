@@ -22,7 +22,9 @@ use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
 use crate::dial::dial;
-use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect};
+use crate::handshake::{
+    Channel, Credentials, Established, HandshakeError, Introduction, Tls, join, open_session, protect,
+};
 use crate::shared::Command;
 use crate::sockopt;
 
@@ -64,13 +66,13 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(
-        paths: &[PathConfig],
+        paths: Vec<(PathId, PathConfig)>,
         common: Common,
         tls: Tls<ClientConfig>,
         commands: mpsc::UnboundedSender<Command>,
     ) -> Self {
         Self {
-            paths: (0..).map(PathId).zip(paths.iter().cloned()).collect(),
+            paths: paths.into_iter().collect(),
             common: Arc::new(common),
             tls,
             credentials: None,
@@ -89,12 +91,14 @@ impl Connector {
     // ---- what happened
 
     pub(crate) fn event(&mut self, now: Instant, event: &Event) {
-        if let Event::SmallSegments { path, small } = *event {
-            if small {
-                self.small.insert(path)
-            } else {
-                self.small.remove(&path)
-            };
+        match *event {
+            Event::SmallSegments { path, small: true } => drop(self.small.insert(path)),
+            Event::SmallSegments { path, small: false } => drop(self.small.remove(&path)),
+            Event::PathRemoved { path } => {
+                self.small.remove(&path);
+                self.paths.remove(&path);
+            }
+            _ => {}
         }
         self.establish.handle_event(now, event);
     }
@@ -229,10 +233,12 @@ impl Connector {
         let Attempt::Ready(mut channel) = attempt else { return };
         let (common, commands) = (self.common.clone(), self.commands.clone());
         let known = self.credentials.clone().filter(|_| !opens);
+        let metered = self.paths.get(&path).is_some_and(|config| config.metered);
+        let introduction = Introduction { path, subflow: id, metered };
         let task = tokio::spawn(async move {
             let reply = match known {
-                Some(known) => join(&mut channel, &common, &known, (path, id)).await.map(|()| None),
-                None => open_session(&mut channel, &common, (path, id)).await.map(Some),
+                Some(known) => join(&mut channel, &common, &known, introduction).await.map(|()| None),
+                None => open_session(&mut channel, &common, introduction).await.map(Some),
             };
             let _ = commands.send(match reply {
                 Ok(reply) => {
@@ -296,7 +302,8 @@ mod tests {
         let paths = [format!("127.0.0.2={nobody}"), format!("127.0.0.3={server}")];
         let paths = paths.map(|path| path.parse::<PathConfig>().unwrap());
         let (tell, mut commands) = mpsc::unbounded_channel();
-        let mut connector = Connector::new(&paths, common, Tls::Off, tell);
+        let paths = (0..).map(PathId).zip(paths).collect();
+        let mut connector = Connector::new(paths, common, Tls::Off, tell);
         let mut session = Session::new(Side::Client, Config::default(), 1, Instant::ZERO).unwrap();
         (0..2).for_each(|path| session.add_path(Instant::ZERO, PathId(path)));
         let began = StdInstant::now();

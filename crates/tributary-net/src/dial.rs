@@ -11,12 +11,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::Socket;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::config::{Common, Local, PathConfig, ServerAddress};
 use crate::handshake::{HandshakeError, prepared_socket};
-use crate::sockopt;
+use crate::{reach, sockopt};
 
 /// Wait before the next address is tried in parallel (RFC 8305 §8, Connection Attempt Delay).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
@@ -40,7 +41,7 @@ impl PathConfig {
         };
         let fits = |address: &SocketAddr| match &self.local {
             Local::Address(local) => local.is_ipv4() == address.is_ipv4(),
-            Local::Interface(_) | Local::Any => true,
+            Local::Interface(_) | Local::Any | Local::Auto => true,
         };
         let addresses = in_turn(found.into_iter().filter(fits));
         if addresses.is_empty() {
@@ -129,16 +130,25 @@ async fn connect(
     if let Some(segment) = segment {
         socket.set_tcp_mss(segment).map_err(failed)?;
     }
-    match &path.local {
-        Local::Address(address) => socket.bind(&SocketAddr::new(*address, 0).into()).map_err(failed)?,
-        Local::Interface(name) => sockopt::bind_to_device(socket.as_fd(), name).map_err(failed)?,
-        Local::Any => {}
-    }
+    bind_local(&socket, &path.local, server).map_err(failed)?;
     let stream = TcpSocket::from_std_stream(socket.into()).connect(server).await.map_err(failed)?;
     if let Some(name) = &common.congestion {
         sockopt::assert_congestion(stream.as_fd(), name)?;
     }
     Ok(stream)
+}
+
+/// Binds a socket to the local end of a path to this server.
+pub(crate) fn bind_local(socket: &Socket, local: &Local, server: SocketAddr) -> io::Result<()> {
+    let address = match local {
+        Local::Address(address) => Some(*address),
+        Local::Interface(name) => {
+            sockopt::bind_to_device(socket.as_fd(), name)?;
+            reach::source_address(name, server)
+        }
+        Local::Any | Local::Auto => None,
+    };
+    address.map_or(Ok(()), |address| socket.bind(&SocketAddr::new(address, 0).into()))
 }
 
 /// The system's error message, with a hint where the message alone does not help.
@@ -210,6 +220,7 @@ mod tests {
         let path = PathConfig {
             local: Local::Address("::1".parse().unwrap()),
             server: "127.0.0.1:1".parse().unwrap(),
+            metered: false,
         };
         let error = path.resolve().await.unwrap_err().to_string();
         assert!(error.contains("family"), "{error}");

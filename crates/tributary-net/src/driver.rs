@@ -197,10 +197,10 @@ impl Driver {
             }
             (Command::Failed(id, error), _) => self.failed(state, now, id, error),
             (Command::AddPath(path, config), Some(connector)) => {
-                state.paths.add(now, path, || config.to_string());
+                state.add_path(now, path, &config);
                 connector.add_path(path, config);
-                session.add_path(now, path);
             }
+            (Command::RemovePath(path), Some(_)) => session.remove_path(now, path),
             // The session knew it before the reply went out and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
@@ -372,6 +372,7 @@ impl Driver {
                 let changed = state.paths.change(now, path, PathState::Silent, cause);
                 self.tell_path(state, now, changed);
             }
+            Event::PathRemoved { path } => state.forget_path(path),
             Event::SmallSegments { path, small } => warn_of_segments(state, path, small),
             Event::PathBack { path } => {
                 let changed = state.paths.back(now, path);

@@ -34,6 +34,9 @@ pub enum ConnectError {
     /// Two paths have the same local end.
     #[error("path `{0}`: its local end is another path's too; give each radio one path")]
     SameRadio(String),
+    /// The kernel does not say which interfaces there are, so `auto` means nothing.
+    #[error("the network interfaces cannot be read: {0}")]
+    Interfaces(io::Error),
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -57,7 +60,7 @@ impl ConnectError {
                     | HandshakeError::Congestion(_)
                     | HandshakeError::Hello(HelloError::Version(_))
             ),
-            Self::Closed(_) => false,
+            Self::Interfaces(_) | Self::Closed(_) => false,
             Self::Config(_) | Self::Paths(_) | Self::SameRadio(_) | Self::Tls(_) => true,
         }
     }

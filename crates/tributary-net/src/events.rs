@@ -37,7 +37,8 @@ impl Happening {
             Self::Session(
                 Event::OpenSubflow { path, .. }
                 | Event::SubflowUp { path, .. }
-                | Event::SubflowDown { path, .. },
+                | Event::SubflowDown { path, .. }
+                | Event::PathRemoved { path },
             ) => Some(*path),
             Self::Session(_) => None,
             Self::Path(status) => Some(status.path),
@@ -78,6 +79,7 @@ impl SessionEvent {
                     | Event::SubflowUp { .. }
                     | Event::SubflowDown { .. }
                     | Event::CloseSubflow { .. }
+                    | Event::PathRemoved { .. }
                     | Event::Closed { .. }
                     | Event::StreamOpened(_)
                     | Event::MessageExpired { .. }
@@ -100,6 +102,7 @@ fn json_of(event: &Event) -> Value {
         Event::SubflowDown { subflow, path, orphans } => {
             json!({"event": "subflow_down", "path": path.0, "subflow": subflow.0, "orphans": orphans})
         }
+        Event::PathRemoved { path } => json!({"event": "path_removed", "path": path.0}),
         Event::WindowLoaded { first, end, bytes } => {
             json!({"event": "window_loaded", "first": first.0, "end": end.0, "bytes": bytes})
         }

@@ -78,6 +78,9 @@ pub enum HandshakeError {
     /// It took too long.
     #[error("no answer")]
     Timeout,
+    /// No path is there: no interface has a route to the server.
+    #[error("no network interface leads to the server; see ip address, ip route and ip rule")]
+    NoInterface,
     /// The operating system gave no random bytes.
     #[error("the operating system gives no random bytes")]
     NoEntropy,
@@ -107,7 +110,9 @@ impl HandshakeError {
             Self::Connect { error, .. } if error.kind() == io::ErrorKind::ConnectionRefused => {
                 Failure::NobodyListens
             }
-            Self::Connect { .. } | Self::Congestion(_) | Self::NoEntropy => Failure::Unreachable,
+            Self::Connect { .. } | Self::Congestion(_) | Self::NoInterface | Self::NoEntropy => {
+                Failure::Unreachable
+            }
             Self::Io(_) | Self::Tls(TlsError::Io(_)) => Failure::Broken,
             Self::HungUp | Self::Tls(_) | Self::Record(_) | Self::Hello(_) => Failure::Stranger,
             Self::UnknownSession | Self::Refused(Refusal::SessionEnded) => Failure::UnknownSession,
@@ -342,13 +347,28 @@ impl Channel {
     }
 }
 
+/// What a hello says of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Introduction {
+    pub path: PathId,
+    pub subflow: SubflowId,
+    pub metered: bool,
+}
+
+impl Introduction {
+    fn hello(self, intent: Intent) -> Result<Hello, HandshakeError> {
+        let Self { path, subflow, metered } = self;
+        Ok(Hello { intent, path, subflow, metered, nonce: random()? })
+    }
+}
+
 /// Client: sends the hello that opens a session. Frames may follow it at once.
 pub(crate) async fn open_session(
     channel: &mut Channel,
     common: &Common,
-    (path, subflow): (PathId, SubflowId),
+    introduction: Introduction,
 ) -> Result<AwaitedReply, HandshakeError> {
-    let hello = Hello { intent: Intent::New, path, subflow, nonce: random()? };
+    let hello = introduction.hello(Intent::New)?;
     let (key, binding) = (common.key.clone(), channel.binding);
     let bytes = Auth::opening(&key, &binding).seal_hello(&hello);
     channel.send(&bytes).await?;
@@ -360,9 +380,9 @@ pub(crate) async fn join(
     channel: &mut Channel,
     common: &Common,
     credentials: &Credentials,
-    (path, subflow): (PathId, SubflowId),
+    introduction: Introduction,
 ) -> Result<(), HandshakeError> {
-    let hello = Hello { intent: Intent::Join(credentials.tag), path, subflow, nonce: random()? };
+    let hello = introduction.hello(Intent::Join(credentials.tag))?;
     let binding = channel.binding;
     let auth = Auth::joining(&common.key, &binding).of_session(&credentials.secret);
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);

@@ -26,6 +26,7 @@ pub(crate) const BINDING_LENGTH: usize = 32;
 const MAC_LENGTH: usize = 32;
 const KIND_NEW: u8 = 0;
 const KIND_JOIN: u8 = 1;
+const FLAG_METERED: u8 = 1;
 const CODE_UNKNOWN_SESSION: u8 = 6;
 
 /// Identifier of a session, chosen by the server at random.
@@ -70,6 +71,8 @@ pub(crate) struct Hello {
     pub intent: Intent,
     pub path: PathId,
     pub subflow: SubflowId,
+    /// The path's bytes cost money.
+    pub metered: bool,
     pub nonce: [u8; 16],
 }
 
@@ -303,6 +306,7 @@ impl Hello {
         out[..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
         out[6] = self.path.0;
+        out[7] = if self.metered { FLAG_METERED } else { 0 };
         out[8..12].copy_from_slice(&self.subflow.0.to_be_bytes());
         match self.intent {
             Intent::New => out[5] = KIND_NEW,
@@ -325,7 +329,8 @@ impl Hello {
             _ => return Err(HelloError::Garbage),
         };
         let subflow = SubflowId(u32::from_be_bytes(std::array::from_fn(|i| bytes[8 + i])));
-        Ok(Self { intent, path: PathId(bytes[6]), subflow, nonce: array(28) })
+        let metered = bytes[7] & FLAG_METERED != 0;
+        Ok(Self { intent, path: PathId(bytes[6]), subflow, metered, nonce: array(28) })
     }
 }
 
@@ -334,7 +339,7 @@ mod tests {
     use super::*;
 
     fn hello(intent: Intent) -> Hello {
-        Hello { intent, path: PathId(3), subflow: SubflowId(77), nonce: [9; 16] }
+        Hello { intent, path: PathId(3), subflow: SubflowId(77), metered: true, nonce: [9; 16] }
     }
 
     fn tls(byte: u8) -> Binding {

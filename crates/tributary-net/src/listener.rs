@@ -361,6 +361,7 @@ impl Registry {
             if !state.has_room(1, 0) {
                 return Err(OpenError::TooMany(state.session.subflow_stats().count()));
             }
+            state.session.set_metered(hello.path, hello.metered);
             state.session.handle_subflow_open(now, hello.subflow, hello.path)
         });
         if let Err(error) = opened {
@@ -378,8 +379,10 @@ impl Registry {
         hello: Hello,
         reply: &[u8],
     ) -> Result<Result<(), Refusal>, HandshakeError> {
-        let opened =
-            shared.change(|state, now| state.session.handle_subflow_open(now, hello.subflow, hello.path));
+        let opened = shared.change(|state, now| {
+            state.session.set_metered(hello.path, hello.metered);
+            state.session.handle_subflow_open(now, hello.subflow, hello.path)
+        });
         match opened {
             Ok(()) => self.hand_over(shared, channel, hello, reply).await.map(Ok),
             Err(error) => Ok(Err(refusal_of(error))),

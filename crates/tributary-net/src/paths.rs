@@ -89,6 +89,21 @@ impl Paths {
         });
     }
 
+    /// A path is not used any more.
+    pub(crate) fn remove(&mut self, path: PathId) {
+        if let Some(path) = self.0.remove(&path) {
+            tracing::info!("path {} is gone", path.status.name);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Sets the state of a path; returns the new status if it changed.
     pub(crate) fn change(
         &mut self,

@@ -9,19 +9,18 @@ use tokio::sync::broadcast;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
 use tributary_types::{Instant, PathId};
 
-use crate::config::{ConnectConfig, PathConfig};
+use crate::config::{ConnectConfig, Local, PathConfig};
 use crate::connector::Connector;
 use crate::driver::Driver;
 use crate::error::{ConnectError, SessionClosed};
 use crate::events::SessionEvent;
+use crate::follow::{Follow, MAX_PATHS, Watcher};
 use crate::handshake::{HandshakeError, Tls, random};
 use crate::shared::{Command, Handle, Shared, State};
 use crate::stats::Stats;
 use crate::stream::Stream;
 use crate::tls;
 
-/// Most paths of a session.
-const MAX_PATHS: usize = 8;
 /// Close code of a session whose server accepted no connection.
 const CODE_REFUSED: u32 = 3;
 
@@ -85,7 +84,6 @@ pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectErro
 /// A session on its way up.
 pub(crate) struct Attempt {
     shared: Arc<Shared>,
-    paths: usize,
     deadline: tokio::time::Instant,
 }
 
@@ -99,7 +97,10 @@ impl Attempt {
     pub(crate) async fn all_failed(&self) -> String {
         poll_fn(|cx| {
             let mut state = self.shared.lock();
-            if state.failures.len() >= self.paths {
+            if state.paths.is_empty() {
+                return Poll::Ready(HandshakeError::NoInterface.to_string());
+            }
+            if state.all_failed() {
                 let said: Vec<_> = state.failures.values().map(ToString::to_string).collect();
                 return Poll::Ready(said.join("; "));
             }
@@ -124,7 +125,7 @@ impl Attempt {
             if so(&state) {
                 return Poll::Ready(Ok(()));
             }
-            if state.failures.len() >= self.paths
+            if state.all_failed()
                 && state.failures.values().all(HandshakeError::is_fatal)
                 && let Some((_, error)) = state.failures.pop_first()
             {
@@ -136,8 +137,13 @@ impl Attempt {
         match tokio::time::timeout_at(self.deadline, waiting).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let first = self.shared.lock().failures.pop_first();
-                Err(first.map_or(HandshakeError::Timeout, |(_, error)| error).into())
+                let mut state = self.shared.lock();
+                let nothing = if state.paths.is_empty() {
+                    HandshakeError::NoInterface
+                } else {
+                    HandshakeError::Timeout
+                };
+                Err(state.failures.pop_first().map_or(nothing, |(_, error)| error).into())
             }
         }
     }
@@ -156,22 +162,46 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
         true => Tls::<ClientConfig>::Off,
         false => Tls::On(tls::client_config(&config.common.key)?),
     };
+    let (paths, watcher) = current_paths(&config.paths)?;
     let seed = u64::from_le_bytes(random()?);
     let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;
     let (shared, commands) = Shared::new(machine, true);
     let session = Session { handle: Handle::new(shared.clone()) };
-    let names: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
     let mark = config.common.siblings.mark(config.common.congestion.as_deref());
-    let connector = Connector::new(&config.paths, config.common, tls, shared.commands.clone());
     shared.change(|state, now| {
-        for (path, name) in (0..).map(PathId).zip(names) {
-            state.paths.add(now, path, || name);
-            state.session.add_path(now, path);
+        for (path, config) in &paths {
+            state.add_path(now, *path, config);
         }
     });
+    let connector = Connector::new(paths, config.common, tls, shared.commands.clone());
     Driver::spawn(shared.clone(), commands, Some(connector), mark, None);
+    if let Some(watcher) = watcher {
+        tokio::spawn(watcher.run(shared.clone()));
+    }
     let deadline = tokio::time::Instant::now() + config.timeout;
-    Ok((session, Attempt { shared, paths: config.paths.len(), deadline }))
+    Ok((session, Attempt { shared, deadline }))
+}
+
+/// The paths there are now, and what follows the interfaces, if any path depends on one.
+fn current_paths(
+    wanted: &[PathConfig],
+) -> Result<(Vec<(PathId, PathConfig)>, Option<Watcher>), ConnectError> {
+    let fixed = || (0..).map(PathId).zip(wanted.iter().cloned()).collect();
+    if !Follow::is_needed(wanted) {
+        return Ok((fixed(), None));
+    }
+    match Watcher::begin(wanted) {
+        Ok((paths, watcher)) => Ok((paths, Some(watcher))),
+        Err(error) if wanted.iter().any(|path| path.local == Local::Auto) => {
+            Err(ConnectError::Interfaces(error))
+        }
+        Err(error) => {
+            tracing::warn!(
+                "interfaces are not followed: {error}; a path that is down is tried again and again"
+            );
+            Ok((fixed(), None))
+        }
+    }
 }
 
 impl Session {
@@ -282,12 +312,13 @@ impl Session {
         })
     }
 
-    /// Client: adds a path while the session runs.
+    /// Client: adds a path while the session runs. Its interface is not followed: paths of the configuration are, and they
+    /// take identifiers from zero upwards, so choose one from the other end.
     pub fn add_path(&self, path: PathId, config: PathConfig) {
         let _ = self.handle.0.commands.send(Command::AddPath(path, config));
     }
 
-    /// Removes a path: its subflow is closed and its data goes elsewhere.
+    /// Removes a path: its subflow is closed and its data goes elsewhere. The server is told, if another path is up.
     pub fn remove_path(&self, path: PathId) {
         self.handle.0.change(|state, now| state.session.remove_path(now, path));
     }

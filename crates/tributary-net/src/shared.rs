@@ -15,6 +15,7 @@ use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use crate::budget::{Share, Standing, Use};
+use crate::config::PathConfig;
 use crate::error::SessionClosed;
 use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Channel, Established, HandshakeError};
@@ -51,8 +52,10 @@ pub(crate) enum Command {
     /// Something broke in the driver.
     #[cfg(test)]
     Panic,
-    /// A path was added to the client's table.
-    AddPath(PathId, crate::config::PathConfig),
+    /// Client: a path has come.
+    AddPath(PathId, PathConfig),
+    /// Client: a path has gone.
+    RemovePath(PathId),
 }
 
 /// What the mutex protects.
@@ -239,6 +242,25 @@ impl State {
         self.opened += 1;
         self.failures.remove(&path);
         self.wake_waiting();
+    }
+
+    /// Client: another path.
+    pub(crate) fn add_path(&mut self, now: Instant, path: PathId, config: &PathConfig) {
+        self.paths.add(now, path, || config.to_string());
+        self.session.set_metered(path, config.metered);
+        self.session.add_path(now, path);
+    }
+
+    /// A path is not used any more.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.failures.remove(&path);
+        self.paths.remove(path);
+        self.wake_waiting();
+    }
+
+    /// Whether there are paths and the last attempt on each has failed.
+    pub(crate) fn all_failed(&self) -> bool {
+        !self.paths.is_empty() && self.failures.len() >= self.paths.len()
     }
 
     /// An attempt to connect failed.

@@ -1,13 +1,14 @@
 //! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
 //!
-//! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`,
-//! `ioctl` and `poll`, the process's limit of descriptors through two more; the rest is safe. Options that the kernel
-//! lacks are reported, never fatal.
+//! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`, `ioctl` and `poll`, the
+//! process's limit of descriptors through two more; one descriptor is registered with the runtime; the rest is safe. Options
+//! that the kernel lacks are reported, never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
 mod descriptors;
 mod mark;
 mod mptcp;
+pub(crate) mod readiness;
 mod receive;
 mod tcp_info;
 

@@ -28,8 +28,10 @@ use std::time::Duration;
 use thiserror::Error;
 pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
-use crate::config::{Common, ConnectConfig, Limits, ListenConfig, PathConfig, PathError};
+use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
 use crate::error::{ConnectError, ListenError, SessionClosed};
+use crate::follow;
+use crate::handshake::HandshakeError;
 use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
@@ -143,6 +145,9 @@ pub enum TransportError {
         /// How many there are.
         paths: usize,
     },
+    /// A metered path of a transport that would use it all the time.
+    #[error("`{0}` cannot leave a path unused until it is needed: `metered` is for sessions")]
+    Metered(&'static str),
     /// The path of the name is not among the given.
     #[error(transparent)]
     Name(#[from] UnknownName),
@@ -222,7 +227,8 @@ enum Kind {
     Mpquic(quic::multi::Connection),
 }
 
-/// The paths that the transport uses. A path in the transport's name is matched with the local ends as written.
+/// The paths that the transport uses. `auto` is every interface there is now for multipath QUIC, and the routing table's
+/// choice for transports of one path. A path in the transport's name is matched with the local ends as written.
 fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>, TransportError> {
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
@@ -232,7 +238,21 @@ fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>,
     if paths.is_empty() || (one && paths.len() > 1) {
         return Err(TransportError::Paths { name: name.kind(), paths: paths.len() });
     }
-    Ok(name.paths(&locals).into_iter().map(|index| paths[index].clone()).collect())
+    let chosen: Vec<PathConfig> = name.paths(&locals).into_iter().map(|index| paths[index].clone()).collect();
+    match name {
+        // A session follows the interfaces itself.
+        TransportName::Session { .. } => Ok(chosen),
+        _ if chosen.iter().any(|path| path.metered) => Err(TransportError::Metered(name.kind())),
+        TransportName::Mpquic if chosen.iter().any(|path| path.local == Local::Auto) => {
+            let there = follow::expand(&chosen).map_err(system("reading the network interfaces"))?;
+            if there.is_empty() {
+                Err(ConnectError::from(HandshakeError::NoInterface).into())
+            } else {
+                Ok(there)
+            }
+        }
+        _ => Ok(chosen),
+    }
 }
 
 impl Connection {

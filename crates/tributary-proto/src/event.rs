@@ -117,6 +117,11 @@ pub enum Event {
         /// Use small segments; `false` when small ones did not help either.
         small: bool,
     },
+    /// A path is not used any more: it was removed here, or by the client.
+    PathRemoved {
+        /// The path.
+        path: PathId,
+    },
     /// A silent path delivers data again.
     PathBack {
         /// The path.

@@ -93,6 +93,16 @@ impl Paths {
         })
     }
 
+    /// Whether there is such a path.
+    pub fn contains(&self, id: PathId) -> bool {
+        self.paths.contains_key(&id)
+    }
+
+    /// Whether the path has a subflow.
+    pub fn is_connected(&self, id: PathId) -> bool {
+        self.paths.get(&id).is_some_and(|path| path.subflow.is_some())
+    }
+
     /// The path is removed; returns its subflow and attempts, which must be closed.
     pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
         let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };

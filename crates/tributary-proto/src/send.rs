@@ -474,6 +474,11 @@ impl SendBuffer {
         self.unnumbered == 0
     }
 
+    /// Whether payload is numbered that no subflow has taken.
+    pub fn has_untaken(&self) -> bool {
+        self.streams.values().any(|stream| stream.untaken > 0)
+    }
+
     /// Payload bytes held.
     pub fn held(&self) -> usize {
         self.unnumbered + self.unacknowledged

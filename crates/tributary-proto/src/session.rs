@@ -8,7 +8,9 @@
 mod application;
 mod input;
 mod memory;
+mod metered;
 mod output;
+mod removal;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -192,6 +194,9 @@ pub struct Session {
     starved: bool,
     last_heard: Instant,
     ack_at: Option<Instant>,
+    metered: metered::Metered,
+    /// Client: subflows of removed paths, the newest last, for subflows that open later.
+    gone: VecDeque<SubflowId>,
     stats: SessionStats,
 }
 
@@ -245,6 +250,8 @@ impl Session {
             starved: false,
             last_heard: now,
             ack_at: None,
+            metered: metered::Metered::default(),
+            gone: VecDeque::new(),
             stats: SessionStats::default(),
             config,
         })
@@ -306,16 +313,6 @@ impl Session {
         self.drive_paths(now);
     }
 
-    /// Removes a path: its subflow is closed, its segments are sent on others.
-    pub fn remove_path(&mut self, now: Instant, path: PathId) {
-        let (subflow, actions) = self.paths.remove(path);
-        actions.into_iter().for_each(|action| self.act(action));
-        if let Some(subflow) = subflow {
-            self.events.push_back(Event::CloseSubflow { subflow, abort: false });
-            self.drop_subflow(now, subflow);
-        }
-    }
-
     /// A subflow has finished its handshake. It replaces the path's old one, if there is one.
     ///
     /// # Errors
@@ -350,6 +347,7 @@ impl Session {
         if self.config.short_queues {
             subflow.keep_short(now);
         }
+        self.gone.iter().for_each(|gone| subflow.tell_gone(*gone));
         self.subflows.insert(id, subflow);
         self.last_heard = now;
         self.views_stale = true;

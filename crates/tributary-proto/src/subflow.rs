@@ -77,6 +77,8 @@ const SILENCE_CEILING: Duration = Duration::from_millis(100);
 const YOUNG: Duration = Duration::from_secs(3);
 /// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
 const FULL_SIZE: u64 = 1400;
+/// Removed subflows that the peer is told of; of many the newest.
+pub(crate) const MOST_GONE: usize = 8;
 /// Longest gap that counts for the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
@@ -93,9 +95,13 @@ pub(crate) struct Subflow {
     pub arrived: u64,
     /// Something arrived that must be acknowledged on this subflow.
     pub ack_due: bool,
+    /// What `arrived` was at the last acknowledgement on this subflow.
+    pub acknowledged_arrivals: u64,
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
     pub replace_due: Option<PathId>,
+    /// Subflows of removed paths that the peer has not been told of here.
+    pub gone_due: Vec<SubflowId>,
     /// Until this time a new connection may replace it although it delivers.
     pub replaceable_until: Option<Instant>,
     pub pong_due: Option<u64>,
@@ -139,9 +145,11 @@ impl Subflow {
             info: SubflowInfo::default(),
             arrived: 0,
             ack_due: false,
+            acknowledged_arrivals: 0,
             settings_due: true,
             refresh_due: None,
             replace_due: None,
+            gone_due: Vec::new(),
             replaceable_until: None,
             pong_due: None,
             ping_due: false,
@@ -183,6 +191,14 @@ impl Subflow {
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
         self.stats.sent
+    }
+
+    /// The peer is to be told that the path of another subflow was removed.
+    pub fn tell_gone(&mut self, gone: SubflowId) {
+        if self.gone_due.len() >= MOST_GONE {
+            self.gone_due.remove(0);
+        }
+        self.gone_due.push(gone);
     }
 
     /// The subflow is silent. Its earlier state is kept for when it delivers again.

@@ -15,7 +15,7 @@ pub use decode::{DecodeError, Decoder, Item};
 pub use encode::{Head, encode_control, encode_segment_head};
 
 /// Version of this format, agreed in the handshake. A peer with another version is refused.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Most payload bytes in one segment.
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.
@@ -90,6 +90,8 @@ pub enum Control {
     /// For the sender of data this path's connection is far slower than its radio: asks the client to replace it,
     /// although it delivers.
     Replace(PathId),
+    /// The client has removed the path of this subflow: nothing more arrives on it.
+    Gone(SubflowId),
     /// The session is over: everything before it was acknowledged, unless `code` is not zero.
     Close {
         /// Zero: closed normally.

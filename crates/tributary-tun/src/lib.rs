@@ -16,5 +16,5 @@ pub use checksum::{fold, sum_of};
 pub use device::{Tun, TunError};
 pub use frame::{BUFFER, Frame, Malformed, Pool, Scratch, VIRTIO};
 pub use merge::Merger;
-pub use netlink::{Netlink, interface_index};
+pub use netlink::{Interface, Netlink, Network, NetworkChanges, Route, Rule, interface_index};
 pub use udp::{Lost, ReceiveBatch, SendBatch, UdpSocket};

@@ -1,10 +1,17 @@
-//! The few rtnetlink requests that emulator and tunnels make, each acknowledged by the kernel (RFC 3549 framing).
+//! The few rtnetlink requests that emulator and tunnels make, each acknowledged by the kernel (RFC 3549 framing), and the
+//! network configuration that path management reads and watches.
+
+mod message;
+mod watch;
 
 use crate::fd;
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use message::{Interface, Route, Rule};
+pub use watch::{Network, NetworkChanges};
 
 // Values of linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/fib_rules.h.
 const IFLA_IFNAME: u16 = 3;
@@ -95,16 +102,18 @@ impl Netlink {
         Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
     }
 
-    /// Sends one request and reads its acknowledgement.
-    fn request(&mut self, request: Request) -> io::Result<()> {
+    fn send(&mut self, request: Request) -> io::Result<()> {
         let mut bytes = request.0;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
         // SAFETY: the buffer is valid for its length.
         let sent = unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Sends one request and reads its acknowledgement.
+    fn request(&mut self, request: Request) -> io::Result<()> {
+        self.send(request)?;
         let mut answer = [0_u8; 4096];
         let n = fd::read(self.socket.as_fd(), &mut answer)?;
         // struct nlmsgerr follows the 16-byte header: a negative errno, or zero.

@@ -1,5 +1,6 @@
 //! The arguments of the commands. Not the commands themselves (`commands.rs`).
 
+use crate::commands::paths::PathArguments;
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -304,6 +305,9 @@ pub(crate) struct ServeArguments {
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
+    /// Keep a session that no path reaches for this many seconds, at least three [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
+    pub(crate) wait: Option<u64>,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -320,21 +324,18 @@ pub(crate) struct ServeArguments {
       --key tributary.key
   tributary connect --path 'wlan0=[2001:db8::5]:7000' --path wwan0=video.example:7000 \
       --listen '[::1]:8080' --key tributary.key
+  tributary connect --path auto --path wwan0,metered --server 203.0.113.5:7000 --wait 60 \\
+      --listen 127.0.0.1:8080 --key tributary.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ConnectArguments {
-    /// LOCAL=SERVER:PORT, one for each radio; LOCAL is an address, a network interface or `any`; IPv6 servers in
-    /// brackets
-    #[arg(long = "path", required = true)]
-    pub(crate) paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) paths: PathArguments,
     /// Address for applications to connect to, and the name of the server's target; repeatable
     #[arg(long, required = true, value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) listen: Vec<Entrance>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
-    /// Give up when no path is up after this many seconds [default: try for ever]
-    #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(0..=604_800))]
-    pub(crate) wait: Option<u64>,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

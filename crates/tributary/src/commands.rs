@@ -11,6 +11,7 @@ pub(crate) mod nodes;
 mod output;
 pub(crate) mod ows;
 mod page;
+pub(crate) mod paths;
 mod proxy;
 pub(crate) mod reproduce;
 mod status;

@@ -5,7 +5,7 @@ use tributary_types::PathId;
 use super::*;
 use crate::config::{Local, PathConfig};
 use crate::dial::dial;
-use crate::handshake::{Credentials, join, protect};
+use crate::handshake::{Credentials, Introduction, join, protect};
 use crate::hello::{Binding, Mode};
 use crate::key::Key;
 
@@ -20,13 +20,13 @@ async fn listener(common: Common) -> Listener {
 
 /// A connection to the listener that has sent no hello yet.
 async fn channel(listener: &Listener, common: &Common) -> Channel {
-    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into() };
+    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
     protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, common, None).await.unwrap()
 }
 
 fn hello(intent: Intent) -> Hello {
-    Hello { intent, path: PathId(0), subflow: SubflowId(1), nonce: [3; 16] }
+    Hello { intent, path: PathId(0), subflow: SubflowId(1), metered: false, nonce: [3; 16] }
 }
 
 #[test]
@@ -48,7 +48,8 @@ async fn a_join_of_an_unknown_session_is_told_so() {
         let then = Binding { mode, bytes: [7; 32] };
         let secret = SessionSecret::derive(&common.key, &then, &hello(Intent::New), &[9; 16]);
         let credentials = Credentials { tag: [9; 16], secret };
-        let error = join(&mut channel, &common, &credentials, (PathId(0), SubflowId(4))).await.unwrap_err();
+        let introduction = Introduction { path: PathId(0), subflow: SubflowId(4), metered: false };
+        let error = join(&mut channel, &common, &credentials, introduction).await.unwrap_err();
         assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
         assert!(error.is_session_gone() && !error.is_fatal());
     }
@@ -128,7 +129,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
 async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     use tokio::io::AsyncReadExt;
     let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap().into() };
+    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap().into(), metered: false };
     let other = Key::from_bytes([1; 32]);
     let forging = tokio::spawn(async move {
         let (mut stream, _) = forger.accept().await.unwrap();

@@ -4,7 +4,7 @@
 //! drop messages, unless [`Sockets`] says otherwise. For tokio an MPTCP socket is a TCP socket.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use super::stream::{Recv, RecvHalf, Send, SendHalf};
 use super::{
     Accepted, Kind, Sockets, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
-use crate::config::{Limits, Local, PathConfig};
-use crate::dial::race;
+use crate::config::{Limits, PathConfig};
+use crate::dial::{bind_local, race};
 use crate::listener::admission::{Admission, Source, Standing};
 use crate::seldom::Seldom;
 use crate::sockopt;
@@ -173,21 +173,8 @@ impl Dialer {
     async fn dial_address(&self, server: SocketAddr) -> Result<TcpStream, TransportError> {
         let path = &self.path;
         let socket = socket(&self.name, server, self.congestion.as_deref())?;
-        let any = match server {
-            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        let local = match &path.local {
-            Local::Address(address) => *address,
-            Local::Any => any,
-            Local::Interface(name) => {
-                let bound = sockopt::bind_to_device(socket.as_fd(), name);
-                bound.map_err(system(format!("binding to interface {name}")))?;
-                any
-            }
-        };
-        let local = SocketAddr::from((local, 0));
-        socket.bind(&local.into()).map_err(system(format!("binding to {local}")))?;
+        let bound = bind_local(&socket, &path.local, server);
+        bound.map_err(system(format!("binding to {}", path.local_name())))?;
         let failed = || system(format!("connecting over {path}"));
         let connecting = TcpSocket::from_std_stream(socket.into()).connect(server);
         let stream = connecting.await.map_err(failed())?;

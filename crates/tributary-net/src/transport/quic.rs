@@ -215,7 +215,7 @@ fn path_socket(Route { path, server }: &Route) -> Result<UdpSocket, TransportErr
     let (address, device) = match &path.local {
         Local::Address(address) => (*address, None),
         Local::Interface(name) => (any, Some(name.as_str())),
-        Local::Any => (any, None),
+        Local::Any | Local::Auto => (any, None),
     };
     if !address.is_unspecified() {
         return bound((address, 0).into(), None);

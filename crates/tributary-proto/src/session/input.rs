@@ -111,6 +111,11 @@ impl Session {
                     self.replace_subflow(now, path);
                 }
             }
+            Control::Gone(gone) => {
+                if self.side == Side::Server {
+                    self.handle_gone(now, gone);
+                }
+            }
             Control::Close { code, reason } => {
                 self.end(code, String::from_utf8_lossy(&reason).into_owned(), true);
             }

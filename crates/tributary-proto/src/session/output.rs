@@ -26,19 +26,17 @@ impl Session {
             return self.closing_frame();
         }
         if self.ack_at.is_some_and(|at| at <= now) {
-            self.ack_at = None;
-            // On every subflow: an outage of one must not hide what arrived on it (FBDT §3.2).
-            for subflow in self.subflows.values_mut() {
-                subflow.ack_due = true;
-            }
+            self.acknowledge();
         }
         if let Some(transmit) = self.control_frames() {
             return Some(transmit);
         }
-        if self.views_stale {
-            self.rebuild_views(now);
+        if let Some(transmit) = self.next_segment(now) {
+            return Some(transmit);
         }
-        if let Some(transmit) = self.urgent_segment(now).or_else(|| self.scheduled_segment(now)) {
+        if self.watch_waiting(now)
+            && let Some(transmit) = self.next_segment(now)
+        {
             return Some(transmit);
         }
         if let Life::Closing(code) = self.life
@@ -89,6 +87,7 @@ impl Session {
             self.scheduler.poll_timeout(),
             self.paths.poll_timeout(),
             self.expecting_until,
+            self.metered.poll_timeout(),
             Some(idle),
         ]
         .into_iter()
@@ -107,6 +106,7 @@ impl Session {
                 || s.pong_due.is_some()
                 || s.refresh_due.is_some()
                 || s.replace_due.is_some()
+                || !s.gone_due.is_empty()
         };
         let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
         let ack = self.current_ack();
@@ -119,6 +119,7 @@ impl Session {
         }
         if std::mem::take(&mut subflow.ack_due) {
             encode_control(&Control::Ack(ack), out);
+            subflow.acknowledged_arrivals = subflow.arrived;
         }
         if std::mem::take(&mut subflow.ping_due) {
             encode_control(&Control::Ping(subflow.arrived), out);
@@ -132,8 +133,22 @@ impl Session {
         if let Some(path) = subflow.replace_due.take() {
             encode_control(&Control::Replace(path), out);
         }
+        for gone in std::mem::take(&mut subflow.gone_due) {
+            encode_control(&Control::Gone(gone), out);
+        }
         let payload = out.split().freeze();
         Some(self.take_room(id, Head::default(), payload))
+    }
+
+    /// On every subflow: an outage of one must not hide what arrived on it (FBDT §3.2). An urgent one, which gives
+    /// credit, goes on metered subflows in any case.
+    fn acknowledge(&mut self) {
+        let urgent = self.ack_at.take() == Some(Instant::ZERO);
+        let saved: Vec<_> =
+            self.subflows.values().filter(|s| !urgent && self.saves_ack(s)).map(|s| s.id).collect();
+        for subflow in self.subflows.values_mut().filter(|s| !saved.contains(&s.id)) {
+            subflow.ack_due = true;
+        }
     }
 
     fn current_ack(&self) -> Ack {
@@ -171,6 +186,13 @@ impl Session {
     }
 
     // ---- segments
+
+    fn next_segment(&mut self, now: Instant) -> Option<Transmit> {
+        if self.views_stale {
+            self.rebuild_views(now);
+        }
+        self.urgent_segment(now).or_else(|| self.scheduled_segment(now))
+    }
 
     fn urgent_segment(&mut self, now: Instant) -> Option<Transmit> {
         let seq = self.send.next_urgent()?;
@@ -290,7 +312,18 @@ impl Session {
     fn rebuild_views(&mut self, now: Instant) {
         self.views_stale = false;
         self.views.clear();
-        self.views.extend(self.subflows.values().map(|s| s.view(now)));
+        let spared = self.spares_metered();
+        for subflow in self.subflows.values() {
+            let mut view = subflow.view(now);
+            if spared && self.metered.contains(subflow.path) {
+                // What is under way on it may still be late; without that, it is as if it were not there.
+                if view.in_flight == 0 {
+                    continue;
+                }
+                view.room = 0;
+            }
+            self.views.push(view);
+        }
         self.keep_queues_short(now);
         self.bound_unsent();
         // The most reliable path first, by mean delivery delay including blockages and the present one.

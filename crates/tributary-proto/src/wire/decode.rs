@@ -8,7 +8,7 @@ use thiserror::Error;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, CLOSE, CREDIT, DATA, DATA_FIN, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP,
+    ACK, CLOSE, CREDIT, DATA, DATA_FIN, GONE, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP,
 };
 use super::{
     Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT, SegmentHead,
@@ -144,6 +144,7 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
         PONG => varint::read(&mut rest).map(|n| Parsed::Control(Control::Pong(n))),
         REFRESH => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Refresh(path))),
         REPLACE => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Replace(path))),
+        GONE => parse_subflow(&mut rest)?.map(|subflow| Parsed::Control(Control::Gone(subflow))),
         CLOSE => parse_close(&mut rest)?.map(Parsed::Control),
         other => return Err(DecodeError::UnknownType(other)),
     };
@@ -157,6 +158,12 @@ fn parse_path(input: &mut &[u8]) -> Result<Option<PathId>, DecodeError> {
     let Some(path) = varint::read(input) else { return Ok(None) };
     let path = limited("path", path, u64::from(u8::MAX))?;
     Ok(Some(PathId(path as u8)))
+}
+
+fn parse_subflow(input: &mut &[u8]) -> Result<Option<SubflowId>, DecodeError> {
+    let Some(subflow) = varint::read(input) else { return Ok(None) };
+    let subflow = limited("subflow", subflow, u64::from(u32::MAX))?;
+    Ok(Some(SubflowId(subflow as u32)))
 }
 
 fn limited(field: &'static str, value: u64, limit: u64) -> Result<u64, DecodeError> {

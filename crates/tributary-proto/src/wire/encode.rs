@@ -16,6 +16,7 @@ pub(super) const PONG: u8 = 0x23;
 pub(super) const REFRESH: u8 = 0x24;
 pub(super) const CLOSE: u8 = 0x25;
 pub(super) const REPLACE: u8 = 0x26;
+pub(super) const GONE: u8 = 0x27;
 
 /// The bytes of a segment in front of its payload, held inline so that sending allocates nothing.
 #[derive(Clone, Copy)]
@@ -92,6 +93,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Pong(_) => PONG,
         Control::Refresh(_) => REFRESH,
         Control::Replace(_) => REPLACE,
+        Control::Gone(_) => GONE,
         Control::Close { .. } => CLOSE,
     });
     let mut put = |value: u64| varint::write(value, |slice| out.put_slice(slice));
@@ -104,6 +106,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         }
         Control::Ping(number) | Control::Pong(number) => put(*number),
         Control::Refresh(path) | Control::Replace(path) => put(u64::from(path.0)),
+        Control::Gone(subflow) => put(u64::from(subflow.0)),
         Control::Close { code, reason } => {
             let reason = &reason[..reason.len().min(MAX_REASON)];
             put(u64::from(*code));

@@ -48,6 +48,7 @@ fn controls() -> impl Strategy<Value = Control> {
         NUMBER.prop_map(Control::Pong),
         any::<u8>().prop_map(|p| Control::Refresh(PathId(p))),
         any::<u8>().prop_map(|p| Control::Replace(PathId(p))),
+        any::<u32>().prop_map(|s| Control::Gone(SubflowId(s))),
         (any::<u32>(), prop::collection::vec(any::<u8>(), 0..MAX_REASON))
             .prop_map(|(code, reason)| Control::Close { code, reason: reason.into() }),
     ]

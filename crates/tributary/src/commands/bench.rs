@@ -12,7 +12,8 @@ use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_bench::{
-    churn, coding, dash, emulator, end, flood, idle, memory, objects, proxy, sessions, tunnel, unshaped,
+    churn, coding, dash, emulator, end, flood, handoff, idle, memory, objects, proxy, sessions, tunnel,
+    unshaped,
 };
 use tributary_lab::machine;
 use tributary_report::Table;
@@ -47,6 +48,7 @@ pub(crate) enum Bench {
     Churn(ChurnArguments),
     Dash(DashArguments),
     Flood(FloodArguments),
+    Handoff(HandoffArguments),
     Proxy(ProxyArguments),
     Sessions(SessionsArguments),
     Emulator(EmulatorArguments),
@@ -184,6 +186,21 @@ pub(crate) struct FloodArguments {
     #[arg(long, default_value_t = flood::Plan::default().per_second)]
     per_second: u32,
     /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A live video over two radios that are lost in turns: times without data, late frames, and how soon a change of an
+/// interface changes a session's paths; a session beside kernel MPTCP on the same links.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary bench handoff
+  tributary bench handoff --handoffs 200 --json > handoff.json")]
+pub(crate) struct HandoffArguments {
+    /// Losses, three seconds each
+    #[arg(long, default_value_t = handoff::Plan::default().handoffs)]
+    handoffs: u32,
+    /// Print one JSON object, with every handoff
     #[arg(long)]
     json: bool,
 }
@@ -377,6 +394,11 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let plan = flood::Plan { rounds: a.rounds, seconds: a.seconds, per_second: a.per_second };
             let report = flood::run(&plan, progress)?;
             Measured::new("flood", report.tables(), a.json, &report)?
+        }
+        Bench::Handoff(a) => {
+            tributary_emu::isolate()?;
+            let report = handoff::run(&handoff::Plan { handoffs: a.handoffs }, progress)?;
+            Measured::new("handoff", report.tables(), a.json, &report)?
         }
         Bench::Proxy(a) => {
             tributary_emu::isolate()?;

@@ -1,6 +1,6 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::{output, status, stop};
+use super::{output, paths, status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -22,7 +22,8 @@ const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
 
 pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
-    let common = common(&arguments.session)?;
+    let wait = arguments.wait.map(Duration::from_secs);
+    let common = paths::with_wait(common(&arguments.session)?, wait);
     let priorities = priorities(&arguments.session)?;
     let listen = ListenConfig { addresses: arguments.listen, common, limits: arguments.memory.limits() };
     let json_events = json_events(&arguments.session);
@@ -45,13 +46,12 @@ pub(super) fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Res
 }
 
 pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
-    let common = common(&arguments.session)?;
-    let paths = arguments.paths.iter().map(|path| path.parse());
-    let paths = paths.collect::<Result<Vec<_>, tributary_net::PathError>>()?;
+    let wait = arguments.paths.wait();
+    let common = paths::with_wait(common(&arguments.session)?, wait);
+    let paths = arguments.paths.paths()?;
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
     let priorities = priorities(&arguments.session)?;
     let json_events = json_events(&arguments.session);
-    let wait = arguments.wait.map(Duration::from_secs);
     let config = ForwardConfig { connect, listen: arguments.listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
     until_stopped(async {

@@ -1,6 +1,7 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
 use super::output::{self, Progress};
+use super::paths::{self, PathArguments};
 use crate::cli::{MemoryArguments, ViewerArguments};
 use crate::quantity;
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,7 @@ use tributary_lab::tiled::{
 };
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
-use tributary_net::{Common, Key, PathConfig, PathError};
+use tributary_net::{Common, Key, PathConfig};
 use tributary_types::Bitrate;
 
 /// Tiled 360° video, live: a server, and a headless viewer that measures what it saw.
@@ -78,11 +79,11 @@ pub(crate) struct StreamServeArguments {
 #[command(after_help = "Examples:
   tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
       --reference tiles --head viewer.csv --seconds 30 --report viewing.html
-  tributary stream play --path any=203.0.113.5:7000 --transport tcp --allocator fix --reference tiles --json")]
+  tributary stream play --path any=203.0.113.5:7000 --transport tcp --allocator fix --reference tiles --json
+  tributary stream play --path auto --path wwan0,metered --server 203.0.113.5:7000 --key tributary.key --reference tiles")]
 pub(crate) struct StreamPlayArguments {
-    /// LOCAL=SERVER:PORT, LOCAL an address or a network interface; repeatable for a session
-    #[arg(long = "path", required = true)]
-    pub(crate) paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) paths: PathArguments,
     #[command(flatten)]
     pub(crate) transport: TransportArguments,
     #[command(flatten)]
@@ -159,11 +160,12 @@ fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String 
 }
 
 fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
-    let paths = arguments.paths.iter().map(|path| path.parse());
-    let paths = paths.collect::<Result<Vec<PathConfig>, PathError>>()?;
+    let paths = arguments.paths.paths()?;
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
-    let config = PlayConfig { transport: transport(&arguments.transport, &locals)?, paths };
+    let mut transport = transport(&arguments.transport, &locals)?;
+    transport.common = transport.common.map(|common| paths::with_wait(common, arguments.paths.wait()));
+    let config = PlayConfig { transport, paths };
     let viewpoint = Viewpoint::new(viewer(&arguments.viewer, arguments.seconds)?)?;
     if let Some(keep) = &arguments.keep {
         let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;

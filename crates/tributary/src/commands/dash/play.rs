@@ -1,7 +1,7 @@
 //! `tributary dash play`.
 
 use super::super::output::{self, Progress};
-use super::super::proxy;
+use super::super::{paths, proxy};
 use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,7 +13,7 @@ use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
 use tributary_lab::machine;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
-use tributary_net::{Common, Key, PathConfig};
+use tributary_net::{Common, Key};
 use tributary_player::PlayState;
 use tributary_player::abr;
 use tributary_player::dash::play::Settings;
@@ -32,6 +32,7 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
   tributary dash play http://127.0.0.1:8080/manifest.mpd --rule bola --seconds 60 --report play.html
   tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key \\
       --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000
+  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key --path auto
   tributary dash play https://203.0.113.5:7001/manifest.mpd --transport quic --pin SHA256
   tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
       --quic 7001 --key tributary.key --json")]
@@ -42,9 +43,14 @@ pub(crate) struct PlayArguments {
     /// tcp, mptcp, quic, mpquic, fbdt (or another scheduler of sessions), engine
     #[arg(long, default_value = "mptcp")]
     transport: String,
-    /// LOCAL=SERVER:PORT, LOCAL an address, a network interface or `any`; repeatable [default: any, to the URL's server]
-    #[arg(long = "path", value_name = "PATH")]
+    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface that leads to the server,
+    /// as they come and go) or `any`; `metered`: used only when the others cannot carry what is asked, by sessions; a path
+    /// that names no server leads to the URL's [default: any]
+    #[arg(long = "path", value_name = "LOCAL[,metered][=SERVER:PORT]")]
     paths: Vec<String>,
+    /// Sessions: give up when no path is up for this many seconds, at least three [default: 30]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
+    wait: Option<u64>,
     /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -146,15 +152,16 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
             congestion: arguments.congestion.clone(),
         })));
     }
-    let any = || vec![format!("any={server}")];
+    let any = || vec!["any".to_owned()];
     let paths = if arguments.paths.is_empty() { any() } else { arguments.paths.clone() };
-    let paths = paths.iter().map(|path| path.parse()).collect::<Result<Vec<PathConfig>, _>>()?;
+    let paths = paths::read(&paths, Some(&server))?;
     let mut config = TransportConfig::new(arguments.transport.parse::<TransportName>()?);
     config.congestion.clone_from(&arguments.congestion);
     if matches!(config.name, TransportName::Quic(_)) {
         config.certificates = Some(certificates(arguments, key.as_ref())?);
     }
-    config.common = key.map(Common::new);
+    let wait = arguments.wait.map(Duration::from_secs);
+    config.common = key.map(|key| paths::with_wait(Common::new(key), wait));
     Ok(Carriage::One(Box::new(Road { config, paths })))
 }
 

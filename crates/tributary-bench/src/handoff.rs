@@ -1,0 +1,362 @@
+//! Handoff: a live video over two radios, one of which is lost again and again, once announced and once without a word.
+//!
+//! A session that follows the interfaces and kernel MPTCP carry the same 5.24 Mbit/s at the same time over the same
+//! two links of 18 Mbit/s, with round trips of 50 and 100 ms. Measured: the longest time without data around each
+//! loss, what a player with a second of buffer notices, and how soon a change of an interface changes the session's
+//! paths. Not here: experiments of a paper.
+
+mod live;
+mod player;
+
+use super::process::prepare_mptcp_on;
+use super::{BenchError, Progress, verdict, within};
+use core::time::Duration;
+use live::Recording;
+use player::{Frames, Playback};
+use serde::Serialize;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
+use tributary_emu::{Network, Side};
+use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
+use tributary_report::{Cell, Column, Table, stats};
+use tributary_types::Bitrate;
+
+const SESSION: &str = "session";
+const MPTCP: &str = "mptcp";
+const CONGESTION: &str = "cubic";
+const PATHS: [&str; 2] = ["wifi", "lte"];
+const RTT_MS: [u64; 2] = [50, 100];
+const LINK_MBPS: u64 = 18;
+/// A frame of a video of 5.24 Mbit/s and 25 frames a second.
+const FRAME: usize = 26_200;
+const FRAME_TIME: Duration = Duration::from_millis(40);
+/// Seconds that the player holds.
+const BUFFER: f64 = 1.0;
+/// From one loss to the next, and how long each lasts.
+const EVERY: Duration = Duration::from_secs(3);
+const LOST: Duration = Duration::from_millis(1500);
+/// Before the first loss and behind the last.
+const MARGIN: Duration = Duration::from_secs(3);
+/// Time for both streams to begin.
+const START: Duration = Duration::from_secs(20);
+/// The longest time without data: three round trips of the longer path and 50 ms.
+const GAP_MS: f64 = 3.0 * 100.0 + 50.0;
+/// An interface that comes is a path within this time.
+const REACTION_MS: f64 = 100.0;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Losses, each three seconds.
+    pub handoffs: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { handoffs: 64 }
+    }
+}
+
+/// How a radio is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// The client's interface goes down and comes back.
+    Announced,
+    /// Packets vanish in both directions, and nobody says so.
+    Silent,
+}
+
+/// One loss.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Handoff {
+    /// Since the beginning.
+    pub at_s: f64,
+    /// Which of the radios.
+    pub path: &'static str,
+    /// How.
+    pub loss: Loss,
+}
+
+/// One transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransportReport {
+    /// Its name.
+    pub transport: &'static str,
+    /// Longest time without data around each handoff, in milliseconds.
+    pub gaps_ms: Vec<f64>,
+    /// Frames that came too late for a player with a second of buffer.
+    pub discards: u32,
+    /// Times that the player ran out of frames.
+    pub underflows: u32,
+    /// Why its stream did not come to the end, if so.
+    pub cut_short: Option<String>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Every loss.
+    pub handoffs: Vec<Handoff>,
+    /// The session, then kernel MPTCP.
+    pub transports: Vec<TransportReport>,
+    /// From an interface's return to the beginning of a connection on it, in milliseconds.
+    pub added_ms: Vec<f64>,
+    /// From an interface's loss to the removal of its path.
+    pub removed_ms: Vec<f64>,
+    /// The longest gap that is wanted at the 99th percentile.
+    pub gap_at_most_ms: f64,
+    /// The longest reaction that is wanted.
+    pub reaction_at_most_ms: f64,
+}
+
+/// How many frames a stream of this length has.
+fn frames(length: Duration) -> u32 {
+    (length.as_millis() / FRAME_TIME.as_millis()) as u32
+}
+
+/// Radios in turns, each first announced and then silent.
+fn schedule(handoffs: u32) -> Vec<Handoff> {
+    let one = |number: u32| Handoff {
+        at_s: (MARGIN + EVERY * number).as_secs_f64(),
+        path: PATHS[number as usize % 2],
+        loss: if number / 2 % 2 == 0 { Loss::Announced } else { Loss::Silent },
+    };
+    (0..handoffs).map(one).collect()
+}
+
+fn scenario(handoffs: &[Handoff], length: Duration) -> Scenario {
+    let mut scenario = Scenario::new("handoff").with_duration(length);
+    for (name, rtt) in PATHS.iter().zip(RTT_MS) {
+        let mut link = LinkSpec::constant(Bitrate::from_mbps(LINK_MBPS));
+        link.delay.base = Duration::from_millis(rtt) / 2;
+        let mut path = PathSpec::symmetric(name, link);
+        let silent = handoffs.iter().filter(|one| one.path == *name && one.loss == Loss::Silent);
+        let dead = |at_s: f64| Moment::At(Duration::from_secs_f64(at_s));
+        path.dead = silent.map(|one| (dead(one.at_s), dead(one.at_s + LOST.as_secs_f64()))).collect();
+        scenario = scenario.with_path(path);
+    }
+    scenario
+}
+
+/// When interfaces were switched.
+#[derive(Default)]
+struct Switched {
+    down: Vec<(Instant, &'static str)>,
+    up: Vec<(Instant, &'static str)>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("handoffs", f64::from(plan.handoffs), 4.0..=2000.0)?;
+    let handoffs = schedule(plan.handoffs);
+    let length = MARGIN * 2 + EVERY * plan.handoffs;
+    let network = Network::start(&scenario(&handoffs, length))?;
+    prepare_mptcp_on(&|side, program| network.command(side, program), &PATHS)?;
+    let failed = |side, reason: String| BenchError::End { side, carrier: "the live stream", reason };
+    let network = &network;
+    let (recordings, switched, origin) = std::thread::scope(|scope| {
+        let (ready, servers) = channel();
+        let _server = scope.spawn(move || network.run(Side::Server, || live::server(length, ready)));
+        let servers = servers.recv_timeout(START);
+        let servers = servers.map_err(|_| failed("source", "the server does not start".to_owned()))?;
+        let (begun, first) = channel();
+        let client = scope.spawn(move || network.run(Side::Client, || live::client(servers, length, begun)));
+        for _ in [SESSION, MPTCP] {
+            // A client that has failed says why below.
+            if first.recv_timeout(START) == Err(RecvTimeoutError::Disconnected) {
+                break;
+            }
+        }
+        network.rewind()?;
+        let origin = Instant::now();
+        let switched = if client.is_finished() {
+            Ok(Switched::default())
+        } else {
+            switch(network, &handoffs, origin, progress)
+        };
+        let recordings = client.join().map_err(|_| failed("sink", "it panicked".to_owned()))??;
+        Ok::<_, BenchError>((recordings.map_err(|reason| failed("sink", reason))?, switched?, origin))
+    })?;
+    Ok(report(
+        handoffs,
+        (SESSION, &recordings.0),
+        (MPTCP, &recordings.1),
+        &switched,
+        (origin, frames(length)),
+    ))
+}
+
+/// Takes interfaces down and up as the schedule says.
+fn switch(
+    network: &Network,
+    handoffs: &[Handoff],
+    origin: Instant,
+    progress: Progress<'_>,
+) -> Result<Switched, BenchError> {
+    let wait_until = |at_s: f64| {
+        let at = origin + Duration::from_secs_f64(at_s);
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        Instant::now()
+    };
+    let mut switched = Switched::default();
+    for (number, handoff) in handoffs.iter().enumerate() {
+        if number % 10 == 0 {
+            progress(&format!("handoff {} of {}", number + 1, handoffs.len()));
+        }
+        if handoff.loss == Loss::Announced {
+            switched.down.push((wait_until(handoff.at_s), handoff.path));
+            network.set_link_state(Side::Client, handoff.path, false)?;
+            switched.up.push((wait_until(handoff.at_s + LOST.as_secs_f64()), handoff.path));
+            network.set_link_state(Side::Client, handoff.path, true)?;
+        }
+    }
+    Ok(switched)
+}
+
+fn report(
+    handoffs: Vec<Handoff>,
+    ours: (&'static str, &Recording),
+    theirs: (&'static str, &Recording),
+    switched: &Switched,
+    (origin, count): (Instant, u32),
+) -> Report {
+    let transports = [ours, theirs].map(|(transport, recording)| {
+        // What arrived before time zero belongs to the player's first frames.
+        let at = |moment: Instant| {
+            moment.saturating_duration_since(origin).as_secs_f64()
+                - origin.saturating_duration_since(moment).as_secs_f64()
+        };
+        let arrivals: Vec<(f64, usize)> =
+            recording.arrivals.iter().map(|(when, bytes)| (at(*when), *bytes)).collect();
+        let times: Vec<f64> = arrivals.iter().map(|(at, _)| *at).collect();
+        let gap =
+            |one: &Handoff| 1e3 * stats::longest_silence(&times, one.at_s, one.at_s + EVERY.as_secs_f64());
+        let every = FRAME_TIME.as_secs_f64();
+        let Playback { discards, underflows } =
+            player::play(&arrivals, Frames { count, bytes: FRAME, every }, BUFFER);
+        let gaps_ms = handoffs.iter().map(gap).collect();
+        TransportReport { transport, gaps_ms, discards, underflows, cut_short: recording.cut_short.clone() }
+    });
+    let (added_ms, removed_ms) =
+        (reactions(&switched.up, &ours.1.dialled), reactions(&switched.down, &ours.1.removed));
+    let (gap_at_most_ms, reaction_at_most_ms) = (GAP_MS, REACTION_MS);
+    Report {
+        handoffs,
+        transports: transports.into(),
+        added_ms,
+        removed_ms,
+        gap_at_most_ms,
+        reaction_at_most_ms,
+    }
+}
+
+/// From each switch to what the session did next with that interface, in milliseconds; endless when it did nothing.
+fn reactions(switches: &[(Instant, &'static str)], done: &[(Instant, String)]) -> Vec<f64> {
+    let one = |(at, name): &(Instant, &str)| {
+        let next = done.iter().find(|(when, which)| when >= at && which == name);
+        next.map_or(f64::INFINITY, |(when, _)| when.duration_since(*at).as_secs_f64() * 1e3)
+    };
+    switches.iter().map(one).collect()
+}
+
+impl Report {
+    /// Gaps of one transport, of all losses or of one kind.
+    fn gaps(&self, transport: &TransportReport, loss: Option<Loss>) -> Vec<f64> {
+        let each = self.handoffs.iter().zip(&transport.gaps_ms);
+        each.filter(|(one, _)| loss.is_none_or(|loss| one.loss == loss)).map(|(_, gap)| *gap).collect()
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let columns = || {
+            [Column::right("number"), Column::right("p50").unit("ms"), Column::right("p99").unit("ms")]
+                .into_iter()
+                .chain([
+                    Column::right("most").unit("ms"),
+                    Column::right("p99 at most").unit("ms"),
+                    Column::left(""),
+                ])
+        };
+        let figures = |samples: &[f64], bound: f64| {
+            let percentile = |percent| stats::percentile(samples, percent);
+            let holds = percentile(99.0).is_some_and(|p99| p99 <= bound);
+            [
+                Cell::number(samples.len() as f64, 0),
+                Cell::optional_number(percentile(50.0), 1),
+                Cell::optional_number(percentile(99.0), 1).strong(),
+                Cell::optional_number(stats::maximum(samples), 1),
+                Cell::number(bound, 0),
+                verdict(holds),
+            ]
+        };
+        let title = "Longest time without data around a handoff; 5.24 Mbit/s, two links of 18 Mbit/s, cubic";
+        let mut gaps = Table::new(title).columns(
+            [Column::left("transport"), Column::left("loss of a radio")].into_iter().chain(columns()),
+        );
+        let mut noticed = Table::new("What a player with 1 s of buffer notices").columns([
+            Column::left("transport"),
+            Column::right("discarded frames"),
+            Column::right("underflows"),
+            Column::left("end of the stream"),
+            Column::left(""),
+        ]);
+        for transport in &self.transports {
+            let kinds =
+                [(Some(Loss::Announced), "announced"), (Some(Loss::Silent), "silent"), (None, "both")];
+            for (loss, words) in kinds {
+                let samples = self.gaps(transport, loss);
+                let names = [Cell::text(transport.transport), Cell::text(words)];
+                gaps.push(names.into_iter().chain(figures(&samples, self.gap_at_most_ms)));
+            }
+            noticed.push([
+                Cell::text(transport.transport),
+                Cell::number(f64::from(transport.discards), 0),
+                Cell::number(f64::from(transport.underflows), 0),
+                Cell::text(transport.cut_short.as_deref().unwrap_or("in order")),
+                verdict(transport.discards == 0 && transport.cut_short.is_none()),
+            ]);
+        }
+        let mut reactions = Table::new("From a change of an interface to a change of the session's paths")
+            .columns([Column::left("change")].into_iter().chain(columns()));
+        for (words, samples) in [
+            ("it comes: a connection is begun", &self.added_ms),
+            ("it goes: the path is removed", &self.removed_ms),
+        ] {
+            reactions.push([Cell::text(words)].into_iter().chain(figures(samples, self.reaction_at_most_ms)));
+        }
+        vec![gaps, noticed, reactions]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_radio_is_lost_in_both_ways_and_never_both_at_once() {
+        let handoffs = schedule(8);
+        for path in PATHS {
+            for loss in [Loss::Announced, Loss::Silent] {
+                assert_eq!(handoffs.iter().filter(|one| one.path == path && one.loss == loss).count(), 2);
+            }
+        }
+        assert!(handoffs.windows(2).all(|two| two[0].at_s + LOST.as_secs_f64() < two[1].at_s));
+        let scenario = scenario(&handoffs, Duration::from_secs(60));
+        assert!(scenario.check().is_ok());
+        assert_eq!(scenario.paths.iter().map(|path| path.dead.len()).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn a_reaction_belongs_to_its_interface_and_comes_after_the_change() {
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let done = [(at(5), "lte".to_owned()), (at(12), "lte".to_owned()), (at(30), "wifi".to_owned())];
+        let found = reactions(&[(at(10), "lte"), (at(10), "wifi"), (at(40), "wifi")], &done);
+        assert!((found[0] - 2.0).abs() < 1e-6 && (found[1] - 20.0).abs() < 1e-6 && found[2].is_infinite());
+    }
+}

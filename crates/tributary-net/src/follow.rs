@@ -1,0 +1,244 @@
+//! Which paths a session has while interfaces and addresses come and go. Sans-IO: network configurations in, paths to add
+//! and to remove out.
+//!
+//! Each wanted path stands for local ends: an interface or an address for itself, `auto` for every interface that leads
+//! to the server. A local end that appears is a path at once, one that disappears or gets another address is not any
+//! more. One that comes and goes again and again must stay for a while before it is used again. Not here: reading
+//! configurations and changing the session, see [`watcher`], and routes, see [`crate::reach`].
+
+mod watcher;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tributary_tun::{Interface, Network};
+use tributary_types::{Instant, PathId};
+
+use crate::config::{Local, PathConfig};
+use crate::reach;
+pub(crate) use watcher::{Watcher, expand};
+
+/// Most paths of a session.
+pub(crate) const MAX_PATHS: usize = 8;
+/// A local end that was used for less time than this has flapped.
+const CALM: Duration = Duration::from_secs(10);
+/// Flaps in a row without a consequence.
+const FREE_FLAPS: u32 = 3;
+/// Time that a local end must stay after one flap more; it doubles with each flap.
+const STAY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
+/// A local end of `auto` that is away for this long is forgotten, its flaps too.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// What the session has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Add(PathId, PathConfig),
+    Remove(PathId),
+}
+
+/// A local end that is there, with the addresses that a connection may use. A local end that cannot be looked up, such
+/// as the choice of the routing table, is always there and has none.
+type Found = (PathConfig, Vec<IpAddr>);
+
+/// A local end that is or was there.
+#[derive(Debug)]
+struct Way {
+    config: PathConfig,
+    /// It was wanted by name, not found by `auto`.
+    named: bool,
+    /// Its path, while the session has one.
+    path: Option<PathId>,
+    addresses: Vec<IpAddr>,
+    /// There since; `None`: it is away.
+    since: Option<Instant>,
+    /// When it last got a path, and when it last went away.
+    added: Instant,
+    left: Instant,
+    flaps: u32,
+}
+
+/// The paths of one session.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    wanted: Vec<PathConfig>,
+    ways: Vec<Way>,
+    /// Addresses that some interface has had. One that none ever had may still work, by a rule of the kernel.
+    assigned: BTreeSet<IpAddr>,
+    next: u8,
+    changes: VecDeque<Change>,
+}
+
+impl Way {
+    fn new(config: PathConfig, named: bool, now: Instant) -> Self {
+        let (addresses, since) = (Vec::new(), None);
+        Self { config, named, path: None, addresses, since, added: now, left: now, flaps: 0 }
+    }
+
+    /// Takes over what was found of it; returns the path that it had until now and does not keep.
+    fn update(&mut self, now: Instant, found: Option<&[IpAddr]>) -> Option<PathId> {
+        let same = found.is_some_and(|addresses| {
+            addresses.is_empty() == self.addresses.is_empty()
+                && self.addresses.iter().all(|address| addresses.contains(address))
+        });
+        let lost = self.path.take_if(|_| !same);
+        if lost.is_some() {
+            self.flaps = if now >= self.added + CALM { 0 } else { self.flaps.saturating_add(1) };
+        }
+        match found {
+            None => {
+                if self.since.take().is_some() {
+                    self.left = now;
+                }
+            }
+            Some(addresses) if !same || self.since.is_none() => {
+                self.since = Some(now);
+                self.addresses = addresses.to_vec();
+            }
+            Some(_) => {}
+        }
+        lost
+    }
+
+    /// When it may get a path; `None` while it is away or has one.
+    fn due(&self) -> Option<Instant> {
+        let since = self.since.filter(|_| self.path.is_none())?;
+        let stay = match self.flaps.checked_sub(FREE_FLAPS) {
+            None => Duration::ZERO,
+            Some(more) => (STAY.0 * (1 << more.min(8))).min(STAY.1),
+        };
+        Some(since + stay)
+    }
+}
+
+impl Follow {
+    /// No path yet; [`Self::handle_network`] finds the first ones.
+    pub(crate) fn new(wanted: Vec<PathConfig>, now: Instant) -> Self {
+        let named = wanted.iter().filter(|config| config.local != Local::Auto);
+        let ways = named.map(|config| Way::new(config.clone(), true, now)).collect();
+        Self { wanted, ways, assigned: BTreeSet::new(), next: 0, changes: VecDeque::new() }
+    }
+
+    /// Whether any of the paths depends on interfaces or addresses.
+    pub(crate) fn is_needed(wanted: &[PathConfig]) -> bool {
+        wanted.iter().any(|config| match config.local {
+            Local::Auto | Local::Interface(_) => true,
+            Local::Address(address) => !is_everywhere(address),
+            Local::Any => false,
+        })
+    }
+
+    /// The network configuration is this.
+    pub(crate) fn handle_network(&mut self, now: Instant, network: &Network) {
+        for interface in network.interfaces.iter().filter(|interface| interface.up) {
+            let followed = self.wanted.iter().filter_map(|config| match config.local {
+                Local::Address(address) => Some(address),
+                _ => None,
+            });
+            self.assigned.extend(followed.filter(|address| interface.addresses.contains(address)));
+        }
+        let found = self.find(network);
+        for way in &mut self.ways {
+            let there = found.iter().find(|(config, _)| *config == way.config).map(|(_, there)| &there[..]);
+            self.changes.extend(way.update(now, there).map(Change::Remove));
+        }
+        for (config, addresses) in found {
+            if !self.ways.iter().any(|way| way.config == config) {
+                let mut way = Way::new(config, false, now);
+                way.update(now, Some(&addresses));
+                self.ways.push(way);
+            }
+        }
+        self.ways.retain(|way| way.named || way.since.is_some() || now < way.left + FORGET);
+        self.handle_timeout(now);
+    }
+
+    /// Time has passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while self.has_room() {
+            let due = |way: &Way| way.due().is_some_and(|due| due <= now);
+            let Some(at) = self.ways.iter().position(due) else { return };
+            let path = self.free_id();
+            let way = &mut self.ways[at];
+            (way.path, way.added) = (Some(path), now);
+            self.changes.push_back(Change::Add(path, way.config.clone()));
+        }
+    }
+
+    /// When [`Self::handle_timeout`] must be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.ways.iter().filter_map(Way::due).min().filter(|_| self.has_room())
+    }
+
+    /// What to do next.
+    pub(crate) fn poll_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    fn has_room(&self) -> bool {
+        self.ways.iter().filter(|way| way.path.is_some()).count() < MAX_PATHS
+    }
+
+    /// An identifier that no path has. One that was used is used again as late as possible: the server may not have
+    /// forgotten the old path yet.
+    fn free_id(&mut self) -> PathId {
+        loop {
+            let path = PathId(self.next);
+            self.next = self.next.wrapping_add(1);
+            if !self.ways.iter().any(|way| way.path == Some(path)) {
+                return path;
+            }
+        }
+    }
+
+    fn find(&self, network: &Network) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        for config in &self.wanted {
+            match &config.local {
+                Local::Any => found.push((config.clone(), Vec::new())),
+                Local::Address(address) => {
+                    let there = network.interfaces.iter().any(|i| i.up && i.addresses.contains(address));
+                    if there && !is_everywhere(*address) {
+                        found.push((config.clone(), vec![*address]));
+                    } else if !self.assigned.contains(address) || is_everywhere(*address) {
+                        found.push((config.clone(), Vec::new()));
+                    }
+                }
+                Local::Interface(name) => {
+                    let interface = network.interfaces.iter().find(|interface| interface.name == *name);
+                    let addresses = interface.map(|interface| reach::usable(interface, &config.server));
+                    found.extend(addresses.filter(|a| !a.is_empty()).map(|a| (config.clone(), a)));
+                }
+                Local::Auto => found.extend(self.find_all(network, config)),
+            }
+        }
+        found
+    }
+
+    /// Every interface that leads to the server and that no other wanted path names.
+    fn find_all(&self, network: &Network, auto: &PathConfig) -> Vec<Found> {
+        let named = |interface: &Interface| {
+            self.wanted.iter().any(|other| match &other.local {
+                Local::Interface(name) => *name == interface.name,
+                Local::Address(address) => interface.addresses.contains(address),
+                Local::Any | Local::Auto => false,
+            })
+        };
+        let there = network.interfaces.iter().filter(|interface| {
+            !interface.loopback && !named(interface) && reach::leads(network, interface, &auto.server)
+        });
+        let path = |interface: &Interface| {
+            let local = Local::Interface(interface.name.clone());
+            (PathConfig { local, ..auto.clone() }, reach::usable(interface, &auto.server))
+        };
+        there.map(path).collect()
+    }
+}
+
+/// Whether every host has the address, on whatever interface.
+fn is_everywhere(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Interfaces that come, go, change their address or name, and flap.
+
+use tributary_tun::Route;
+
+use super::*;
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn path(text: &str) -> PathConfig {
+    PathConfig::parse(text, Some("203.0.113.5:7000")).unwrap()
+}
+
+fn follow(paths: &[&str]) -> Follow {
+    let local = |text: &&str| match text.strip_prefix("dev:") {
+        // Interfaces that this host does not have.
+        Some(name) => PathConfig { local: Local::Interface(name.to_owned()), ..path("any") },
+        None => path(text),
+    };
+    Follow::new(paths.iter().map(local).collect(), Instant::ZERO)
+}
+
+/// Interfaces with one address each and a default route.
+fn network(interfaces: &[(&str, &str)]) -> Network {
+    let mut network = Network::default();
+    for (at, (name, address)) in interfaces.iter().enumerate() {
+        let index = at as u32 + 1;
+        let addresses = vec![address.parse().unwrap()];
+        let name = (*name).to_owned();
+        network.interfaces.push(Interface { index, name, up: true, loopback: false, addresses });
+        network.routes.push(Route { to: ("0.0.0.0".parse().unwrap(), 0), table: 254, interface: index });
+    }
+    network
+}
+
+/// What the machine wants, as words: `+wlan0` and `-0`.
+fn changes(follow: &mut Follow) -> Vec<String> {
+    let word = |change| match change {
+        Change::Add(_, config) => format!("+{}", config.local_name()),
+        Change::Remove(path) => format!("-{}", path.0),
+    };
+    std::iter::from_fn(|| follow.poll_change()).map(word).collect()
+}
+
+#[test]
+fn auto_takes_every_interface_with_a_route_and_leaves_named_ones_alone() {
+    let mut follow = follow(&["auto", "dev:wwan0"]);
+    let mut now = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2")]);
+    now.interfaces.push(Interface { loopback: true, name: "lo".to_owned(), ..now.interfaces[0].clone() });
+    follow.handle_network(at(0), &now);
+    assert_eq!(changes(&mut follow), ["+wwan0", "+wlan0"]);
+    // USB tethering: the interface, then its address, then its route.
+    let full = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2"), ("usb0", "10.2.0.2")]);
+    let mut coming = full.clone();
+    coming.interfaces[2].addresses.clear();
+    coming.routes.pop();
+    follow.handle_network(at(100), &coming);
+    coming.interfaces[2].addresses = full.interfaces[2].addresses.clone();
+    follow.handle_network(at(200), &coming);
+    assert_eq!(changes(&mut follow), [""; 0]);
+    follow.handle_network(at(300), &full);
+    assert_eq!(changes(&mut follow), ["+usb0"]);
+    follow.handle_network(at(400), &now);
+    assert_eq!(changes(&mut follow), ["-2"]);
+}
+
+#[test]
+fn a_new_address_or_name_is_a_new_path() {
+    let mut follow = follow(&["auto"]);
+    follow.handle_network(at(0), &network(&[("wlan0", "10.0.0.2")]));
+    assert_eq!(changes(&mut follow), ["+wlan0"]);
+    // A second address changes nothing, one that is lost does.
+    let mut two = network(&[("wlan0", "10.0.0.2")]);
+    two.interfaces[0].addresses.push("10.0.9.9".parse().unwrap());
+    follow.handle_network(at(1000), &two);
+    assert_eq!(changes(&mut follow), [""; 0]);
+    follow.handle_network(at(2000), &network(&[("wlan0", "10.0.9.9")]));
+    assert_eq!(changes(&mut follow), ["-0", "+wlan0"]);
+    follow.handle_network(at(3000), &network(&[("lan5", "10.0.9.9")]));
+    assert_eq!(changes(&mut follow), ["-1", "+lan5"]);
+    // Without a carrier it is away.
+    let mut down = network(&[("lan5", "10.0.9.9")]);
+    down.interfaces[0].up = false;
+    follow.handle_network(at(4000), &down);
+    assert_eq!(changes(&mut follow), ["-2"]);
+}
+
+#[test]
+fn an_address_is_followed_once_an_interface_has_had_it() {
+    let mut follow = follow(&["10.0.0.2", "10.7.7.7", "127.0.0.2"]);
+    follow.handle_network(at(0), &network(&[("wlan0", "10.0.0.2")]));
+    assert_eq!(changes(&mut follow), ["+10.0.0.2", "+10.7.7.7", "+127.0.0.2"]);
+    follow.handle_network(at(1), &network(&[]));
+    assert_eq!(changes(&mut follow), ["-0"], "10.7.7.7 may be there by a rule");
+    // It comes: connected at once and not with the next attempt.
+    follow.handle_network(at(2), &network(&[("usb0", "10.7.7.7")]));
+    assert_eq!(changes(&mut follow), ["-1", "+10.7.7.7"]);
+    follow.handle_network(at(3), &network(&[]));
+    assert_eq!(changes(&mut follow), ["-3"]);
+}
+
+#[test]
+fn an_interface_that_flaps_ten_times_a_second_is_used_again_when_it_stays() {
+    let mut follow = follow(&["auto"]);
+    let (up, down) = (network(&[("usb0", "10.2.0.2")]), network(&[]));
+    let mut added = 0;
+    for flap in 0..1000 {
+        let now = flap * 100;
+        follow.handle_network(at(now), &up);
+        added += changes(&mut follow).iter().filter(|word| word.starts_with('+')).count();
+        follow.handle_timeout(at(now + 50));
+        follow.handle_network(at(now + 50), &down);
+        changes(&mut follow);
+        assert_eq!(follow.poll_timeout(), None, "nothing to wait for while it is away");
+    }
+    assert_eq!(added, FREE_FLAPS as usize);
+    follow.handle_network(at(200_000), &up);
+    let due = follow.poll_timeout().unwrap();
+    assert!(due > at(200_000) && due <= at(200_000) + STAY.1, "{due}");
+    follow.handle_timeout(due);
+    assert_eq!(changes(&mut follow), ["+usb0"]);
+    // After a calm time it is used at once again.
+    follow.handle_network(due + CALM, &down);
+    follow.handle_network(due + CALM, &up);
+    assert_eq!(changes(&mut follow), ["-3", "+usb0"]);
+}
+
+#[test]
+fn thousands_of_interfaces_leave_nothing_behind() {
+    let mut follow = follow(&["auto", "dev:wlan0"]);
+    for round in 0..2000 {
+        let name = format!("usb{round}");
+        follow.handle_network(at(round * 1000), &network(&[("wlan0", "10.0.0.2"), (&name, "10.2.0.2")]));
+        let used = follow.ways.iter().filter(|way| way.path.is_some()).count();
+        assert_eq!((used, changes(&mut follow).is_empty()), (2, false));
+        assert!(follow.ways.len() < 100);
+    }
+    // No more than a session may have.
+    let names: Vec<String> = (0..20).map(|at| format!("eth{at}")).collect();
+    let many: Vec<(&str, &str)> = names.iter().map(|name| (&name[..], "10.3.0.2")).collect();
+    follow.handle_network(at(3_000_000), &network(&many));
+    assert_eq!(follow.ways.iter().filter(|way| way.path.is_some()).count(), MAX_PATHS);
+    assert_eq!(follow.poll_timeout(), None);
+}

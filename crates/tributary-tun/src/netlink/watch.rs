@@ -1,0 +1,179 @@
+//! Interfaces, addresses, routes and rules as they are now, and word of every change (rtnetlink's multicast groups).
+//!
+//! A change is only announced; who hears of it reads everything anew. So a burst of changes costs one reading, and
+//! notifications that the kernel had to drop lose nothing. Not here: what a change means for a path.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::message::{self, Interface, Message, Route, Rule};
+use super::{Netlink, Request};
+use crate::fd;
+
+/// Bytes of one read; the kernel fills at most 32 KiB.
+const BUFFER: usize = 64 << 10;
+/// Readings that a change interrupted, before the last one is taken as it is.
+const TRIES: usize = 4;
+/// Groups of links, addresses, routes and rules (RTMGRP_*; a rule's group is number 8 and 19).
+const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
+
+/// The network configuration of a namespace at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Every interface with its addresses.
+    pub interfaces: Vec<Interface>,
+    /// Routes to other hosts, of every table.
+    pub routes: Vec<Route>,
+    /// Rules that choose a table.
+    pub rules: Vec<Rule>,
+}
+
+impl Network {
+    /// That of this thread's namespace.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read() -> io::Result<Self> {
+        let mut netlink = Netlink::open()?;
+        for _ in 1..TRIES {
+            if let (network, false) = Self::read_once(&mut netlink)? {
+                return Ok(network);
+            }
+        }
+        Ok(Self::read_once(&mut netlink)?.0)
+    }
+
+    /// Also says whether a change came in between.
+    fn read_once(netlink: &mut Netlink) -> io::Result<(Self, bool)> {
+        let mut network = Self::default();
+        let mut interrupted = false;
+        // The length of each request's fixed part: ifinfomsg, ifaddrmsg, rtmsg, fib_rule_hdr.
+        let requests = [
+            (libc::RTM_GETLINK, 16),
+            (libc::RTM_GETADDR, 8),
+            (libc::RTM_GETROUTE, 12),
+            (libc::RTM_GETRULE, 12),
+        ];
+        for (kind, length) in requests {
+            let asked = netlink.dump(kind, length, |message| network.take(message));
+            match asked {
+                Ok(changed) => interrupted |= changed,
+                // A kernel without policy routing has no rules.
+                Err(error) if kind == libc::RTM_GETRULE && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((network, interrupted))
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Interface(interface) => self.interfaces.push(interface),
+            Message::Address(index, address) => {
+                let of = self.interfaces.iter_mut().find(|interface| interface.index == index);
+                of.into_iter().for_each(|interface| interface.addresses.push(address));
+            }
+            Message::Routes(routes) => self.routes.extend(routes),
+            Message::Rule(rule) => self.rules.push(rule),
+            Message::Done | Message::Error(_) | Message::Other => {}
+        }
+    }
+}
+
+impl Netlink {
+    /// Asks for everything of a kind; says whether a change interrupted the answer.
+    fn dump(&mut self, kind: u16, length: usize, mut each: impl FnMut(Message)) -> io::Result<bool> {
+        self.send(Request::new(kind, libc::NLM_F_DUMP, &vec![0; length]))?;
+        let mut buffer = vec![0; BUFFER];
+        let mut interrupted = false;
+        loop {
+            let n = match fd::read(self.socket.as_fd(), &mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                n => n?,
+            };
+            let (messages, changed) = message::messages(&buffer[..n]);
+            interrupted |= changed;
+            for message in messages {
+                match message {
+                    Message::Done | Message::Error(0) => return Ok(interrupted),
+                    Message::Error(code) => return Err(io::Error::from_raw_os_error(-code)),
+                    message => each(message),
+                }
+            }
+        }
+    }
+}
+
+/// Readable whenever interfaces, addresses, routes or rules of the namespace have changed.
+#[derive(Debug)]
+pub struct NetworkChanges {
+    socket: OwnedFd,
+}
+
+impl NetworkChanges {
+    /// Changes of this thread's namespace from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn subscribe() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: takes no pointers.
+        let socket = fd::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+        // SAFETY: the descriptor was just created and belongs to nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        // SAFETY: a struct of integers, for which zeros are valid.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as u16;
+        address.nl_groups = GROUPS;
+        let length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: the address is valid for `length` bytes, which the kernel only reads.
+        fd::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+        Ok(Self { socket })
+    }
+
+    /// Takes every notification that waits; whether any of them is a change.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn drain(&self) -> io::Result<bool> {
+        let mut buffer = vec![0; BUFFER];
+        let mut changed = false;
+        loop {
+            match fd::read(self.socket.as_fd(), &mut buffer) {
+                Ok(n) => changed |= message::is_change(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(changed),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Notifications were dropped: anything may have changed.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl AsFd for NetworkChanges {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for NetworkChanges {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_of_this_host_is_read() {
+        let network = Network::read().unwrap();
+        let loopback = network.interfaces.iter().find(|interface| interface.loopback).unwrap();
+        assert_eq!(loopback.name, "lo");
+        assert_eq!(loopback.up, loopback.addresses.iter().any(|address| address.is_loopback()));
+        assert!(network.rules.iter().all(|rule| rule.table != 0));
+    }
+}

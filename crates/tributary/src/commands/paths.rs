@@ -1,0 +1,50 @@
+//! `--path`, `--server` and `--wait` of the commands that connect over several paths.
+
+use crate::quantity;
+use anyhow::Result;
+use clap::Args;
+use std::time::Duration;
+use tributary_net::{Common, PathConfig, PathError};
+
+/// Paths, and how long to wait for one.
+#[derive(Debug, Args)]
+pub(crate) struct PathArguments {
+    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface that leads to the
+    /// server, as they come and go) or `any` (the routing table's choice); `metered`: used only when the others cannot
+    /// carry what is asked; IPv6 servers in brackets
+    #[arg(long = "path", required = true, value_name = "LOCAL[,metered][=SERVER:PORT]")]
+    paths: Vec<String>,
+    /// Server of the paths that name none
+    #[arg(long, value_name = "SERVER:PORT")]
+    server: Option<String>,
+    /// Give up when no path is up for this many seconds, but at least three while a session runs [default: at the start
+    /// as the command has it, then 30]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
+    wait: Option<u64>,
+}
+
+impl PathArguments {
+    /// The paths, read.
+    pub(crate) fn paths(&self) -> Result<Vec<PathConfig>> {
+        read(&self.paths, self.server.as_deref())
+    }
+
+    /// The time to wait for a path, if it was given.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.wait.map(Duration::from_secs)
+    }
+}
+
+/// Reads paths; those that name no server lead to `server`.
+pub(crate) fn read(paths: &[String], server: Option<&str>) -> Result<Vec<PathConfig>> {
+    let paths = paths.iter().map(|path| PathConfig::parse(path, server));
+    Ok(paths.collect::<Result<_, PathError>>()?)
+}
+
+/// The settings with the time that a session waits for a path.
+pub(crate) fn with_wait(common: Common, wait: Option<Duration>) -> Common {
+    match wait {
+        Some(wait) => common.waiting(wait),
+        None => common,
+    }
+}
