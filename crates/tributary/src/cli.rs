@@ -1,6 +1,6 @@
 //! The arguments of the commands. Not the commands themselves (`commands.rs`).
 
-use crate::commands::paths::PathArguments;
+use crate::paths::PathArguments;
 use crate::quantity;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;

@@ -11,7 +11,6 @@ pub(crate) mod nodes;
 mod output;
 pub(crate) mod ows;
 mod page;
-pub(crate) mod paths;
 mod proxy;
 pub(crate) mod reproduce;
 mod status;

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod paths;
 mod quantity;
 
 use clap::Parser;

@@ -1,7 +1,8 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::{output, paths, status, stop};
+use super::{output, status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
+use crate::paths;
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::net::SocketAddr;

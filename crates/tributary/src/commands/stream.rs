@@ -1,8 +1,8 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
 use super::output::{self, Progress};
-use super::paths::{self, PathArguments};
 use crate::cli::{MemoryArguments, ViewerArguments};
+use crate::paths::{self, PathArguments};
 use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};

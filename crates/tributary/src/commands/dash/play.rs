@@ -1,7 +1,8 @@
 //! `tributary dash play`.
 
 use super::super::output::{self, Progress};
-use super::super::{paths, proxy};
+use super::super::proxy;
+use crate::paths;
 use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::Args;
