@@ -8,7 +8,6 @@
 mod live;
 mod player;
 
-use super::process::prepare_mptcp_on;
 use super::{BenchError, Progress, verdict, within};
 use core::time::Duration;
 use live::Recording;
@@ -17,6 +16,7 @@ use serde::Serialize;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 use tributary_emu::{Network, Side};
+use tributary_lab::kernel;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
@@ -155,8 +155,9 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let handoffs = schedule(plan.handoffs);
     let length = MARGIN * 2 + EVERY * plan.handoffs;
     let network = Network::start(&scenario(&handoffs, length))?;
-    prepare_mptcp_on(&|side, program| network.command(side, program), &PATHS)?;
-    let failed = |side, reason: String| BenchError::End { side, carrier: "the live stream", reason };
+    kernel::prepare_mptcp(&|side, program| network.command(side, program), &PATHS.map(str::to_owned))?;
+    let failed =
+        |end, reason: String| BenchError::Program { program: format!("{end} of the live stream"), reason };
     let network = &network;
     let (recordings, switched, origin) = std::thread::scope(|scope| {
         let (ready, servers) = channel();
