@@ -95,7 +95,7 @@ async fn noise_does_not_hide_a_wrong_key_in_the_log() {
     }
     let patience = std::time::Duration::from_secs(60);
     tokio::time::timeout(patience, log.has("does not speak TLS")).await.expect("a line about the noise");
-    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into() };
+    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
     let stranger = Common::new(Key::from_bytes([1; 32]));
     let tls = Tls::On(tls::client_config(&stranger.key).unwrap());
     let stream = dial(&path, &Arc::new(stranger.clone()), None).await.unwrap();
