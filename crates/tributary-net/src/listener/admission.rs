@@ -2,8 +2,7 @@
 //!
 //! A connection begins as a stranger and moves on with its ticket, which comes right behind it: however many
 //! strangers there are, they push out only each other. Each kind has its places; when they are taken, the
-//! source that has most of them loses its oldest. The kernel's transports share their places by address in the same way.
-//! Not here: what a ticket is ([`crate::ticket`]).
+//! source that has most of them loses its oldest. Not here: what a ticket is ([`crate::ticket`]).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +16,7 @@ const OF_A_SESSION: usize = 16;
 
 /// Who shares a part of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(super) enum Source {
     /// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
     Address(IpAddr),
     /// A session that lives.
@@ -25,7 +24,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn of(address: SocketAddr) -> Self {
+    pub(super) fn of(address: SocketAddr) -> Self {
         Self::Address(match address.ip().to_canonical() {
             IpAddr::V6(long) => {
                 let prefix = u128::from(long) >> 64 << 64;
@@ -38,7 +37,7 @@ impl Source {
 
 /// What a connection has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(super) enum Standing {
     Stranger,
     /// It has shown a fresh ticket.
     Known,
@@ -79,12 +78,6 @@ impl<T> Places<T> {
         loser
     }
 
-    fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        self.sources.values_mut().for_each(|held| held.retain(|(_, who)| keep(who)));
-        self.sources.retain(|_, held| !held.is_empty());
-        self.taken = self.sources.values().map(VecDeque::len).sum();
-    }
-
     /// Gives up a place, or the oldest of a source.
     fn remove(&mut self, source: Source, id: Option<u64>) -> Option<T> {
         let held = self.sources.get_mut(&source)?;
@@ -100,36 +93,31 @@ impl<T> Places<T> {
 
 /// All handshakes under way.
 #[derive(Debug)]
-pub(crate) struct Admission<T = AbortHandle> {
+pub(super) struct Admission<T = AbortHandle> {
     places: BTreeMap<Standing, Places<T>>,
     next: u64,
 }
 
 impl<T> Admission<T> {
     /// `most` places for strangers and as many for those that know the key. Sessions have theirs each.
-    pub(crate) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         let standings = [Standing::Stranger, Standing::Known, Standing::Rejoin];
         Self { places: standings.map(|standing| (standing, Places::new(most))).into(), next: 0 }
     }
 
     /// The number of the next handshake.
-    pub(crate) fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Takes a place; returns who lost theirs.
-    pub(crate) fn enter(&mut self, standing: Standing, source: Source, id: u64, who: T) -> Option<T> {
+    pub(super) fn enter(&mut self, standing: Standing, source: Source, id: u64, who: T) -> Option<T> {
         self.places.get_mut(&standing)?.enter(source, id, who)
     }
 
-    /// Frees the places of those for whom `keep` is false.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        self.places.values_mut().for_each(|places| places.retain(&keep));
-    }
-
     /// Gives up a place.
-    pub(crate) fn leave(&mut self, standing: Standing, source: Source, id: u64) -> Option<T> {
+    pub(super) fn leave(&mut self, standing: Standing, source: Source, id: u64) -> Option<T> {
         self.places.get_mut(&standing)?.remove(source, Some(id))
     }
 }
@@ -177,17 +165,6 @@ mod tests {
         // A session pushes out its own, however few places there are.
         assert_eq!(admission.enter(Standing::Rejoin, session(1), 99, 99), Some(1));
         assert_eq!(admission.places[&Standing::Rejoin].taken, 32);
-    }
-
-    #[test]
-    fn places_of_those_that_are_done_are_free_again() {
-        let mut admission = Admission::new(2);
-        for id in 0..2 {
-            assert_eq!(admission.enter(Standing::Stranger, source("10.0.0.1"), id, id), None);
-        }
-        admission.retain(|who| *who != 0);
-        assert_eq!(admission.enter(Standing::Stranger, source("10.0.0.2"), 2, 2), None);
-        assert_eq!(admission.enter(Standing::Stranger, source("10.0.0.2"), 3, 3), Some(2));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `TCP_NOTSENT_LOWAT` keeps the unsent data of a socket small, so that a sender can still change the order or
 //! drop messages, unless [`Sockets`] says otherwise. For tokio an MPTCP socket is a TCP socket.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -21,7 +22,6 @@ use super::{
 };
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
-use crate::listener::admission::{Admission, Source, Standing};
 use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
@@ -221,8 +221,8 @@ async fn accept_loop(
     (limits, sockets): (Limits, Sockets),
     (slots, tell): (Arc<Semaphore>, Fresh),
 ) {
-    // Connections that have sent nothing yet. To make room, the address with most of them loses its oldest.
-    let mut silent: Admission<AbortOnDrop> = Admission::new(limits.half_open);
+    // Connections that have sent nothing yet, oldest first. The oldest is dropped to make room.
+    let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
     let starved = Seldom::default();
     loop {
         let (stream, from) = match listener.accept().await {
@@ -237,6 +237,9 @@ async fn accept_loop(
             }
         };
         silent.retain(|task| !task.0.is_finished());
+        if silent.len() >= limits.half_open.max(1) {
+            silent.pop_front();
+        }
         // Dropped at once: the client sees its connection end instead of waiting in a queue.
         let Ok(slot) = slots.clone().try_acquire_owned() else {
             tracing::warn!(%from, "connection refused: {} are served already", limits.sessions);
@@ -246,7 +249,7 @@ async fn accept_loop(
             continue;
         }
         let tell = tell.clone();
-        let task = AbortOnDrop(tokio::spawn(async move {
+        silent.push_back(AbortOnDrop(tokio::spawn(async move {
             // The client must send something within the time that a session has for its handshake.
             match tokio::time::timeout(limits.handshake, stream.readable()).await {
                 Ok(Ok(())) => {
@@ -257,8 +260,6 @@ async fn accept_loop(
                 }
                 _ => tracing::info!(%from, "connection refused: silent for {:?}", limits.handshake),
             }
-        }));
-        let number = silent.number();
-        drop(silent.enter(Standing::Stranger, Source::of(from), number, task));
+        })));
     }
 }
