@@ -29,7 +29,7 @@ impl Bench {
     }
 
     fn sample(&mut self, rate: f64, queue: f64) {
-        self.now = self.now + self.split.period();
+        self.now += self.split.period();
         self.split.handle_sample(self.now, Sample { rate, queue });
     }
 
