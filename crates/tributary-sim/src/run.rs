@@ -7,7 +7,6 @@ mod assembly;
 mod background;
 mod budget;
 mod choice;
-mod dash;
 mod outcome;
 mod tiled;
 mod topology;
@@ -15,7 +14,6 @@ mod trace;
 
 pub use budget::{expected_packets, least_budget};
 pub use choice::{TransportName, UnknownName, check_congestion, check_scheduler};
-pub use dash::DashOutcome;
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
 pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};

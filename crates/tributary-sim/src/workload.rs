@@ -7,7 +7,6 @@
 
 mod arrivals;
 mod client;
-pub mod dash;
 mod exchange;
 mod pull;
 mod push;
