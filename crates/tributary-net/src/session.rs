@@ -182,10 +182,11 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
     Ok((session, Attempt { shared, deadline }))
 }
 
+/// Paths with their numbers.
+type Numbered = Vec<(PathId, PathConfig)>;
+
 /// The paths there are now, and what follows the interfaces, if any path depends on one.
-fn current_paths(
-    wanted: &[PathConfig],
-) -> Result<(Vec<(PathId, PathConfig)>, Option<Watcher>), ConnectError> {
+fn current_paths(wanted: &[PathConfig]) -> Result<(Numbered, Option<Watcher>), ConnectError> {
     let fixed = || (0..).map(PathId).zip(wanted.iter().cloned()).collect();
     if !Follow::is_needed(wanted) {
         return Ok((fixed(), None));
