@@ -120,7 +120,7 @@ fn schedule(handoffs: u32) -> Vec<Handoff> {
     let one = |number: u32| Handoff {
         at_s: (MARGIN + EVERY * number).as_secs_f64(),
         path: PATHS[number as usize % 2],
-        loss: if number / 2 % 2 == 0 { Loss::Announced } else { Loss::Silent },
+        loss: if (number / 2).is_multiple_of(2) { Loss::Announced } else { Loss::Silent },
     };
     (0..handoffs).map(one).collect()
 }

@@ -48,7 +48,7 @@ async fn start_all(transports: Vec<TransportConfig>, limits: Limits, drain: Dura
     let addresses: Vec<_> = server.addresses().into_iter().flatten().collect();
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));
-    Running { directory: directory, address: addresses[0], addresses, stop, ended }
+    Running { directory, address: addresses[0], addresses, stop, ended }
 }
 
 /// A byte of the large file.
