@@ -70,7 +70,7 @@ def test_a_path_is_added_measured_removed_and_dies_with_its_device(connection: s
         removed = await kernel.remove(first.id)
         assert not removed.enabled
         assert not [s for s in (await kernel.refresh()).subflows if str(s.local) == "10.77.1.2"]
-        ip("link", "set", "m2", "down")
+        await command(["ip", "link", "set", "m2", "down"])
         kernel.handle_snapshot(await kernel.refresh())
         second = next(path for path in kernel.paths() if path.id == added.id)
         assert second.reason == "m2 is down or has no carrier"
