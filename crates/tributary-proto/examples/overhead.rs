@@ -20,7 +20,7 @@ fn main() {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this measures the machine from outside; the machine itself has no clock"
+    reason = "an example that measures reads the clock; the state machine itself does not"
 )]
 fn run(scheduler: &str) {
     let config = Config { scheduler: scheduler.to_owned(), ..Config::default() };

@@ -1,4 +1,4 @@
-//! What a decision about a prioritised segment costs, and that it takes no memory.
+//! Measures the time of a decision about a prioritised segment, and shows that a decision allocates no memory.
 //!
 //! `cargo run --release -p tributary-proto --example priority`
 
@@ -11,9 +11,9 @@ use tributary_types::{Bitrate, Instant, PathId, Rng, SubflowId};
 
 const SUBFLOWS: u32 = 8;
 const ROUNDS: u32 = 4;
-/// Tries; the least is what a decision costs where nothing else runs.
+/// Number of measurements; the smallest result is reported, because it is the least disturbed by other load.
 const TRIES: u32 = 200;
-/// Segments of a round, each one a decision.
+/// Segments in one measurement. Each needs one decision.
 const SEGMENTS: u32 = 2_000;
 
 fn view(id: u32, rng: &mut Rng) -> SubflowView {
@@ -36,17 +36,18 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
     }
 }
 
-/// What is prioritised.
+/// Which data is prioritised.
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Nothing,
-    /// Every segment is marked, as the paper's form has it.
+    /// Every segment is marked, as in the paper.
     Marked,
-    /// The stream has a priority, as the product's form has it.
+    /// The stream has a priority, as in the product.
     Stream,
 }
 
-/// Mean nanoseconds of an assignment when they are so far apart. A history is extended every 5 ms at most.
+/// Mean time of an assignment in nanoseconds when assignments are `apart` from each other. A history is extended
+/// at most every 5 ms.
 #[expect(clippy::disallowed_methods, reason = "an example that measures reads the clock")]
 fn cost(name: &str, first: First, apart: Duration) -> f64 {
     let mut rng = Rng::new(1);
@@ -98,7 +99,7 @@ fn cost(name: &str, first: First, apart: Duration) -> f64 {
     spent.as_nanos() as f64 / f64::from(count.max(1))
 }
 
-/// The clock's own cost, which is in every number below.
+/// Time to read the clock. Every result below includes it.
 #[expect(clippy::disallowed_methods, reason = "an example that measures reads the clock")]
 fn clock() -> f64 {
     let mut spent = Duration::ZERO;

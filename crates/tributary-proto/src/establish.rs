@@ -1,10 +1,11 @@
-//! Client: how connections become subflows of a session. The same on sockets and in the simulator.
+//! Client: how connections become subflows of a session. Used both on sockets and in the simulator.
 //!
-//! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from
-//! the first packet to the accepted subflow. Exactly one attempt opens the session; the others wait with
-//! their hello and join it then. Each step has a deadline. A path that fails does not affect the others and is
-//! tried again with back-off. A session that the server no longer knows ends at once. Not here: the attempts on a
-//! silent path (`path.rs` of the session) and the messages themselves (the driver moves those).
+//! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from the first
+//! packet to the accepted subflow. Exactly one attempt opens the session. The other attempts connect, wait until
+//! the session is open, and then join it. Each step has a deadline. A path that fails does not affect the others
+//! and is tried again with back-off. A session that the server no longer knows ends at once. Not here: the
+//! attempts on a silent path (`path.rs` of the session) and the messages themselves (the driver sends and receives
+//! those).
 //!
 //! The driver reports what happened with [`Establish::handle`], then carries out what
 //! [`Establish::poll_action`] says.
@@ -19,32 +20,33 @@ use crate::session::Session;
 
 pub mod record;
 
-/// Time an attempt has for each step: the transport's connection, its protection, the hello's answer.
+/// Time limit of each step of an attempt: the transport's connection, its TLS or plaintext handshake, the answer
+/// to the hello.
 const STEP: Duration = Duration::from_secs(3);
-/// First and last wait after an attempt that the network refused at once.
+/// First and longest wait after an attempt that the network refused at once.
 const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// The wait while somebody waits for the session and nothing listens at the server's address: it is being started, and
-/// an attempt costs it one packet.
+/// Wait between attempts while an application waits for the session and nothing listens at the server's address.
+/// The server is probably just starting, and an attempt costs only one packet.
 const NOBODY_LISTENS_HURRY: Duration = Duration::from_millis(25);
-/// First and last wait after an answer that did not prove knowledge of the key.
+/// First and longest wait after an answer that did not prove knowledge of the key.
 const UNAUTHENTICATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 /// Close code of a session that the server no longer knows.
 pub const CODE_GONE: u32 = 5;
 /// Payload of a small TCP segment: with IPv6 and TCP headers it fits in the 1280 bytes that every IPv6 link
 /// carries (RFC 8200 §5). See [`Event::SmallSegments`].
 pub const SMALL_SEGMENT: u32 = 1200;
-/// Server: time a connection has to become a subflow.
+/// Server: time limit for a connection to become a subflow.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time a closed subflow has to flush and to receive the peer's end.
 pub const LINGER: Duration = Duration::from_secs(3);
 
-/// What the machine needs of a session.
+/// What the machine calls on a session.
 pub trait Subflows {
-    /// The attempt makes progress.
+    /// The transport of an attempt is connected.
     fn connecting(&mut self, subflow: SubflowId);
-    /// A subflow is there; `false` when the session does not want it.
+    /// A subflow is open; returns `false` when the session does not accept it.
     fn open(&mut self, now: Instant, subflow: SubflowId, path: PathId) -> bool;
-    /// A subflow has gone.
+    /// A subflow has ended.
     fn closed(&mut self, now: Instant, subflow: SubflowId);
     /// The attempt has failed.
     fn connect_failed(&mut self, now: Instant, subflow: SubflowId);
@@ -107,10 +109,10 @@ pub enum Progress {
     Failed(Failure),
 }
 
-/// Why an attempt ended.
+/// Why an attempt or a subflow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It did not come up in time.
+    /// A step exceeded its deadline.
     TimedOut,
     /// Nothing listens at the server's address.
     NobodyListens,
@@ -118,7 +120,8 @@ pub enum Failure {
     Unreachable,
     /// The connection broke.
     Broken,
-    /// The peer did not prove that it knows the key: a wrong key, or somebody in between.
+    /// The peer did not prove that it knows the key: the keys differ, or something else answered, for example a
+    /// captive portal.
     Stranger,
     /// The server knows the key and refuses the connection.
     TurnedDown,
@@ -129,7 +132,7 @@ pub enum Failure {
 /// Instruction to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect this path and protect the connection.
+    /// Connect this path and carry out the TLS or plaintext handshake.
     Dial {
         /// The path.
         path: PathId,
@@ -157,7 +160,7 @@ pub enum Action {
         /// Why.
         failure: Failure,
     },
-    /// Drop the connection; the session knows.
+    /// Drop the connection. The session has been told already.
     Drop {
         /// The attempt or subflow.
         subflow: SubflowId,
@@ -203,9 +206,9 @@ pub struct Establish {
     early: bool,
     /// Failed attempts of each path since the last accepted one.
     failures: BTreeMap<PathId, u32>,
-    /// Somebody waits for the session: paths are tried without back-off.
+    /// An application waits for the session: paths are tried without back-off.
     hurry: bool,
-    /// The subflow that ended last was ended by the peer.
+    /// The peer closed the subflow that ended last.
     hung_up: bool,
     actions: VecDeque<Action>,
 }
@@ -226,7 +229,8 @@ impl Establish {
         }
     }
 
-    /// Handles a request of the session: [`Event::OpenSubflow`], [`Event::AbandonConnect`], [`Event::CloseSubflow`].
+    /// Handles a request of the session: [`Event::OpenSubflow`], [`Event::AbandonConnect`] or
+    /// [`Event::CloseSubflow`].
     /// Other events are ignored.
     pub fn handle_event(&mut self, now: Instant, event: &Event) {
         match *event {
@@ -246,7 +250,7 @@ impl Establish {
         }
     }
 
-    /// An attempt made progress, or ended.
+    /// Handles progress or the end of an attempt.
     pub fn handle(
         &mut self,
         now: Instant,
@@ -288,7 +292,7 @@ impl Establish {
         }
     }
 
-    /// Sets whether somebody waits for the session. When this becomes true, every path is tried at once.
+    /// Sets whether an application waits for the session. When this becomes true, every path is tried at once.
     pub fn set_hurry(&mut self, now: Instant, session: &mut impl Subflows, hurry: bool) {
         if hurry && !std::mem::replace(&mut self.hurry, hurry) {
             session.retry_paths(now);
@@ -375,7 +379,8 @@ impl Establish {
         }
     }
 
-    /// Wait before the next attempt on the path. After a time-out there is no further wait.
+    /// Wait before the next attempt on the path; `None`: no wait. A time-out was a wait itself, and after the
+    /// answer that the session is unknown there is nothing to wait for.
     fn back_off(&mut self, path: PathId, failure: Failure) -> Option<Duration> {
         let failures = self.failures.entry(path).or_default();
         *failures = failures.saturating_add(1);
@@ -389,8 +394,8 @@ impl Establish {
         Some((first * (1 << (*failures - 1).min(8))).min(last))
     }
 
-    /// Whether the server has lost the session: it says so, or its process has ended, so that it closed the last
-    /// subflow and nothing listens at its address.
+    /// Whether the server has lost the session. Either it says so, or its process has ended: then it closed the
+    /// last subflow, and nothing listens at its address.
     fn is_gone(&self, session: &mut impl Subflows, failure: Failure) -> bool {
         self.opening == Opening::Done
             && match failure {
@@ -409,7 +414,7 @@ impl Establish {
         }
     }
 
-    /// Lets waiting attempts continue.
+    /// Lets the waiting attempts send their hello.
     fn release(&mut self) {
         let waiting: Vec<_> = self
             .attempts

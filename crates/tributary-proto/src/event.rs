@@ -26,14 +26,14 @@ impl Transmit {
         self.head.as_slice().len() + self.payload.len()
     }
 
-    /// Whether there is nothing to write; never true for a transmit that a session returns.
+    /// Whether there is nothing to write. A session never returns an empty transmit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Something happened.
+/// What happened in a session, and requests to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -66,7 +66,7 @@ pub enum Event {
     StreamFinished(StreamId),
     /// The peer no longer reads the stream; writes to it fail.
     StreamStopped(StreamId, u32),
-    /// Messages were dropped: their deadline had passed before any of their bytes was numbered.
+    /// Messages were dropped because their deadline passed before any of their bytes got a data sequence number.
     MessageExpired {
         /// Their stream.
         stream: StreamId,
@@ -84,7 +84,7 @@ pub enum Event {
         /// The peer ended it.
         by_peer: bool,
     },
-    /// A subflow carries data from now on.
+    /// A subflow is open and carries data.
     SubflowUp {
         /// The subflow.
         subflow: SubflowId,
@@ -104,7 +104,7 @@ pub enum Event {
     PathSilent {
         /// The path.
         path: PathId,
-        /// Since the last progress.
+        /// Time since the last progress.
         silence: Duration,
     },
     /// Driver: use small segments for new connections on this path, or the system's size again.
@@ -114,10 +114,10 @@ pub enum Event {
     SmallSegments {
         /// The path.
         path: PathId,
-        /// Use small segments; `false` when small ones did not help either.
+        /// Use small segments, or full-size ones again because small ones did not help.
         small: bool,
     },
-    /// A path is not used any more: it was removed here, or by the client.
+    /// The path was removed, here or by the client.
     PathRemoved {
         /// The path.
         path: PathId,

@@ -1,5 +1,5 @@
-//! The path manager: the paths, their reliability, and when to connect them. [`crate::establish`] carries the
-//! attempts out.
+//! The path manager: which paths there are, how reliable they are, and when to connect them. [`crate::establish`]
+//! carries out the attempts.
 //!
 //! The client connects. A path whose subflow ended is connected again with back-off. A silent path is probed
 //! with new connections, because a sender that lost a whole window may wait for seconds of retransmission
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use tributary_types::{Instant, PathId, SubflowId};
 
-/// First and last wait between attempts to connect a path that is down.
+/// Shortest and longest wait between attempts to connect a path that is down.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(800));
-/// Least and most wait between two probes of a silent path; it grows by a quarter each time.
+/// Shortest and longest wait between two probes of a silent path. The wait grows by a quarter each time.
 const PROBE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(200));
 /// Most attempts running on one path.
 const MOST_ATTEMPTS: usize = 8;
@@ -47,7 +47,7 @@ struct Path {
     /// Running attempts, and whether their transport is connected.
     attempts: Vec<(SubflowId, bool)>,
     next_attempt: Instant,
-    /// No attempt before this time: the last failure would only be repeated.
+    /// No attempt before this time, because it would fail for the same reason as the last one.
     not_before: Instant,
     wait: Duration,
     probing: Option<Probing>,
@@ -71,7 +71,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The client wants this path connected.
+    /// Adds a path that the client wants connected.
     pub fn add(&mut self, now: Instant, id: PathId) {
         self.entry(now, id).ours = true;
     }
@@ -103,7 +103,7 @@ impl Paths {
         self.paths.get(&id).is_some_and(|path| path.subflow.is_some())
     }
 
-    /// The path is removed; returns its subflow and attempts, which must be closed.
+    /// Removes the path. Returns its subflow and its attempts, which must be closed.
     pub fn remove(&mut self, id: PathId) -> (Option<SubflowId>, Vec<PathAction>) {
         let Some(path) = self.paths.remove(&id) else { return (None, Vec::new()) };
         (path.subflow, path.attempts.into_iter().map(|(id, _)| PathAction::Abandon(id)).collect())
@@ -275,7 +275,8 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
-        // A segment's delay is weighted by the time that it covers.
+        // A segment's delay is weighted by the time since the previous segment, or by the delay itself if that is
+        // longer.
         let passed = now.saturating_since(self.delay_at).max(sample).as_secs_f64();
         let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
         let weight = passed / (passed + memory).max(1e-9);

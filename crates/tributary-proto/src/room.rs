@@ -1,4 +1,5 @@
-//! How much a subflow may take, and how often its transport's state is read. The same on sockets and in the simulator.
+//! How much a subflow may take, and how often its transport's state is read. Used both on sockets and in the
+//! simulator.
 //!
 //! A subflow is given at most what its path delivers in a few milliseconds, so that data is assigned to a
 //! path late (FBDT product mode) and losing the path costs little. Not here: how the transport's state is read,
@@ -72,8 +73,8 @@ impl Room {
         self.target
     }
 
-    /// Bytes the subflow can take with `unsent` in the transport. Zero until half the target is free, as
-    /// Linux reports a socket writable with `TCP_NOTSENT_LOWAT`.
+    /// Bytes that the subflow can take with `unsent` bytes in the transport. Zero until half the target is free,
+    /// just as Linux reports a socket writable only below half of `TCP_NOTSENT_LOWAT`.
     #[must_use]
     pub fn bytes(&self, unsent: u64) -> usize {
         if unsent.saturating_mul(2) >= self.target {
@@ -94,8 +95,9 @@ impl Room {
     /// The transport's state: adapts the target and returns the view for the session.
     pub fn handle_info(&mut self, info: &TransportInfo) -> SubflowInfo {
         self.retarget(info);
-        // A sample that the application limited is a lower bound: it may raise an older measurement. Example: a path that
-        // was measured last during a blockage gets little data, so that all later samples are limited.
+        // While the application limits the sender, a sample is only a lower bound of the path's rate. It counts if
+        // it is higher than the last measurement. Example: the last measurement was made during a blockage; the
+        // path then gets little data, and all later samples are limited by the application.
         let raises = self.measured > Bitrate::ZERO && info.delivery_rate > self.measured;
         let measured = info.delivery_rate > Bitrate::ZERO && (!info.app_limited || raises);
         if measured {

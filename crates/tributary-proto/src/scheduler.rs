@@ -46,11 +46,11 @@ pub struct SubflowView {
     pub cwnd: u64,
     /// Payload bytes handed over and not acknowledged.
     pub in_flight: u64,
-    /// Payload bytes that have arrived on it.
+    /// Payload bytes sent on it that have arrived.
     pub delivered: u64,
     /// Recent delivery rate while busy; `None` until known.
     pub rate: Option<Bitrate>,
-    /// The same over a second.
+    /// The same, averaged over a second.
     pub long_rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,
@@ -106,12 +106,12 @@ impl<'a> WindowView<'a> {
         Self { send, window, more: false }
     }
 
-    /// The same, with whether the application waits for room to write more.
+    /// The same view; `more`: the application waits for room to write more.
     pub(crate) fn expecting(self, more: bool) -> Self {
         Self { more, ..self }
     }
 
-    /// Whether the application waits for room: the data at hand is then not the end.
+    /// Whether the application waits for room, so that more data follows the data at hand.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         self.more
@@ -266,8 +266,9 @@ pub trait Scheduler: Debug + Send {
         None
     }
 
-    /// The next subflow whose congestion window shall be halved because it holds up the others. For owners of
-    /// congestion windows, after each `assign`; if nobody calls this, the scheduler keeps a cap of its own.
+    /// The next subflow whose congestion window is to be halved because it delays the others. A driver that owns
+    /// the congestion windows calls this after each `assign`. If no driver calls it, the scheduler limits the
+    /// bytes in flight itself.
     fn take_penalty(&mut self) -> Option<SubflowId> {
         None
     }

@@ -20,13 +20,13 @@ pub(crate) use stream::SendStream;
 /// Bytes of one stream that may wait unnumbered while other windows are in flight.
 const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 
-/// Bytes of higher priority that may be numbered ahead of waiting lower ones, and how many of them one
-/// byte of the lowest priority allows: no stream starves, the lowest priority gets at least a quarter.
+/// Limit on bytes of higher priority that are numbered ahead of waiting lower ones. Each byte of the lowest
+/// priority allows three more, so that no stream starves and the lowest priority gets at least a quarter.
 const MOST_AHEAD_OF_LOWER: u64 = 256 << 10;
 const SHARE: u64 = 3;
 
-/// Bytes of the peer's credit and of the send buffer that are reserved for streams with a priority, or a
-/// sixteenth if that is less. Otherwise bulk that waits for one lost segment would use up all of it.
+/// Bytes of the peer's credit and of the send buffer that are reserved for streams with a priority, or a sixteenth
+/// of them if that is less. Otherwise bulk that waits for one lost segment would use up all of it.
 const RESERVED: u64 = 256 << 10;
 
 /// Everything this side sends.
@@ -48,7 +48,7 @@ pub(crate) struct SendBuffer {
     unacknowledged: usize,
     /// Payload held at most.
     pub limit: usize,
-    /// A writer was refused because of the limit. Cleared by whoever looks.
+    /// A writer was refused because of the limit. The reader of this field clears it.
     pub refused: bool,
     /// Limit on a stream's bytes that no subflow has taken.
     unsent_limit: usize,
@@ -358,7 +358,7 @@ impl SendBuffer {
         self.ahead = match lowest {
             Some(lowest) if lowest < priority => self.ahead + bytes,
             Some(lowest) if lowest >= priority && self.ahead > 0 => self.ahead.saturating_sub(SHARE * bytes),
-            _ => 0, // Nobody waits.
+            _ => 0, // No other stream waits.
         };
     }
 

@@ -110,13 +110,13 @@ pub struct SessionStats {
     pub sent_again: u64,
     /// Payload bytes received, copies not counted.
     pub received: u64,
-    /// Payload bytes received again.
+    /// Payload bytes that were received before: copies.
     pub duplicates: u64,
     /// Payload bytes held for sending now.
     pub send_held: u64,
     /// Payload bytes received and not yet read.
     pub receive_held: u64,
-    /// Most `receive_held` ever.
+    /// Highest value of `receive_held` so far.
     pub receive_held_most: u64,
     /// Number of times that a path fell silent.
     pub silences: u64,
@@ -147,7 +147,7 @@ enum Life {
 struct Granted {
     /// What the peer is told at the start of each subflow.
     settings: Settings,
-    /// Payload that may wait: granted ahead of what is read.
+    /// Payload that the peer may send ahead of what the application has read.
     window: u64,
     max_data: u64,
     /// Payload of distinct segments that arrived.

@@ -49,7 +49,7 @@ pub struct SubflowStats {
     pub sent: u64,
     /// Payload bytes received on it, copies included.
     pub received: u64,
-    /// Payload bytes outstanding on it.
+    /// Payload bytes sent on it and not acknowledged.
     pub in_flight: u64,
     /// Smoothed time from handing a segment over to its acknowledgement.
     pub delivery_delay: Duration,
@@ -64,22 +64,23 @@ struct Outstanding {
     sent_at: Instant,
 }
 
-/// Least silence that counts; shorter pauses are jitter of acknowledgements and schedulers.
+/// Shortest silence that counts. Shorter pauses are jitter of acknowledgements and schedulers.
 const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
-/// Largest queue, as time, of a path that is not the fastest; retransmissions on it wait behind this queue.
+/// Largest queue, as time, of a path that is not the fastest. Retransmissions on the path wait behind this queue.
 const SHORT_QUEUE: Duration = Duration::from_millis(15);
 /// Additional bytes, so that whole segments fit.
 const HEADROOM: u64 = 32 << 10;
-/// While segments keep arriving, a pause of this length is silence however slow the path.
+/// While segments keep arriving, a pause of this length counts as silence on any path, or one of three least round
+/// trips if that is longer.
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
 /// Lifetime of connection attempts: a subflow younger than this may have parallel attempts.
 const YOUNG: Duration = Duration::from_secs(3);
 /// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
 const FULL_SIZE: u64 = 1400;
-/// Removed subflows that the peer is told of; of many the newest.
+/// Most removed subflows that the peer is told of; beyond that the oldest are dropped.
 pub(crate) const MOST_GONE: usize = 8;
-/// Longest gap that counts for the mean.
+/// A longer gap counts as this much in the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
 /// State of one open subflow.
@@ -113,13 +114,13 @@ pub(crate) struct Subflow {
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
-    /// The connection has been counted for or against full-size segments.
+    /// This connection has been counted as one that passes, or does not pass, full-size segments.
     pub judged: bool,
     pub stats: SubflowStats,
     opened_at: Instant,
     outstanding: VecDeque<Outstanding>,
     in_flight: u64,
-    /// Segments of `outstanding` that were ever pushed and acknowledged, to match the peer's count.
+    /// Number of segments acknowledged on this subflow since it opened, to compare with the peer's count.
     progressed: u64,
     last_progress: Instant,
     /// The last progress, while something has been outstanding ever since.
@@ -130,7 +131,7 @@ pub(crate) struct Subflow {
     speed: Speed,
     before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
-    /// Keep the queue short for an application that replaces queued data.
+    /// The limit that keeps the queue short, for an application that replaces queued data.
     short: Option<ShortQueue>,
     rate: Option<Bitrate>,
 }
@@ -217,9 +218,8 @@ impl Subflow {
         woke
     }
 
-    /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so
-    /// these are the oldest outstanding ones. Returns how long
-    /// the newest of them took, when anything was new.
+    /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so these are the
+    /// oldest outstanding ones. Returns how long the newest of them took, if any is new.
     pub fn progress(&mut self, now: Instant, total: u64) -> Option<Duration> {
         let new = total.saturating_sub(self.progressed).min(self.outstanding.len() as u64);
         let mut newest = None;
@@ -242,7 +242,7 @@ impl Subflow {
         Some(sample)
     }
 
-    /// Whether it is far slower than it has been; called when something was acknowledged.
+    /// Whether the subflow is far slower than it was. Called when something was acknowledged.
     pub fn watch_speed(&mut self, now: Instant) -> bool {
         let rate = self.recent.rate(now, self.delivered(), self.info.min_rtt, RecentRate::SPAN);
         let best = self.short.as_ref().and_then(|_| self.best_rate(now));
@@ -253,8 +253,8 @@ impl Subflow {
         rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
     }
 
-    /// Whether a new connection on its path is unnecessary: it is young, so that attempts
-    /// started with it may still succeed, or something arrived on it a moment ago.
+    /// Whether the path needs no new connection, because the subflow is young, so that attempts started with it
+    /// may still succeed, or because something arrived on it a moment ago.
     pub fn moves(&self, now: Instant) -> bool {
         if self.replaceable_until.is_some_and(|until| now < until) {
             return false;
@@ -313,7 +313,7 @@ impl Subflow {
         self.speed.best(now).max(self.rate)
     }
 
-    /// Keeps its queue as short as its path allows, for an application that replaces queued data.
+    /// Keeps the subflow's queue as short as its path allows, for an application that replaces queued data.
     pub fn keep_short(&mut self, now: Instant) {
         self.short = Some(ShortQueue::new(now));
     }

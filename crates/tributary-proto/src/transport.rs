@@ -38,15 +38,15 @@ pub enum TransportName {
     },
 }
 
-/// A name that is not known.
+/// A name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown {what} `{name}`; known: {}{}", known.join(", "), hint(what))]
 pub struct UnknownName {
-    /// What should have had the name.
+    /// The kind of thing that was looked for, for example "scheduler".
     pub what: &'static str,
     /// The name.
     pub name: String,
-    /// The names there are.
+    /// The names that exist.
     pub known: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ fn hint(what: &str) -> &'static str {
 }
 
 impl UnknownName {
-    /// `name` is no `what`; `known` are.
+    /// The error that no `what` is called `name`. `known` lists the existing names.
     pub fn new<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         Self { what, name: name.to_owned(), known: known.into_iter().map(str::to_owned).collect() }
     }
@@ -72,8 +72,8 @@ const ON: char = ':';
 const WITH: char = '/';
 
 impl TransportName {
-    /// The transport called `name` in a network with these paths. `scheduler` is for `mptcp` and
-    /// `session`; the others have none or their own: see [`Self::is_scheduled_by`].
+    /// The transport called `name` in a network with these paths. `scheduler` is for `mptcp` and `session`. The
+    /// others have no scheduler or their own: see [`Self::is_scheduled_by`].
     ///
     /// # Errors
     /// [`UnknownName`] lists the names there are.
@@ -119,7 +119,7 @@ impl TransportName {
         Self::Session { scheduler: scheduler.to_owned() }
     }
 
-    /// The same on whatever path it is given.
+    /// The same transport without the name of a path, to be used on any path.
     #[must_use]
     pub fn without_path(&self) -> Self {
         match self {

@@ -1,5 +1,5 @@
-//! A record of what [`Establish`] was told and what it decided, to find out why a session came up as it did
-//! and to show that the same inputs give the same decisions in every world. Decides nothing itself.
+//! A record of the inputs and decisions of [`Establish`]. It shows why a session came up as it did, and that the
+//! same inputs give the same decisions on sockets and in the simulator. It makes no decisions itself.
 
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -9,42 +9,42 @@ use crate::event::Event;
 /// One line of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// The session asked for something.
+    /// An event of the session.
     Event(Instant, Event),
-    /// An attempt came further.
+    /// Progress of an attempt.
     Progress(Instant, SubflowId, Progress),
-    /// Somebody waits for the session, or nobody does any more.
+    /// Whether an application waits for the session.
     Hurry(Instant, bool),
-    /// Time had passed.
+    /// A call of [`Establish::handle_timeout`].
     Timeout(Instant),
-    /// What it told the session, and the session's answer.
+    /// A call of [`Establish`] to the session, with the session's answer.
     Told(Told),
-    /// What the driver was to do.
+    /// An instruction to the driver.
     Action(Action),
 }
 
-/// What the session was told.
+/// A call of [`Establish`] to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// An attempt makes progress.
+    /// The transport of an attempt is connected.
     Connecting(SubflowId),
-    /// A subflow is there, and whether the session took it.
+    /// A subflow is open, and whether the session accepted it.
     Open(SubflowId, PathId, bool),
-    /// A subflow has gone.
+    /// A subflow has ended.
     Closed(SubflowId),
     /// An attempt has failed.
     ConnectFailed(SubflowId),
     /// Every path may be tried at once.
     RetryPaths,
-    /// A path may be tried from then on.
+    /// The path may be tried from this moment on.
     RetryPath(Instant, PathId),
     /// The session is over, with this code.
     Abort(u32),
-    /// It asked whether a subflow is open.
+    /// Whether a subflow is open, as the session answered.
     HasSubflows(bool),
 }
 
-/// [`Establish`] with a record. It has the same methods.
+/// [`Establish`] with a record of its inputs and decisions. It has the same methods.
 #[derive(Debug)]
 pub struct Recorder {
     establish: Establish,
@@ -52,7 +52,7 @@ pub struct Recorder {
     entries: Vec<Entry>,
 }
 
-/// A session whose part in the conversation is noted.
+/// A session that records every call to it and its answer.
 struct Overheard<'a, S> {
     session: &'a mut S,
     entries: &'a mut Vec<Entry>,
@@ -167,8 +167,8 @@ impl Recorder {
         &self.entries
     }
 
-    /// Gives a fresh machine the inputs of the record, and the session's answers to what it asks. Returns the
-    /// record of that: the same as this one, unless the machine depends on something else.
+    /// Gives a new [`Establish`] the recorded inputs and the recorded answers of the session. Returns the record
+    /// of this second run. It equals the first record if the decisions depend on the inputs only.
     #[must_use]
     pub fn replay(&self) -> Vec<Entry> {
         let mut fresh = Self::new(self.early);
@@ -192,7 +192,7 @@ impl Recorder {
     }
 }
 
-/// A session that answers as it did.
+/// A session that gives the recorded answers.
 struct Answers(std::vec::IntoIter<Told>);
 
 impl Subflows for Answers {

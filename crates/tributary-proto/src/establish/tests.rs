@@ -1,4 +1,4 @@
-//! Attempts that fail, wait, and find out that the server has lost the session.
+//! Tests of attempts: failures, waits, and a server that has lost the session.
 
 use super::record::{Entry, Recorder};
 use super::*;
@@ -7,7 +7,7 @@ use crate::{Config, Side};
 const WIFI: PathId = PathId(0);
 const LTE: PathId = PathId(1);
 
-/// A session with its attempts, and a clock in milliseconds.
+/// An [`Establish`] with a session that records calls, and a clock in milliseconds.
 struct Rig {
     session: Session,
     establish: Recorder,
@@ -39,14 +39,14 @@ impl Rig {
         self.drain();
     }
 
-    /// A whole attempt that the server accepts.
+    /// Takes an attempt through all steps, up to the server's acceptance.
     fn accept(&mut self, subflow: SubflowId) {
         for progress in [Progress::Connected, Progress::Ready, Progress::Introduced, Progress::Accepted] {
             self.report(subflow, progress);
         }
     }
 
-    /// Time passes in steps of a millisecond.
+    /// Lets time pass in steps of one millisecond.
     fn pass(&mut self, milliseconds: u64) {
         for _ in 0..milliseconds {
             self.now += Duration::from_millis(1);
@@ -66,7 +66,7 @@ impl Rig {
     }
 }
 
-/// Every test leaves a record; a fresh machine decides the same.
+/// At the end of every test, its record is replayed and must give the same decisions.
 impl Drop for Rig {
     fn drop(&mut self) {
         if !std::thread::panicking() {
@@ -106,7 +106,7 @@ fn a_path_whose_answers_are_somebody_elses_backs_off_and_the_other_opens_the_ses
         }
         rig.session.handle_input(rig.now, slow, bytes::Bytes::new()).unwrap();
     }
-    // 250 ms, doubling up to 10 s, for 60 s.
+    // Waits of 250 ms that double up to 10 s, for 60 s.
     assert!((9..=12).contains(&tries), "{tries} attempts");
     assert!(!rig.session.is_closed());
 }
@@ -138,7 +138,7 @@ fn a_server_that_hung_up_and_does_not_listen_has_lost_the_session() {
 
 #[test]
 fn a_refusal_alone_does_not_end_a_session() {
-    // Not before the session was accepted, not beside another subflow, not after a silence.
+    // Not before the session was accepted, not while another subflow is open, not after a time-out.
     let mut rig = Rig::new(&[WIFI, LTE]);
     let first = rig.dialled();
     rig.report(first[0].1, Progress::Failed(Failure::NobodyListens));

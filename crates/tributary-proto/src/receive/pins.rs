@@ -17,7 +17,7 @@ const SPAN: usize = 4096;
 #[must_use = "dropped, the block counts as pinned for ever"]
 pub(crate) struct Pin(u64);
 
-/// Blocks that may be pinned with a receive window of so many bytes.
+/// Number of blocks that may be pinned when the receive window has so many bytes.
 #[must_use]
 pub fn blocks_for(window: u64) -> usize {
     usize::try_from(window / WINDOW_PER_BLOCK).unwrap_or(MOST_BLOCKS).clamp(FEWEST_BLOCKS, MOST_BLOCKS)
@@ -48,12 +48,12 @@ impl Default for Pins {
 }
 
 impl Pins {
-    /// So many blocks may be pinned from now on; those that are stay so.
+    /// Sets the number of blocks that may be pinned. Blocks that are pinned already stay pinned.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Blocks that may be pinned, or are.
+    /// The limit on pinned blocks, or the number of pinned blocks if that is higher.
     pub fn most(&self) -> usize {
         self.limit.max(self.blocks)
     }
@@ -139,17 +139,17 @@ mod tests {
         };
         let mut held: VecDeque<_> = (0..1000).map_while(|_| blocks(&mut pins)).collect();
         assert_eq!(held.len(), MOST_BLOCKS);
-        // All but the oldest go; blocks come and go without end.
+        // All pieces but the oldest are released, and new blocks begin again and again.
         let oldest = held.pop_front().expect("it is there");
         held.into_iter().for_each(|pin| pins.release(pin));
         let far = (0..2 * SPAN).filter_map(|_| blocks(&mut pins).map(|pin| pins.release(pin))).count();
-        // The oldest was the first of 96, and the one after them was refused.
+        // The oldest block is the first of 96, and the block after these 96 was refused.
         assert_eq!(far, SPAN - MOST_BLOCKS - 1);
         assert!(pins.pieces.len() <= SPAN);
         pins.release(oldest);
         let newest = blocks(&mut pins);
         assert!(newest.is_some());
         pins.go_on(1);
-        assert!(pins.hold().is_none(), "forgotten long since");
+        assert!(pins.hold().is_none(), "the block is older than the counts reach");
     }
 }

@@ -13,7 +13,7 @@ fn content(offset: u64) -> u8 {
 }
 
 proptest! {
-    // Small pieces are copied, those a hundred times as long pin the blocks they came in.
+    // With a scale of 1 all pieces are short enough to be copied; with 100 the long ones pin their receive blocks.
     #[test]
     fn reassembly_agrees_with_a_byte_map(
         pieces in prop::collection::vec((0..400_usize, 0..60_usize), 0..80),

@@ -1,4 +1,4 @@
-//! The classifier: a weighted sum of every subflow's forecast; the least sum is the best.
+//! The classifier: the subflow with the least weighted sum of forecast latency and throughput is the best.
 //!
 //! Source: AVIRA §III-F and algorithm 1, lines 19 to 27. The paper then applies a sigmoid and sorts. It is
 //! monotone, so it does not change the order of the sums and is left out.
@@ -82,7 +82,7 @@ pub(super) struct Choice {
     pub has_room: bool,
 }
 
-/// Subflows whose forecasts are computed once and kept; beyond that they are computed twice. No session has more.
+/// Number of subflows whose forecasts are computed once and kept; further ones are computed twice.
 const MOST: usize = 32;
 
 /// The best of the `allowed` subflows; silent ones only when all of them are silent.

@@ -15,22 +15,23 @@ use super::{
     Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView, WindowView,
 };
 
-/// A segment is late this long after its carrier's delivery delay, or a quarter of that delay.
+/// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
+/// delay if that is longer.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
-/// The same near the end of the data, and the most bytes in flight for which it applies.
+/// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
 /// Segments after the first open one that are searched for late ones.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// Above this, the other subflows' rates are averaged over a second.
+/// If a segment would take longer than this to arrive, the other subflows' rates are averaged over a second.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 /// Windows with free segments at once.
 const MOST_WINDOWS: usize = 40;
-/// Bulk segments carry half a millisecond of all subflows' rate, within these bounds.
+/// A bulk segment carries what all subflows together send in half a millisecond, within these bounds in bytes.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
-/// Below the lower bound, a segment is this much time of that rate.
+/// On slow links the lower bound is less: what all subflows together send in this time, at least 4 KiB.
 const SLOW: Duration = Duration::from_millis(2);
 /// A small object is cut into about this many segments, of at least 4 KiB.
 const SMALL_PARTS: u64 = 24;
@@ -41,12 +42,13 @@ const SMALL_SEGMENT: u64 = 4 << 10;
 pub(super) struct Fbdt {
     /// Windows with segments that no subflow has taken, oldest first.
     windows: VecDeque<TransmissionWindow>,
-    /// A subflow is too slow for every loaded window: what it would take now is needed earlier.
+    /// A subflow is too slow for every loaded window: the data that it would take is needed before it could
+    /// deliver it.
     wants_later_window: bool,
     wake: Option<Instant>,
 }
 
-/// How long reinjection waits.
+/// How long a segment must be outstanding before it is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
     /// There is more to send: a copy costs goodput.
@@ -80,7 +82,8 @@ fn worth_reinjecting(
 ) -> bool {
     let age = now.saturating_since(copy.at);
     if patience == Patience::Tail {
-        // The more reliable subflow does not wait at all, so that the end is as early as on it alone.
+        // A copy on the more reliable subflow is sent at once, so that the end arrives no later than on this
+        // subflow alone.
         return carrier.silent || onto.rank < carrier.rank || age > lateness(carrier, patience);
     }
     let left = carrier.remaining(copy);
@@ -89,7 +92,7 @@ fn worth_reinjecting(
     overdue && sooner && age > LATE_FLOOR / 2
 }
 
-/// FBDT §3.2, RAT to direction mapping: the most reliable forward, the least reliable backward.
+/// FBDT §3.2, RAT to direction mapping: the most reliable subflow works forward, the least reliable one backward.
 fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
     let live = || subflows.iter().filter(|s| !s.silent);
     if live().all(|s| s.rank >= of.rank) {
@@ -102,8 +105,8 @@ fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
 }
 
 impl Fbdt {
-    /// The lowest segment below the forward cursor that will be late on another subflow and would arrive sooner
-    /// on this one: it blocks the head of the window, or soon will.
+    /// The lowest segment below the forward cursor that will be late on its subflow and would arrive sooner on
+    /// `onto`. Such a segment delays, or soon will delay, the delivery of everything behind it.
     fn late_segment(
         &self,
         now: Instant,
@@ -134,14 +137,14 @@ impl Fbdt {
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 
-    /// The first window that will not have to wait for a segment that this subflow takes now; in an
-    /// earlier window the other subflows would wait for it. `None` when there is no such window.
+    /// The first window in which the segment that this subflow takes arrives before the other subflows have sent
+    /// the rest. In an earlier window the others would have to wait for it. `None` when there is no such window.
     fn window_for(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Option<usize> {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
         let arrival = of.arrival(average);
-        // The others' rates are averaged over about the time in question: a short pause of theirs is no
-        // reason to put urgent data on a slow subflow.
+        // The others' rates are averaged over about the time that the segment takes. A short pause of the others
+        // must not move urgent data to a slow subflow.
         let rate = |s: &SubflowView| if arrival > LONG_ARRIVAL { s.long_rate } else { s.rate };
         let others: u64 =
             all.iter().filter(|s| s.id != of.id && !s.silent).filter_map(rate).map(Bitrate::as_bps).sum();

@@ -5,8 +5,8 @@
 //! the other's unacknowledged segments as well, does not wait for their acknowledgement, and the
 //! window is reloaded.
 //!
-//! `fbdt-release`: the authors' released program has no acknowledgements. Cursors advance when the kernel accepts
-//! bytes; when they have met, the next window is loaded at once. Nothing is sent again.
+//! `fbdt-release`: the authors' released program, which has no acknowledgements. Its cursors advance when the
+//! kernel accepts bytes, and the next window is loaded as soon as they have met. Nothing is sent again.
 //!
 //! Deviates: segments that both subflows lose are recovered by the session instead of
 //! being reported to the application (footnote 3); more than two subflows share the window by the
@@ -18,7 +18,7 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 use super::window::{Role, TransmissionWindow};
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
 
-/// Segment of the published release's order: the paper uses the MSS; the wire carries 16 KiB.
+/// Bytes of a segment. The paper uses the MSS; here a segment has 16 KiB.
 const SEGMENT: usize = 16 << 10;
 
 /// State of the scheduler.
@@ -32,9 +32,9 @@ pub(super) struct FbdtPaper {
 /// When the next window is loaded, once the cursors have met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reload {
-    /// When the window is acknowledged, or its open segments were sent on the other subflow too.
+    /// When every segment of the window is acknowledged, or its open segments were sent on the other subflow too.
     Acknowledged,
-    /// At once: every byte was accepted.
+    /// As soon as every segment was given to a subflow.
     Accepted,
 }
 
@@ -47,11 +47,13 @@ struct Loaded {
 /// Phase of the window.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The cursors move inward.
+    /// Each cursor moves towards the other.
     Cursors,
-    /// They have met; since when the subflow that finished first waits, once there is one.
+    /// The cursors have met. The subflow that finished first, and since when it waits; `None` while no subflow has
+    /// finished.
     Waiting(Option<(SubflowId, Instant)>),
-    /// The subflow that finished first sends the other's open segments; the next one to check.
+    /// The subflow that finished first sends the other subflow's open segments. The second field is the next
+    /// segment to check.
     Redundant(SubflowId, DataSeq),
 }
 
@@ -145,7 +147,7 @@ impl FbdtPaper {
         };
         let next = loaded.open(view).find(|&seq| seq >= from && !view.is_on(seq, finisher));
         let Some(segment) = next else {
-            self.window = None; // Not waiting for these acknowledgements: reload.
+            self.window = None; // The next window is loaded without waiting for these acknowledgements.
             return None;
         };
         if subflow.room == 0 {

@@ -1,9 +1,9 @@
 //! The performance tracker: recent latency and throughput of every subflow, and a forecast of both.
 //!
-//! Source: AVIRA §III-A and §III-E. A short history of latency and throughput for each subflow, a straight
-//! line through it, and the line's value now. Not here: which subflow is the best ([`super::classifier`])
-//! and which segments it is for ([`super::prioritised`]). Memory is allocated when a subflow opens;
-//! observing and forecasting allocate none.
+//! Source: AVIRA §III-A and §III-E. Each subflow has a short history of its latency and throughput. The forecast
+//! is the value at the present time of a straight line fitted to that history. Not here: which subflow is the best
+//! ([`super::classifier`]) and which segments it is for ([`super::prioritised`]). Memory is allocated when a
+//! subflow opens; observing and forecasting allocate none.
 
 mod history;
 mod line;
@@ -17,13 +17,13 @@ use history::{History, Sample};
 
 /// Least time between two observations of a subflow: 64 of them cover the last third of a second.
 const EVERY: Duration = Duration::from_millis(5);
-/// Observations of a round trip, so that 64 cover four: where the latency is the round trip, closer ones repeat the same
-/// queue, and a line through them forecasts noise.
+/// Observations in one round trip when the latency is the round-trip time, so that 64 of them cover four round
+/// trips. Closer observations would measure the same queue again, and a line through them would forecast noise.
 const IN_ROUND_TRIP: u32 = 16;
 /// Bytes of a message, for the time until it has arrived.
 const MESSAGE: u64 = 1448;
-/// Latency in seconds that is recorded for a subflow that stands still. Its true latency is unknown, and a larger
-/// value would bend the line until the observation is forgotten.
+/// Largest latency that is recorded, in seconds. It is used for a subflow that delivers nothing, whose true
+/// latency is unknown. A larger value would distort the line until the observation is forgotten.
 const LONGEST: f64 = 1.0;
 
 /// Definition of a subflow's latency.
@@ -55,11 +55,12 @@ impl Latency {
     }
 }
 
-/// Seconds until a message handed over now has arrived: [`SubflowView::arrival`] without the rounding.
+/// Seconds until a message handed over now has arrived: as [`SubflowView::arrival`], without rounding to
+/// nanoseconds.
 fn arrival(subflow: &SubflowView) -> f64 {
     let half = seconds(subflow.min_rtt) * 0.5;
     let Some(rate) = subflow.rate else { return half };
-    let each = 8.0 / rate.as_bps() as f64; // Infinite at no rate; what comes of it is bounded.
+    let each = 8.0 / rate.as_bps() as f64; // Infinite at a rate of zero; the result is limited.
     let ahead = subflow.in_flight.saturating_add(MESSAGE) as f64;
     (half + MESSAGE as f64 * each).max(ahead * each)
 }
@@ -77,7 +78,7 @@ pub(super) struct Forecast {
 #[derive(Debug)]
 pub(super) struct Tracker {
     latency: Latency,
-    /// Without histories the forecast is the present.
+    /// `false`: the forecast is the present state, and no history is kept.
     forecasts: bool,
     histories: Vec<(SubflowId, History)>,
 }
@@ -87,7 +88,7 @@ impl Tracker {
         Self { latency, forecasts: true, histories: Vec::new() }
     }
 
-    /// Forecasts that everything stays as it is.
+    /// A tracker whose forecast is the present state.
     pub fn of_the_present(latency: Latency) -> Self {
         Self { forecasts: false, ..Self::new(latency) }
     }
@@ -134,8 +135,8 @@ impl Tracker {
         }
     }
 
-    /// Where the history of a subflow is. The first place looked at is `guess`: subflows are listed in the
-    /// order in which they came up.
+    /// Index of a subflow's history. `guess` is looked at first: subflows are listed in the order in which they
+    /// opened.
     fn place(&self, subflow: SubflowId, guess: usize) -> Option<usize> {
         let is_it = |(id, _): &(SubflowId, History)| *id == subflow;
         if self.histories.get(guess).is_some_and(is_it) {

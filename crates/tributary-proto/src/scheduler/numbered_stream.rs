@@ -1,4 +1,4 @@
-//! One ordered stream of bytes, numbered in segments, so that transports other than a session can use schedulers.
+//! One ordered stream of bytes, numbered in segments, for transports other than a session that use the schedulers.
 //!
 //! The simulator's MPTCP numbers its data with it, so that the same schedulers run there. It carries
 //! counts of bytes, not contents. Not here: reassembly, subflows and when to send.
@@ -33,7 +33,7 @@ impl NumberedStream {
         Self { send, mark_every: None, loaded: 0 }
     }
 
-    /// From now on one segment in `every` is marked as prioritised; zero marks none.
+    /// From this call on, one segment in `every` is marked as prioritised; zero marks none.
     pub fn mark(&mut self, every: u64) {
         self.mark_every = (every > 0).then_some(every);
     }
@@ -73,15 +73,16 @@ impl NumberedStream {
         taken
     }
 
-    /// The peer takes bytes below this offset. Never goes back.
+    /// The peer accepts bytes below this offset. A smaller offset than before is ignored.
     pub fn allow(&mut self, offset: u64) {
         self.send.allow_data(offset);
     }
 
-    /// Numbers what a scheduler asked for, in segments of at most `most` bytes; the numbers.
+    /// Numbers the bytes that a scheduler asked for, in segments of at most `most` bytes. Returns the range of
+    /// numbers.
     pub fn load(&mut self, load: Load, most: usize) -> (DataSeq, DataSeq) {
         let segment = load.segment.min(most);
-        // Whole segments, so that a small `most` leaves no short one at the end of every load.
+        // Loads whole segments, so that not every load ends with a short one when `most` is small.
         let bytes = (load.bytes / segment as u64).max(1) * segment as u64;
         let (first, end, _) = self.send.load(bytes, segment);
         for seq in first.0..end.0 {
@@ -109,14 +110,14 @@ impl NumberedStream {
     /// Returns whether it was the first.
     ///
     /// # Panics
-    /// When the segment is not held: schedulers assign only what they were shown.
+    /// If the segment is not held. Schedulers assign only segments that the view has shown them.
     pub fn sent(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, position: u64) -> bool {
         let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
         segment.sent(onto, now, position);
         segment.sends == 1
     }
 
-    /// The peer has everything below this offset. Returns whether any segment was new to it.
+    /// The peer has everything below this offset. Returns whether this acknowledged any segment.
     pub fn acknowledge(&mut self, offset: u64) -> bool {
         let first = self.send.first();
         let mut end = first;
@@ -130,7 +131,7 @@ impl NumberedStream {
         end > first && self.send.acknowledge(first, end, |_| {})
     }
 
-    /// A copy will arrive late or never: the segment is sent again before anything else.
+    /// A copy of the segment will arrive late or never: the segment is sent again before anything else.
     pub fn reinject(&mut self, seq: DataSeq) {
         if self.extent(seq).is_some() {
             self.send.orphan(seq);
@@ -149,7 +150,7 @@ impl NumberedStream {
         self.send.next_urgent()
     }
 
-    /// The segment [`Self::next_urgent`] named was sent, or is not needed any more.
+    /// The segment that [`Self::next_urgent`] returned was sent, or does not need sending any more.
     pub fn urgent_sent(&mut self) {
         self.send.urgent_sent();
     }
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(stream.next_urgent(), None, "a copy is still under way");
         stream.lose(first.next(), PATHS[1]);
         assert_eq!(stream.next_urgent(), Some(first.next()));
-        assert!(!stream.acknowledge(999), "half a segment is none");
+        assert!(!stream.acknowledge(999), "a part of a segment is not acknowledged");
         assert!(stream.acknowledge(2_500));
         assert_eq!(stream.extent(first.next()), None);
         assert_eq!(stream.next_urgent(), None);

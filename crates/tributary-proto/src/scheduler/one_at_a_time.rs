@@ -32,7 +32,7 @@ pub(super) trait Pick: Debug + Send {
     /// Name in the registry.
     const NAME: &'static str;
 
-    /// The subflow for the next segment, one with room; `None`: wait.
+    /// The subflow for the next segment. It must have room. `None`: wait.
     fn pick(&mut self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<SubflowId>;
 
     /// A segment to send again instead, when nothing new can be sent.
@@ -78,7 +78,7 @@ pub(super) fn moving(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowV
     subflows.iter().filter(move |s| s.silent != moving)
 }
 
-/// Those of them with room.
+/// Those of the [`moving`] subflows that have room.
 pub(super) fn open(subflows: &[SubflowView]) -> impl Iterator<Item = &SubflowView> {
     moving(subflows).filter(|s| s.room > 0)
 }

@@ -1,5 +1,5 @@
-//! The content discriminator: prioritised segments go to the subflow with the best forecast, the others where
-//! another scheduler, the *bulk scheduler*, puts them.
+//! The content discriminator: a prioritised segment goes to the subflow with the best forecast. The other segments
+//! go where another scheduler, the *bulk scheduler*, puts them.
 //!
 //! Source: AVIRA §III-B and §III-G. A prioritised segment is one of a stream with a priority above zero, or
 //! one that was marked so. Data of a prioritised stream is numbered and sent before numbered bulk.
@@ -21,8 +21,8 @@ use under_way::UnderWay;
 
 /// Bytes of a prioritised segment at most.
 const SEGMENT: usize = 16 << 10;
-/// Prioritised bytes that may go ahead of numbered bulk, and how many of them one byte of bulk allows:
-/// while both wait, bulk gets at least a quarter.
+/// Limit on prioritised bytes sent ahead of numbered bulk. Each byte of bulk sent allows three more, so that bulk
+/// gets at least a quarter while both wait.
 const MOST_AHEAD_OF_BULK: u64 = 256 << 10;
 const SHARE: u64 = 3;
 /// Larger segments are not copied.
@@ -38,11 +38,12 @@ const CLOSE: f64 = 0.5;
 pub enum PriorityChoice {
     /// Its forecast was the best.
     Forecast,
-    /// The best had no room: the bulk scheduler's choice or, ahead of bulk, the best one with room.
+    /// The best subflow had no room. Then the bulk scheduler's choice is used or, ahead of bulk, the best subflow
+    /// with room.
     Fallback,
-    /// The second best was nearly as good: a copy.
+    /// A copy on the second best subflow, which is nearly as good.
     Copy,
-    /// It was late on another.
+    /// The segment was late on another subflow.
     Late,
 }
 
@@ -66,15 +67,15 @@ pub(super) struct Prioritised {
     bulk: Box<dyn Scheduler>,
     weights: Weights,
     tracker: Tracker,
-    /// With the additions to the paper.
+    /// The product's form, with the additions to the paper.
     is_product: bool,
-    /// The paper's form holds everything back until the forecast's choice has room.
+    /// Holds everything back until the subflow with the best forecast has room.
     waits: bool,
-    /// The segment that is held back, and for which subflow.
+    /// The segment that is held back, and the subflow that it waits for.
     held: Option<(Assignment, SubflowId)>,
     /// Prioritised segments that were numbered and not sent.
     fresh: Option<(DataSeq, DataSeq)>,
-    /// The next window to be loaded has prioritised segments.
+    /// The next window that is loaded contains prioritised segments.
     asked: bool,
     copies: VecDeque<(DataSeq, SubflowId)>,
     under_way: UnderWay,
@@ -89,19 +90,20 @@ impl Prioritised {
         Self::new(name, bulk, weights, Latency::RoundTrip)
     }
 
-    /// The paper's scheduler, except that a prioritised segment waits for the forecast's choice instead of falling
-    /// back, and everything after it in the connection waits as well.
+    /// The paper's scheduler, but a prioritised segment waits for the subflow with the best forecast. Everything
+    /// after it in the connection waits as well.
     pub fn waiting(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         Self { waits: true, ..Self::paper(name, bulk, weights) }
     }
 
-    /// The paper's scheduler with the present state of the subflows in place of the forecast: priority alone.
+    /// The paper's scheduler with the present state of the subflows instead of the forecast. It shows the effect
+    /// of priority alone.
     pub fn present(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         let tracker = Tracker::of_the_present(Latency::RoundTrip);
         Self { tracker, ..Self::paper(name, bulk, weights) }
     }
 
-    /// The product's.
+    /// The product's scheduler.
     pub fn product(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
         Self { is_product: true, ..Self::new(name, bulk, weights, Latency::Arrival) }
     }
@@ -134,13 +136,13 @@ impl Prioritised {
     }
 
     fn decide(&mut self, segment: DataSeq, choice: &Choice, why: PriorityChoice) {
-        // Bounded at an hour.
+        // Limited to an hour.
         let forecast = Duration::from_nanos((choice.forecast.latency.min(3600.0) * 1e9) as u64);
         self.decision = Some(PriorityDecision { segment, onto: choice.subflow, choice: why, forecast });
     }
 
-    /// Whether prioritised bytes wait to be numbered and could be sent now. Numbering them earlier would fix
-    /// their order before more urgent bytes are written.
+    /// Whether prioritised bytes wait for a number and could be sent at once. If they were numbered earlier, more
+    /// urgent bytes written later could not overtake them.
     fn wants_load(&self, window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
         self.fresh.is_none() && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
     }
@@ -159,7 +161,7 @@ impl Prioritised {
         self.fresh = next.map(|next| (next, end));
         let segment = next?;
         let best = self.best(now, subflows, |_| true)?;
-        // AVIRA §IV: the congestion control may refuse the redirection.
+        // AVIRA §IV: a subflow that is full by its congestion window does not get the segment.
         let (choice, why) = if best.has_room {
             (best, PriorityChoice::Forecast)
         } else {
@@ -225,7 +227,7 @@ impl Prioritised {
         Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Reinjection })
     }
 
-    /// The segment that was held back, once its subflow has room, or with a new choice if that subflow is lost.
+    /// The segment that was held back, once its subflow has room. If that subflow has ended, a new one is chosen.
     fn next_held(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<Assignment> {
         let (assignment, onto) = self.held?;
         let moving = subflows.iter().any(|s| !s.silent);
@@ -253,7 +255,7 @@ impl Prioritised {
             self.ahead = self.ahead.saturating_sub(SHARE * u64::from(segment.bytes));
             return Some(assignment);
         }
-        // The bulk scheduler does not know what was sent ahead of it.
+        // The bulk scheduler does not know which segments were sent ahead of it.
         assignment.kind = match assignment.kind {
             _ if segment.sends == 0 => AssignmentKind::Fresh,
             AssignmentKind::Fresh => AssignmentKind::Redundant,

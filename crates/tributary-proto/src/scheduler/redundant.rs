@@ -16,7 +16,7 @@ const SEGMENT: usize = 16 << 10;
 pub(super) struct Redundant {
     /// The next segment of each subflow.
     cursors: BTreeMap<SubflowId, DataSeq>,
-    /// One past what any subflow has sent.
+    /// One past the highest number that any subflow has sent.
     sent: DataSeq,
 }
 

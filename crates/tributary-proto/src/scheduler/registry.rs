@@ -37,7 +37,7 @@ const AVIRA: &str = "avira";
 const AVIRA_PRESENT: &str = "avira-present";
 /// The same, in which a prioritised segment waits for the forecast's choice.
 const AVIRA_WAITING: &str = "avira-waiting";
-/// Those that are not a scheduler with the discriminator in front.
+/// Schedulers with the discriminator that have a name of their own, unlike `avira+NAME`.
 const OWN: [&str; 3] = [AVIRA, AVIRA_PRESENT, AVIRA_WAITING];
 
 const KNOWN: &[Entry] = &[
@@ -62,10 +62,10 @@ pub fn create(name: &str, rng: Rng) -> Option<Box<dyn Scheduler>> {
     create_weighted(name, rng, &Weights::default())
 }
 
-/// The scheduler called `name`; `None` when there is none. The weights are for those that forecast.
+/// The scheduler called `name`; `None` when there is none. The weights are for schedulers that forecast.
 #[must_use]
 pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dyn Scheduler>> {
-    // The default of the model that the paper extends is round-robin.
+    // Round-robin is the default of the ns-3 model that the paper extends.
     let default = || Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
     match name {
         AVIRA => return Some(Box::new(Prioritised::paper(AVIRA, default(), *weights))),

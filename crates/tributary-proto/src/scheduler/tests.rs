@@ -1,5 +1,5 @@
-//! One driver of random operations for every scheduler: nothing is assigned without room, nothing
-//! twice to one subflow while it carries it, and everything is assigned while one subflow lives.
+//! Runs random operations on every scheduler and checks: a segment is assigned only to a subflow with room, never
+//! to a subflow that carries it already, and everything is assigned as long as one subflow is open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::*;
 use crate::send::SendStream;
 
 const STREAM: StreamId = StreamId(0);
-/// Has a priority.
+/// A stream with a priority.
 const MESSAGES: StreamId = StreamId(2);
 
-/// A scheduler, the data, and subflows that acknowledge in order at random.
+/// A scheduler, its data, and subflows that acknowledge in order at random times.
 struct Driver {
     now: Instant,
     rng: Rng,
@@ -122,13 +122,13 @@ impl Driver {
         views
     }
 
-    /// Drains the scheduler as the session does.
+    /// Asks the scheduler until it has no more assignments, as a session does.
     fn drain(&mut self) {
         for turn in 0.. {
             assert!(turn < 100_000, "{} does not come to an end", self.scheduler.name());
             let views = self.views();
             if let Some(seq) = self.send.next_urgent() {
-                // The session sends what lost its carrier itself, before anything else.
+                // Segments of an ended subflow are sent first, by the session itself.
                 let Some(onto) = earliest_arrival(&views, 1) else { return };
                 self.send.urgent_sent();
                 self.carry(seq, onto);
@@ -155,8 +155,8 @@ impl Driver {
         let name = self.scheduler.name();
         let Assignment { subflow, segment: seq, kind } = assignment;
         if let Some(decision) = self.scheduler.take_decision() {
-            assert_eq!((decision.segment, decision.onto), (seq, subflow), "{name} tells another story");
-            assert!(self.send.segment(seq).is_some_and(|s| s.priority > 0), "{name} prefers bulk");
+            assert_eq!((decision.segment, decision.onto), (seq, subflow), "{name}: another decision");
+            assert!(self.send.segment(seq).is_some_and(|s| s.priority > 0), "{name} decides on bulk");
         }
         let segment = self.send.segment(seq).expect("assigned segments are held");
         assert!(!segment.acknowledged, "{name} sends {seq} although it has arrived");
@@ -207,13 +207,13 @@ fn any_operations_leave_every_scheduler_sound() {
                 }
                 driver.drain();
             }
-            // Alive while one subflow lives: with its room and progress everything arrives, what the others
-            // carry and keep included.
+            // With one subflow that has room and makes progress, everything must be assigned, also what the other
+            // subflows carry.
             let survivor = driver.rng.below(driver.subflows.len() as u64) as usize;
             let survivor = *driver.subflows.keys().nth(survivor).expect("it is below their number");
             for round in 1..20_000 {
                 driver.now += Duration::from_millis(50);
-                // FBDT as published knows no silence: the session's keep-alive has to end the others for it.
+                // FBDT as published does not detect silence. In a session, the keep-alive ends silent subflows.
                 let dead = driver.subflows.keys().copied().find(|id| *id != survivor);
                 let published = ["fbdt-paper", "fbdt-release"].iter().any(|own| name.ends_with(own));
                 if let Some(dead) = dead.filter(|_| published && round % 100 == 0) {

@@ -1,9 +1,9 @@
 //! The transmission window: numbered segments that no subflow has taken yet, as gaps from whose ends subflows
 //! take segments (FBDT §3.1, here for any number of subflows).
 //!
-//! The most reliable subflow works forward from the head, the least reliable backward from the
-//! tail, the others start in the middle of the largest gap. A subflow whose gap is used up moves to another one,
-//! so where the cursors meet depends on the subflows' rates. Each segment is taken exactly once.
+//! The most reliable subflow works forward from the head, the least reliable backward from the tail. The others
+//! start in the middle of the largest gap. A subflow whose gap is used up moves to another one, so where the
+//! cursors meet depends on the subflows' rates. Each segment is taken exactly once.
 
 use tributary_types::{DataSeq, SubflowId};
 
@@ -105,7 +105,7 @@ impl TransmissionWindow {
         Some(DataSeq(taken))
     }
 
-    /// A subflow has ended: its ends of gaps are free again.
+    /// A subflow has ended: other subflows may take from the ends of gaps that it took from.
     pub fn release(&mut self, subflow: SubflowId) {
         for gap in &mut self.gaps {
             for end in [&mut gap.upward, &mut gap.downward] {

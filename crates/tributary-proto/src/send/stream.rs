@@ -91,7 +91,7 @@ impl SendStream {
         self.expires
     }
 
-    /// Drops the messages whose deadline has come; how many and how many bytes.
+    /// Drops the messages whose deadline has passed. Returns their number and their bytes.
     pub fn expire(&mut self, now: Instant) -> (u32, usize) {
         let (mut messages, mut bytes) = (0, 0);
         self.chunks.retain(|chunk| {

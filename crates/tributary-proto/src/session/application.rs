@@ -124,8 +124,8 @@ impl Session {
         self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));
     }
 
-    /// Bytes that a write takes now, at least one. For a writer that reads its data from elsewhere and must hold none
-    /// that the session does not take.
+    /// Bytes that a write accepts now, at least one. For a writer that reads its data from elsewhere and must not
+    /// read more than the session accepts.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -155,7 +155,7 @@ impl Session {
     /// Takes a prefix of `data` without copying; returns its length, at least one.
     ///
     /// # Errors
-    /// [`WriteError`]; [`WriteError::Blocked`] is the only one worth another try.
+    /// [`WriteError`]. After [`WriteError::Blocked`] the write can be tried again; the other errors are final.
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         let take = self.writable(id)?.min(data.len());
         let chunk = data.split_to(take);
@@ -236,7 +236,7 @@ impl Session {
         !self.blocked_writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
     }
 
-    /// A writer of so many bytes waits.
+    /// A writer that could not write `bytes` waits for room.
     fn block(&mut self, id: StreamId, bytes: usize) {
         self.send.refused |= self.send.session_room(id) < bytes;
         if let Some(stream) = self.send.streams.get_mut(&id)
@@ -284,13 +284,13 @@ impl Session {
     /// The next bytes of a stream in order, as they arrived; `Ok(None)` at its end.
     ///
     /// # Errors
-    /// [`ReadError`]; [`ReadError::Blocked`] is the only one worth another try.
+    /// [`ReadError`]. After [`ReadError::Blocked`] the read can be tried again; the other errors are final.
     pub fn read(&mut self, id: StreamId) -> Result<Option<Bytes>, ReadError> {
         self.read_most(id, usize::MAX)
     }
 
-    /// The same, and not more than `most` bytes, at least one: the rest of a piece goes on waiting here, where it is
-    /// counted.
+    /// As [`Self::read`], but at most `most` bytes, at least one. The rest of a longer piece stays in the session
+    /// and counts as held.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -338,7 +338,7 @@ impl Session {
         self.end(code, reason.to_owned(), false);
     }
 
-    /// Payload left this side's hands: more may come.
+    /// Payload was read or discarded, so the peer may send more.
     pub(super) fn consumed(&mut self, bytes: u64) {
         self.granted.consumed += bytes;
         let window = self.granted.window;

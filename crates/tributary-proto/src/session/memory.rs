@@ -1,14 +1,14 @@
 //! How much a session may hold: bounds that grow while they are used and shrink when they are not.
 //!
-//! A session alone on its machine has the bounds of its configuration. One that shares memory with others begins
-//! with ample bounds, or the least when memory is scarce ([`Session::share_memory`]). It asks for more when its traffic
-//! needs it ([`Session::poll_demand`]) and gets it from whoever counts all sessions ([`Session::allot`]). Not here: how
-//! much there is, and who gets it.
+//! A session without others has the bounds of its configuration. A session that shares memory with others begins
+//! with ample bounds, or with the least ones when memory is scarce ([`Session::share_memory`]). When its traffic
+//! needs more, it asks for it ([`Session::poll_demand`]) and gets it from the owner of the memory
+//! ([`Session::allot`]). Not here: how much memory there is, and which session gets it.
 //!
-//! The rule is that of receive buffer autotuning (Semke, Mahdavi and Mathis, 1998): a bound that is a small multiple
-//! of what passes in a round trip never limits. In TCP's slow start what is under way is at most what was
-//! delivered so far and the initial window. A bound that doubles each time a quarter of it has passed is at least
-//! twice what was delivered.
+//! The rule is that of receive buffer autotuning (Semke, Mahdavi and Mathis, 1998): a bound that is a small
+//! multiple of the bytes that pass in a round trip never limits. In TCP's slow start the bytes in flight are at
+//! most those delivered so far and the initial window. A bound that doubles each time a quarter of it has passed
+//! is at least twice what was delivered.
 
 use core::time::Duration;
 
@@ -20,32 +20,33 @@ use crate::send::{Segment, SendStream};
 
 /// Least receive window: what a peer may use before it has heard this side's settings.
 pub const LEAST_WINDOW: u64 = INITIAL.max_data;
-/// Least send limit: holds one message of the longest kind beside what is reserved for streams with a priority.
+/// Least send limit: one message of the greatest length, and what is reserved for streams with a priority.
 pub const LEAST_SEND: usize = 1280 << 10;
-/// Window and send limit at the start while memory is plentiful: what a gigabit path with an RTT of 60 ms has under way.
+/// Window and send limit at the start while memory is plentiful: the bytes in flight on a gigabit path with an RTT
+/// of 60 ms.
 pub const AMPLE: u64 = 8 << 20;
-/// A bound doubles when a quarter of it passes within a round trip and this time. It covers pauses in which a
-/// path is blocked: at a steady rate a bound holds what passes in one to two seconds.
+/// A bound doubles when a quarter of it passes within a round trip and this time. The time covers pauses in which
+/// a path is blocked. At a steady rate a bound holds what passes in one to two seconds.
 const PACE: Duration = Duration::from_millis(250);
 /// A bound of which hardly anything has passed for this time is halved.
 const REST: Duration = Duration::from_secs(4);
 /// Bytes of a map's entry beside its key and value.
 const ENTRY: usize = 32;
 
-/// More that a session asks for.
+/// A request of a session for more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// A receive window of so many bytes.
+    /// A receive window of this many bytes.
     Window(u64),
-    /// A send limit of so many bytes.
+    /// A send limit of this many bytes.
     Send(usize),
 }
 
-/// What a session may come to hold, the driver's receive blocks counted and not their bytes.
+/// Memory that a session may use. The driver's receive blocks are given as their number, not in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Payload that the peer may send before more of it is read, and what waits to be read. Credit that was given
-    /// cannot be taken back: after a shrink this falls as payload is read.
+    /// Payload that the peer may send before more of it is read, and payload that waits to be read. Credit that
+    /// was given cannot be taken back, so after a shrink this falls only as payload is read.
     pub receive: u64,
     /// Receive blocks that waiting payload may pin.
     pub blocks: usize,
@@ -60,10 +61,10 @@ pub struct Memory {
 pub(super) struct Bound {
     pub limit: u64,
     least: u64,
-    /// The bound falls to this without traffic.
+    /// Without traffic the limit falls to this.
     rest: u64,
     most: u64,
-    /// Bytes that had passed when this turn of counting began.
+    /// Bytes that had passed when the current count began.
     from: u64,
     since: Instant,
     /// When more than a little had last passed.
@@ -77,8 +78,8 @@ impl Bound {
         Self { limit, least, rest: limit, most, from: 0, since: Instant::ZERO, used_at: Instant::ZERO }
     }
 
-    /// Takes the total of bytes that have passed, and whether the bound held something up (`wanted`). Returns a larger
-    /// bound if one is needed. Lowers the bound after a time with little traffic.
+    /// Takes the number of bytes that have passed so far, and whether the bound was a limit (`wanted`). Returns a
+    /// larger bound if one is needed. Lowers the bound after a time with little traffic.
     fn observe(&mut self, now: Instant, passed: u64, pace: Duration, wanted: bool) -> Option<u64> {
         let (moved, elapsed) = (passed - self.from, now.saturating_since(self.since));
         let in_time = elapsed <= pace;
@@ -111,8 +112,8 @@ pub(super) struct Shared {
 }
 
 impl Session {
-    /// Begins with bounds of so many bytes, [`AMPLE`] or 0 for the least, before there is a subflow. The
-    /// configuration's bounds are the most it will ever ask for.
+    /// Begins with bounds of `start` bytes: [`AMPLE`], or 0 for the least bounds. Must be called before the first
+    /// subflow opens. The bounds of the configuration are the largest that the session will ask for.
     pub fn share_memory(&mut self, start: u64) {
         debug_assert!(self.used_subflows.is_empty(), "the peer has been told of other bounds");
         let window = Bound::new(LEAST_WINDOW, start, self.config.receive_credit);
@@ -124,8 +125,8 @@ impl Session {
         self.set_bounds();
     }
 
-    /// What the session needs more than it has, once each time; until `None`. Call it when something has arrived or
-    /// was read, before `poll_transmit`. `None` for a session that shares nothing.
+    /// The next request for more memory. Call it until it returns `None`, after something has arrived or was read,
+    /// and before `poll_transmit`. Always `None` for a session that shares no memory.
     pub fn poll_demand(&mut self, now: Instant) -> Option<Demand> {
         let shared = self.shared.as_mut()?;
         let pace = PACE + self.subflows.values().map(|subflow| subflow.info.srtt).max().unwrap_or_default();
@@ -136,7 +137,7 @@ impl Session {
             None => shared.send.observe(now, self.send.acknowledged(), pace, self.send.refused),
         };
         if (shared.send.since, shared.send.from) != (before.send.since, before.send.from) {
-            // Another turn of counting.
+            // Begins another count.
             self.send.refused = false;
         }
         if (shared.window.limit, shared.send.limit) != (before.window.limit, before.send.limit) {
@@ -153,7 +154,7 @@ impl Session {
             Demand::Send(limit) => shared.send.limit = (limit as u64).min(shared.send.most),
         }
         self.set_bounds();
-        // What was read before may be worth more credit.
+        // A larger window may give credit for payload that was read before.
         self.consumed(0);
         self.wake_writers(now);
     }
@@ -182,12 +183,12 @@ impl Session {
         self.send.limit = send.limit as usize;
     }
 
-    /// What the session may come to hold.
+    /// Memory that the session may use.
     #[must_use]
     pub fn memory(&self) -> Memory {
         let streams = self.receive.len() * (size_of::<RecvStream>() + ENTRY)
             + self.send.streams.len() * (size_of::<SendStream>() + ENTRY);
-        // Pieces lie in queues that double, and are allocated one by one.
+        // Pieces are stored in queues whose capacity doubles, and each piece is allocated separately.
         let pieces = self.ahead * (2 * RecvStream::PIECE + ENTRY);
         let segments = 2 * self.send.segments() * size_of::<Segment>();
         Memory {
@@ -198,7 +199,7 @@ impl Session {
         }
     }
 
-    /// What it would be with a demand granted.
+    /// What [`Self::memory`] would be with a demand granted.
     #[must_use]
     pub fn memory_with(&self, demand: Demand) -> Memory {
         let memory = self.memory();
@@ -228,7 +229,7 @@ mod tests {
         // Refused: asked for again a quarter later.
         assert_eq!(bound.observe(now, MIB / 2, PACE, true), Some(2 * MIB));
         bound.limit = 4 * MIB;
-        assert_eq!(bound.observe(now, MIB * 3 / 2, PACE, false), None, "nothing was held up");
+        assert_eq!(bound.observe(now, MIB * 3 / 2, PACE, false), None, "the bound was not a limit");
         assert_eq!(bound.observe(now, MIB * 5 / 2, PACE, true), Some(5 * MIB));
         bound.limit = 5 * MIB;
         assert_eq!(bound.observe(now, 10 * MIB, PACE, true), None, "it is the most");
@@ -240,7 +241,7 @@ mod tests {
         bound.limit = 16 * MIB;
         let mut passed = 0;
         for second in 1..100 {
-            // A sixteenth a second is use, and no reason to grow.
+            // A sixteenth per second counts as use, but is no reason to grow.
             passed += MIB;
             assert_eq!(bound.observe(Instant::from_millis(second * 1000), passed, PACE, true), None);
         }

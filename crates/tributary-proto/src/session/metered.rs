@@ -1,9 +1,10 @@
 //! Metered paths: their bytes cost money, so they carry data only when the other paths cannot carry what is asked.
 //!
-//! That is so in two cases. No other path delivers: each is silent or has no connection. Or data has waited for the
-//! others for two seconds without a break; then metered paths help until nothing has waited for two seconds. Example: a
-//! 5 Mbit/s video over 6 Mbit/s of WiFi leaves the metered radio alone, one of 8 Mbit/s uses it after two seconds.
-//! A metered path is connected meanwhile, so that it can take over at once. Not here: which paths are metered.
+//! There are two such cases. First, no other path delivers: each is silent or has no connection. Second, data has
+//! waited for the other paths for two seconds without a break; then metered paths carry data until nothing has
+//! waited for two seconds. Example: with 6 Mbit/s of WiFi, a 5 Mbit/s video never uses the metered radio, and an 8
+//! Mbit/s video uses it after two seconds. A metered path stays connected, so that it can take over at once.
+//! Not here: which paths are metered.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -13,16 +14,17 @@ use tributary_types::{Instant, PathId};
 use super::Session;
 use crate::subflow::Subflow;
 
-/// Data has waited so long without a break before metered paths help, and not at all for so long before they stop.
+/// Metered paths carry data once data has waited for the other paths for this time without a break, and stop once
+/// no data has waited for this time.
 const PERSISTENT: Duration = Duration::from_secs(2);
 
-/// Which paths are metered, and whether they help.
+/// Which paths are metered, and whether they carry data at present.
 #[derive(Debug, Default)]
 pub(super) struct Metered {
     paths: BTreeSet<PathId>,
-    /// Data waits for the other paths, without a break since then.
+    /// Since when data waits for the other paths without a break.
     waits_since: Option<Instant>,
-    /// Data waited last.
+    /// When data last waited.
     waited: Instant,
     helps: bool,
 }
@@ -40,7 +42,8 @@ impl Metered {
         self.paths.contains(&path)
     }
 
-    /// Every subflow with room was offered data. Returns whether the answer of [`Self::spared`] may have changed.
+    /// Called when every subflow with room was offered data; `waits`: some data was left. Returns whether metered
+    /// paths started or stopped carrying data.
     fn observe(&mut self, now: Instant, waits: bool) -> bool {
         let helped = self.helps;
         if waits {
@@ -91,7 +94,7 @@ impl Session {
         !self.metered.contains(subflow.path)
     }
 
-    /// Nothing more can be sent now; returns whether metered subflows may be offered data after all.
+    /// Called when nothing more can be sent. Returns whether metered subflows may be offered data from now on.
     pub(super) fn watch_waiting(&mut self, now: Instant) -> bool {
         if self.metered.paths.is_empty() {
             return false;
@@ -124,7 +127,7 @@ mod tests {
             metered.observe(at(ms), true);
             assert_eq!(metered.helps, ms >= 12_000, "{ms} ms");
         }
-        // It helps, so that data waits only now and then.
+        // Metered paths carry data, so that data waits only now and then.
         for ms in (13_000..20_000).step_by(100) {
             metered.observe(at(ms), ms % 1000 == 0);
             assert!(metered.helps, "{ms} ms");

@@ -140,8 +140,8 @@ impl Session {
         Some(self.take_room(id, Head::default(), payload))
     }
 
-    /// On every subflow: an outage of one must not hide what arrived on it (FBDT §3.2). An urgent one, which gives
-    /// credit, goes on metered subflows in any case.
+    /// Acknowledgements go on every subflow, because one that is blocked must not delay the news of what arrived
+    /// on it (FBDT §3.2). An acknowledgement that gives credit urgently goes on metered subflows, too.
     fn acknowledge(&mut self) {
         let urgent = self.ack_at.take() == Some(Instant::ZERO);
         let saved: Vec<_> =
@@ -275,7 +275,7 @@ impl Session {
         }
     }
 
-    /// Everything is numbered, and the scheduler wants more for a subflow with room: lets a writer write regardless of the
+    /// Everything is numbered, and the scheduler wants more data for a subflow with room: lets a writer exceed the
     /// limit on unsent bytes.
     fn starve(&mut self, now: Instant) {
         if self.config.unsent.is_none() || !self.send.all_numbered() {
@@ -316,7 +316,8 @@ impl Session {
         for subflow in self.subflows.values() {
             let mut view = subflow.view(now);
             if spared && self.metered.contains(subflow.path) {
-                // What is under way on it may still be late; without that, it is as if it were not there.
+                // A metered subflow that gets no data is listed only while segments are in flight on it, because
+                // these may be late.
                 if view.in_flight == 0 {
                     continue;
                 }

@@ -1,7 +1,8 @@
-//! Removal of paths: at the client by whoever manages the paths, at the server when the client says so.
+//! Removal of paths: at the client by the code that manages the paths, at the server when the client reports it.
 //!
-//! A removed path may carry nothing any more, not even its connection's end, so the client tells the server on the
-//! other subflows. Not here: why a path is removed, and paths that fail without being removed ([`crate::path`]).
+//! A removed path may carry no more packets, not even the end of its connection, so the client tells the server on
+//! the other subflows. Not here: why a path is removed, and paths that fail without being removed
+//! ([`crate::path`]).
 
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -10,8 +11,9 @@ use crate::event::Event;
 use crate::subflow::MOST_GONE;
 
 impl Session {
-    /// Removes a path: its subflow is closed, its segments are sent on others. A client tells the server on the other
-    /// subflows, because the path itself may carry nothing any more: the server sends what was under way again at once.
+    /// Removes a path: its subflow is closed, and its segments are sent on others. A client tells the server on
+    /// the other subflows, because the path itself may carry no more packets. The server then sends the segments
+    /// in flight again at once.
     pub fn remove_path(&mut self, now: Instant, path: PathId) {
         if !self.paths.contains(path) {
             return;

@@ -12,12 +12,12 @@ const QUEUE: Duration = Duration::from_millis(15);
 /// Additional bytes, so that whole segments fit: this much time at the path's rate, within these bounds.
 const SLACK: Duration = Duration::from_millis(10);
 const SLACK_BYTES: (u64, u64) = (8 << 10, 32 << 10);
-/// If the delay is still far longer after this time with the limit, other traffic causes it.
+/// If the delay is still far longer after the limit has applied for this time, other traffic causes the delay.
 const TRIED: Duration = Duration::from_secs(2);
-/// Time without the limit after that.
+/// The limit is then lifted for this time.
 const UNLIMITED_TIME: Duration = Duration::from_secs(10);
 
-/// The bound on one subflow.
+/// The limit on one subflow.
 #[derive(Debug)]
 pub(super) struct ShortQueue {
     /// Since when the limit applies, or when it will apply again.
@@ -81,12 +81,12 @@ mod tests {
             short.observe(Instant::from_millis(at), (recent, rate), (RTT, ms(delay)));
             short.most(Instant::from_millis(at), rate, RTT) == u64::MAX
         };
-        assert!(!observe(1900, rate, 300), "it takes a while to tell");
-        assert!(!observe(2100, rate, 60), "what is under way itself explains it");
+        assert!(!observe(1900, rate, 300), "the limit has not applied for long enough");
+        assert!(!observe(2100, rate, 60), "the bytes in flight explain the delay");
         assert!(!observe(2200, Bitrate::from_mbps(2), 300), "the path is blocked");
         assert!(observe(2300, rate, 300));
         assert!(observe(12_200, rate, 300));
-        assert!(!observe(12_400, rate, 300), "tried again");
+        assert!(!observe(12_400, rate, 300), "the limit applies again");
         assert!(observe(14_400, rate, 300));
     }
 }

@@ -10,16 +10,16 @@ use tributary_types::{Bitrate, Instant};
 
 use super::SubflowInfo;
 
-/// Slower than the best by this factor.
+/// A connection is stuck if its rate is below its best rate by this factor for [`PATIENCE`].
 const FACTOR: u64 = 4;
-/// For this long.
+/// Time for which the rate must be that low.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// How long the best is remembered.
+/// How long the best rate is remembered.
 const MEMORY: Duration = Duration::from_secs(10);
 /// A round trip that exceeds the least by less than this, or by less than half, has met no significant queue.
 const NO_QUEUE: Duration = Duration::from_millis(10);
 
-/// A connection's best rate, and since when it is far slower without a visible reason.
+/// A connection's best rate, and since when the connection is far slower without a visible reason.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
     best: Option<(Bitrate, Instant)>,
@@ -32,8 +32,8 @@ impl Speed {
         self.best.filter(|(_, at)| now < *at + MEMORY).map(|(best, _)| best)
     }
 
-    /// Takes the recent rate, during which the connection was busy. Returns whether it is stuck; true once, then
-    /// the best rate is measured anew.
+    /// Takes the recent rate, measured while the connection was busy. Returns whether the connection is stuck.
+    /// This is true only once; then the best rate is measured anew.
     pub fn observe(&mut self, now: Instant, rate: Bitrate, info: &SubflowInfo) -> bool {
         let best = match self.best {
             Some((best, at)) if rate < best && now < at + MEMORY => best,
@@ -44,7 +44,7 @@ impl Speed {
         };
         let far_slower = rate.as_bps().saturating_mul(FACTOR) < best.as_bps();
         let no_queue = info.srtt < info.min_rtt + (info.min_rtt / 2).max(NO_QUEUE);
-        // If nothing waits in the transport, the application is slow.
+        // If nothing waits in the transport, the application is the limit, not the connection.
         if !far_slower || !no_queue || info.unsent == 0 {
             self.stuck_since = None;
             return false;

@@ -1,4 +1,4 @@
-//! The order of the scores, and what is refused.
+//! The order of the scores, and the weights that are refused.
 
 use core::time::Duration;
 
@@ -65,7 +65,7 @@ fn weights_out_of_range_are_refused_with_the_range() {
 }
 
 proptest! {
-    /// The sigmoid of the paper sorts as the scores do, as far as it can tell two apart.
+    /// The paper's sigmoid gives the same order as the scores, except where rounding makes two sigmoids equal.
     #[test]
     fn the_sigmoid_sorts_alike(a in -50.0_f64..50.0, b in -50.0_f64..50.0) {
         let sigmoid = |score: f64| 1.0 / (1.0 + libm::exp(-score));

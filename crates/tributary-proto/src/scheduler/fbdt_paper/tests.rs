@@ -1,4 +1,4 @@
-//! When a window gives way to the next one, as published and as released.
+//! When the next window is loaded, by the published rule and by the released program's rule.
 
 use core::time::Duration;
 

@@ -29,12 +29,13 @@ impl Sample {
     }
 }
 
-/// The last observations. Data that a decision reads is kept apart from the observations themselves.
+/// The last observations of a subflow. What a decision reads (the fitted lines) is stored apart from the
+/// observations.
 #[derive(Debug)]
 pub(super) struct History {
     latency: Line,
     throughput: Line,
-    /// Where `x` is zero: not after the oldest observation.
+    /// The time at which `x` is zero. It is not after the oldest observation.
     origin: Instant,
     newest: Instant,
     /// How far a line is extrapolated beyond the newest observation.
@@ -78,16 +79,17 @@ impl History {
         if self.made > KEPT { self.samples[self.made % KEPT].at } else { self.samples[0].at }
     }
 
-    /// Adds an observation, in place of the oldest when there are enough, and fits the lines: a
-    /// decision only reads them.
+    /// Adds an observation, replacing the oldest one when the ring is full, and fits the lines. A decision only
+    /// reads them.
     pub fn push(&mut self, sample: Sample) {
         let replaced = std::mem::replace(&mut self.samples[self.made % KEPT], sample);
         self.made += 1;
         self.newest = sample.at;
         let oldest = self.oldest();
         self.reach = nanos_between(oldest, sample.at);
-        // Sums keep the rounding of what they were made of: they begin anew when the origin is left behind,
-        // which in an even rhythm is once in every turn of the ring, and where time goes back.
+        // Adding to and removing from the sums accumulates rounding errors. So they are computed anew from the
+        // observations: when the origin is too far behind the oldest observation, when time goes back, and once
+        // per turn of the ring.
         let left_behind = nanos_between(self.origin, oldest) > self.reach;
         if self.made == 1 || left_behind || sample.at < self.origin || self.made.is_multiple_of(KEPT) {
             self.sum_up();
@@ -110,7 +112,7 @@ impl History {
         }
     }
 
-    /// Where the lines are now; `None` without observations.
+    /// The lines' values at `now`; `None` without observations.
     ///
     /// Deviates: a line is extrapolated at most as far as the observations reach back, and never below zero; the
     /// paper does not bound it.

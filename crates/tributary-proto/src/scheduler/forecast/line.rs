@@ -48,8 +48,8 @@ impl<const FEATURES: usize> Fit<FEATURES> {
         }
     }
 
-    /// The lines closest to the points; their means where fewer than two distinct `x` leave no slope. Finite
-    /// for finite points.
+    /// The lines that fit the points best. With fewer than two distinct `x` there is no slope, and a line is the
+    /// mean. Finite for finite points.
     pub fn lines(&self) -> [Line; FEATURES] {
         let count = self.count.max(1.0);
         let mean = self.x / count;

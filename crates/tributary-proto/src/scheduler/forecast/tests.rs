@@ -1,4 +1,4 @@
-//! Forecasts are numbers whatever happened, and exact where it was a straight line.
+//! Forecasts are finite for every history, and exact for histories that are straight lines.
 
 use proptest::prelude::*;
 use tributary_types::PathId;
@@ -96,7 +96,7 @@ fn what_stood_still_is_not_forecast_to_be_fast() {
     tracker.up(SubflowId(1));
     let mut now = Instant::from_millis(100);
     let since = now;
-    // Stands still, which counts as a second and not as the hour that a rate of a bit would take.
+    // A subflow that stands still has a latency of one second, not the hour that a rate of 1 bit/s would give.
     let still = view(400_000, 1, Some(since));
     for _ in 0..20 {
         now += EVERY;
@@ -104,7 +104,7 @@ fn what_stood_still_is_not_forecast_to_be_fast() {
     }
     let forecast = tracker.forecast(now, &still, 0);
     assert!((forecast.latency - LONGEST).abs() < 1e-9, "{forecast:?}");
-    // Creeps: the line falls steeply and would soon be below zero, but 400 kB at 3 Mbit/s take a second.
+    // The subflow is slow and its line falls steeply, to zero soon. But 400 kB at 3 Mbit/s take a second.
     for kilobytes in (300..400).rev() {
         now += EVERY;
         let creeping = view(kilobytes * 1000, 3_000_000, Some(now));
@@ -120,7 +120,7 @@ fn sums_that_grow_and_shrink_do_not_drift() {
     let mut rng = tributary_types::Rng::new(5);
     let mut at = 0;
     for _ in 0..100_000 {
-        // With pauses of minutes, and a value now and then that is beyond all others.
+        // With pauses of minutes, and now and then a value far above all others.
         at += if rng.below(1000) == 0 { 100_000_000_000 } else { 5_000_000 + rng.below(1_000_000) };
         let spike = if rng.below(500) == 0 { 1_000_000_000_000_000 } else { 0 };
         history.push(sample(at, spike + rng.below(50_000_000), rng.below(1 << 30)));

@@ -14,12 +14,12 @@ use tributary_types::{Instant, SubflowId};
 use super::idle::Idleness;
 use super::{MSS, Pick, SubflowView, WindowView, newest_bytes, open};
 
-/// λ in thousandths: least, at first, most; and its steps.
+/// λ in thousandths: least, initial and largest value, and the size of a step.
 const LAMBDA: (u64, u64, u64) = (1000, 1200, 1300);
 const LAMBDA_UP: u64 = 40;
 const LAMBDA_DOWN: u64 = 10;
 
-/// λ, when it was last moved, and the extremes of the smoothed RTTs.
+/// λ, when it last changed, and the smallest and largest smoothed RTT of each subflow.
 #[derive(Debug)]
 pub(crate) struct Blest {
     lambda: u64,
@@ -42,7 +42,8 @@ impl Default for Blest {
 }
 
 impl Blest {
-    /// Once per least smoothed RTT of the slow subflow: raises λ when the window's head was sent again, else lowers it.
+    /// Once per least smoothed RTT of the slow subflow: raises λ if the window's head was sent again, and lowers
+    /// it otherwise.
     fn adapt(&mut self, now: Instant, window: &WindowView<'_>, slow_least: Duration) {
         self.head_sent_again |= window
             .segment(window.first())
@@ -60,7 +61,8 @@ impl Blest {
     }
 }
 
-/// Time that a segment on the slow subflow is in flight; grows with the fill of its window.
+/// Time that a segment on the slow subflow is in flight. It grows with the share of the subflow's window that is
+/// in use.
 fn linger(slow: &SubflowView, (least, most): (Duration, Duration)) -> Duration {
     let (queued, cwnd) = (slow.in_flight / MSS + 1, (slow.cwnd / MSS).max(1));
     let expected =

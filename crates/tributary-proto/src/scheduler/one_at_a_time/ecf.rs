@@ -10,7 +10,7 @@ use tributary_types::{Instant, SubflowId};
 use super::idle::Idleness;
 use super::{MSS, Pick, SubflowView, WindowView, newest_bytes, open};
 
-/// Whether it is waiting for the fast subflow.
+/// Whether the scheduler is waiting for the fast subflow.
 #[derive(Debug, Default)]
 pub(crate) struct Ecf {
     waiting: bool,

@@ -1,13 +1,13 @@
-//! `greedy-sticky`: stays on a subflow until it can take no more (GR-STY).
+//! `greedy-sticky`: stays on a subflow until that one is full (GR-STY).
 //!
-//! Source: the handoff paper, §IV. Starts on the least round-trip time; once another subflow was
-//! chosen because the current one was full, that one is kept until it is full in turn.
+//! Source: the handoff paper, §IV. It starts on the subflow with the least round-trip time and stays there until
+//! that one is full. Then it moves to another one, and stays there in the same way.
 
 use tributary_types::{Instant, SubflowId};
 
 use super::{Pick, SubflowView, WindowView, open};
 
-/// The subflow it sticks to.
+/// The subflow in use.
 #[derive(Debug, Default)]
 pub(crate) struct GreedySticky {
     current: Option<SubflowId>,

@@ -1,9 +1,9 @@
 //! `linux-default`: the subflow whose queue drains first, in bursts.
 //!
-//! Source: the scheduler of upstream Linux since 5.x: least `wmem_queued / avg_pacing_rate`, bursts
-//! of at most 65 428 bytes, no RTT rule and no penalty. If that subflow's buffer is full, everything
-//! waits for it. Deviates: what is handed over and not acknowledged stands for `wmem_queued`, the
-//! delivery rate for the pacing rate.
+//! Source: the scheduler of upstream Linux since 5.x. It takes the subflow with the least `wmem_queued /
+//! avg_pacing_rate`, for a burst of at most 65 428 bytes. There is no RTT rule and no penalty. If that subflow's
+//! buffer is full, all data waits for it. Deviates: here `wmem_queued` is the bytes handed over and not
+//! acknowledged, and the pacing rate is the delivery rate.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Pick, SubflowView, WindowView, moving, open};
 
 const BURST: u64 = 65_428;
 
-/// The present burst.
+/// The current burst.
 #[derive(Debug, Default)]
 pub(crate) struct LinuxDefault {
     burst: Option<(SubflowId, u64)>,

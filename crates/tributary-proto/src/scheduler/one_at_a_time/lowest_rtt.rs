@@ -1,11 +1,11 @@
-//! `lowest-rtt`: always the least current round-trip time, waiting for it when it is full (the
-//! comparison of AVIRA §V).
+//! `lowest-rtt`: always the subflow with the least current round-trip time. When that subflow is full, everything
+//! waits for it (used for comparison in AVIRA §V).
 
 use tributary_types::{Instant, SubflowId};
 
 use super::{Pick, SubflowView, WindowView};
 
-/// No state.
+/// Has no state.
 #[derive(Debug, Default)]
 pub(crate) struct LowestRtt;
 

@@ -1,4 +1,4 @@
-//! `min-rtt`: the least smoothed RTT first, with opportunistic retransmission and penalisation.
+//! `min-rtt`: the subflow with the least smoothed RTT first, with opportunistic retransmission and penalisation.
 //!
 //! Source: the default scheduler of multipath-tcp.org. Deviates: where the subflow's transport owns the congestion
 //! window, a penalty is kept here as a cap on the bytes in flight, doubled once per round trip until it is gone;
@@ -12,7 +12,7 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::{MSS, Pick, SubflowView, WindowView, open};
 
-/// Reinject if the carrier's window is at most this.
+/// The head is reinjected only if the carrier's congestion window is at most this.
 const SMALL_CWND: u64 = 4 * MSS;
 
 /// The penalties in force.
@@ -26,7 +26,7 @@ struct Penalty {
     cap: u64,
     at: Instant,
     relaxed_at: Instant,
-    /// The owner of the window has applied it.
+    /// The owner of the congestion window has applied the penalty.
     taken: bool,
 }
 
@@ -76,7 +76,7 @@ impl Pick for MinRtt {
         self.best(subflows).map(|s| s.id)
     }
 
-    /// The window's head, when it blocks the connection and the best subflow never carried it.
+    /// The window's head, when it blocks the connection and was never sent on the best subflow.
     fn reinject(
         &mut self,
         now: Instant,

@@ -26,11 +26,11 @@ pub(crate) struct MuSher {
     meter: Meter,
     /// Bytes of this round on the first and the second subflow.
     used: [u64; 2],
-    /// Which of the two the picked segment counts for.
+    /// Whether the picked segment counts for the first or the second subflow; `None` for other subflows.
     counted: Option<usize>,
 }
 
-/// The first subflow and the second: of each path the one that delivers, else the oldest.
+/// The first subflow and the second: on each path the subflow that delivers, or the oldest one if none does.
 fn pair(subflows: &[SubflowView]) -> [Option<SubflowView>; 2] {
     let best = |beside: Option<SubflowView>| {
         let others = subflows.iter().filter(|s| beside.is_none_or(|first| s.id != first.id));

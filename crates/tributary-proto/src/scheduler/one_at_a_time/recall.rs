@@ -11,7 +11,7 @@ use super::{SubflowView, WindowView};
 /// Most copies of one segment, except of the head, for which everything waits.
 const MOST_SENDS: u16 = 4;
 
-/// How far the data was searched.
+/// Which segments were searched already.
 #[derive(Debug, Default)]
 pub(super) struct Recall {
     /// The subflows that were silent when the search began; `None` while none or all of them are silent.
@@ -21,8 +21,8 @@ pub(super) struct Recall {
 }
 
 impl Recall {
-    /// The lowest segment that only silent subflows carry, and a delivering one with room for it. All segments
-    /// are searched once per change of the silent subflows.
+    /// The lowest segment that only silent subflows carry, and a subflow with room that delivers. All segments are
+    /// searched once each time the set of silent subflows changes.
     pub fn next(
         &mut self,
         window: &WindowView<'_>,

@@ -1,4 +1,4 @@
-//! `round-robin`: one segment a turn, on every subflow that has room.
+//! `round-robin`: the subflows take turns, one segment each. A full subflow is skipped.
 //!
 //! Source: the round-robin scheduler of multipath-tcp.org with a quota of one segment, aware of
 //! the congestion window (a full subflow loses its turn).
@@ -7,7 +7,7 @@ use tributary_types::{Instant, SubflowId};
 
 use super::{Pick, SubflowView, WindowView, open};
 
-/// The subflow of the last turn.
+/// The subflow that was last chosen.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobin {
     last: Option<SubflowId>,

@@ -1,4 +1,4 @@
-//! Each published rule with numbers worked out by hand, and what silent subflows carry.
+//! Each published rule with numbers computed by hand, and the recall of segments on silent subflows.
 
 use core::time::Duration;
 
@@ -77,7 +77,7 @@ fn min_rtt_sends_a_blocking_head_again_when_its_carrier_is_four_times_slower_and
         let found = rule.reinject(NOW, &stream.view(WINDOW), &slow_of(srtt));
         assert_eq!(found, again.then_some((SubflowId(0), head)), "{srtt} ms, {allowed} allowed");
         assert_eq!(rule.take_penalty(), (allowed == MSS).then_some(SubflowId(1)));
-        // Once a round trip of the fast one.
+        // At most once in a round trip of the fast subflow.
         let soon = NOW + Duration::from_millis(9);
         rule.reinject(soon, &stream.view(WINDOW), &slow_of(srtt));
         assert_eq!(rule.take_penalty(), None);
@@ -86,12 +86,13 @@ fn min_rtt_sends_a_blocking_head_again_when_its_carrier_is_four_times_slower_and
 
 #[test]
 fn blest_waits_when_the_window_does_not_hold_what_the_fast_one_sends_meanwhile() {
-    // 40 ms of lingering are 5 rounds of 10 ms: (10 + 4/2) · 5 = 60 segments, times 1.2: 104 256 bytes.
+    // A segment on the slow subflow is in flight for 40 ms, which are 5 rounds of 10 ms: (10 + 4/2) · 5 = 60
+    // segments, times 1.2: 104 256 bytes.
     let subflows = [view(0, 10, 0), view(1, 40, 1)];
     let at = |allowed| pick(&mut Blest::default(), NOW, &data(10 * MSS, allowed), &subflows);
     assert_eq!(at(104_256 + MSS), Some(1));
     assert_eq!(at(104_256 + MSS - 1), None);
-    // What the slow one has under way counts: three segments, and 40 ms is still its only RTT.
+    // Bytes in flight on the slow subflow count: three segments. Its smoothed RTT has always been 40 ms.
     let subflows = [view(0, 10, 0), SubflowView { in_flight: 3 * MSS, ..view(1, 40, 1) }];
     let at = |allowed| pick(&mut Blest::default(), NOW, &data(10 * MSS, allowed), &subflows);
     assert_eq!(at(104_256 + 4 * MSS), Some(1));
@@ -134,7 +135,7 @@ fn ecf_waits_while_the_fast_one_brings_the_rest_home_sooner() {
     let subflows = [view(0, 10, 0), SubflowView { in_flight: 1, ..view(1, 100, 1) }];
     let cwnd = 10 * MSS;
     let mut rule = Ecf::default();
-    // The peer allows a single segment: k is what was written all the same.
+    // The peer allows only one segment, but k is everything that was written.
     let mut at = |written| pick(&mut rule, NOW, &data(written, MSS), &subflows);
     assert_eq!(at(9 * cwnd), Some(1));
     assert_eq!(at(9 * cwnd - 1), None);
@@ -201,12 +202,12 @@ fn linux_default_takes_what_drains_first_in_bursts() {
 fn linux_default_waits_for_the_subflow_that_drains_first_though_another_has_room() {
     let (mut rule, stream) = (LinuxDefault::default(), data(10 * MSS, 1 << 20));
     let queued = |id, in_flight, room| {
-        let rate = Some(Bitrate::from_mbps(8)); // a byte takes a microsecond
+        let rate = Some(Bitrate::from_mbps(8)); // one byte per microsecond
         SubflowView { rate, in_flight, ..view(id, 10, room) }
     };
     assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 20_000, 0), queued(1, 30_000, 1)]), None);
     assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 20_000, 0), queued(1, 10_000, 1)]), Some(1));
-    // Full with nothing under way: nobody would tell of its room.
+    // A subflow that is full with nothing in flight: no acknowledgement would ever report room.
     let mut rule = LinuxDefault::default();
     assert_eq!(pick(&mut rule, NOW, &stream, &[queued(0, 0, 0), queued(1, 30_000, 1)]), Some(1));
 }
@@ -279,7 +280,7 @@ fn musher_keeps_its_ratio_when_a_path_gets_a_new_subflow() {
 fn what_a_silent_subflow_carries_goes_again_ahead_of_new_data_once() {
     let mut stream = data(100 * MSS, 1 << 20);
     number(&mut stream, 9);
-    // The odd ones are on subflow 1, which falls silent.
+    // The odd segments are on subflow 1, which falls silent.
     (0..10).for_each(|seq| _ = stream.sent(NOW, DataSeq(seq), SubflowId(seq as u32 % 2), MSS));
     let mut rule = OneAtATime::new(RoundRobin::default());
     let fresh = number(&mut stream, 1);
@@ -302,7 +303,7 @@ fn what_a_silent_subflow_carries_goes_again_ahead_of_new_data_once() {
         [1, 3, 5, 7, 9].map(|seq| (seq, 0)),
         "the lowest first, on the least RTT"
     );
-    // The next falls silent too: everything, once.
+    // The next subflow falls silent too: every segment is sent again, once.
     let last = [silent(0, 1), silent(1, 1), view(2, 30, 1)];
     let all: Vec<_> = (0..10).map(|seq| (seq, 2)).collect();
     rule.fresh = None;

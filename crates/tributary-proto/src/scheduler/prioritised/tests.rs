@@ -1,4 +1,4 @@
-//! What goes ahead, where it goes, and that nobody starves.
+//! What is sent first, on which subflow, and that bulk is not starved.
 
 use bytes::Bytes;
 use tributary_types::{Bitrate, PathId, Rng, StreamId};
@@ -54,7 +54,7 @@ impl Sender {
         self.send.push(stream, Bytes::from(vec![0; bytes]));
     }
 
-    /// The next assignment, as the session asks for it: the segment's priority and bytes with it.
+    /// The next assignment, made as a session does it, with the segment's priority and bytes.
     fn next(&mut self, subflows: &[SubflowView]) -> Option<(Assignment, u8, u64)> {
         loop {
             let view = WindowView::new(&self.send, WINDOW);
@@ -87,7 +87,7 @@ fn a_message_overtakes_numbered_bulk_on_the_best_subflow() {
     let (assignment, priority, bytes) = sender.next(&subflows).expect("there is room");
     assert_eq!((assignment.subflow, assignment.kind), (SubflowId(1), AssignmentKind::Fresh));
     assert_eq!((priority, bytes), (7, 200));
-    let decision = sender.scheduler.take_decision().expect("it was one");
+    let decision = sender.scheduler.take_decision().expect("the segment was prioritised");
     assert_eq!((decision.choice, decision.onto), (PriorityChoice::Forecast, SubflowId(1)));
     assert!(decision.forecast >= Duration::from_millis(5), "{decision:?}");
     assert_eq!(sender.scheduler.take_decision(), None);
@@ -125,7 +125,7 @@ fn a_late_message_goes_again_on_another_subflow_and_asks_to_be_woken_for_it() {
     sender.write(MESSAGES, 200);
     let (first, ..) = sender.next(&subflows).expect("there is room");
     assert_eq!(sender.next(&subflows), None);
-    let wake = sender.scheduler.poll_timeout().expect("it watches");
+    let wake = sender.scheduler.poll_timeout().expect("the segment is watched");
     assert_eq!(wake, sender.now + Duration::from_millis(15));
     sender.now = wake;
     let (again, ..) = sender.next(&subflows).expect("it is late");
@@ -135,7 +135,7 @@ fn a_late_message_goes_again_on_another_subflow_and_asks_to_be_woken_for_it() {
     assert!(sender.send.acknowledge(first.segment, first.segment.next(), |_| {}));
     sender.now += Duration::from_secs(1);
     assert_eq!(sender.next(&subflows), None);
-    assert_eq!(sender.scheduler.poll_timeout(), None, "an idle scheduler sleeps");
+    assert_eq!(sender.scheduler.poll_timeout(), None, "an idle scheduler has no timeout");
 }
 
 #[test]
@@ -146,7 +146,8 @@ fn a_late_message_takes_the_first_room_that_comes_before_bulk_does() {
     let (first, ..) = sender.next(&subflows).expect("there is room");
     sender.write(BULK, 1 << 20);
     subflows[0].room = 0;
-    // Late, and asked again and again while nobody has room; room on its own subflow is none for it.
+    // The segment is late, and the scheduler is asked again and again while no other subflow has room. Room on the
+    // segment's own subflow does not count.
     for _ in 0..20 {
         sender.now += Duration::from_millis(3);
         assert_eq!(sender.next(&subflows), None);
@@ -178,7 +179,7 @@ fn a_stream_that_never_rests_leaves_bulk_its_quarter() {
             sender.now += Duration::from_micros(500);
         }
         let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
-        assert!((0.2..0.6).contains(&share), "{scheduler}: bulk has {share:.2} of {sent:?}");
+        assert!((0.2..0.6).contains(&share), "{scheduler}: the share of bulk is {share:.2} in {sent:?}");
     }
 }
 

@@ -11,7 +11,8 @@ use super::{SubflowView, WindowView};
 const WATCHED: usize = 256;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// A segment is late this long after its subflow's round trip, or a quarter of that.
+/// A segment is late when it exceeds its subflow's round trip by this time, or by a quarter of the round trip if
+/// that is longer.
 const MARGIN: Duration = Duration::from_millis(5);
 
 /// The segments, in the order they were sent.
@@ -20,7 +21,7 @@ pub(super) struct UnderWay {
     watched: VecDeque<DataSeq>,
     /// Earliest time at which one of them can be late, unless its subflow falls silent.
     late_at: Option<Instant>,
-    /// One is late, and no subflow has room for it.
+    /// A segment is late, and no subflow has room for it.
     overdue: bool,
 }
 
@@ -95,7 +96,7 @@ impl UnderWay {
         found
     }
 
-    /// When to check again without an event; not for segments that only wait for room.
+    /// When to check again without an event. `None` when late segments only wait for room.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.watched.is_empty() { None } else { self.late_at }
     }

@@ -24,7 +24,7 @@ fn the_server_is_told_of_a_removed_path_and_sends_its_data_on_the_others() {
             pair.run(MS);
         }
         let silences = pair.ends[1].stats().silences;
-        // The interface is gone: nothing passes any more, not even the end of the connection.
+        // The interface is gone: no packet passes, not even the end of the connection.
         pair.paths.get_mut(&PathId(1)).unwrap().dead = true;
         let now = pair.now;
         pair.ends[0].remove_path(now, PathId(1));
@@ -57,7 +57,7 @@ fn a_path_that_is_removed_while_no_other_is_there_is_told_on_the_next() {
     assert_eq!(pair.ends[1].side(), Side::Server);
 }
 
-/// A free and a metered path of so many Mbit/s.
+/// A free and a metered path with these rates in Mbit/s.
 fn metered(name: &str, free: u64, metered: u64) -> Pair {
     let mut pair = Pair::new(name, &[(free, 5), (metered, 20)]);
     pair.ends.iter_mut().for_each(|end| end.set_metered(PathId(1), true));

@@ -1,4 +1,4 @@
-//! How streams and sessions end, and that nothing of them stays.
+//! How streams and sessions end, and that they leave no state behind.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ fn open(pair: &mut Pair, side: usize) -> StreamId {
     panic!("no room for a stream: {:?}", pair.ends.each_ref().map(|end| end.streams()));
 }
 
-/// The reader stops when the writer has numbered the end: what is under way then arrives for nobody.
+/// The reader stops a stream after the writer has numbered its end. Bytes in flight then arrive without a reader.
 #[test]
 fn streams_stopped_after_their_end_was_numbered_are_collected() {
     for (writer, opener) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -52,7 +52,7 @@ fn streams_stopped_after_their_end_was_numbered_are_collected() {
             let reader = 1 - writer;
             pair.ends[reader].stop(id, 7);
             pair.ends[reader].reset(id, 7);
-            // The reader may stop a stream before it has heard of it only when it opened it.
+            // The reader may stop a stream that it has not received yet only if it opened the stream itself.
             pair.run(80 * MS);
             pair.ends[reader].stop(id, 7);
             pair.ends[reader].reset(id, 7);
@@ -62,8 +62,8 @@ fn streams_stopped_after_their_end_was_numbered_are_collected() {
     }
 }
 
-/// One path dies with a part of every segment delivered: the pieces come again, for streams stopped and reset
-/// meanwhile, and count once against the credit of the session.
+/// One path dies after a part of every segment has arrived. The bytes arrive again, for streams that were stopped
+/// or reset in between, and must count once against the session's credit.
 #[test]
 fn pieces_that_come_again_for_a_stream_nobody_reads_count_once() {
     for stop in [true, false] {
@@ -92,14 +92,14 @@ fn pieces_that_come_again_for_a_stream_nobody_reads_count_once() {
         pair.run(Duration::from_secs(2));
         let [client, server] = &pair.ends;
         assert!(!client.is_closed() && !server.is_closed(), "{:?}", pair.events[0].last());
-        // Both sides agree on what was used, to the byte.
+        // Both sides agree on the number of bytes used.
         assert_eq!(client.granted.used, client.granted.consumed);
         assert_eq!(server.send.credit(), client.granted.max_data - client.granted.used);
     }
 }
 
-/// What an application has written is delivered when it closes the session; a stream that it had not finished
-/// was cut short, and its reader is told so.
+/// When an application closes its session, everything that it has written is delivered. A stream that it had not
+/// finished is incomplete, and its reader gets an error.
 #[test]
 fn closing_a_session_does_not_make_a_cut_stream_look_whole() {
     let mut pair = few_streams();
@@ -119,7 +119,7 @@ fn closing_a_session_does_not_make_a_cut_stream_look_whole() {
     assert_eq!(pair.ends[1].read(cut), Err(ReadError::Closed));
 }
 
-/// All that was written has arrived and is unread, or nothing was: a reset is a reset.
+/// The reader gets the reset, whether all written data has arrived and is unread or none has arrived.
 #[test]
 fn a_reset_behind_everything_that_was_written_is_told() {
     for bytes in [0, 1000] {
@@ -138,7 +138,7 @@ fn a_reset_behind_everything_that_was_written_is_told() {
     }
 }
 
-/// Something that an application does to a stream in the middle of its life.
+/// An operation of an application on a stream in use.
 fn abort(pair: &mut Pair, side: usize, id: StreamId, how: u64) {
     let end = &mut pair.ends[side];
     match how {
@@ -150,15 +150,15 @@ fn abort(pair: &mut Pair, side: usize, id: StreamId, how: u64) {
         _ => {}
     }
     if how < 3 {
-        // What a dropped handle does.
+        // As when a handle is dropped.
         end.reset(id, 0);
         end.stop(id, 0);
     }
 }
 
-/// A connection a second for an hour, half of them aborted at a random point of their life by either side, and a
-/// path that is lost now and then. The debug form of a session shows every entry of every collection: its
-/// length is the session's size.
+/// One connection per second for an hour. Half of them are aborted by either side at a random time, and a path is
+/// lost now and then. The debug output of a session shows every entry of every collection, so its length measures
+/// the session's size.
 #[test]
 fn an_hour_of_connections_half_of_them_aborted_leaves_a_session_as_it_was() {
     let mut pair = Pair::with(&Config::default(), &[(40, 15), (20, 30)]);
@@ -182,7 +182,7 @@ fn an_hour_of_connections_half_of_them_aborted_leaves_a_session_as_it_was() {
             }
             pair.run(5 * MS);
         }
-        // Both applications let go of what is left of it.
+        // Both applications drop the stream.
         for end in [0, 1] {
             abort(&mut pair, end, id, 1);
         }
@@ -202,12 +202,13 @@ fn an_hour_of_connections_half_of_them_aborted_leaves_a_session_as_it_was() {
     for end in [0, 1] {
         let early = sizes[..10].iter().map(|size| size[end]).max().unwrap();
         let late = sizes[50..].iter().map(|size| size[end]).max().unwrap();
-        // Numbers grow longer, collections do not; what counts subflows that were used is bounded at 1024.
+        // Numbers get longer, but collections do not grow. The collection of used subflow identifiers is limited
+        // to 1024.
         assert!(late < early + 16_384, "{early} bytes in the first ten minutes, {late} in the last");
     }
 }
 
-/// A session that was told of an end sees a second one that contradicts it, in any order.
+/// A session that knows the end of a stream gets a second end that contradicts it, in either order.
 #[test]
 fn an_end_below_what_has_arrived_is_refused() {
     use super::hostile::{data, end_moved, segment, server};
@@ -224,7 +225,7 @@ fn an_end_below_what_has_arrived_is_refused() {
     for inputs in cases {
         assert_eq!(end_moved(inputs), Some(StreamId(0)), "{inputs:?}");
     }
-    // An end beyond everything is none that was moved.
+    // An end beyond all received data is not a moved end.
     let mut session = server();
     for input in [data(0, 0, 100, 10), fin(1, 110, 0), data(2, 0, 0, 100)] {
         session.handle_input(Instant::from_millis(5), super::hostile::ON, input).unwrap();

@@ -1,4 +1,5 @@
-//! A peer that breaks the rules: a typed error, the session over, memory bounded, no panic.
+//! A peer that breaks the rules: it causes a typed error and the end of the session, and neither a panic nor
+//! unbounded memory use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,12 +56,12 @@ fn refused(inputs: &[Bytes], expected: &ProtocolError) {
     let events: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
     assert!(events.iter().any(|e| matches!(e, Event::Closed { code: CODE_PROTOCOL, by_peer: false, .. })));
     assert!(events.contains(&Event::CloseSubflow { subflow: ON, abort: false }));
-    // Whatever comes later is ignored.
+    // Later input is ignored.
     assert_eq!(session.handle_input(NOW, ON, data(9, 0, 0, 10)), Err(ProtocolError::UnknownSubflow(ON)));
     assert_eq!(session.poll_timeout(), None);
 }
 
-/// The stream whose end was moved, when that is what the inputs end in.
+/// The stream whose end was moved, if the last input causes this error.
 pub(super) fn end_moved(inputs: &[Bytes]) -> Option<StreamId> {
     let mut session = server();
     match inputs.iter().try_for_each(|input| session.handle_input(NOW, ON, input.clone())) {
@@ -110,7 +111,7 @@ fn crumbs_with_gaps_between_them_are_refused_before_they_add_up() {
     assert_eq!(outcome.filter_map(Result::err).next(), Some(ProtocolError::TooFarAhead));
 }
 
-/// A receive block that says when it is let go.
+/// A receive block that counts when it is released.
 struct Block(Vec<u8>, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Block {
@@ -125,8 +126,8 @@ impl Drop for Block {
     }
 }
 
-/// Sends `count` pieces of `length` bytes, each in a block of its own filled up with pings; returns the
-/// blocks still alive.
+/// Sends `count` pieces of `length` bytes, each in its own block, filled up with pings. Returns the number of
+/// blocks that are still in use.
 fn blocks_pinned(count: u64, length: u32, offset: impl Fn(u64) -> u64) -> usize {
     let config = Config { receive_credit: 64 << 20, ..Config::default() };
     let mut session = Session::new(Side::Server, config, 1, Instant::ZERO).unwrap();

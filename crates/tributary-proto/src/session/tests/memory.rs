@@ -1,4 +1,4 @@
-//! Sessions that share memory with others: bounds that grow with the traffic, shrink without it, and hold against
+//! Sessions that share memory with others: bounds that grow with traffic, shrink without it, and hold against
 //! peers that only write.
 
 use core::time::Duration;
@@ -12,13 +12,13 @@ use super::pair::{Pair, Sender, transfer};
 use crate::config::Config;
 use crate::session::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, ProtocolError, Session, Side, WriteError};
 
-/// A gigabit path, 50 ms there and back.
+/// A gigabit path with a round trip of 50 ms.
 const FAR: [(u64, u64); 1] = [(1000, 25)];
 /// TCP's initial window.
 const INITIAL_WINDOW: usize = 10 * 1448;
 const UPLOAD: u64 = 32 << 20;
 
-/// `start`: the server shares memory and begins with so much.
+/// `start`: the server shares memory and begins with bounds of this many bytes.
 fn pair(start: Option<u64>) -> Pair {
     let mut pair = Pair::with(&Config::default(), &FAR);
     pair.grants = true;
@@ -29,8 +29,8 @@ fn pair(start: Option<u64>) -> Pair {
     pair
 }
 
-/// Sends while TCP is in slow start: unacknowledged is at most what was acknowledged and the initial window, and
-/// acknowledgements take the way back. Returns the time.
+/// Sends with TCP in slow start: the bytes in flight are at most those acknowledged so far and the initial window.
+/// Acknowledgements take half a round trip. Returns the time.
 fn slow_start(pair: &mut Pair, from: usize, bytes: u64) -> Duration {
     let began = pair.now;
     let mut sender = Sender::new(pair, from, bytes);
@@ -64,7 +64,7 @@ fn bounds_that_grow_never_limit_a_slow_start_over_50_ms() {
     for (from, start) in [(0, AMPLE), (1, AMPLE), (0, 0), (1, 0)] {
         let (mut alone, mut shared) = (pair(None), pair(Some(start)));
         let (least, took) = (slow_start(&mut alone, from, UPLOAD), slow_start(&mut shared, from, UPLOAD));
-        // The link is full long before the end: 0.27 s at its rate, and the time of the slow start.
+        // The link is full long before the end: 0.27 s at its rate, and the time of slow start.
         assert!(least < Duration::from_millis(1200), "the test's own link is no gigabit: {least:?}");
         let limited = format!("{from} from {start}: {took:?} instead of {least:?}");
         assert!(took <= least + Duration::from_millis(5), "{limited}");
@@ -87,7 +87,7 @@ fn a_bound_that_is_not_granted_limits_and_nothing_else_happens() {
 fn who_writes_and_never_reads_gets_the_least_in_both_directions() {
     let mut pair = pair(Some(0));
     pair.reading = false;
-    // Five streams: one may use a quarter of the window.
+    // Five streams, because one may use only a quarter of the window.
     let mut up: Vec<Sender> = (0..5).map(|_| Sender::new(&mut pair, 0, 1 << 30)).collect();
     let mut down = Sender::new(&mut pair, 1, 1 << 30);
     for _ in 0..5000 {
@@ -97,7 +97,7 @@ fn who_writes_and_never_reads_gets_the_least_in_both_directions() {
         let (memory, stats) = (pair.ends[1].memory(), pair.ends[1].stats());
         assert_eq!(memory.receive, LEAST_WINDOW);
         assert!(stats.receive_held <= LEAST_WINDOW);
-        // The client's window is its own 40 MiB, and takes what is written until it is full.
+        // The client's window is its own 40 MiB and accepts data until it is full.
         assert!(memory.send <= 44 << 20);
     }
     assert_eq!(pair.ends[1].stats().receive_held, LEAST_WINDOW);
@@ -124,7 +124,7 @@ fn a_session_that_rests_or_gives_way_shrinks_and_goes_on() {
     pair.grants = false;
     transfer(&mut pair, &mut sender, Duration::from_secs(20));
     assert!(pair.ends[1].memory().receive <= grown.receive / 2, "{:?}", pair.ends[1].memory());
-    // Nothing passes: keep-alives wake the driver, and the bounds fall to the least.
+    // No data passes. Keep-alives wake the driver, and the bounds fall to the least.
     pair.grants = true;
     slow_start(&mut pair, 1, UPLOAD);
     pair.step = Duration::from_millis(5);
@@ -154,7 +154,7 @@ fn what_the_peer_was_not_granted_is_refused_after_a_shrink_too() {
     session.allot(Instant::ZERO, Demand::Window(4 << 20));
     session.give_way();
     session.give_way();
-    // All 4 MiB were granted, so they may come.
+    // All 4 MiB were granted, so the peer may send them.
     assert_eq!(session.memory().receive, 4 << 20);
     let mut outcome = Ok(());
     let mut arrived = 0;

@@ -14,26 +14,26 @@ use crate::event::Event;
 use crate::session::{ReadError, Session, Side};
 use crate::subflow::SubflowInfo;
 
-/// Bytes a subflow takes beyond what its path has under way.
+/// Bytes that a subflow accepts in addition to those in flight on its path.
 const UNSENT: usize = 32 * 1024;
-/// The clock's step, unless a story sets another.
+/// The clock's step, unless a test sets another.
 const STEP: Duration = Duration::from_micros(200);
-/// Round trips enough for every end that is under way, paths that must be connected again included.
+/// Longer than the end of all streams takes, including paths that must be connected again.
 const SETTLED: Duration = Duration::from_secs(20);
 
 /// A path between the two.
 pub(crate) struct Path {
     pub rate: Bitrate,
     pub delay: Duration,
-    /// Bytes TCP keeps under way at most: its congestion window.
+    /// Bytes that TCP keeps in flight at most: its congestion window.
     pub cwnd: usize,
     /// New connections are refused.
     pub dead: bool,
-    /// What the path drops and does not say so.
+    /// Packets that the path drops without an ICMP error.
     pub hole: Hole,
 }
 
-/// What a path drops and does not say so. Bytes behind it in the same connection wait for ever.
+/// Packets that a path drops without an ICMP error. Bytes behind them in the same connection never arrive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hole {
     Nothing,
@@ -43,7 +43,7 @@ pub(crate) enum Hole {
     Payload,
 }
 
-/// Longest packet that passes any hole, and one that is long.
+/// Longest packet that passes every hole, and the length of a long packet.
 const TINY: usize = 150;
 const LONG: usize = 1300;
 
@@ -63,7 +63,7 @@ struct Connection {
     path: PathId,
     opens_at: Instant,
     open: bool,
-    /// With small segments.
+    /// Connected with small segments.
     small: bool,
     /// Client to server, server to client.
     pipes: [Pipe; 2],
@@ -81,7 +81,7 @@ pub(crate) struct Pair {
     pub received: [Vec<(Instant, StreamId, Bytes)>; 2],
     pub ended: [Vec<StreamId>; 2],
     pub reading: bool,
-    /// What a session that shares memory asks for is granted.
+    /// Whether requests of a session that shares memory are granted.
     pub grants: bool,
     readable: [Vec<StreamId>; 2],
     only: Option<StreamId>,
@@ -152,7 +152,7 @@ impl Pair {
         }
     }
 
-    /// The connections of a path vanish without a word, or with an error on both sides.
+    /// Drops all connections of a path, without a message or with an error on both sides.
     pub fn cut(&mut self, path: PathId) {
         let ids: Vec<_> =
             self.connections.iter().filter(|(_, c)| c.path == path).map(|(id, _)| *id).collect();
@@ -215,7 +215,7 @@ impl Pair {
             let path = &self.paths[&connection.path];
             let pipe = &mut connection.pipes[direction];
             let flying: usize = pipe.flying.iter().map(|(_, b)| b.len()).sum();
-            // TCP's window counts bytes: of a segment that does not fit, a part leaves.
+            // TCP's window counts bytes, so a part of a segment that does not fit is sent.
             while let room @ 1.. = path.cwnd.saturating_sub(pipe.queue_bytes + flying)
                 && let Some(front) = pipe.unsent.front_mut()
             {
@@ -345,12 +345,13 @@ impl Pair {
         }
     }
 
-    /// Streams under way to their end at both sides.
+    /// Number of streams that are ending, at both sides.
     fn ending(&self) -> u32 {
         self.ends.iter().map(|end| end.streams().ending).sum()
     }
 
-    /// Open streams are those that somebody still holds: with every path up again, all others go.
+    /// Checks that all streams disappear, once every path is up again, except those that an application still
+    /// holds.
     fn check_streams(&mut self) {
         for path in self.paths.values_mut() {
             path.dead = false;
@@ -375,7 +376,7 @@ impl Pair {
         self.only = Some(id);
     }
 
-    /// Bytes of a stream read at `side` so far, which must be the right ones.
+    /// Bytes of a stream that were read at `side` so far. Checks that they are correct.
     pub fn checked(&self, side: usize, id: StreamId) -> u64 {
         let mut offset = 0;
         for (_, stream, chunk) in &self.received[side] {
@@ -431,7 +432,7 @@ impl Sender {
         }
     }
 
-    /// The same for a stream that may have been stopped or reset meanwhile.
+    /// As [`Self::feed`], for a stream that may have been stopped or reset.
     pub fn feed_open(&mut self, pair: &mut Pair) {
         let end = &mut pair.ends[self.side];
         while self.at < self.end {
@@ -473,7 +474,7 @@ pub(crate) fn goodput(pair: &Pair, side: usize, from: Instant, to: Instant) -> B
     Bitrate::of(DataSize::from_bytes(bytes as u64), to.saturating_since(from)).unwrap()
 }
 
-/// A seeded generator for stories with chance in them.
+/// A seeded generator for tests with randomness.
 pub(crate) fn rng(seed: u64) -> Rng {
     Rng::new(seed)
 }

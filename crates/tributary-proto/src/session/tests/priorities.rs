@@ -1,4 +1,4 @@
-//! Priorities and deadlines: what goes first, what is bounded, what is never sent.
+//! Priorities and deadlines: what is sent first, what is limited, and what is never sent.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ fn started(scheduler: &str, paths: &[(u64, u64)]) -> Pair {
     pair
 }
 
-/// Milliseconds that each of 40 messages of 200 bytes took beside bulk that never rests.
+/// Milliseconds that each of 40 messages of 200 bytes took next to endless bulk.
 fn latencies(scheduler: &str, priority: u8) -> Vec<u64> {
     let mut pair = started(scheduler, &[(47, 4), (140, 2)]);
     let mut bulk = Sender::new(&mut pair, 1, 200 * MIB);
@@ -73,7 +73,7 @@ fn every_decision_is_told_and_none_without_telemetry() {
 #[test]
 fn what_the_peer_opens_is_bulk_until_this_side_says_otherwise() {
     let mut pair = started("avira+fbdt", &[(47, 4)]);
-    // The client's highest priority asks for an answer beside the server's own bulk.
+    // A client with the highest priority asks for an answer next to the server's own bulk.
     let claimed = pair.ends[0].open_stream(255).unwrap();
     pair.ends[0].write_message(pair.now, claimed, payload(0, 100), None).unwrap();
     pair.run(Duration::from_millis(50));
@@ -92,7 +92,7 @@ fn what_the_peer_opens_is_bulk_until_this_side_says_otherwise() {
 fn a_message_past_its_deadline_is_not_sent_and_its_neighbours_are() {
     let mut pair = started("avira+fbdt", &[(47, 4)]);
     let stream = pair.ends[1].open_stream(5).unwrap();
-    // Nothing can leave: the only path is gone.
+    // No packet can leave: the only path is dead.
     pair.paths.values_mut().for_each(|path| path.dead = true);
     pair.cut(tributary_types::PathId(0));
     let message = |fill: u8| Bytes::from(vec![fill; 300]);
@@ -116,7 +116,7 @@ fn a_message_past_its_deadline_is_not_sent_and_its_neighbours_are() {
         })
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     assert_eq!(dropped, (2, 600));
-    pair.run(SECOND); // Until the last acknowledgement is back.
+    pair.run(SECOND); // Until the last acknowledgement has arrived.
     assert_eq!(pair.ends[1].stats().send_held, 0);
 }
 
@@ -147,7 +147,7 @@ fn deadlines_in_the_past_and_endless_messages_are_refused() {
     let error = write(session, 2 << 20, None).unwrap_err();
     assert_eq!(error, WriteError::MessageTooLong { bytes: 2 << 20, most: 1 << 20 });
     assert_eq!(session.write_message(now, StreamId(77), payload(0, 1), None), Err(WriteError::NotOpen));
-    // A message is taken as a whole or not at all.
+    // A message is accepted as a whole or not at all.
     while write(session, 1 << 20, None).is_ok() {}
     assert_eq!(write(session, 1 << 20, None), Err(WriteError::Blocked));
     assert_eq!(session.stats().send_held % MIB, 0);

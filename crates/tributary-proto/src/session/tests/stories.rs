@@ -1,4 +1,4 @@
-//! Every scheduler carries everything; then what `fbdt` promises.
+//! Every scheduler delivers everything; then the properties of `fbdt`.
 
 use core::time::Duration;
 
@@ -43,7 +43,7 @@ fn every_scheduler_survives_paths_that_come_and_go() {
                 assert!(pair.now < end, "{name} seed {seed} hangs: {:?}", pair.ends[1].stats());
                 sender.feed(&mut pair);
                 pair.run(Duration::from_millis(1 + rng.below(60)));
-                let path = PathId(1 + rng.below(2) as u8); // Path 0 stays.
+                let path = PathId(1 + rng.below(2) as u8); // Path 0 stays up.
                 match rng.below(4) {
                     0 => pair.cut(path),
                     1 => pair.paths.get_mut(&path).unwrap().rate = Bitrate::ZERO,
@@ -222,7 +222,7 @@ fn reset_and_stop_reach_the_other_side() {
     pair.ends[1].reset(id, 4);
     pair.run(Duration::from_millis(50));
     assert!(pair.events[0].contains(&Event::StreamStopped(id, 9)));
-    // The reader loop saw the reset; the stream is gone on both sides.
+    // The reader has seen the reset, and the stream is gone on both sides.
     assert_eq!(pair.ends[0].read(id), Err(ReadError::NotOpen));
     assert_eq!(pair.ends[1].read(id), Err(ReadError::NotOpen));
 }
@@ -261,9 +261,9 @@ fn segments(pair: &Pair) -> Vec<(PathId, bool)> {
 
 #[test]
 fn a_path_that_drops_long_packets_is_connected_with_small_segments() {
-    // Uploads and downloads, alone and beside a good path. The server takes a fresh connection when the one before is
-    // three seconds old. A client alone on such a path hears nothing of a download: two connections have to be given up
-    // for silence, 20 s each.
+    // Uploads and downloads, on one bad path alone and next to a good path. The server accepts a fresh connection
+    // when the previous one is three seconds old. A client with only such a path receives nothing of a download:
+    // two connections must be given up because they are silent, 20 s each.
     for (paths, side, most) in [(1, 0, 12), (2, 0, 12), (2, 1, 12), (1, 1, 60)] {
         let mut pair = Pair::new("fbdt", &[(50, 5), (5, 8)][..paths]);
         pair.step = Duration::from_millis(1);

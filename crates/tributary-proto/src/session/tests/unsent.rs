@@ -1,4 +1,5 @@
-//! Applications that change their mind: little is held that no subflow has taken, and no subflow waits for it.
+//! Applications that replace queued data: a session holds little that no subflow has taken, and no subflow lacks
+//! data.
 
 use core::time::Duration;
 
@@ -8,7 +9,7 @@ use super::pair::{Pair, goodput, payload};
 use crate::config::Config;
 use crate::session::WriteError;
 
-/// Two slow radios, Mbit/s and milliseconds, in front of which TCP keeps 64 KiB each: 105 and 37 ms.
+/// Two slow radios: Mbit/s and one-way delay in ms. TCP keeps 64 KiB in front of each: 105 and 37 ms.
 const SLOW: [(u64, u64); 2] = [(5, 3), (14, 3)];
 const MESSAGE: usize = 12 << 10;
 const UNSENT: Option<Duration> = Some(Duration::from_millis(10));
@@ -20,7 +21,7 @@ fn started(config: Config) -> (Pair, StreamId) {
     (pair, stream)
 }
 
-/// Writes messages as they are taken; bytes written, and most that was ever held.
+/// Writes messages as fast as they are accepted. Returns the bytes written, and the most bytes held at any time.
 fn stream_for(pair: &mut Pair, stream: StreamId, time: Duration) -> (u64, u64) {
     let until = pair.now + time;
     let (mut written, mut most) = (0, 0);
@@ -69,7 +70,7 @@ fn what_is_held_unsent_follows_the_rate_and_the_queues_stay_short() {
 
 #[test]
 fn a_writer_that_waits_for_room_is_no_end_of_what_there_is_to_send() {
-    // All that is held is under way most of the time; more comes as soon as there is room.
+    // Most of the time everything that is held is in flight, and more is written as soon as there is room.
     let (mut pair, stream) = started(Config { send_buffer: 128 << 10, ..Config::default() });
     stream_for(&mut pair, stream, Duration::from_secs(4));
     let stats = pair.ends[1].stats();
@@ -91,7 +92,7 @@ fn without_a_subflow_a_stream_takes_little_and_a_message_whole() {
     pair.run_until(Duration::from_secs(10), |pair| pair.checked(0, stream) == written);
 }
 
-/// Writes for this time; most that was held and that no subflow had taken.
+/// Writes for this time. Returns the most bytes held that no subflow had taken.
 fn most_unsent(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
     let until = pair.now + time;
     let mut most = 0;
@@ -114,7 +115,7 @@ fn what_is_held_unsent_follows_a_rate_that_falls_and_costs_nothing_when_it_rises
         pair.paths.get_mut(&tributary_types::PathId(0)).unwrap().rate = Bitrate::from_mbps(mbps);
     };
     set(&mut pair, 30);
-    // The rate is that of the last second, and what was held before has to leave first.
+    // The rate is that of the last second, and data that was held before must leave first.
     most_unsent(&mut pair, stream, Duration::from_secs(2));
     let held = most_unsent(&mut pair, stream, Duration::from_secs(1));
     assert!(held < 750_000 + 2 * MESSAGE as u64, "200 ms of 30 Mbit/s and a message: {held}");
@@ -125,8 +126,8 @@ fn what_is_held_unsent_follows_a_rate_that_falls_and_costs_nothing_when_it_rises
     assert!(rate > Bitrate::from_mbps(95), "{rate:?} of 100 Mbit/s");
 }
 
-/// The proxy's way to write: it asks for room, then reads that much from its application, which always has more. Most
-/// bytes held after the first second, those that were read last included.
+/// Writes as the proxy does: asks for room, then reads this much from its application, which always has more.
+/// Returns the most bytes held after the first second, including those that were read last.
 fn read_into(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
     const LARGEST_READ: usize = 64 << 10;
     let (from, until) = (pair.now + Duration::from_secs(1), pair.now + time);
@@ -163,7 +164,7 @@ fn one_that_reads_only_what_there_is_room_for_holds_the_limit_at_most_its_last_r
         (most, goodput(&pair, 0, second(2), second(5)))
     };
     let (held, rate) = run(Duration::from_millis(75));
-    // While a subflow has nothing to send, 16 KiB are taken whatever the limit.
+    // While a subflow has nothing to send, 16 KiB are accepted regardless of the limit.
     assert!(held <= 187_500 + (16 << 10), "75 ms of 20 Mbit/s: {held}");
     let (_, unlimited) = run(Duration::from_secs(60));
     assert!(rate.as_bps() * 100 >= unlimited.as_bps() * 98, "{rate:?} of {unlimited:?}");

@@ -1,8 +1,8 @@
 //! What MuSher measures: the sum of the subflows' rates and the sum of their queues.
 //!
-//! Source: MuSher's public code, which reads the interfaces' counters of sent bytes; here the bytes that the subflows
-//! took. What has arrived would do less well: during loss recovery it stands still, then jumps. A queue is what the
-//! subflow holds unacknowledged, averaged over all looks of the interval.
+//! Source: MuSher's public code, which reads the interfaces' counters of sent bytes. Here they are the bytes that
+//! the subflows took. Bytes that have arrived would be a worse measure: during loss recovery their number stands
+//! still, then jumps. A queue is what the subflow holds unacknowledged, averaged over all samples of the interval.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(super) struct Sample {
     pub queue: f64,
 }
 
-/// Counters of the interval under way.
+/// Counters of the current interval.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     since: Option<Instant>,
@@ -35,7 +35,7 @@ fn taken(subflow: &SubflowView) -> u64 {
 }
 
 impl Meter {
-    /// Looks at the subflows. Returns the sums of the interval once `period` is over, and begins the next one.
+    /// Samples the subflows. Returns the sums of the interval once `period` is over, and begins the next one.
     pub fn look(&mut self, now: Instant, period: Duration, subflows: &[SubflowView]) -> Option<Sample> {
         self.queued += subflows.iter().map(|s| s.in_flight).sum::<u64>();
         self.looks += 1;
@@ -73,11 +73,11 @@ mod tests {
             let sample = meter.look(Instant::from_millis(ms), period, &subflows);
             sample.map(|sample| (sample.rate.round(), sample.queue))
         };
-        assert_eq!(look(1000, &[500_000, 0], 0), None, "what came before counts for nothing");
+        assert_eq!(look(1000, &[500_000, 0], 0), None, "bytes sent before the first interval do not count");
         assert_eq!(look(1050, &[600_000, 0], 10_000), None);
         // 145 kB + 55 kB in 100 ms are 16 Mbit/s; queues of 2 × 10 kB and 2 × 20 kB.
         assert_eq!(look(1100, &[625_000, 35_000], 20_000), Some((16.0, 30_000.0)));
-        // A subflow that is new counts from its first byte on: 25 kB in 200 ms.
+        // A new subflow counts from its first byte on: 25 kB in 200 ms.
         assert_eq!(look(1300, &[645_000, 55_000, 25_000], 0), Some((1.0, 0.0)));
     }
 }

@@ -1,4 +1,4 @@
-//! MuSher's ratio: when it is searched, and how. Samples in, a ratio out.
+//! When MuSher's ratio is searched for, and how. Gets samples, returns a ratio.
 //!
 //! Source: MuSher's public code (MobiCom 2019). The mean of five samples, 100 ms apart, is the *reference*. When the
 //! sum of rates differs from it by more than 200 Mbit/s in five samples in a row, or the sum of queues is more than
@@ -24,18 +24,19 @@ use super::meter::Sample;
 /// Least and most per cent on the first subflow, and the step between.
 const BOUNDS: (u32, u32) = (5, 95);
 const STEP: u32 = 5;
-/// Distance of samples, and that during a search.
+/// Time between samples, usually and during a search.
 const SAMPLE: Duration = Duration::from_millis(100);
 const SEARCH_SAMPLE: Duration = Duration::from_millis(200);
 /// Least time from the beginning of a search to that of the next.
 const REST: Duration = Duration::from_secs(3);
-/// Samples of a reference, and samples in a row that a drift must last.
+/// Samples that a reference takes, and samples in a row that a deviation must last.
 const SUSTAINED: u32 = 5;
-/// Thresholds at the testbed's rate.
+/// The testbed's rate, and the thresholds at that rate: a deviation that begins a search, and the gain for which a
+/// first step is kept. Mbit/s.
 const TESTBED_MBPS: f64 = 2000.0;
 const DRIFT_MBPS: f64 = 200.0;
 const GAIN_MBPS: f64 = 5.0;
-/// Bytes, not scaled.
+/// Threshold of the queues in bytes. It is not scaled.
 const DRAINED: f64 = 75_000.0;
 
 /// The ratio and what is known about it.
@@ -51,9 +52,9 @@ pub(super) struct Split {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Takes the reference: the sum so far.
+    /// Takes the reference: the sum of the samples so far, and their number.
     Reference { sum: Sample, samples: u32 },
-    /// Compares with it: samples in a row beyond each threshold.
+    /// Compares samples with the reference. Number of samples in a row beyond each threshold.
     Watch { reference: Sample, by_rate: u32, by_queue: u32 },
     /// Tries other ratios.
     Search(Search),
@@ -65,7 +66,7 @@ enum Search {
     Begin,
     /// One step from `origin`, where the rate was `before`.
     First { up: bool, origin: u32, before: f64 },
-    /// Further steps that way; the rate before the last one.
+    /// Further steps in the same direction; `before` is the rate before the last step.
     Further { up: bool, before: f64 },
 }
 
@@ -97,7 +98,7 @@ impl Split {
         if matches!(self.state, State::Search(_)) { SEARCH_SAMPLE } else { SAMPLE }
     }
 
-    /// The sums of the interval that has just ended.
+    /// Takes the sums of the interval that has just ended.
     pub fn handle_sample(&mut self, now: Instant, sample: Sample) {
         self.most_rate = self.most_rate.max(sample.rate);
         self.state = match self.state {
@@ -142,7 +143,7 @@ impl Split {
         State::Search(Search::Begin)
     }
 
-    /// The sum of rates was `rate` since the last step.
+    /// Handles the sum of rates measured since the last step.
     fn search(&mut self, search: Search, rate: f64) -> State {
         let gain = GAIN_MBPS * self.most_rate / TESTBED_MBPS;
         let next = match search {
@@ -162,7 +163,7 @@ impl Split {
         next.map_or_else(State::reference, State::Search)
     }
 
-    /// A step from `origin`, down where there is no room upwards; `None` when there is none at all.
+    /// The first step from `origin`; down if there is no room upwards. `None` if there is no room at all.
     fn first(&mut self, origin: u32, up: bool, before: f64) -> Option<Search> {
         match step(origin, up) {
             Some(ratio) => {

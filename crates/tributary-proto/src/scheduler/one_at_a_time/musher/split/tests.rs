@@ -1,8 +1,8 @@
-//! The rules with numbers worked out by hand, and two radios whose best ratio is known.
+//! The search rules with numbers computed by hand, and two radios whose best ratio is known.
 
 use super::*;
 
-/// A split under samples, and the time.
+/// A ratio under test, with a clock.
 struct Bench {
     split: Split,
     now: Instant,
@@ -111,7 +111,7 @@ fn a_change_within_three_seconds_of_a_search_becomes_the_new_reference() {
     (0..5).for_each(|_| bench.sample(1000.0, 200_000.0));
     assert!(matches!(bench.split.state, State::Reference { samples: 0, .. }));
     (0..40).for_each(|_| bench.sample(1000.0, 200_000.0));
-    assert!(!bench.searches(), "four seconds at the new rate are no drift");
+    assert!(!bench.searches(), "the new rate has become the reference");
 }
 
 #[test]
