@@ -16,25 +16,25 @@ use crate::config::Limits;
 use crate::subflow::BLOCK;
 use crate::tls::record::SEALED;
 
-/// A subflow: its receive block, what it has sealed, and records.
+/// Bytes of a subflow: its receive block, the ciphertext that it holds, and records.
 const SUBFLOW: u64 = (BLOCK + SEALED + (32 << 10)) as u64;
 
 const SESSION: u64 = Limits::SESSION;
 
 const _: () = assert!(LEAST_WINDOW + 2 * BLOCK as u64 + LEAST_SEND as u64 + 2 * SUBFLOW < SESSION);
 
-/// What a session may come to hold.
+/// Memory that a session may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// Of the session itself.
+    /// Memory of the session itself.
     pub memory: Memory,
-    /// Connections of its own below it.
+    /// Number of its subflows' connections.
     pub subflows: usize,
     /// Connections that its streams are carried on to.
     pub connections: usize,
 }
 
-/// Receive blocks that each subflow keeps for reuse, of a session that may have so many pinned.
+/// Number of receive blocks that each subflow keeps for reuse, in a session that may pin `blocks` blocks.
 pub(crate) fn kept(blocks: usize) -> usize {
     blocks / 6
 }
@@ -51,7 +51,7 @@ impl Use {
             + self.connections as u64 * Limits::CONNECTION
     }
 
-    /// Bytes beyond what every session has.
+    /// Bytes beyond the reserved part of a session.
     fn extra(&self) -> u64 {
         self.bytes().saturating_sub(SESSION)
     }
@@ -69,21 +69,22 @@ pub(crate) struct Budget {
 #[derive(Debug, Default)]
 struct Taken {
     sessions: u64,
-    /// What sessions have beyond [`Limits::SESSION`].
+    /// Bytes that sessions have taken beyond [`Limits::SESSION`], all together.
     extra: u64,
 }
 
-/// How a session stands among the others.
+/// Whether a session has a fair part of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Fair,
-    /// It has more than twice what is left: it should give way.
+    /// The session has more than twice what is free: it should give some back.
     Above,
-    /// No memory is left, and this session's records, which cannot be refused, take more than a quarter of its least part.
+    /// More is taken than the pool has, and the session's records, which cannot be refused, use more than a
+    /// quarter of [`Limits::SESSION`].
     Exhausted,
 }
 
-/// A session's part, given back when it is dropped.
+/// A session's part of the memory, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -115,7 +116,7 @@ impl Budget {
         Some(Share { budget: self.clone(), extra: 0 })
     }
 
-    /// What is taken now.
+    /// The bytes that are taken at this moment.
     pub fn snapshot(&self) -> MemorySnapshot {
         let taken = self.taken();
         MemorySnapshot {
@@ -132,7 +133,7 @@ impl Budget {
 pub struct MemorySnapshot {
     /// Bytes that all sessions may hold together.
     pub bound: u64,
-    /// Bytes that they may come to hold now, what is kept for each session included.
+    /// Bytes that they may use at this moment, including the part reserved for each session.
     pub taken: u64,
     /// Requests for more memory that were refused because others need it, sessions beyond the bound included.
     pub refused: u64,
@@ -141,7 +142,7 @@ pub struct MemorySnapshot {
 }
 
 impl Share {
-    /// Takes what a new session begins with, as long as half of the pool is left for those that show a need.
+    /// Takes the memory of an ample start, as long as half of the pool stays free for sessions that show a need.
     pub fn advance(&mut self, wanted: &Use) -> bool {
         let more = wanted.extra().saturating_sub(self.extra);
         let mut taken = self.budget.taken();
@@ -153,7 +154,7 @@ impl Share {
         true
     }
 
-    /// Takes what this use needs more, if that is fair. What is not used is given back by [`Self::settle`].
+    /// Takes the additional memory for this use, if that is fair. [`Self::settle`] gives back what is not used.
     pub fn take(&mut self, wanted: &Use) -> bool {
         let more = wanted.extra().saturating_sub(self.extra);
         if more == 0 {
@@ -170,12 +171,12 @@ impl Share {
         true
     }
 
-    /// Counts that the session gave back a part because others need it.
+    /// Counts that the session gave memory back because others need it.
     pub fn count_given(&self) {
         self.budget.gave_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says what the session uses.
+    /// Reports the memory that the session uses.
     pub fn settle(&mut self, used: &Use) -> Standing {
         let extra = used.extra();
         if extra == self.extra && extra == 0 {
@@ -213,7 +214,7 @@ mod tests {
         Use { memory: Memory { receive, ..Memory::default() }, ..Use::default() }
     }
 
-    /// Grows a share by a MiB at a time as far as it may; returns how far.
+    /// Grows a share in steps of 1 MiB as far as is allowed. Returns its size.
     fn grow(share: &mut Share) -> u64 {
         (1..)
             .map(|mib| mib * MIB)
@@ -241,7 +242,7 @@ mod tests {
         let mut shares: Vec<Share> = (0..4).filter_map(|_| budget.enter()).collect();
         let got: Vec<u64> = shares.iter_mut().map(|share| grow(share) / MIB).collect();
         assert_eq!(got, [500, 250, 125, 62]);
-        // Who has more than twice what is left gives way, until everybody's part is like the others'.
+        // A session with more than twice what is free gives some back, until all shares are nearly equal.
         for _ in 0..20 {
             for share in &mut shares {
                 if share.settle(&holding(SESSION + share.extra)) == Standing::Above {
@@ -274,7 +275,7 @@ mod tests {
         let ample =
             shares.iter_mut().filter_map(|share| share.advance(&holding(24 * MIB)).then_some(())).count();
         assert_eq!((shares.len(), ample), (100, 10), "200 MiB in parts of 20");
-        // A session that shows a need gets of the other half, however many there are.
+        // A session that shows a need gets memory from the other half, however many sessions there are.
         assert_eq!(grow(&mut shares[50]), 100 * MIB);
         shares.truncate(5);
         assert_eq!(budget.snapshot().taken, 5 * (SESSION + 20 * MIB));

@@ -43,12 +43,13 @@ impl Common {
         }
     }
 
-    /// The same for sessions that wait so long for a path, but at least three seconds, and then end with an error. What was
-    /// written meanwhile is sent when a path is back. The default is 30 s; the server's own limit counts, too.
+    /// The same settings for sessions that survive a time `wait` without any path, at least three seconds, and
+    /// then end with an error. Data written in this time is sent when a path is back. The default is 30 s. The
+    /// server's own limit applies, too.
     #[must_use]
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.session.idle_timeout = wait.max(LEAST_WAIT);
-        // An idle subflow is asked three times before that.
+        // An idle subflow is pinged three times within that time.
         self.session.keep_alive = self.session.keep_alive.min(self.session.idle_timeout / 3);
         self
     }
@@ -78,14 +79,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Bytes that are kept for each session: least window and send limit, two receive blocks pinned, two subflows, and
-    /// records of a few dozen streams.
+    /// Bytes that are reserved for each session: the least window and send limit, two pinned receive blocks, two
+    /// subflows, and the records of a few dozen streams.
     pub const SESSION: u64 = 4 << 20;
     /// Bytes that are counted for a proxied connection: a buffer for each direction, and records.
     pub const CONNECTION: u64 = 160 << 10;
     /// Window and send limit that a session begins with while memory is plentiful.
     pub const AMPLE: u64 = tributary_proto::AMPLE;
-    /// Least `memory`: that of one session.
+    /// Least value of `memory`: enough for one session.
     pub const LEAST_MEMORY: u64 = 2 * Self::SESSION;
 }
 
@@ -128,14 +129,15 @@ pub enum Local {
     Interface(String),
     /// Chosen by the routing table.
     Any,
-    /// Every interface that has a route to the server and is no other path's: one path for each, as they come and go.
+    /// Every interface that has a route to the server and is not named by another path. Each of them is a path of
+    /// its own, added and removed as the interface comes and goes.
     Auto,
 }
 
 /// One path: a local end and a server address.
 ///
-/// A session follows the interfaces and addresses of its paths: one that goes away is a path removed, one that comes
-/// back or gets another address is a path added.
+/// A session follows the interfaces and addresses of its paths. When one goes away, its path is removed. When one
+/// comes back or gets another address, a path is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathConfig {
     /// The local end.
@@ -246,7 +248,7 @@ impl PathConfig {
         }
     }
 
-    /// The half in front of the server: the local end, and whether it is metered.
+    /// Parses the part in front of the server: the local end, and whether it is metered.
     fn local(half: &str, path: &str) -> Result<(Local, bool), PathError> {
         let (local, metered) = match half.split_once(',') {
             None => (half, false),
@@ -256,7 +258,7 @@ impl PathConfig {
         if local.is_empty() {
             return Err(PathError::Malformed(path.to_owned()));
         }
-        // As in the server's half, an IPv6 address may stand in brackets.
+        // An IPv6 address may be in brackets, as for the server.
         let address = local.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(local);
         let local = match address.parse() {
             Ok(address) => Local::Address(address),

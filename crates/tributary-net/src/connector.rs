@@ -1,4 +1,5 @@
-//! Client: carries out what `Establish` decides about connections. Dials, sends hellos, hands over.
+//! Client: carries out what `Establish` decides about connections: dials, sends hellos, hands subflows to the
+//! driver.
 //!
 //! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt
 //! opens the session, when one is given up and when a path is tried again.
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 #[cfg(not(test))]
 use tributary_proto::establish::Establish;
-// Unit tests look at what the machine was told and what it decided.
+// Unit tests look at the recorded inputs and decisions.
 #[cfg(test)]
 use tributary_proto::establish::record::Recorder as Establish;
 use tributary_proto::establish::{Action, Failure, Progress, SMALL_SEGMENT};
@@ -36,7 +37,7 @@ enum Attempt {
     Task(AbortHandle),
     /// Waits for its hello.
     Ready(Box<Channel>),
-    /// Its hello is out.
+    /// Its hello has been sent.
     Introduced(Box<Established>),
 }
 
@@ -88,7 +89,7 @@ impl Connector {
         self.paths.insert(path, config);
     }
 
-    // ---- what happened
+    // ---- input
 
     pub(crate) fn event(&mut self, now: Instant, event: &Event) {
         match *event {
@@ -175,9 +176,9 @@ impl Connector {
         self.establish.poll_timeout()
     }
 
-    // ---- what to do
+    // ---- output
 
-    /// Carries out decisions until one needs the driver.
+    /// Carries out decisions until one of them is for the driver.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
         loop {
             match self.establish.poll_action()? {
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
     use crate::{Key, Limits, ListenConfig, Listener};
 
-    /// A path to nobody and one to a server, on real sockets.
+    /// A path to an address where nothing listens, and one to a server, on real sockets.
     #[tokio::test]
     async fn what_sockets_tell_the_machine_makes_a_fresh_one_decide_the_same() {
         let mut common = Common::new(Key::from_bytes([1; 32]));
@@ -296,7 +297,7 @@ mod tests {
         let addresses = vec!["127.0.0.1:0".parse().unwrap()];
         let listening = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
         let listener = Listener::bind(listening).await.unwrap();
-        // Bound and not listening: every attempt is refused.
+        // Bound but not listening: every attempt is refused.
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let server = listener.addresses()[0];
         let paths = [format!("127.0.0.2={nobody}"), format!("127.0.0.3={server}")];

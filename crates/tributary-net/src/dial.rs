@@ -1,5 +1,5 @@
-//! Connects the TCP connection of a path: resolves the server's name, tries its addresses of both families. The same
-//! race of addresses serves the other transports and the proxy's targets.
+//! Connects the TCP connection of a path: resolves the server's name and tries its addresses of both families. The
+//! other transports and the proxy's targets use the same race of addresses.
 //!
 //! Source: RFC 8305 (happy eyeballs), sections 4 and 5. Names are resolved anew for every attempt. Not here:
 //! the handshake on the connection, and when a path is tried again.
@@ -65,7 +65,7 @@ pub(crate) fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<Socket
     order
 }
 
-/// Connects the TCP connection of a path; `segment` limits the payload of its segments, of both ends.
+/// Connects the TCP connection of a path. `segment` limits the payload of TCP segments in both directions.
 pub(crate) async fn dial(
     path: &PathConfig,
     common: &Arc<Common>,
@@ -80,8 +80,9 @@ pub(crate) async fn dial(
     outcome.await.unwrap_or(Err(HandshakeError::Timeout))
 }
 
-/// Connects to the first of the addresses that answers. They are tried in turn: the next one when the last has failed
-/// or has not answered for 250 ms (RFC 8305 §5). The error is the last one; `None` when there is no address.
+/// Connects to the first of the addresses that answers. They are tried in turn: the next one starts when the last
+/// one has failed, or 250 ms after it was started (RFC 8305 §5). The error is the one that came last; `None` if
+/// there is no address.
 pub(crate) async fn race<T, E, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,

@@ -37,7 +37,7 @@ const TURNS: usize = 8;
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What a turn has read from the sockets before it locks the session.
+/// Input that a turn has read from the sockets before it locks the session.
 #[derive(Default)]
 struct Gathered {
     commands: Vec<Command>,
@@ -201,7 +201,7 @@ impl Driver {
                 connector.add_path(path, config);
             }
             (Command::RemovePath(path), Some(_)) => session.remove_path(now, path),
-            // The session knew it before the reply went out and may have dropped it since.
+            // The session got this subflow before the reply was sent, and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
             {

@@ -34,7 +34,7 @@ pub enum ConnectError {
     /// Two paths have the same local end.
     #[error("path `{0}`: its local end is another path's too; give each radio one path")]
     SameRadio(String),
-    /// The kernel does not say which interfaces there are, so `auto` means nothing.
+    /// The kernel does not list the network interfaces, so `auto` cannot be resolved.
     #[error("the network interfaces cannot be read: {0}")]
     Interfaces(io::Error),
     /// TLS cannot be set up.
@@ -49,8 +49,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether trying again is useless until somebody changes the configuration. Errors that a device in between can
-    /// cause, such as a network that wants a login, are not permanent.
+    /// Whether trying again is useless until the configuration changes. Errors that a device in between can cause,
+    /// such as a network with a login page, are not permanent.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! The telemetry of a session as a subscriber sees it, and as lines of JSON.
+//! The telemetry of a session for subscribers, and as lines of JSON.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl SessionEvent {
         matches!(self.happening, Happening::Session(Event::Closed { .. }))
     }
 
-    /// Whether the event belongs into a log: telemetry, and connections that come up or end.
+    /// Whether the event is logged: telemetry, and connections that come up or end.
     pub(crate) fn is_worth_telling(event: &Event) -> bool {
         event.is_telemetry()
             || matches!(

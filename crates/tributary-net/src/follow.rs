@@ -1,10 +1,11 @@
-//! Which paths a session has while interfaces and addresses come and go. Sans-IO: network configurations in, paths to add
-//! and to remove out.
+//! Which paths a session has while interfaces and addresses come and go. Sans-IO: takes network configurations,
+//! returns paths to add and to remove.
 //!
-//! Each wanted path stands for local ends: an interface or an address for itself, `auto` for every interface that leads
-//! to the server. A local end that appears is a path at once, one that disappears or gets another address is not any
-//! more. One that comes and goes again and again must stay for a while before it is used again. Not here: reading
-//! configurations and changing the session, see [`watcher`], and routes, see [`crate::reach`].
+//! Each wanted path stands for one or more local ends: an interface or an address stands for itself, `auto` for
+//! every interface that has a route to the server. When a local end appears, its path is added at once. When it
+//! disappears or gets another address, its path is removed. A local end that comes and goes repeatedly must stay
+//! for a while before it is used again. Not here: reading configurations and changing the session, see
+//! [`watcher`], and routes, see [`crate::reach`].
 
 mod watcher;
 
@@ -21,36 +22,36 @@ pub(crate) use watcher::{Watcher, expand};
 
 /// Most paths of a session.
 pub(crate) const MAX_PATHS: usize = 8;
-/// A local end that was used for less time than this has flapped.
+/// A local end that was used for less time than this counts as flapping.
 const CALM: Duration = Duration::from_secs(10);
-/// Flaps in a row without a consequence.
+/// Number of flaps in a row without a consequence.
 const FREE_FLAPS: u32 = 3;
-/// Time that a local end must stay after one flap more; it doubles with each flap.
+/// Shortest and longest time that a local end must stay after further flaps. It doubles with each flap.
 const STAY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
-/// A local end of `auto` that is away for this long is forgotten, its flaps too.
+/// A local end of `auto` that is away for this long is forgotten, with its count of flaps.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// What the session has to do.
+/// A change that the session must carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Add(PathId, PathConfig),
     Remove(PathId),
 }
 
-/// A local end that is there, with the addresses that a connection may use. A local end that cannot be looked up, such
-/// as the choice of the routing table, is always there and has none.
+/// A local end that is present, with the addresses that a connection may use. A local end that cannot be looked
+/// up, such as the routing table's choice, counts as always present and has no addresses.
 type Found = (PathConfig, Vec<IpAddr>);
 
-/// A local end that is or was there.
+/// A local end that is or was present.
 #[derive(Debug)]
 struct Way {
     config: PathConfig,
-    /// It was wanted by name, not found by `auto`.
+    /// A path names it; otherwise `auto` found it.
     named: bool,
     /// Its path, while the session has one.
     path: Option<PathId>,
     addresses: Vec<IpAddr>,
-    /// There since; `None`: it is away.
+    /// Since when it is present; `None`: it is away.
     since: Option<Instant>,
     /// When it last got a path, and when it last went away.
     added: Instant,
@@ -63,7 +64,8 @@ struct Way {
 pub(crate) struct Follow {
     wanted: Vec<PathConfig>,
     ways: Vec<Way>,
-    /// Addresses that some interface has had. One that none ever had may still work, by a rule of the kernel.
+    /// Addresses that some interface has had. An address that no interface has had may still work because of a
+    /// kernel rule.
     assigned: BTreeSet<IpAddr>,
     next: u8,
     changes: VecDeque<Change>,
@@ -75,7 +77,8 @@ impl Way {
         Self { config, named, path: None, addresses, since, added: now, left: now, flaps: 0 }
     }
 
-    /// Takes over what was found of it; returns the path that it had until now and does not keep.
+    /// Takes the present state of the local end: `None` if it is away, else its addresses. Returns its path if
+    /// that must be removed.
     fn update(&mut self, now: Instant, found: Option<&[IpAddr]>) -> Option<PathId> {
         let same = found.is_some_and(|addresses| {
             addresses.is_empty() == self.addresses.is_empty()
@@ -128,7 +131,7 @@ impl Follow {
         })
     }
 
-    /// The network configuration is this.
+    /// Takes the present network configuration.
     pub(crate) fn handle_network(&mut self, now: Instant, network: &Network) {
         for interface in network.interfaces.iter().filter(|interface| interface.up) {
             let followed = self.wanted.iter().filter_map(|config| match config.local {
@@ -170,7 +173,7 @@ impl Follow {
         self.ways.iter().filter_map(Way::due).min().filter(|_| self.has_room())
     }
 
-    /// What to do next.
+    /// The next change for the session.
     pub(crate) fn poll_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
@@ -179,8 +182,8 @@ impl Follow {
         self.ways.iter().filter(|way| way.path.is_some()).count() < MAX_PATHS
     }
 
-    /// An identifier that no path has. One that was used is used again as late as possible: the server may not have
-    /// forgotten the old path yet.
+    /// An identifier that no path has. An identifier is reused as late as possible, because the server may still
+    /// have the old path.
     fn free_id(&mut self) -> PathId {
         loop {
             let path = PathId(self.next);
@@ -235,7 +238,7 @@ impl Follow {
     }
 }
 
-/// Whether every host has the address, on whatever interface.
+/// Whether every host has this address, such as 127.0.0.1.
 fn is_everywhere(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }

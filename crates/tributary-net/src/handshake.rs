@@ -32,7 +32,8 @@ use crate::tls::{self, TlsError};
 /// Bytes of a challenge: magic, version, three zeros, 32 random bytes. A ticket message begins with as many.
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
 const START_LENGTH: usize = 8;
-/// How long, and how many bytes, are read from a refused client: more than it can have sent by then.
+/// How long, and how many bytes, are read from a refused client. The bytes are more than a client can have sent by
+/// then.
 const REFUSED_READ_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 const REFUSED_READ_BYTES: usize = 2 << 20;
 
@@ -50,7 +51,7 @@ pub enum HandshakeError {
     /// The connection broke.
     #[error("the connection broke during the handshake: {0}")]
     Io(#[from] io::Error),
-    /// The server hung up on the hello.
+    /// The server closed the connection after the hello.
     #[error(
         "the server refused the handshake: wrong key, a plaintext/TLS mismatch, or not a Tributary server"
     )]
@@ -78,7 +79,7 @@ pub enum HandshakeError {
     /// It took too long.
     #[error("no answer")]
     Timeout,
-    /// No path is there: no interface has a route to the server.
+    /// There is no path: no interface has a route to the server.
     #[error("no network interface leads to the server; see ip address, ip route and ip rule")]
     NoInterface,
     /// The operating system gave no random bytes.
@@ -87,14 +88,14 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The session to be joined does not exist any more; a new session is needed.
+    /// The session to be joined does not exist any more, so a new session is needed.
     #[must_use]
     pub fn is_session_gone(&self) -> bool {
         matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
     }
 
-    /// Whether trying again is useless until somebody changes the configuration. An answer in another protocol is
-    /// not permanent: a network that wants a login gives it instead of the server until somebody has logged in.
+    /// Whether trying again is useless until the configuration changes. An answer in another protocol is not
+    /// permanent: a network with a login page gives it instead of the server until the user has logged in.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
@@ -141,11 +142,11 @@ pub(crate) struct Established {
     pub path: PathId,
     pub subflow: SubflowId,
     pub channel: Channel,
-    /// Client: the reply to the hello has not arrived; it will be the first thing to arrive.
+    /// Client: the reply to the hello has not arrived. It will be the first data to arrive.
     pub reply: Option<AwaitedReply>,
 }
 
-/// What checks the reply to the hello that opens a session.
+/// Checks the reply to the hello that opens a session.
 pub(crate) struct AwaitedReply {
     key: Key,
     binding: Binding,
@@ -154,7 +155,7 @@ pub(crate) struct AwaitedReply {
 }
 
 impl AwaitedReply {
-    /// What the client learns from the reply.
+    /// Checks the reply and returns what it tells the client.
     pub(crate) fn check(&self, reply: &[u8; REPLY_LENGTH]) -> Result<Credentials, HandshakeError> {
         let auth = Auth::opening(&self.key, &self.binding);
         match auth.open_reply(&self.bytes, reply)? {
@@ -195,7 +196,7 @@ pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<So
     Ok(socket)
 }
 
-/// The first bytes of a message that is not under TLS.
+/// The first bytes of a message in plaintext mode.
 fn start() -> [u8; START_LENGTH] {
     [b'T', b'R', b'I', b'B', crate::hello::VERSION, 0, 0, 0]
 }
@@ -231,7 +232,7 @@ pub(crate) async fn protect(
             let ticket = ticket.seal(&common.key, Mode::Plaintext);
             stream.write_all(&[&start()[..], &ticket].concat()).await.map_err(hung_up)?;
             let mut challenge = [0; CHALLENGE_LENGTH + PROOF_LENGTH];
-            // An answer in another protocol may be shorter than a challenge: its beginning is looked at first.
+            // An answer in another protocol may be shorter than a challenge, so its beginning is checked first.
             let (first, rest) = challenge.split_at_mut(START_LENGTH);
             stream.read_exact(first).await.map_err(hung_up)?;
             check_start(first)?;
@@ -245,7 +246,8 @@ pub(crate) async fn protect(
     }
 }
 
-/// Server: looks at the ticket of a fresh connection, and protects it when `admit` lets it.
+/// Server: checks the ticket of a fresh connection, and carries out its TLS or plaintext handshake if `admit`
+/// allows it.
 pub(crate) async fn protect_accepted(
     mut stream: TcpStream,
     tls: &Tls<ServerConfig>,
@@ -347,7 +349,7 @@ impl Channel {
     }
 }
 
-/// What a hello says of the connection.
+/// What a hello says about the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Introduction {
     pub path: PathId,

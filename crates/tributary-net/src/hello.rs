@@ -1,10 +1,10 @@
 //! Handshake messages and their authentication. Pure: bytes in, bytes out.
 //!
-//! Source: `docs/wire-handshake.md`. Both messages carry a MAC over the connection's
-//! *binding* (TLS exporter, RFC 8446 §7.5, or the server's random challenge), so that neither can be
-//! replayed on another connection or relayed by somebody in the middle. The secret of every MAC depends on
-//! the mode, TLS or plaintext: an attacker can choose the challenge of plaintext mode, and a MAC over it must
-//! not be valid on a TLS connection. Not here: sockets, and which sessions exist.
+//! Source: `docs/wire-handshake.md`. Both messages carry a MAC over the connection's *binding* (TLS exporter, RFC
+//! 8446 §7.5, or the server's random challenge), so that neither can be replayed on another connection or relayed
+//! by an attacker in the middle. The secret of every MAC depends on the mode, TLS or plaintext: an attacker can
+//! choose the challenge of plaintext mode, and a MAC over it must not be valid on a TLS connection. Not here:
+//! sockets, and which sessions exist.
 
 use ring::{hkdf, hmac};
 use thiserror::Error;
@@ -29,7 +29,7 @@ const KIND_JOIN: u8 = 1;
 const FLAG_METERED: u8 = 1;
 const CODE_UNKNOWN_SESSION: u8 = 6;
 
-/// Identifier of a session, chosen by the server at random.
+/// Identifier of a session, chosen randomly by the server.
 pub(crate) type SessionTag = [u8; 16];
 
 /// How a connection is protected.
@@ -81,7 +81,7 @@ pub(crate) struct Hello {
 pub(crate) enum Answer {
     Accepted,
     Refused(Refusal),
-    /// There is no such session: it ended, or the server was started again since.
+    /// There is no such session: it has ended, or the server has been restarted.
     UnknownSession,
 }
 
@@ -131,7 +131,7 @@ pub enum HelloError {
     #[error("the peer speaks protocol version {0}, this program version {VERSION}")]
     Version(u8),
     /// A ticket that was used before.
-    #[error("a ticket was used twice: somebody replays an overheard connection")]
+    #[error("a ticket was used twice: this is a replay of an overheard connection")]
     Replayed,
     /// The MAC does not verify.
     #[error("wrong key: the peer does not know the key")]
@@ -145,7 +145,7 @@ pub(crate) struct Auth<'a> {
     binding: &'a Binding,
 }
 
-/// Secret of the session; every further subflow must prove that it knows it.
+/// Secret of the session. Every further subflow must prove that it knows the secret.
 #[derive(Clone)]
 pub(crate) struct SessionSecret(hmac::Key);
 
@@ -190,7 +190,7 @@ impl<'a> Auth<'a> {
         Self::new(key, binding, b"tributary new")
     }
 
-    /// For a connection that joins a session, or asks to.
+    /// For a connection that asks to join a session.
     pub(crate) fn joining(key: &Key, binding: &'a Binding) -> Self {
         Self::new(key, binding, b"tributary join")
     }
@@ -222,15 +222,14 @@ impl<'a> Auth<'a> {
         out
     }
 
-    /// Server: checks in constant time that a hello was made by somebody who knows the key.
+    /// Server: checks in constant time that the sender of a hello knows the key.
     pub(crate) fn verify_hello(&self, bytes: &[u8; HELLO_LENGTH]) -> Result<(), HelloError> {
         let (fields, proof, mac) = split_hello(bytes);
         hmac::verify(&self.secret, &self.context(b"client", [fields, proof]), mac)
             .map_err(|_| HelloError::WrongKey)
     }
 
-    /// Server: checks in constant time that a hello that joins was made by somebody who knows the session's
-    /// secret.
+    /// Server: checks in constant time that the sender of a hello that joins knows the session's secret.
     pub(crate) fn verify_join(&self, bytes: &[u8; HELLO_LENGTH]) -> Result<(), HelloError> {
         let (fields, proof, _) = split_hello(bytes);
         let session = self.session.ok_or(HelloError::WrongKey)?;
@@ -389,8 +388,8 @@ mod tests {
         assert!(joining(&there).verify_join(&join).is_err());
     }
 
-    /// Somebody in the middle chooses the challenge of a plaintext client: the exporter of a TLS connection of
-    /// their own, to make the client sign what a TLS server would take.
+    /// An attacker in the middle chooses the challenge of a plaintext client: the exporter of the attacker's own
+    /// TLS connection, to make the client sign what a TLS server would accept.
     #[test]
     fn what_was_signed_in_one_mode_is_worth_nothing_in_the_other() {
         let key = Key::from_bytes([1; 32]);
@@ -408,7 +407,7 @@ mod tests {
         assert!(joining(&in_tls).verify_join(&join).is_err());
     }
 
-    /// A server that was started again knows the key and no session: it can say so, and nobody else can.
+    /// A restarted server knows the key but not the session. It can say so, and nobody without the key can.
     #[test]
     fn an_unknown_session_is_told_under_the_key_alone() {
         let (key, binding) = (Key::from_bytes([1; 32]), tls(2));
@@ -421,7 +420,7 @@ mod tests {
         let forger = Key::from_bytes([7; 32]);
         let forged = Auth::joining(&forger, &binding).seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &forged), Err(HelloError::WrongKey));
-        // Who knows no more than the key cannot accept in the session's name.
+        // Whoever knows only the key cannot accept a join in the session's name.
         let accepted = server.seal_reply(&sent, Answer::Accepted, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &accepted), Err(HelloError::WrongKey));
     }

@@ -108,7 +108,7 @@ impl Key {
         let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         let mode = metadata.permissions().mode() & 0o777;
-        // The permissions of a pipe (`--key <(…)`) say nothing.
+        // The permissions of a pipe (`--key <(…)`) do not matter.
         if metadata.is_file() && mode & 0o077 != 0 {
             return Err(KeyError::TooOpen { path: path.to_owned(), mode });
         }

@@ -1,4 +1,4 @@
-//! Tributary sessions on real sockets: TCP and TLS subflows, public async API, proxy.
+//! Tributary sessions on real sockets: TCP and TLS subflows, a public async API, and the proxy.
 //!
 //! A server makes a [`Listener`], a client calls [`connect`]; both get a [`Session`], whose [`Stream`]s are
 //! `AsyncRead + AsyncWrite`. The protocol itself is `tributary-proto`, a state machine without sockets;

@@ -1,4 +1,4 @@
-//! A server: accepts connections, lets those that know the key open sessions or join them.
+//! A server: accepts connections, and lets peers that know the key open sessions or join them.
 //!
 //! A connection that has shown no ticket holds a socket, a task and a few hundred bytes, for a bounded time, and
 //! the number of such connections is bounded. One with a ticket has a place of its own kind ([`admission`]).
@@ -56,7 +56,7 @@ struct Entry {
 /// What all connections of a listener share.
 struct Registry {
     common: Common,
-    /// A session's events are kept for their first subscriber.
+    /// Whether a session's events are kept for their first subscriber.
     keep_events: bool,
     limits: Limits,
     budget: Arc<Budget>,
@@ -65,16 +65,17 @@ struct Registry {
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes under way.
     admission: Mutex<Admission>,
-    /// Tickets that were shown lately.
+    /// Tickets that were received lately.
     tickets: Mutex<Tickets>,
-    /// Handshakes that were refused: for a wrong key, and for the rest, so that noise does not hide wrong keys.
+    /// Log of refused handshakes: one for wrong keys, one for all other reasons, so that many of these do not hide
+    /// a wrong key.
     wrong_keys: Seldom,
     refused: Seldom,
     /// Connections that could not be accepted.
     starved: Seldom,
 }
 
-/// Forgets a session when its driver is gone.
+/// Forgets a session when its driver has ended.
 struct Registration {
     registry: Arc<Registry>,
     tag: SessionTag,
@@ -195,7 +196,7 @@ async fn accept_loop(listener: TcpListener, registry: Arc<Registry>) {
         match listener.accept().await {
             Ok((stream, from)) => registry.clone().greet(stream, from),
             Err(error) => {
-                // Out of descriptors, or a connection that was gone before it was accepted.
+                // Out of descriptors, or the connection ended before it was accepted.
                 registry.starved.tell(|more| {
                     let advice = "is the descriptor limit reached? see ulimit -n";
                     tracing::warn!("cannot accept connections: {error}; {advice}{more}");
@@ -215,7 +216,7 @@ impl Registry {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a handshake; when there are too many, another one ends.
+    /// Starts a handshake. If there are too many, another handshake is ended.
     fn greet(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let (give, given) = oneshot::channel();
         let task = tokio::spawn(async move {
@@ -238,15 +239,15 @@ impl Registry {
         let (standing, source, id) = (Standing::Stranger, Source::of(from), admission.number());
         let loser = admission.enter(standing, source, id, task.abort_handle());
         drop(admission);
-        // A task that ended before it got its place, as in a runtime that shuts down, gives the place up here. It
-        // must not happen under the lock, which giving up takes.
+        // If the task ended before it got its place, for example because the runtime shuts down, `send` drops the
+        // place here. This must not happen under the lock, because dropping a place takes the lock.
         let _ = give.send(Place { registry: self.clone(), standing, source, id });
         if let Some(loser) = loser {
             loser.abort();
         }
     }
 
-    /// What a ticket is worth to the connection that shows it. An overheard one is worth nothing.
+    /// Decides what the connection may do with its ticket. A replayed ticket is refused.
     fn look(&self, ticket: &Ticket, place: &mut Place) -> Result<(), HelloError> {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let worth = tickets.look(SystemTime::now(), ticket);
@@ -254,7 +255,7 @@ impl Registry {
         let lives = ticket.session.filter(|tag| self.entries().contains_key(tag));
         match (worth, lives) {
             (Worth::Seen, _) => return Err(HelloError::Replayed),
-            // Somebody's clock is wrong: as good as any stranger, until its hello.
+            // One of the clocks is wrong: the connection keeps the standing of a stranger until its hello.
             (Worth::Undated, _) => {}
             (Worth::Fresh, Some(tag)) => place.advance(Standing::Rejoin, Source::Session(tag)),
             (Worth::Fresh, None) => place.advance(Standing::Known, place.source),
@@ -347,7 +348,7 @@ impl Registry {
     ) -> Result<(), HandshakeError> {
         let binding = channel.binding;
         let auth = Auth::joining(&self.common.key, &binding);
-        // Nothing is said to who does not know the key, not even whether there is such a session.
+        // A peer that does not know the key gets no answer, not even whether the session exists.
         auth.verify_hello(bytes)?;
         let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
         let Some((secret, shared)) = &known else {
@@ -415,10 +416,10 @@ struct Place {
 }
 
 impl Place {
-    /// Moves to a place of a better standing.
+    /// Moves to a place of a higher standing.
     fn advance(&mut self, standing: Standing, source: Source) {
         let mut admission = self.registry.admission();
-        // Without a place the handshake is being ended, by one that took it.
+        // Without a place, this handshake is being ended, because another one has taken its place.
         let Some(who) = admission.leave(self.standing, self.source, self.id) else { return };
         (self.standing, self.source) = (standing, source);
         let loser = admission.enter(standing, source, self.id, who);
@@ -435,8 +436,8 @@ impl Drop for Place {
     }
 }
 
-/// A subflow the session was told of. Unless it is kept, the session is told that it broke: also when the
-/// handshake's task is cancelled.
+/// A subflow that the session was told of. If this is dropped before [`Self::keep`], also because the handshake's
+/// task is cancelled, the session is told that the subflow broke.
 struct Announced<'a> {
     shared: &'a Shared,
     subflow: Option<SubflowId>,

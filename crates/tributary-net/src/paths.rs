@@ -1,4 +1,4 @@
-//! Status of each path of a session, for people: its state, the reason, and its traffic.
+//! Status of each path of a session, for people: its state, the reason for it, and its traffic.
 //!
 //! `tributary-proto` has the session's own view (silence, rates); this module adds the path's name and the reason
 //! of its last failure. Each change is logged once.
@@ -63,7 +63,7 @@ struct Path {
     status: PathStatus,
     /// Bytes sent and received on each open subflow.
     subflows: BTreeMap<SubflowId, (u64, u64)>,
-    /// Of those that are gone.
+    /// Bytes sent and received on subflows that have ended.
     gone: (u64, u64),
 }
 
@@ -89,10 +89,10 @@ impl Paths {
         });
     }
 
-    /// A path is not used any more.
+    /// Removes a path.
     pub(crate) fn remove(&mut self, path: PathId) {
         if let Some(path) = self.0.remove(&path) {
-            tracing::info!("path {} is gone", path.status.name);
+            tracing::info!("path {} is removed", path.status.name);
         }
     }
 
@@ -181,7 +181,7 @@ impl Paths {
         }
     }
 
-    /// Whether nothing has been measured on it yet.
+    /// Whether the path is still being connected for the first time.
     pub(crate) fn is_connecting(&self, path: PathId) -> bool {
         self.0.get(&path).is_some_and(|path| path.status.state == PathState::Connecting)
     }
@@ -227,7 +227,7 @@ mod tests {
         assert!(paths.change(Instant::ZERO, PATH, PathState::Silent, cause).is_some());
         let cause = paths.fresh_failed(PATH, "wlan0: timed out").unwrap().cause.unwrap();
         assert_eq!(cause, format!("{UNACKNOWLEDGED}; a fresh connection failed: timed out"));
-        assert!(paths.fresh_failed(PATH, "timed out").is_none(), "told once");
+        assert!(paths.fresh_failed(PATH, "timed out").is_none(), "reported once");
         assert_eq!(paths.back(Instant::ZERO, PATH).unwrap().cause, None);
         assert!(paths.change(Instant::ZERO, PathId(7), PathState::Up, None).is_none());
     }

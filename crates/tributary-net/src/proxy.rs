@@ -1,4 +1,4 @@
-//! The proxy: any TCP application gains from several paths, unchanged.
+//! The proxy: any TCP application uses several paths without being changed.
 //!
 //! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
 //! [`Server`] beside the service connects each stream onwards, to the target that its head names. Half-close, resets and back-pressure pass

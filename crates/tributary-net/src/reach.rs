@@ -1,10 +1,11 @@
 //! Which interfaces lead to a server, and from which source address a socket on them must send.
 //!
-//! A path is bound to its interface (`SO_BINDTODEVICE`). For such a socket the kernel looks for a route out of that
-//! interface, table by table in the order of the rules (`ip rule`). A rule for a source address counts only when the
-//! socket is bound to that address, too. Without a route IPv4 takes the server for a neighbour and asks the link for
-//! its hardware address, which never answers; so this module finds the address first. Not here: when the
-//! configuration is read, see [`crate::follow`]. Sources: ip-rule(8), socket(7), `net/ipv4/route.c`.
+//! A path is bound to its interface (`SO_BINDTODEVICE`). For such a socket the kernel looks for a route out of
+//! that interface, table by table in the order of the rules (`ip rule`). A rule for a source address matches only
+//! if the socket is also bound to that address. If there is no route, IPv4 takes the server for a neighbour and
+//! asks for its hardware address on the link, which nobody answers. So this module finds the source address first.
+//! Not here: when the configuration is read, see [`crate::follow`]. Sources: ip-rule(8), socket(7),
+//! `net/ipv4/route.c`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,7 +13,7 @@ use tributary_tun::{Interface, Network, Rule};
 
 use crate::config::ServerAddress;
 
-/// The routing table that has the default routes unless rules name others.
+/// The routing table with the default routes, unless rules name others.
 const MAIN_TABLE: u32 = 254;
 
 /// What a route must lead to.
@@ -20,7 +21,7 @@ const MAIN_TABLE: u32 = 254;
 enum Target {
     /// This address.
     Address(IpAddr),
-    /// An address that only the resolver knows: the route must be a default one.
+    /// Some address, known to the resolver only: the route must be a default route of this family.
     Anything { six: bool },
 }
 
@@ -29,7 +30,7 @@ enum Target {
 enum Source {
     /// The kernel chooses it.
     Kernel,
-    /// The socket must be bound to this one, for a rule to match.
+    /// The socket must be bound to this one, so that a rule matches.
     Bound(IpAddr),
 }
 
@@ -58,8 +59,8 @@ pub(crate) fn leads(network: &Network, interface: &Interface, server: &ServerAdd
     targets.into_iter().any(|target| source(network, interface, target).is_some())
 }
 
-/// The address that a socket on this interface must be bound to for this server; `None` when the kernel finds one, or
-/// when there is no route.
+/// The address that a socket on this interface must be bound to for this server. `None` when the kernel finds one
+/// itself, or when there is no route.
 pub(crate) fn source_address(interface: &str, server: SocketAddr) -> Option<IpAddr> {
     let network = Network::read().ok()?;
     let interface = network.interfaces.iter().find(|known| known.name == interface)?;
@@ -75,7 +76,7 @@ pub(crate) fn usable(interface: &Interface, server: &ServerAddress) -> Vec<IpAdd
         ServerAddress::Address(server) => {
             server.is_ipv6() == address.is_ipv6() && (!is_link_local(*address) || is_link_local(server.ip()))
         }
-        // Only a scoped address is written with `%`.
+        // Link-local addresses are used only for servers with a scoped address, which is written with `%`.
         ServerAddress::Name(name, _) => name.contains('%') || !is_link_local(*address),
     };
     if !interface.up {

@@ -1,4 +1,4 @@
-//! Keeps a repeated message from filling the log: at most one in ten seconds, with the number left out.
+//! Limits a repeated log message to one in ten seconds, with the number of messages left out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

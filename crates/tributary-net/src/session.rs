@@ -59,21 +59,22 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
     session.or_abort(up)
 }
 
-/// As [`connect`], a round trip sooner: it returns as soon as the first hello is out, and what is written goes
-/// right behind it. Nothing leaves before the server has proved that it knows the key, in its half of the TLS
-/// handshake; the server looks at it once the hello has proved the same of the client.
+/// As [`connect`], but one round trip sooner: it returns as soon as the first hello has been sent, and data
+/// written to streams follows the hello at once. Nothing is sent before the server has proved in its part of the
+/// TLS handshake that it knows the key. The server reads the data after the hello has proved the same of the
+/// client.
 ///
-/// A server that refuses is found out later: the session ends with the reason. When a connection breaks before its
-/// reply, what was written is sent again in another session, while the server may have read it in the one that
-/// nobody heard of: not for requests that must not be carried out twice. Those wait for [`connect`].
+/// If the server refuses, the session ends with the reason later. If a connection breaks before the reply arrives,
+/// the written data is sent again in another session, although the server may have read it already in the first
+/// one. So do not use this for requests that must not be carried out twice; use [`connect`] for these.
 ///
 /// # Errors
-/// As [`connect`], but for what only the server's reply tells.
+/// As [`connect`], except for errors that only the server's reply shows.
 pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectError> {
     let (session, attempt) = begin(config)?;
     let out = attempt.until(|state| state.introduced || state.opened > 0).await;
     let session = session.or_abort(out)?;
-    // Without a handle: an application that lets go of the session ends it, and this.
+    // Holds no handle: when the application drops the session, the session and this task end.
     tokio::spawn(async move {
         let Err(error) = attempt.until(|state| state.opened > 0).await else { return };
         attempt.shared.change(|state, _| state.session.abort(CODE_REFUSED, &error.to_string()));
@@ -81,19 +82,20 @@ pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectErro
     Ok(session)
 }
 
-/// A session on its way up.
+/// A session that is being connected.
 pub(crate) struct Attempt {
     shared: Arc<Shared>,
     deadline: tokio::time::Instant,
 }
 
 impl Attempt {
-    /// Until a path is up; every path that fails for good, or the end of the time, is an error.
+    /// Waits until a path is up. It is an error if every path fails for a reason that will not go away, or the
+    /// time is over.
     pub(crate) async fn up(&self) -> Result<(), ConnectError> {
         self.until(|state| state.opened > 0).await
     }
 
-    /// Until every path has failed once; what they said.
+    /// Waits until every path has failed once. Returns the errors.
     pub(crate) async fn all_failed(&self) -> String {
         poll_fn(|cx| {
             let mut state = self.shared.lock();
@@ -115,7 +117,8 @@ impl Attempt {
         let _ = self.shared.commands.send(Command::Hurry(hurry));
     }
 
-    /// Until it is so, or every path has failed for a reason that will not go away, or the time is over.
+    /// Waits until `so` is true. It is an error if every path fails for a reason that will not go away, or the
+    /// time is over.
     async fn until(&self, so: impl Fn(&State) -> bool) -> Result<(), ConnectError> {
         let waiting = poll_fn(|cx| {
             let mut state = self.shared.lock();
@@ -185,7 +188,7 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
 /// Paths with their numbers.
 type Numbered = Vec<(PathId, PathConfig)>;
 
-/// The paths there are now, and what follows the interfaces, if any path depends on one.
+/// The present paths, and a watcher of the interfaces if any path depends on one.
 fn current_paths(wanted: &[PathConfig]) -> Result<(Numbered, Option<Watcher>), ConnectError> {
     let fixed = || (0..).map(PathId).zip(wanted.iter().cloned()).collect();
     if !Follow::is_needed(wanted) {
@@ -257,8 +260,8 @@ impl Session {
         .await
     }
 
-    /// Ends the session in order: everything written is delivered first. A stream that was not finished is cut
-    /// short there, and its reader is told so.
+    /// Ends the session in order: everything written is delivered first. A stream that was not finished is
+    /// incomplete, and its reader gets an error.
     ///
     /// # Errors
     /// [`SessionClosed`] when it ended in another way.
@@ -313,20 +316,21 @@ impl Session {
         })
     }
 
-    /// Client: adds a path while the session runs. Its interface is not followed: paths of the configuration are, and they
-    /// take identifiers from zero upwards, so choose one from the other end.
+    /// Client: adds a path while the session runs. Its interface is not followed, unlike those of the configured
+    /// paths. Configured paths take identifiers from zero upwards, so choose a high one here.
     pub fn add_path(&self, path: PathId, config: PathConfig) {
         let _ = self.handle.0.commands.send(Command::AddPath(path, config));
     }
 
-    /// Removes a path: its subflow is closed and its data goes elsewhere. The server is told, if another path is up.
+    /// Removes a path: its subflow is closed, and its data is sent on the other paths. The server is told if
+    /// another path is up.
     pub fn remove_path(&self, path: PathId) {
         self.handle.0.change(|state, now| state.session.remove_path(now, path));
     }
 
-    /// The session's events: a client's first subscriber gets them from the beginning, others from now on. With the
-    /// configuration's `telemetry` on, decisions about segments are among them. A subscriber that lags loses
-    /// the oldest.
+    /// The session's events. A client's first subscriber gets them from the beginning, other subscribers from this
+    /// call on. With the configuration's `telemetry` they include decisions about segments. A subscriber that is
+    /// too slow loses the oldest events.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SessionEvent> {
         let shared = &self.handle.0;

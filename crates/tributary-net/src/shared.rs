@@ -1,7 +1,7 @@
 //! State shared by a session's driver and the application's handles: one mutex, and the wakers of both sides.
 //!
-//! The pattern is quinn's: handles change the session and wake the driver; the driver drains the session
-//! and wakes the handles. No lock is held across a system call or an await.
+//! The pattern is that of quinn: handles change the session and wake the driver; the driver drains the session and
+//! wakes the handles. No lock is held during a system call or an await.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,16 +28,16 @@ const EVENTS_KEPT: usize = 4096;
 
 /// Close code of a session whose driver panicked.
 const CODE_BROKEN: u32 = 4;
-/// Close code of a session that holds too much while there is no memory left.
+/// Close code of a session whose records are large while no memory is left.
 const CODE_MEMORY: u32 = 5;
 
 /// Messages to the driver from other tasks.
 pub(crate) enum Command {
-    /// Client: an attempt has waited for the server's address to answer for a while.
+    /// Client: the server's address has not answered an attempt for a while.
     Quiet(SubflowId),
     /// Client: the TCP connection of an attempt is up.
     Connected(SubflowId),
-    /// Client: whether somebody waits for the session.
+    /// Client: whether an application waits for the session.
     Hurry(bool),
     /// Client: the TLS handshake of an attempt is done.
     Ready(SubflowId, Box<Channel>),
@@ -49,12 +49,12 @@ pub(crate) enum Command {
     Opened(Box<Established>),
     /// A server's subflow was announced to the session and broke before it was handed over.
     Broken(SubflowId),
-    /// Something broke in the driver.
+    /// A test makes the driver panic.
     #[cfg(test)]
     Panic,
-    /// Client: a path has come.
+    /// Client: add a path.
     AddPath(PathId, PathConfig),
-    /// Client: a path has gone.
+    /// Client: remove a path.
     RemovePath(PathId),
 }
 
@@ -64,11 +64,11 @@ pub(crate) struct State {
     pub driver: Option<Waker>,
     pub readers: HashMap<StreamId, Waker>,
     pub writers: HashMap<StreamId, Waker>,
-    /// Waits for room for a stream, an accepted stream or the end.
+    /// Wakers of tasks that wait for room for a stream, for an accepted stream, or for the end.
     pub waiting: Vec<Waker>,
     pub incoming: VecDeque<StreamId>,
     pub closed: Option<SessionClosed>,
-    /// Notified at the end of the session, for those that wait for nothing else.
+    /// Notified at the end of the session, for tasks that wait for nothing else.
     pub ended: Arc<Notify>,
     /// Kernel's view per subflow, for statistics.
     pub subflows: Vec<SubflowReport>,
@@ -82,9 +82,9 @@ pub(crate) struct State {
     pub opened: u64,
     /// Error of the last attempt on each path, until the path is up.
     pub failures: BTreeMap<PathId, HandshakeError>,
-    /// Server: its part of the listener's memory, until nobody holds anything of the session.
+    /// Server: the session's part of the listener's memory, kept until no handle of the session is left.
     pub share: Option<Share>,
-    /// Connections that streams are carried on to, and that count against the share.
+    /// Number of connections onwards to targets, which count in the share.
     pub connections: usize,
 }
 
@@ -145,7 +145,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The driver is gone although the session has not ended: ends the session, so that nobody waits for ever.
+    /// The driver has ended although the session has not: ends the session, so that no task waits for ever.
     pub(crate) fn driver_gone(&self, why: &str) {
         let mut state = self.lock();
         if state.closed.is_some() {
@@ -198,13 +198,13 @@ impl State {
         }
     }
 
-    /// What it may come to hold.
+    /// Memory that the session may use.
     pub(crate) fn uses(&self) -> Use {
         let subflows = self.session.subflow_stats().count();
         Use { memory: self.session.memory(), subflows, connections: self.connections }
     }
 
-    /// Lets the session grow as far as its part of the memory allows, and settles what it uses.
+    /// Lets the session grow as far as the memory allows, and reports what it uses.
     pub(crate) fn share_memory(&mut self, now: Instant) {
         if self.share.is_none() {
             return;
@@ -251,7 +251,7 @@ impl State {
         self.session.add_path(now, path);
     }
 
-    /// A path is not used any more.
+    /// A path was removed.
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.failures.remove(&path);
         self.paths.remove(path);
@@ -279,7 +279,7 @@ impl State {
         self.paths.count(self.session.subflow_stats());
     }
 
-    /// What happened, for subscribers.
+    /// An event for subscribers.
     pub(crate) fn event(&self, now: Instant, happening: Happening) -> SessionEvent {
         let radio = happening.path().and_then(|path| self.paths.name(path)).map(str::to_owned);
         let (at, session) = (now.saturating_since(Instant::ZERO), self.name());

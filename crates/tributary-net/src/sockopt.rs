@@ -1,8 +1,8 @@
 //! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
 //!
-//! Every option is read and written through four small wrappers around `getsockopt`, `setsockopt`, `ioctl` and `poll`, the
-//! process's limit of descriptors through two more; one descriptor is registered with the runtime; the rest is safe. Options
-//! that the kernel lacks are reported, never fatal.
+//! Options are read and written through four small wrappers around `getsockopt`, `setsockopt`, `ioctl` and `poll`,
+//! and the process's limit of descriptors through two more. One descriptor is registered with the runtime. All
+//! other code is safe. Options that the kernel lacks are reported and are never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
 mod descriptors;
@@ -46,7 +46,7 @@ pub enum CongestionError {
         /// The names the kernel lists.
         available: String,
     },
-    /// The socket says that it runs another one than was asked for.
+    /// The socket reports another controller than was asked for.
     #[error("the socket runs congestion control `{actual}`, not `{wanted}` as asked")]
     Differs {
         /// The name asked for.
@@ -123,8 +123,8 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<usize> {
     queue_length(fd, libc::TIOCOUTQ as libc::Ioctl)
 }
 
-/// Whether the kernel takes more bytes now. When not, the kernel is armed to report an edge as soon as
-/// it does: `poll` sets the flag that makes the stack call back when space appears.
+/// Whether the kernel accepts more bytes at this moment. If not, `poll` sets the flag that makes the kernel report
+/// an edge as soon as there is space.
 pub fn poll_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: the pointer is valid for the one entry announced, and a zero timeout does not block.
@@ -200,7 +200,7 @@ pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-/// Selects a congestion controller and asserts that the socket reports it.
+/// Selects a congestion controller and checks that the socket reports it.
 ///
 /// Call it on a listener before `accept` and on a client before `connect`: a socket switched later
 /// stays paced by its first controller.

@@ -6,7 +6,7 @@ use tributary_types::{PathId, SubflowId};
 use crate::paths::PathStatus;
 use crate::sockopt::TcpInfo;
 
-/// The kernel's view of one subflow, as of its last refresh.
+/// The kernel's view of one subflow at its last refresh.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowReport {
     /// The subflow.

@@ -1,4 +1,4 @@
-//! One stream of a session: `AsyncRead` and `AsyncWrite`, and the same without copying.
+//! One stream of a session: `AsyncRead` and `AsyncWrite`, and methods that do not copy.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,7 +22,7 @@ const CODE_DROPPED: u32 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The peer abandoned it, or reads no more, with this code.
+    /// The peer reset the stream or stopped reading it, with this code.
     #[error("the peer abandoned the stream with code {0}")]
     Abandoned(u32),
     /// The session ended before the stream did.
@@ -64,7 +64,8 @@ pub struct Stream {
     id: StreamId,
     read_done: bool,
     write_done: bool,
-    /// Directions of this handle, reading and writing; the other half registers the other wakers.
+    /// Which directions this handle has, reading and writing. After a split, the other handle has the other
+    /// direction.
     has: (bool, bool),
 }
 
@@ -112,7 +113,7 @@ impl Stream {
         self.poll_most(cx, usize::MAX)
     }
 
-    /// The next bytes, at most so many. What is left of a piece stays in the session, whose memory is counted.
+    /// The next bytes, at most `most`. The rest of a longer piece stays in the session, where it counts as held.
     fn poll_most(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_done {
             return Poll::Ready(Ok(None));
@@ -193,14 +194,15 @@ impl Stream {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
     }
 
-    /// The session's send rate, and the limit on a stream's data that no subflow has taken, as time at that rate; `None`
-    /// when only the session's send buffer limits it.
+    /// The session's send rate, and the limit on a stream's data that no subflow has taken, as time at that rate.
+    /// `None` when only the session's send buffer limits this data.
     pub(crate) fn pace(&self) -> Option<(Bitrate, Duration)> {
         let state = self.handle.0.lock();
         Some((state.session.send_rate(), state.session.unsent_time()?))
     }
 
-    /// Memory for the connection that this stream is carried on to; `None` when the session has no part left for it.
+    /// Takes memory for a connection onwards that carries this stream. `None` when the session has no memory left
+    /// for it.
     pub(crate) fn carried_on(&self) -> Option<CarriedOn> {
         let shared = self.handle.0.clone();
         let mut state = shared.lock();
@@ -215,7 +217,7 @@ impl Stream {
         SessionEnded(self.handle.0.clone())
     }
 
-    /// Waits until the stream takes bytes; how many.
+    /// Waits until the stream accepts bytes. Returns how many.
     ///
     /// # Errors
     /// [`StreamError`].
@@ -284,7 +286,7 @@ impl Stream {
     }
 }
 
-/// Memory of a connection that a stream is carried on to, given back when it is dropped.
+/// Memory of a connection onwards that carries a stream, given back when it is dropped.
 pub(crate) struct CarriedOn(Arc<Shared>);
 
 impl Drop for CarriedOn {

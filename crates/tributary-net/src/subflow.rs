@@ -1,4 +1,5 @@
-//! One subflow on a socket: gathered writes, big reads into reused blocks, and how much it can take soon.
+//! One subflow on a socket: gathered writes, large reads into reused blocks, and how much the subflow can take
+//! soon.
 //!
 //! Not here: what is sent (the session decides) and the handshake. All calls are non-blocking; those
 //! that take a context register a wake-up when they return `Pending` or zero.
@@ -36,7 +37,7 @@ pub(crate) enum Input {
     End,
     /// The reply to the hello: the server has accepted it.
     Accepted(Credentials),
-    /// No reply arrived, or it refuses.
+    /// The reply did not arrive, or it is a refusal.
     Refused(HandshakeError),
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Subflow {
     /// Bytes that came after the reply in the same read.
     behind: Option<(Bytes, bool)>,
     block: BytesMut,
-    /// No bytes of the block have been handed on.
+    /// No bytes of the current block have been handed on.
     fresh: bool,
     used: VecDeque<BytesMut>,
     /// Blocks kept for reuse once the application is done with their bytes.
@@ -66,9 +67,9 @@ pub(crate) struct Subflow {
     /// Bytes of the queue's front already written.
     front: usize,
     rule: Room,
-    /// Room at the last look; without a write since then it can only have grown.
+    /// Room at the last query. Without a write since then, the true room is at least this.
     room: Option<usize>,
-    /// The kernel was asked to report input only when a record is complete.
+    /// The kernel was asked to report input only when a whole record is there.
     patient: bool,
     info: TcpInfo,
 }
@@ -101,12 +102,12 @@ impl Subflow {
 
     // ---- reading
 
-    /// Whether the server has not answered yet.
+    /// Whether the server's reply is still missing.
     pub(crate) fn awaits_reply(&self) -> bool {
         self.reply.is_some()
     }
 
-    /// The next bytes that arrived, the reply before all others.
+    /// The next input. The reply comes before all other bytes.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
         if let Some((data, fresh)) = self.behind.take() {
             return Poll::Ready(Ok(Input::Data(data, fresh)));
@@ -126,7 +127,7 @@ impl Subflow {
         self.poll_input(cx)
     }
 
-    /// Adds to the reply; once it is whole, whether the server accepts.
+    /// Adds bytes to the reply. Returns the result of its check once the reply is complete.
     fn answered(&mut self, mut data: Bytes, fresh: bool) -> Option<Result<Credentials, HandshakeError>> {
         let reply = self.reply.as_mut()?;
         let missing = REPLY_LENGTH - reply.bytes.len();
@@ -182,7 +183,8 @@ impl Subflow {
         sockopt::set_receive_lowat(self.stream.as_fd(), missing.max(1))
     }
 
-    /// Makes room in the block: takes a new one, or one whose bytes are no longer in use.
+    /// Makes room for a read: continues the block, reuses one whose bytes are no longer in use, or takes a new
+    /// one.
     fn make_space(&mut self) {
         if self.block.capacity() - self.block.len() >= LEAST_READ {
             return;
@@ -200,7 +202,7 @@ impl Subflow {
         self.keep(self.kept);
     }
 
-    /// Keeps at most so many blocks for reuse.
+    /// Keeps at most this many blocks for reuse.
     pub(crate) fn keep(&mut self, blocks: usize) {
         self.kept = blocks;
         while self.used.len() > blocks {
@@ -299,7 +301,7 @@ impl Subflow {
             return Ok(room);
         }
         let room = self.ask_room(cx)?;
-        // Room was zero and a wake-up is registered; ask again.
+        // Room was zero and a wake-up is registered: ask again.
         self.room = (room > 0).then_some(room);
         Ok(room)
     }
@@ -318,7 +320,7 @@ impl Subflow {
                 }
             });
             match asked {
-                // Half of the target has become free since it was asked.
+                // Half of the target has become free since the wake-up was registered.
                 Ok(()) => return Ok(self.rule.bytes(self.rule.target() / 2 - 1)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match self.stream.poll_write_ready(cx) {
@@ -331,7 +333,7 @@ impl Subflow {
         }
     }
 
-    // ---- what the kernel knows
+    // ---- the kernel's view
 
     /// Reads the kernel's view again if the last one is old enough.
     pub(crate) fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {

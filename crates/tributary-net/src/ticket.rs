@@ -45,7 +45,7 @@ fn secret(key: &Key, mode: Mode, purpose: &[u8]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &derive(b"", key.bytes(), &[purpose, mode.label()]))
 }
 
-/// The session, or zeros, hidden from those who do not know the key.
+/// Hides the session, or zeros, from those who do not know the key.
 fn hide(secret: &hmac::Key, nonce: &[u8; 16], session: [u8; 16]) -> [u8; 16] {
     let pad = hmac::sign(secret, &[b"session".as_slice(), nonce].concat());
     std::array::from_fn(|i| session[i] ^ pad.as_ref()[i])
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(tickets.look(at(100), &ticket(0, 1)), Worth::Seen);
         assert_eq!(tickets.look(at(100), &ticket(221, 2)), Worth::Undated);
         assert_eq!(tickets.look(at(100), &ticket(219, 3)), Worth::Fresh);
-        // For as long as its time would do, a ticket is remembered.
+        // A ticket is remembered for as long as its time is accepted.
         for seconds in (100..=339).step_by(7) {
             assert_eq!(tickets.look(at(seconds), &ticket(219, 3)), Worth::Seen, "{seconds}");
         }

@@ -1,10 +1,10 @@
-//! TLS 1.3 of a subflow: rustls shakes hands, [`record`] protects what follows.
+//! TLS 1.3 of a subflow: rustls does the handshake, [`record`] protects the data that follows.
 //!
-//! Every process makes a new self-signed certificate. The server sends a MAC of it under the pre-shared key along
-//! with it, and the client accepts no other certificate; so the client has authenticated the server before it sends
-//! anything but a ticket. Both ends then prove the key again in messages bound to this TLS connection by its
-//! exporter (RFC 8446 §7.5, RFC 9266), so that nobody in the middle can relay them. The ticket is sent as the
-//! name of an application protocol (RFC 7301) in the ClientHello. Source: RFC 8446.
+//! Every process makes a new self-signed certificate. The server sends a MAC of the certificate under the
+//! pre-shared key along with it, and the client accepts no other certificate. So the client has authenticated the
+//! server before it sends anything but a ticket. Then both ends prove the key again, in messages bound to this TLS
+//! connection by its exporter (RFC 8446 §7.5, RFC 9266), so that an attacker in the middle cannot relay them. The
+//! ticket is sent as the name of an application protocol (RFC 7301) in the ClientHello. Source: RFC 8446.
 
 pub(crate) mod record;
 
@@ -51,14 +51,14 @@ pub enum TlsError {
     Stranger(#[from] HelloError),
 }
 
-/// A shaken connection: keys of both directions and what identifies it.
+/// A connection after its handshake: the keys of both directions, and what identifies the connection.
 pub(crate) struct Secured {
     pub sealer: Sealer,
     pub opener: Opener,
     pub binding: Binding,
 }
 
-/// AES-128-GCM first: the fastest where the processor has AES; ChaCha20 serves the others.
+/// AES-128-GCM first, the fastest cipher on processors with AES instructions; ChaCha20 for the others.
 fn suites() -> CryptoProvider {
     use provider::cipher_suite::{
         TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
@@ -68,7 +68,7 @@ fn suites() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..provider::default_provider() }
 }
 
-/// A fresh self-signed certificate with the proof that its owner knows the key, and its private key.
+/// A new self-signed certificate with the proof that its owner knows the key, and its private key.
 ///
 /// # Errors
 /// rustls's, when no key pair can be made.
@@ -88,7 +88,7 @@ pub fn proof_verifier(key: &Key) -> Arc<dyn ServerCertVerifier> {
     Arc::new(ProvedCertificate { provider: Arc::new(suites()), key: key.clone() })
 }
 
-/// The client's TLS settings: only a server that knows the key is believed.
+/// The client's TLS settings: only a server that knows the key is accepted.
 pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(suites());
     let verifier = proof_verifier(key);
@@ -103,20 +103,20 @@ pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Erro
     Ok(Arc::new(config))
 }
 
-/// The server's TLS settings, with a certificate of its own making and the proof that it belongs to the key.
+/// The server's TLS settings, with a new certificate and the proof that its owner knows the key.
 pub(crate) fn server_config(key: &Key) -> Result<Arc<ServerConfig>, rustls::Error> {
     let (chain, key) = proved_certificate(key)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    // No ticket may follow the handshake: the record layer that takes over knows application data only.
+    // No session ticket may follow the handshake: the record layer used afterwards knows only application data.
     config.send_tls13_tickets = 0;
     config.enable_secret_extraction = true;
     Ok(Arc::new(config))
 }
 
-/// Shakes hands as the client, which shows its ticket first.
+/// Does the handshake as the client, which sends its ticket first.
 pub(crate) async fn connect(
     stream: &mut TcpStream,
     config: Arc<ClientConfig>,
@@ -127,7 +127,7 @@ pub(crate) async fn connect(
     shake(stream, Connection::Client(connection), true).await
 }
 
-/// Shakes hands as the server. `admit` is shown the ticket before anything is computed or kept.
+/// Does the handshake as the server. `admit` gets the ticket before anything is computed or stored.
 pub(crate) async fn accept(
     stream: &mut TcpStream,
     config: Arc<ServerConfig>,
@@ -161,7 +161,7 @@ async fn read_record(stream: &mut TcpStream, record: &mut Vec<u8>, most: usize) 
     Ok(())
 }
 
-/// One record is fed at a time, so that rustls never holds bytes that belong to what follows.
+/// Does the handshake. rustls gets one record at a time, so that it never holds bytes of what follows.
 async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Result<Secured, TlsError> {
     let mut bytes = Vec::new();
     loop {

@@ -42,7 +42,7 @@ pub use quic::Handshake;
 pub use stats::{PathStats, TransportStats};
 pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
 
-/// Settings of one end of a transport; both ends need the same name, and the same key or certificates.
+/// Settings of one end of a transport. Both ends need the same name, and the same key or matching certificates.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransportConfig {
@@ -55,10 +55,10 @@ pub struct TransportConfig {
     pub certificates: Option<Certificates>,
     /// Congestion control of every socket of this end; `None` leaves the default.
     pub congestion: Option<String>,
-    /// A round trip is saved, and what is sent in it may be carried out twice: only for what is idempotent. Client:
-    /// a session's first writes leave behind its hello; streams of `quic` with certificates can be used before the
-    /// handshake is over where there is a ticket of an earlier connection. Server: such a connection of `quic` is
-    /// accepted with its client's first packets. See [`Handshake`].
+    /// Saves a round trip, but the peer may process the data of that time twice (replay), so use it only for
+    /// idempotent requests. Client: a session's first writes are sent right after its hello; streams of `quic`
+    /// with certificates can be used before the handshake is over if there is a ticket of an earlier connection.
+    /// Server: such a connection of `quic` is accepted with its client's first packets. See [`Handshake`].
     pub early: bool,
     /// Client: time for the first path to come up.
     pub timeout: Duration,
@@ -72,8 +72,8 @@ pub struct TransportConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sockets {
-    /// A socket takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a sender can
-    /// still change its mind; `None` leaves the kernel's default.
+    /// A socket accepts more data only while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a
+    /// sender can still replace data. `None` leaves the kernel's default.
     pub unsent: Option<u32>,
     /// Receive buffer in bytes (`SO_RCVBUF`); `None` lets the kernel tune it.
     pub receive_buffer: Option<usize>,
@@ -134,7 +134,7 @@ impl TransportConfig {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// One path is needed.
+    /// The transport begins on one path, and another number was given.
     #[error(
         "`{name}` begins on one path, {paths} were given; name it as {name}:PATH, or leave the others out{}",
         if *name == "mptcp" { " (the kernel's path manager adds them: ip mptcp endpoint)" } else { "" }
@@ -145,10 +145,10 @@ pub enum TransportError {
         /// How many there are.
         paths: usize,
     },
-    /// A metered path of a transport that would use it all the time.
+    /// A path is metered, but the transport would use it all the time.
     #[error("`{0}` cannot leave a path unused until it is needed: `metered` is for sessions")]
     Metered(&'static str),
-    /// The path of the name is not among the given.
+    /// The path in the transport's name is not among the given paths.
     #[error(transparent)]
     Name(#[from] UnknownName),
     /// A path that cannot be read.
@@ -200,7 +200,7 @@ pub enum TransportError {
     /// A QUIC connection failed.
     #[error("QUIC: {0}")]
     Quic(String),
-    /// It took too long.
+    /// It took longer than the time limit.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
     /// This program was built without QUIC.
@@ -227,8 +227,9 @@ enum Kind {
     Mpquic(quic::multi::Connection),
 }
 
-/// The paths that the transport uses. `auto` is every interface there is now for multipath QUIC, and the routing table's
-/// choice for transports of one path. A path in the transport's name is matched with the local ends as written.
+/// The paths that the transport uses. `auto` stands for every present interface with multipath QUIC, and for the
+/// routing table's choice with transports of one path. A path in the transport's name is compared with the local
+/// ends as written.
 fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>, TransportError> {
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
@@ -259,7 +260,7 @@ impl Connection {
     /// Connects over these paths.
     ///
     /// # Errors
-    /// [`TransportError`] names the setting, the path or the peer's refusal.
+    /// [`TransportError`] names the setting, the path, or the peer's reason.
     pub async fn connect(config: &TransportConfig, paths: &[PathConfig]) -> Result<Self, TransportError> {
         let paths = chosen(&config.name, paths)?;
         let kind = match &config.name {
@@ -330,7 +331,7 @@ impl Connection {
     /// at once: wait for the answers before calling this.
     pub async fn close(&self) {
         match &self.0 {
-            // The closing side needs no result.
+            // The closing side does not need the result.
             Kind::Session(session) => drop(session.close().await),
             Kind::Kernel(kernel) => kernel.close(),
             #[cfg(feature = "quic")]
@@ -359,7 +360,7 @@ impl Connection {
         }
     }
 
-    /// How the handshake of a QUIC connection stands.
+    /// Progress of the handshake of a QUIC connection.
     #[cfg(feature = "quic")]
     #[must_use]
     pub fn handshake(&self) -> Option<&Handshake> {

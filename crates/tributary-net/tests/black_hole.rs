@@ -1,9 +1,9 @@
 //! A path MTU black hole between two network namespaces: connections are established, long packets are dropped, and no
 //! ICMP says so. An upload gets through, with small segments.
 //!
-//! The receiving end of a veth pair drops packets that are longer than its MTU; its route announces the MSS of a
-//! longer one, so that the sender's kernel does not know. Not here: what decides that segments are to be small, see the
-//! stories of `tributary-proto`'s session.
+//! The receiving end of a veth pair drops packets that are longer than its MTU. Its route announces the MSS of a
+//! larger MTU, so the sender's kernel does not know the limit. Not here: the decision to use small segments, see
+//! the session's tests in `tributary-proto`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, Listener, connect};
 
-/// Says which part of the test a process plays; the test itself has none.
+/// Tells a child process which part of the test it plays. Not set in the test itself.
 const ROLE: &str = "TRIBUTARY_BLACK_HOLE";
 const TEST: &str = "an_upload_gets_through_a_path_mtu_black_hole";
 const UPLOAD: usize = 3 << 20;
@@ -41,7 +41,7 @@ fn may_make_namespaces() -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// This test in a namespace of its own, which ends with it.
+/// Runs this test again in a new network namespace, which ends with the process.
 fn again(role: &str) -> Command {
     let mut command = Command::new("unshare");
     command.arg("-n").arg(std::env::current_exe().expect("this program has a file"));
@@ -72,7 +72,7 @@ fn client() {
     ip("link add near type veth peer name far");
     ip(&format!("link set far netns {}", server.id()));
     ip("address add 10.9.0.2/24 dev near");
-    // The kernel would hand over several segments as one, which passes.
+    // With segmentation offload the kernel would hand over several segments as one packet, which is not dropped.
     ip("link set near gso_max_segs 1 up");
     writeln!(server.stdin.take().unwrap(), "go").unwrap();
     let address = hear("listening on ").expect("the server listens");
@@ -85,7 +85,7 @@ fn client() {
         };
         let mut first = 0;
         while first == 0 {
-            // The kernel is asked when the connection next moves.
+            // The kernel's counters are read when the connection next moves.
             tokio::time::sleep(Duration::from_millis(1)).await;
             first = segment(&session);
         }

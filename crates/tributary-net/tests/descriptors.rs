@@ -1,6 +1,6 @@
-//! A server that has run out of descriptors rests between attempts to accept, and goes on when there are some again.
-//! A process of its own: the limit is the whole process's. Not here: the limits on connections, see the transport's
-//! tests.
+//! A server that has run out of descriptors pauses between attempts to accept, and serves again when there are
+//! free ones. A separate test program, because the limit applies to the whole process. Not here: the limits on
+//! connections, see the transport's tests.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,10 +15,10 @@ use tributary_net::{Common, Key};
 
 /// Descriptors of this process: enough for the test, few enough to be used up at once.
 const DESCRIPTORS: u64 = 128;
-/// Real time after which the acceptor is taken to spin: virtual time stands still then.
+/// Real time after which the acceptor is assumed to loop without a pause: virtual time stands still then.
 const GUARD: Duration = Duration::from_secs(60);
 
-/// What is logged.
+/// Collects the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -33,8 +33,8 @@ impl Write for Log {
     }
 }
 
-/// A second without descriptors passes in virtual time, which goes on only while no task can run: a loop that does not
-/// rest stops it.
+/// One second of virtual time passes without descriptors. Virtual time moves only while no task can run, so a loop
+/// without a pause would stop it.
 #[tokio::test]
 async fn a_server_without_descriptors_rests_and_then_goes_on() {
     let limit = getrlimit(Resource::Nofile);
@@ -55,7 +55,7 @@ async fn a_server_without_descriptors_rests_and_then_goes_on() {
         config = config.with_common(Common::new(Key::from_bytes([7; 32])));
         let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
         let address = acceptor.addresses()[0];
-        // The kernel connects it; nobody can accept it.
+        // The kernel completes the connection, but nobody can accept it.
         let knocking = TcpStream::connect(address).unwrap();
         let mut taken = Vec::new();
         while let Ok(file) = File::open("/dev/null") {
@@ -86,7 +86,7 @@ async fn echoes(config: &TransportConfig, acceptor: &mut Acceptor, address: Sock
         &answer == b"ask"
     };
     let server = async {
-        // The client that knocked has gone without a word; the next one speaks.
+        // The client without a descriptor has gone without sending anything; the next client sends data.
         loop {
             let (connection, _) = acceptor.accept().await.unwrap();
             let mut stream = connection.accept_stream().await.unwrap();

@@ -1,7 +1,7 @@
 //! Interfaces that come, go, are renamed and flap under a session, in real network namespaces.
 //!
-//! The client's namespace is joined to the server's by two veth pairs. Each story changes the client's interfaces with
-//! `ip` and waits until the session's paths and data have followed. How long that takes is measured by
+//! The client's namespace is joined to the server's by two veth pairs. Each test changes the client's interfaces
+//! with `ip` and waits until the session's paths and data have followed. How long that takes is measured by
 //! `tributary bench handoff`, not here.
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,15 +14,15 @@ use tributary_net::{
     connect,
 };
 
-/// Says which part of a test a process plays; the test itself has none.
+/// Tells a child process which part of a test it plays. Not set in the test itself.
 const ROLE: &str = "TRIBUTARY_HANDOFF";
 /// Long enough for a slow machine; only reached when something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The server's own address, which both ways lead to.
+/// The server's own address, which is reachable through both veth pairs.
 const SERVER: &str = "10.9.0.1";
 const ENOUGH: usize = 2 << 20;
 
-/// Runs the story in a namespace of its own, with the server in another.
+/// Runs the test's client in a new namespace, with the server in another.
 fn play(test: &str, story: impl AsyncFnOnce(String)) {
     match std::env::var(ROLE).as_deref() {
         Ok("client") => client(test, story),
@@ -44,7 +44,7 @@ fn may_make_namespaces() -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// This test in a namespace of its own, which ends with it.
+/// Runs this test again in a new network namespace, which ends with the process.
 fn again(test: &str, role: &str) -> Command {
     let mut command = Command::new("unshare");
     command.arg("-n").arg(std::env::current_exe().expect("this program has a file"));
@@ -66,7 +66,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await.expect("the test hangs") })
 }
 
-/// The server's process, ended with the story.
+/// The server's process, killed when dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -83,7 +83,7 @@ fn client(test: &str, story: impl AsyncFnOnce(String)) {
     let mut hear =
         |word: &str| said.find_map(|line| line.split_once(word).map(|(_, rest)| rest.trim().to_owned()));
     hear("server is there").expect("the server starts");
-    // The second way is known by a rule only, so that a socket must be bound to its address.
+    // Only a rule has the route of the second veth pair, so a socket must be bound to its address.
     let _ = std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
     for (near, far) in [("near1", "far1"), ("near2", "far2")] {
         ip(&format!("link add {near} type veth peer name {far}"));
@@ -97,14 +97,14 @@ fn client(test: &str, story: impl AsyncFnOnce(String)) {
     run(story(format!("{SERVER}:{port}")));
 }
 
-/// The second way comes, under this name.
+/// Brings up the second interface under this name.
 fn second_way(name: &str) {
     ip(&format!("link set {name} up"));
     ip(&format!("address replace 10.9.2.2/24 dev {name}"));
     ip(&format!("route replace default via 10.9.2.1 dev {name} table 102"));
 }
 
-/// Sends on every stream until nobody reads any more.
+/// Sends on every stream until the peer stops reading.
 fn server() {
     println!("server is there");
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
@@ -124,7 +124,7 @@ fn server() {
                 let mut stream = session.accept_stream().await?;
                 let piece = Bytes::from(vec![7; 32 << 10]);
                 while stream.write_chunk(piece.clone()).await.is_ok() {
-                    // Far below what the veth pair carries: 160 Mbit/s.
+                    // 160 Mbit/s, far below what the veth pair carries.
                     tokio::time::sleep(Duration::from_micros(1600)).await;
                 }
                 Some(())
@@ -146,7 +146,7 @@ fn status(session: &Session, name: &str) -> Option<PathStatus> {
     session.stats().paths.into_iter().find(|path| path.name.starts_with(name))
 }
 
-/// Waits until it is so.
+/// Waits until `so` is true.
 async fn until(session: &Session, what: &str, so: impl Fn(&Session) -> bool) {
     let waiting = async {
         while !so(session) {
@@ -189,14 +189,14 @@ fn a_session_follows_interfaces_and_its_data_goes_on() {
         ip("link set near1 down");
         until(&session, "the first is none any more", |s| status(s, "near1=").is_none()).await;
         carries(&session, &mut stream, "near2=").await;
-        // Renamed: for a moment there is no way at all.
+        // The interface is renamed: for a moment there is no path at all.
         ip("link set near2 down");
         ip("link set near2 name usb7");
         until(&session, "no path is left", |s| s.stats().paths.is_empty()).await;
         second_way("usb7");
         until(&session, "the renamed interface is a path", |s| is_up(s, "usb7=")).await;
         carries(&session, &mut stream, "usb7=").await;
-        // Another address: the connection on the old one is of no use.
+        // The interface gets another address: the connection from the old one is useless.
         let old = status(&session, "usb7=").map(|path| path.path);
         ip("rule add from 10.9.2.3 lookup 102");
         ip("address del 10.9.2.2/24 dev usb7");
@@ -264,7 +264,7 @@ fn a_metered_interface_carries_only_what_the_other_cannot() {
         second_way("near2");
         let (session, mut stream) = session(common(), &server, &["auto", "near2,metered"]).await;
         until(&session, "both are connected", |s| is_up(s, "near1=") && is_up(s, "near2,metered=")).await;
-        // The metered one may have come up first.
+        // The metered path may have come up first.
         read(&mut stream, ENOUGH).await;
         let cost = |session| status(session, "near2,metered=").unwrap().received;
         let before = cost(&session);

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// Marks taken by [`Siblings::WhenCoupled`] are `0x54000000` to `0x54ffffff`.
 const PREFIX: u32 = 0x5400_0000;
 const MASK: u32 = 0x00ff_ffff;
-/// Controllers that look for siblings, with or without the prefix `tributary cc load --prefix` gave them.
+/// Controllers that couple sockets, with or without the prefix that `tributary cc load --prefix` gave them.
 const COUPLED: [&str; 4] = ["balia", "lia", "olia", "wvegas"];
 
 /// How the sockets of a session are marked (`SO_MARK`, socket(7)).

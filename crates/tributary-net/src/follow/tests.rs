@@ -14,7 +14,7 @@ fn path(text: &str) -> PathConfig {
 
 fn follow(paths: &[&str]) -> Follow {
     let local = |text: &&str| match text.strip_prefix("dev:") {
-        // Interfaces that this host does not have.
+        // Names interfaces that this host does not have.
         Some(name) => PathConfig { local: Local::Interface(name.to_owned()), ..path("any") },
         None => path(text),
     };
@@ -34,7 +34,7 @@ fn network(interfaces: &[(&str, &str)]) -> Network {
     network
 }
 
-/// What the machine wants, as words: `+wlan0` and `-0`.
+/// The changes that the machine asks for, as words: `+wlan0` and `-0`.
 fn changes(follow: &mut Follow) -> Vec<String> {
     let word = |change| match change {
         Change::Add(_, config) => format!("+{}", config.local_name()),
@@ -50,7 +50,7 @@ fn auto_takes_every_interface_with_a_route_and_leaves_named_ones_alone() {
     now.interfaces.push(Interface { loopback: true, name: "lo".to_owned(), ..now.interfaces[0].clone() });
     follow.handle_network(at(0), &now);
     assert_eq!(changes(&mut follow), ["+wwan0", "+wlan0"]);
-    // USB tethering: the interface, then its address, then its route.
+    // USB tethering: first the interface appears, then its address, then its route.
     let full = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2"), ("usb0", "10.2.0.2")]);
     let mut coming = full.clone();
     coming.interfaces[2].addresses.clear();
@@ -70,7 +70,7 @@ fn a_new_address_or_name_is_a_new_path() {
     let mut follow = follow(&["auto"]);
     follow.handle_network(at(0), &network(&[("wlan0", "10.0.0.2")]));
     assert_eq!(changes(&mut follow), ["+wlan0"]);
-    // A second address changes nothing, one that is lost does.
+    // A second address changes nothing; losing the address in use does.
     let mut two = network(&[("wlan0", "10.0.0.2")]);
     two.interfaces[0].addresses.push("10.0.9.9".parse().unwrap());
     follow.handle_network(at(1000), &two);
@@ -79,7 +79,7 @@ fn a_new_address_or_name_is_a_new_path() {
     assert_eq!(changes(&mut follow), ["-0", "+wlan0"]);
     follow.handle_network(at(3000), &network(&[("lan5", "10.0.9.9")]));
     assert_eq!(changes(&mut follow), ["-1", "+lan5"]);
-    // Without a carrier it is away.
+    // An interface without a carrier counts as away.
     let mut down = network(&[("lan5", "10.0.9.9")]);
     down.interfaces[0].up = false;
     follow.handle_network(at(4000), &down);
@@ -93,7 +93,7 @@ fn an_address_is_followed_once_an_interface_has_had_it() {
     assert_eq!(changes(&mut follow), ["+10.0.0.2", "+10.7.7.7", "+127.0.0.2"]);
     follow.handle_network(at(1), &network(&[]));
     assert_eq!(changes(&mut follow), ["-0"], "10.7.7.7 may be there by a rule");
-    // It comes: connected at once and not with the next attempt.
+    // When the address appears, it is connected at once and not with the next attempt.
     follow.handle_network(at(2), &network(&[("usb0", "10.7.7.7")]));
     assert_eq!(changes(&mut follow), ["-1", "+10.7.7.7"]);
     follow.handle_network(at(3), &network(&[]));
@@ -120,7 +120,7 @@ fn an_interface_that_flaps_ten_times_a_second_is_used_again_when_it_stays() {
     assert!(due > at(200_000) && due <= at(200_000) + STAY.1, "{due}");
     follow.handle_timeout(due);
     assert_eq!(changes(&mut follow), ["+usb0"]);
-    // After a calm time it is used at once again.
+    // After a calm time, a local end is used at once again.
     follow.handle_network(due + CALM, &down);
     follow.handle_network(due + CALM, &up);
     assert_eq!(changes(&mut follow), ["-3", "+usb0"]);
@@ -136,7 +136,7 @@ fn thousands_of_interfaces_leave_nothing_behind() {
         assert_eq!((used, changes(&mut follow).is_empty()), (2, false));
         assert!(follow.ways.len() < 100);
     }
-    // No more than a session may have.
+    // Not more paths than a session may have.
     let names: Vec<String> = (0..20).map(|at| format!("eth{at}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (&name[..], "10.3.0.2")).collect();
     follow.handle_network(at(3_000_000), &network(&many));

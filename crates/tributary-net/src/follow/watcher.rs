@@ -15,10 +15,10 @@ use crate::config::PathConfig;
 use crate::shared::{Command, Shared};
 use crate::sockopt::readiness;
 
-/// Least time between two readings, so that a host whose routes change all the time costs little.
+/// Least time between two readings, so that frequent route changes cost little.
 const SPACING: Duration = Duration::from_millis(20);
 
-/// A session's paths and what tells of changes.
+/// A session's paths and the source of change notifications.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     changes: AsyncFd<NetworkChanges>,
@@ -26,9 +26,9 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// The paths that there are now, and what follows them.
+    /// The present paths, and a watcher of their changes.
     pub(crate) fn begin(wanted: &[PathConfig]) -> io::Result<(Vec<(PathId, PathConfig)>, Self)> {
-        // Subscribed first: a change between the two is read twice and not missed.
+        // The subscription comes first: a change in between is read twice instead of being missed.
         let changes = readiness::register(NetworkChanges::subscribe()?)?;
         let mut follow = Follow::new(wanted.to_vec(), Instant::ZERO);
         follow.handle_network(Instant::ZERO, &Network::read()?);
@@ -79,7 +79,7 @@ impl Watcher {
             while let Some(change) = self.follow.poll_change() {
                 let _ = shared.commands.send(match change {
                     Change::Add(path, config) => {
-                        tracing::info!("path {config} is there");
+                        tracing::info!("path {config} is added");
                         Command::AddPath(path, config)
                     }
                     Change::Remove(path) => Command::RemovePath(path),
@@ -95,7 +95,7 @@ impl Watcher {
     }
 }
 
-/// Waits for notifications; whether any of them is a change.
+/// Waits for notifications. Returns whether any of them is a change.
 async fn changed(changes: &AsyncFd<NetworkChanges>) -> io::Result<bool> {
     let mut ready = changes.readable().await?;
     let changed = ready.get_inner().drain();

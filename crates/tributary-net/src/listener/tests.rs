@@ -1,4 +1,4 @@
-//! What a listener says to joins of sessions it does not know and to hellos made for another mode, and its limits.
+//! A listener's answers to joins of unknown sessions and to hellos made for another mode, and its limits.
 
 use tributary_types::PathId;
 
@@ -103,7 +103,7 @@ async fn noise_does_not_hide_a_wrong_key_in_the_log() {
     tokio::time::timeout(patience, log.has("wrong key")).await.expect("a line about the wrong key");
 }
 
-/// A relay gives a plaintext client, as its challenge, the exporter of a TLS connection of its own.
+/// A relay passes the exporter of its own TLS connection to a plaintext client as the challenge.
 #[tokio::test]
 async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     let common = common();
@@ -114,7 +114,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     relay.send(&signed).await.unwrap();
     let error = relay.receive::<REPLY_LENGTH>().await.unwrap_err();
     assert!(matches!(error, HandshakeError::HungUp), "{error}");
-    // The same, signed for the connection it is sent on, opens one.
+    // The same hello, made for the connection that it is sent on, opens a session.
     let mut honest = channel(&listener, &common).await;
     let binding = honest.binding;
     let signed = Auth::opening(&common.key, &binding).seal_hello(&hello(Intent::New));
@@ -123,8 +123,8 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     assert_eq!(Auth::opening(&common.key, &binding).open_reply(&signed, &reply).unwrap().0, Answer::Accepted);
 }
 
-/// Somebody in the middle who does not know the key shakes hands with a certificate of their own, and takes any
-/// ticket: the client ends the handshake there, before anything of its own has left.
+/// An attacker in the middle who does not know the key answers with their own certificate and accepts any ticket.
+/// The client ends the handshake before it sends anything else.
 #[tokio::test]
 async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
     use tokio::io::AsyncReadExt;

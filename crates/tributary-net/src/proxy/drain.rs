@@ -30,7 +30,7 @@ enum Phase {
     Cut,
 }
 
-/// Ends the connections that hold its tickets. Dropping it resets them.
+/// Ends the connections that hold its tickets. Dropping it resets these connections.
 #[derive(Debug)]
 pub struct Drain {
     phase: watch::Sender<Phase>,
@@ -82,7 +82,7 @@ impl Drain {
         *self.phase.borrow() >= Phase::Draining
     }
 
-    /// Waits until every connection has ended; at `deadline` the rest is reset. How many that were.
+    /// Waits until every connection has ended. At `deadline` the others are reset; returns their number.
     pub async fn finish(&self, deadline: Instant) -> usize {
         self.phase.send_replace(Phase::Draining);
         if timeout_at(deadline, self.held.closed()).await.is_ok() {
@@ -101,7 +101,7 @@ impl Drain {
         self.closing.send_replace(Some(deadline));
     }
 
-    /// Waits until sessions are to be closed; by when.
+    /// Waits until sessions must be closed. Returns the deadline.
     pub async fn closing(&self) -> Instant {
         let mut closing = self.closing.subscribe();
         let deadline = closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
@@ -111,14 +111,14 @@ impl Drain {
 }
 
 impl Ticket {
-    /// No new connections from now on.
+    /// Waits until no new connections are accepted.
     pub async fn draining(&mut self) {
         let _ = self.phase.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
-    /// The connection is to be reset now.
+    /// Waits until the connection must be reset.
     pub async fn cut(&mut self) {
-        // An error: the server itself is gone.
+        // An error means that the server itself has ended.
         let _ = self.phase.wait_for(|phase| *phase == Phase::Cut).await;
     }
 }

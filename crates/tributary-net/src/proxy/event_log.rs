@@ -23,7 +23,7 @@ const LAST: Duration = Duration::from_millis(200);
 pub struct EventLogConfig {
     /// The file; an existing one is replaced.
     pub path: PathBuf,
-    /// Decisions about segments too: thousands of lines a second at high rates.
+    /// Whether to log decisions about segments, too: thousands of lines per second at high rates.
     pub decisions: bool,
 }
 
@@ -43,7 +43,7 @@ impl EventLog {
         Ok(Self { file, writers: Arc::default(), began: Instant::now() })
     }
 
-    /// Writes a session's events from now on.
+    /// Begins to write a session's events.
     pub(super) fn follow(&self, events: Receiver<SessionEvent>) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         while writers.try_join_next().is_some() {}
@@ -70,7 +70,7 @@ impl EventLog {
             self.stamp(&mut line);
             let mut file = self.file.lock().await;
             let written = file.write_all(format!("{line}\n").as_bytes()).await;
-            // Flushed when there is a pause, so that a reader sees a log that is up to date.
+            // Flushed whenever no event waits, so that a reader sees an up-to-date file.
             let flushed = if ended || events.is_empty() { file.flush().await } else { Ok(()) };
             if let Err(error) = written.and(flushed) {
                 tracing::warn!("event log stopped: {error}");

@@ -27,18 +27,18 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Settings of the client side.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
-    /// The session's paths and settings. Its timeout is also how long a local connection waits for a new
-    /// session when the old one has died. The time of `unsent` is what the proxy holds of a connection, in the
-    /// session and in sockets.
+    /// The session's paths and settings. Its timeout is also how long a local connection waits for a new session
+    /// when the old one has ended. Its `unsent` limits the data of a connection that the proxy holds, in the
+    /// session and in sockets together.
     pub connect: ConnectConfig,
     /// Where local applications connect, and which of the server's targets each leads to.
     pub listen: Vec<Entrance>,
-    /// What of this end's data goes first: by the port that an application connected to, by target, by its
-    /// packets' mark.
+    /// Which of this end's data goes first: rules by the port that an application connected to, by target, and by
+    /// the mark of its packets.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<EventLogConfig>,
-    /// Give up when no path is up within this time; `None` goes on for ever.
+    /// Give up when no path is up within this time; `None`: keep trying.
     pub wait: Option<Duration>,
 }
 
@@ -51,8 +51,8 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Listens locally and begins to connect. It returns when the first session is up, or after a second without
-    /// one: connecting goes on for ever, and applications are refused until a path is up.
+    /// Listens locally and begins to connect. It returns when the first session is up, or after one second without
+    /// a session. In that case it keeps connecting, and applications are refused until a path is up.
     ///
     /// # Errors
     /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, that no path is up in time.
@@ -108,8 +108,9 @@ impl Forwarder {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }
 
-    /// Forwards until `stop`. Then nothing is accepted any more, connections get the time `drain` to finish,
-    /// the rest is reset, and the session is closed. It returns at most two seconds after that time.
+    /// Forwards until `stop`. Then no new connection is accepted, and existing ones have the time `drain` to
+    /// finish. After that the others are reset and the session is closed. It returns at most two seconds after
+    /// that time.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut loops = JoinSet::new();

@@ -1,11 +1,12 @@
 //! How much of an application's data waits in sockets before the session takes it.
 //!
-//! The session limits what it holds itself. In front of it are the receive buffer of the proxy's socket and the send
-//! buffer of the application's, and Linux sizes the latter by the largest segment: on the loopback interface with its
-//! 64 KiB an application could write 2.6 MB at once, a second of 20 Mbit/s. So the proxy asks for segments as Ethernet
-//! has them, keeps its receive buffer small, and reads only what the session takes at once. The kernel sizes the receive
-//! buffer only where the session is fast and the application far away: on connections that then stand still, every large
-//! buffer holds memory of the kernel that all sockets of the machine share.
+//! The session limits the data that it holds. In front of it are the receive buffer of the proxy's socket and the
+//! send buffer of the application's socket. Linux sizes the latter by the largest segment: on the loopback
+//! interface with its segments of 64 KiB an application could write 2.6 MB at once, which is one second at 20
+//! Mbit/s. So the proxy asks for segments of Ethernet's size, keeps its receive buffer small, and reads only as
+//! much as the session accepts at once. The kernel sizes the receive buffer only where the session is fast and the
+//! application far away, because the large buffers of connections that stand still use kernel memory that all
+//! sockets of the machine share.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,32 +22,34 @@ use crate::stream::Stream;
 
 /// Largest segment of TCP over IPv4 and Ethernet.
 const SEGMENT: u32 = 1460;
-/// The receive buffer's size is this part of what the session holds. The kernel doubles it, and lets the application's
-/// send buffer grow to several times that: sockets hold up to half of `--buffer`.
+/// The receive buffer has the bytes of the session's hold time divided by this, at the session's rate, and those
+/// of two round trips. The kernel doubles the buffer and lets the application's send buffer grow to several times
+/// that, so that sockets hold up to half of `--buffer`.
 const BUFFER_PART: u32 = 24;
-/// Least size of a receive buffer, and the largest that is set: beyond, the kernel finds the size.
+/// Least size of a receive buffer, and the largest that is set. Above that the kernel chooses the size.
 const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
-/// One read takes at most this part of what the session holds.
+/// One read takes at most the bytes of the session's hold time divided by this, at the session's rate.
 const PIECE_PART: u32 = 6;
-/// Bounds of what is read at once.
+/// Bounds of the bytes that are read at once.
 const PIECE: (u64, u64) = (4 << 10, MOST as u64);
 /// Most bytes that are read at once.
 pub(super) const MOST: usize = 64 << 10;
 /// Least time between two looks at the rate.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The part of `--buffer` that the session may hold: three eighths. Half is for the sockets in front of it, and an eighth
-/// for the error of the measured rate. Example: of 200 ms, 75 ms in the session and 100 ms in sockets.
+/// The part of `--buffer` that the session may hold: three eighths. Half is for the sockets in front of it, and
+/// one eighth for the error of the measured rate. Example: of 200 ms, the session holds 75 ms and the sockets 100
+/// ms.
 pub(super) fn of_the_session(buffer: Option<Duration>) -> Option<Duration> {
     buffer.map(|buffer| buffer / 8 * 3)
 }
 
-/// Makes the other ends of accepted connections keep their send buffers small.
+/// Makes the peers of accepted connections keep their send buffers small, by limiting the segment size.
 pub(super) fn limit_segments(listener: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set_largest_segment(listener, SEGMENT)
 }
 
-/// Connects to the first of a name's addresses that answers, as [`limit_segments`] does for accepted connections.
+/// Connects to the first of a name's addresses that answers. Segments are limited as in [`limit_segments`].
 pub(super) async fn connect(name: (String, u16)) -> io::Result<TcpStream> {
     let addresses = dial::in_turn(tokio::net::lookup_host(name).await?);
     let outcome = dial::race(addresses, |address| async move {
@@ -65,9 +68,10 @@ enum Size {
     Kernel,
 }
 
-/// The size for a session of this rate that holds data of this time, and a connection of this round trip to the
-/// application: its window is at least twice what the rate needs, so that it never is what limits the rate. Example: at
-/// 1 Gbit/s the largest size is enough for an application on the same machine; for one 10 ms away the kernel decides.
+/// The receive buffer for a session of this rate that holds data for the time `hold`. The window is at least twice
+/// what the rate needs with the application's round trip, so that it never limits the rate. Example: at 1 Gbit/s
+/// the largest size is enough for an application on the same machine; for an application 10 ms away the kernel
+/// chooses.
 fn size(rate: Bitrate, hold: Duration, round_trip: Duration) -> Size {
     if rate.size_in(round_trip * 2).as_bytes() > BUFFER.1 {
         return Size::Kernel;
@@ -85,7 +89,7 @@ impl Size {
     }
 }
 
-/// What is read at once.
+/// Bytes that are read at once.
 fn piece(rate: Bitrate, hold: Duration) -> usize {
     rate.size_in(hold / PIECE_PART).as_bytes().clamp(PIECE.0, PIECE.1) as usize
 }
@@ -99,7 +103,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// How many bytes to read at once. Adapts the receive buffer to the session's rate now and then.
+    /// How many bytes to read at once. Adapts the receive buffer to the session's rate at most every 20 ms.
     pub(super) fn piece(&mut self, tcp: &TcpStream, stream: &Stream) -> usize {
         let now = Instant::now();
         if self.looked.is_none_or(|looked| now >= looked + LOOK) {

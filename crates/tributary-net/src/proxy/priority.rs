@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::target::TargetName;
 
-/// What a connection is recognised by.
+/// The property by which a rule recognises connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sign {
     /// Forwarder: the local port that the application connected to. Server: the target's port.
@@ -28,7 +28,7 @@ pub struct PriorityRule {
     priority: u8,
 }
 
-/// A rule that is none.
+/// Why a rule is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=7 or dscp:EF=7"
@@ -54,7 +54,7 @@ impl FromStr for PriorityRule {
                 })?)
             }
             Some((kind, _)) => return Err(refuse(format!("`{kind}:` is unknown"))),
-            // More likely a code point that was forgotten than a target of this name.
+            // More likely `dscp` without a code point than a target of this name.
             None if sign.eq_ignore_ascii_case("dscp") => {
                 return Err(refuse("`dscp` without a code point".to_owned()));
             }
@@ -92,7 +92,7 @@ fn code_point(name: &str) -> Option<u8> {
     name.parse().ok().filter(|number| *number < 64)
 }
 
-/// The rules of one end; the first that fits a connection decides, and none makes it bulk.
+/// The rules of one end. The first rule that matches a connection decides; without a match the connection is bulk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriorityRules(Vec<PriorityRule>);
 
@@ -109,7 +109,7 @@ impl PriorityRules {
         self.0.is_empty()
     }
 
-    /// Whether a rule asks for the mark of packets.
+    /// Whether a rule needs the mark of packets.
     #[must_use]
     pub fn look_at_marks(&self) -> bool {
         self.0.iter().any(|rule| matches!(rule.sign, Sign::Dscp(_)))

@@ -1,8 +1,9 @@
 //! Carries bytes between one TCP connection and one stream until both directions have ended.
 //!
-//! Each end of input becomes an end of output; anything else becomes a reset on both sides. The TCP socket is
-//! set to end with a reset from the start, and to an orderly end only when both directions are complete: an
-//! application never takes a cut connection for a whole one, even when the proxy is killed.
+//! An end of input becomes an end of output; every other outcome becomes a reset on both sides. From the start,
+//! the TCP socket is set to end with a reset. This is changed to an orderly end only when both directions are
+//! complete, so that an application never takes a truncated connection for a complete one, even if the proxy is
+//! killed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,16 +20,16 @@ use super::intake::{self, Intake};
 use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 
-/// Bytes that the kernel takes for a proxied connection beyond what is under way. Without this it takes megabytes for
-/// each peer that does not read, and they are in nobody's bound.
+/// Unsent bytes that the kernel accepts for a proxied connection. Without this limit it accepts megabytes for each
+/// peer that does not read, and these bytes count in no limit of the proxy.
 const KERNEL_UNSENT: u32 = 128 << 10;
 /// Bytes held for one direction of one connection.
 const BUFFER: usize = intake::MOST;
-/// A TCP peer that is gone is noticed after 60 s without traffic and six probes, 10 s apart: two minutes.
+/// A TCP peer that is gone is noticed after two minutes: 60 s without traffic and six probes, 10 s apart.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
-/// Time to hand over what had arrived before the session ended.
+/// Time to pass on what had arrived before the session ended.
 const AFTER_THE_END: Duration = Duration::from_secs(30);
 
 /// Codes of streams that were reset, as `docs/wire-format.md` lists them.
@@ -38,7 +39,7 @@ pub(super) const CODE_ENDING: u32 = 3;
 const CODE_BROKEN: u32 = 4;
 pub(super) const CODE_NO_MEMORY: u32 = 5;
 
-/// What a code says to the other end's user; `None` for what needs no word.
+/// The meaning of a code for the user of the other end; `None` if there is nothing to report.
 pub(super) fn meaning(code: u32) -> Option<&'static str> {
     match code {
         CODE_UNREACHABLE => Some("the server cannot reach the forward target; its log says why"),
@@ -92,8 +93,8 @@ enum Side {
     Write(io::Error),
 }
 
-/// Prepares a TCP connection: small writes go at once, a dead peer is noticed, the kernel takes little of what the peer
-/// does not read, any end but an orderly one resets it.
+/// Prepares a TCP connection: small writes are sent at once, a dead peer is noticed, the kernel accepts little
+/// data that the peer does not read, and every end but an orderly one is a reset.
 pub(super) fn prepare(tcp: &TcpStream) {
     let keep_alive =
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE_INTERVAL).with_retries(PROBES);
@@ -117,7 +118,8 @@ pub(super) async fn relay(
     let (mut stream_read, mut stream_write) = stream.into_split();
     let (mut tcp_read, mut tcp_write) = tcp.split();
     let outcome = {
-        // Whether all of it was passed on; what can no longer be sent does not hold up what has arrived.
+        // `true` if everything was passed on, `false` if the session ended. In that case received data is still
+        // delivered.
         let outward = async {
             tokio::select! {
                 outcome = take(&mut tcp_read, &mut stream_write) => match outcome {
@@ -148,7 +150,7 @@ pub(super) async fn relay(
     };
     let (orderly, outcome) = match outcome {
         Ok((true, ())) => (true, Ok(())),
-        // The target has all of the request; its answer has nowhere to go.
+        // The target has the whole request; its answer cannot be delivered.
         Ok((false, ())) => (peer == Peer::Target, Err(RelayError::SessionEnded)),
         Err(error) => (false, Err(error)),
     };
@@ -163,8 +165,8 @@ pub(super) async fn relay(
     outcome
 }
 
-/// Copies what the application writes, to its end. Reads no more than the session takes, so that nothing waits here
-/// beside what its limit allows.
+/// Copies what the application writes, up to its end. Reads only as much as the session accepts, so that no data
+/// waits here in addition to the session's limit.
 async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
     let (mut buffer, mut intake) = (vec![0; BUFFER], Intake::default());
     loop {
@@ -183,7 +185,7 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
     }
 }
 
-/// Copies to the end of `from` and finishes `to`.
+/// Copies everything from `from` and finishes `to`.
 async fn carry(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Side> {
     let mut buffer = vec![0; BUFFER];
     loop {

@@ -32,7 +32,7 @@ pub struct ServeConfig {
     pub listen: ListenConfig,
     /// One target, or several of which at most one has no name.
     pub targets: Vec<Target>,
-    /// What of this end's data goes first, by the target's port or name.
+    /// Which of this end's data goes first: rules by the target's port or name.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the sessions.
     pub json_events: Option<EventLogConfig>,
@@ -47,24 +47,24 @@ pub struct Server {
     log: Option<EventLog>,
 }
 
-/// Where streams go.
+/// The targets that streams are connected to.
 #[derive(Debug)]
 struct Targets {
     targets: Vec<Target>,
     priorities: PriorityRules,
     /// Time for a target to accept a connection.
     within: Duration,
-    /// One for each target, and one for streams that name none of them.
+    /// Log of targets that are unreachable, and log of all other failures.
     failures: Vec<Seldom>,
     unknown: Seldom,
 }
 
-/// Why a stream has no connection.
+/// Why a stream could not be connected.
 #[derive(Debug, Error)]
 enum OpenError {
     #[error(transparent)]
     Head(#[from] HeadError),
-    #[error("it does not say within {CONNECT:?} where to")]
+    #[error("the client named no target within {CONNECT:?}")]
     NoHead,
     #[error("this server has no target `{0}`")]
     Unknown(TargetName),
@@ -115,9 +115,9 @@ impl Server {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }
 
-    /// Serves until `stop`. Then no session and no stream is accepted any more, connections get the time
-    /// `drain` to finish, the rest is reset, and the sessions are closed. It returns at most two seconds after
-    /// that time.
+    /// Serves until `stop`. Then no new session and no new stream is accepted, and existing connections have the
+    /// time `drain` to finish. After that the others are reset and the sessions are closed. It returns at most two
+    /// seconds after that time.
     pub async fn run_until(mut self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut sessions = JoinSet::new();
@@ -155,7 +155,7 @@ impl Server {
     }
 }
 
-/// Bytes that could not be delivered to the client when the proxy ended.
+/// Serves one session. Returns the bytes that could not be delivered to the client when the proxy ended.
 async fn serve_session(
     session: Session,
     from: SocketAddr,
@@ -223,7 +223,7 @@ impl OpenError {
 impl Targets {
     fn new(targets: Vec<Target>, priorities: PriorityRules) -> Result<Self, ProxyError> {
         if targets.is_empty() {
-            return Err(ProxyError::Targets("there is none".to_owned()));
+            return Err(ProxyError::Targets("none was given".to_owned()));
         }
         for (n, target) in targets.iter().enumerate() {
             if targets[..n].iter().any(|other| other.name == target.name) {
@@ -271,7 +271,7 @@ impl Targets {
         connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
     }
 
-    /// Clients that name no target get the one without a name, or the only one.
+    /// The target that a client names. Without a name it is the target without a name, or the only one.
     fn find(&self, name: Option<&TargetName>) -> Result<usize, OpenError> {
         let found = self.targets.iter().position(|target| target.name.as_ref() == name);
         match (found, name) {

@@ -1,8 +1,9 @@
-//! The client side's session: one attempt at a time for everybody, repeated for ever, and who may wait for it.
+//! The client side's session: one attempt at a time for all applications, repeated without end, and a limit on who
+//! waits for it.
 //!
-//! A task connects, watches the session and connects anew when it has ended. Local connections wait for
-//! its outcome together, a bounded number of them and not for long; the rest is refused with a reset. The same
-//! holds for those that wait for a stream of a session which has as many as the server allows.
+//! A task connects, watches the session, and connects again when it has ended. Local connections wait together for
+//! the outcome. Their number and their time are limited; the others are refused with a reset. The same limits
+//! apply to connections that wait for a stream because the session has as many as the server allows.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -26,9 +27,9 @@ use crate::stream::Stream;
 
 /// Local connections that wait for a session or a stream at once.
 const MOST_WAITING: usize = 256;
-/// A local connection waits so long in any case: it makes the paths be tried at once.
+/// Least time that a local connection waits, because its arrival makes all paths be tried at once.
 const GRACE: Duration = Duration::from_millis(500);
-/// How often a waiting application is looked at: has it left?
+/// Interval at which a waiting application's connection is checked: the application may have left.
 const LOOK: Duration = Duration::from_millis(100);
 /// Shortest and longest wait before connecting again when no path came up and no application waits.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -49,23 +50,23 @@ pub(super) enum Refused {
     Left,
 }
 
-/// What there is instead of the first session.
+/// Why there is no first session.
 #[derive(Debug)]
 pub(super) enum Missing {
     /// Trying again does not help.
     Fatal(Arc<ConnectError>),
-    /// What every path said.
+    /// The errors of all paths.
     Down(String),
 }
 
-/// What there is of a session.
+/// State of the session.
 #[derive(Clone, Debug)]
 enum Link {
     Up(Session),
     Down { since: Instant, was_up: bool, reason: Option<Arc<ConnectError>>, said: String },
 }
 
-/// The current session, made anew when it is gone.
+/// The current session, replaced when it has ended.
 #[derive(Debug)]
 pub(super) struct Sessions {
     link: watch::Receiver<Link>,
@@ -104,7 +105,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Sessions {
-    /// Begins to connect, and goes on for ever.
+    /// Starts the task that connects.
     pub(super) fn start(config: ConnectConfig, log: Option<EventLog>) -> Self {
         let down = Link::Down { since: Instant::now(), was_up: false, reason: None, said: String::new() };
         let (tell, link) = watch::channel(down);
@@ -125,8 +126,8 @@ impl Sessions {
         }
     }
 
-    /// Waits for the first session, at most for `within`; what there is instead then. An error at once when every
-    /// path fails for a reason that will not go away.
+    /// Waits for the first session, at most for `within`, and otherwise says why there is none. Returns an error
+    /// at once if every path fails for a reason that will not go away.
     pub(super) async fn first(&self, within: Duration) -> Result<(), Missing> {
         let mut link = self.link.clone();
         let done = link.wait_for(|link| match link {
@@ -144,7 +145,7 @@ impl Sessions {
         }
     }
 
-    /// What there is to see.
+    /// A handle to the session's status.
     pub(super) fn watch(&self) -> Watch {
         self.shown.clone()
     }
@@ -157,8 +158,8 @@ impl Sessions {
         }
     }
 
-    /// The session for a new stream: one without a subflow may be lost already. It gets one soon, or ends and a
-    /// new one is opened.
+    /// The session for a new stream. A session without a subflow is not used: it may be lost already. Either it
+    /// gets a subflow soon, or it ends and a new one is opened.
     fn usable(&self) -> Option<Session> {
         self.current().filter(Session::has_subflow)
     }
@@ -195,8 +196,8 @@ impl Sessions {
         }
     }
 
-    /// A stream for a local connection. A session may end between being chosen and being used; the next one is
-    /// asked for once.
+    /// A stream for a local connection. If the chosen session ends before the stream is open, the next session is
+    /// tried once.
     pub(super) async fn open(&self, tcp: &TcpStream, priority: u8) -> Result<Stream, Refused> {
         let mut ended = String::new();
         for _ in 0..2 {
@@ -217,7 +218,7 @@ impl Sessions {
         priority: u8,
     ) -> Result<Result<Stream, SessionClosed>, Refused> {
         let mut opening = std::pin::pin!(session.open_stream(priority));
-        // Nearly always there is room, and no place is needed.
+        // Usually there is room at once, and no waiting place is needed.
         tokio::select! {
             biased;
             opened = &mut opening => return Ok(opened),
@@ -239,8 +240,8 @@ impl Sessions {
         }
     }
 
-    /// Why nobody waits any more: the session is away for too long, or every path has failed and none was
-    /// ever up.
+    /// Why local connections wait no longer: there has been no session for too long, or every path has failed and
+    /// none was ever up.
     fn refusal(&self) -> Option<Refused> {
         let link = self.link.borrow();
         let Link::Down { since, was_up, said, .. } = &*link else { return None };
@@ -249,7 +250,7 @@ impl Sessions {
         over.then(|| Refused::Down(since.elapsed(), said.to_owned()))
     }
 
-    /// Says that a local connection was refused; seldom, when there are many.
+    /// Logs that a local connection was refused, at a limited rate.
     pub(super) fn tell(&self, refused: &Refused) {
         match refused {
             Refused::Left => tracing::debug!("an application left before it had a connection"),
@@ -257,7 +258,7 @@ impl Sessions {
         }
     }
 
-    /// Closes the session by `deadline`; bytes that could not be delivered.
+    /// Closes the session by `deadline`. Returns the bytes that could not be delivered.
     pub(super) async fn close(&self, deadline: Instant) -> u64 {
         self.task.abort();
         let undelivered = match self.current() {
@@ -275,7 +276,7 @@ impl Sessions {
 fn has_left(tcp: &TcpStream) -> bool {
     match sockopt::tcp_info(tcp.as_fd()).map_or(CLOSED, |info| info.state) {
         CLOSED => true,
-        // Half-closed with a request that waits is no departure.
+        // Half-closed with an unread request: the application still waits for the answer.
         CLOSE_WAIT => {
             !socket2::SockRef::from(tcp).peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok_and(|n| n > 0)
         }
@@ -283,7 +284,7 @@ fn has_left(tcp: &TcpStream) -> bool {
     }
 }
 
-/// The task: connects, watches, connects anew.
+/// The task that connects, watches the session, and connects again.
 struct Keeper {
     config: ConnectConfig,
     log: Option<EventLog>,
@@ -305,7 +306,7 @@ impl Keeper {
                     let closed = session.closed().await;
                     tracing::warn!("{closed}; a new one is opened");
                     self.down(None, String::new(), true);
-                    // A server that ends every session at once is not asked without end.
+                    // Pause before connecting again to a server that ends every session at once.
                     if began.elapsed() < AGAIN.0 {
                         self.pause(AGAIN.0).await;
                     }
@@ -361,7 +362,7 @@ impl Keeper {
         });
     }
 
-    /// Time between two attempts; an application that comes ends it.
+    /// Pause between two attempts. It ends early when an application connects.
     async fn pause(&mut self, wait: Duration) {
         let waiting = *self.hurry.borrow_and_update();
         let pause = if waiting > 0 { AGAIN.0 } else { wait };

@@ -1,4 +1,4 @@
-//! Targets by name: the server forwards to one or several, a client's local address chooses among them.
+//! Targets by name: the server forwards to one or several, and the client's local address selects one of them.
 //!
 //! Every stream of the proxy begins with a byte that says how long the target's name is, and the name in
 //! UTF-8; no name means the server's only or unnamed target. Source: `docs/wire-format.md`, Proxy.
@@ -22,7 +22,7 @@ pub struct TargetName(String);
 pub struct Target {
     /// Name that clients ask for; `None`: the target of clients that name none.
     pub name: Option<TargetName>,
-    /// Resolved anew for each connection.
+    /// The host. Its name is resolved for each connection.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -37,7 +37,7 @@ pub struct Entrance {
     pub target: Option<TargetName>,
 }
 
-/// Why a target or an entrance is not understood.
+/// Why a target or an entrance is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TargetError {
@@ -54,7 +54,7 @@ pub enum TargetError {
     Entrance(String),
 }
 
-/// Why the head of a stream is not understood.
+/// Why the head of a stream is refused.
 #[derive(Debug, Error)]
 pub(super) enum HeadError {
     #[error("the stream ended before it named its target: {0}")]
@@ -91,7 +91,7 @@ impl FromStr for Target {
         };
         let (host, port) = address.rsplit_once(':').ok_or_else(refuse)?;
         let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(refuse)?;
-        // No host's name or address has a `=`: with one, a second name stands before the address.
+        // Neither a host's name nor an address contains `=`, so there is a second name in front of the address.
         if host.is_empty() || host.contains('=') {
             return Err(refuse());
         }

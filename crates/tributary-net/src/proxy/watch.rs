@@ -1,7 +1,7 @@
-//! What a running proxy shows: its sessions, their paths, rates and round-trip times.
+//! Status of a running proxy: its sessions, their paths, rates and round-trip times.
 //!
-//! Counters are sampled every second, so a rate is that of the last whole second. Not here: who asks (the
-//! program serves snapshots on a local socket).
+//! Counters are sampled every second, so a rate is that of the last whole second. Not here: who asks for the
+//! status (the program serves it on a local socket).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use crate::paths::PathState;
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// Time between two samples. A silence that lasts so long is logged.
+/// Time between two samples. A silence of at least this length is logged.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// Everything a proxy shows, as `docs/guide/status.md` describes it.
+/// The status of a proxy, as `docs/guide/status.md` describes it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Snapshot {
     /// Seconds since the proxy began.
@@ -41,15 +41,15 @@ pub struct SessionSnapshot {
     pub connections: usize,
     /// Streams that count against the limit of streams: those of `connections`, and those whose end is under way.
     pub streams: usize,
-    /// Bytes that it may come to hold: windows, send limit, records and its connections to targets.
+    /// Bytes that it may use: windows, send limit, records, and its connections to targets.
     pub memory: u64,
     /// Seconds since it began.
     pub age_s: f64,
-    /// Payload bytes sent, received, and sent again beside the first.
+    /// Payload bytes sent for the first time.
     pub sent: u64,
-    /// As `sent`.
+    /// Payload bytes received, copies not counted.
     pub received: u64,
-    /// As `sent`.
+    /// Payload bytes sent again.
     pub sent_again: u64,
     /// Its paths.
     pub paths: Vec<PathSnapshot>,
@@ -60,13 +60,13 @@ pub struct SessionSnapshot {
 pub struct PathSnapshot {
     /// Client: `LOCAL=SERVER:PORT`. Server: the client's address.
     pub radio: String,
-    /// What it does.
+    /// Its state.
     pub state: PathState,
     /// Why it is down or silent.
     pub cause: Option<String>,
     /// Seconds since its state changed.
     pub since_s: f64,
-    /// Smoothed round-trip time of its newest connection, without what waits in this machine.
+    /// Smoothed round-trip time of its newest connection, without queues in this machine.
     pub rtt_ms: Option<f64>,
     /// Payload rate of the last second.
     pub send_mbps: f64,
@@ -78,7 +78,7 @@ pub struct PathSnapshot {
     pub received: u64,
 }
 
-/// A handle to what a proxy shows. Sessions are watched without being kept open.
+/// A handle to a proxy's status. It does not keep sessions open.
 #[derive(Clone, Debug)]
 pub struct Watch(Arc<Inner>);
 
@@ -112,7 +112,7 @@ impl std::fmt::Debug for Watched {
 }
 
 impl Watch {
-    /// With what the sessions of a server share.
+    /// With the memory that the sessions of a server share.
     pub(super) fn new(budget: Option<Arc<Budget>>) -> Self {
         Self(Arc::new(Inner { began: Instant::now(), budget, sessions: Mutex::default() }))
     }
@@ -137,7 +137,7 @@ impl Watch {
         }
     }
 
-    /// What there is to see now.
+    /// The present status.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions().iter().filter_map(Watched::snapshot).collect();
@@ -147,7 +147,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// Whether the session lives.
+    /// Samples the session. Returns whether it is still open.
     fn sample(&mut self, now: Instant) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
         let at = shared.now().saturating_since(tributary_types::Instant::ZERO);

@@ -8,7 +8,7 @@ use std::io;
 /// Raises the soft limit to the hard one. Returns how many descriptors the process may open then.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system call.
 pub fn raise_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid `rlimit` that the kernel fills.

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use libc::c_int;
 
-/// Headers of the packet that opened a connection, options and extensions included.
+/// Most bytes of headers of the packet that opened a connection, options and extensions included.
 const MOST: usize = 512;
 
 /// Listeners: the opening packets of accepted connections are kept until they are asked for.
@@ -13,14 +13,14 @@ pub fn keep_opening_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
     super::set_tcp(fd, libc::TCP_SAVE_SYN, 1)
 }
 
-/// The differentiated services code point with which the peer opened an accepted connection; `None` when
-/// its listener did not keep the packet, or it was asked for before.
+/// The differentiated services code point with which the peer opened an accepted connection. `None` when its
+/// listener did not keep the packet, or the packet was read before.
 pub fn opening_code_point(fd: BorrowedFd<'_>) -> Option<u8> {
     const NAME: c_int = libc::TCP_SAVED_SYN;
     let (headers, length) = super::get::<[u8; MOST]>(fd, libc::IPPROTO_TCP, NAME).ok()?;
     match headers.get(..length)? {
         [first, second, ..] if first >> 4 == 4 => Some(second >> 2),
-        // The traffic class lies across the first two bytes.
+        // The traffic class is spread over the first two bytes.
         [first, second, ..] if first >> 4 == 6 => Some(((first & 0xf) << 2) | (second >> 6)),
         _ => None,
     }

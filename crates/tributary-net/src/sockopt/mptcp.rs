@@ -95,7 +95,7 @@ pub fn mptcp_subflows(fd: BorrowedFd<'_>) -> io::Result<Vec<MptcpSubflow>> {
     Ok(infos.iter().enumerate().map(|(i, raw)| (TcpInfo::from_raw(raw, size), ends(i))).collect())
 }
 
-/// The answer of each subflow, and the bytes that the kernel wrote of each.
+/// The kernel's answer for each subflow, and the number of bytes that it wrote for each.
 fn ask<T: Copy>(fd: BorrowedFd<'_>, option: libc::c_int) -> io::Result<(Vec<T>, usize)> {
     let mut question = MaybeUninit::<Subflows<T>>::zeroed();
     let header = question.as_mut_ptr();

@@ -1,13 +1,13 @@
-//! What a peer may send before it is read. Sources: socket(7), tcp(7), `include/uapi/linux/sock.h`.
+//! Limits on what a peer may send before it is read. Sources: socket(7), tcp(7), `include/uapi/linux/sock.h`.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use libc::c_int;
 
-/// Which buffers have a size of their own (Linux 5.14), not yet in libc.
+/// Option that says which buffers have a fixed size (Linux 5.14), not yet in libc.
 const SO_BUF_LOCK: c_int = 72;
-/// A window clamp that clamps nothing: TCP's windows end at 1 GiB.
+/// A window clamp without effect: TCP's windows are at most 1 GiB.
 const NO_CLAMP: u32 = 1 << 30;
 
 /// Received bytes below which the kernel does not call a socket readable (`SO_RCVLOWAT`).
@@ -15,7 +15,7 @@ pub fn set_receive_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     super::set(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &int(bytes).to_ne_bytes())
 }
 
-/// Largest segment that the peer is told to send (`TCP_MAXSEG`): for listeners, and before connecting.
+/// Largest segment that the peer is asked to send (`TCP_MAXSEG`). For listeners, and before connecting.
 pub fn set_largest_segment(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     super::set_tcp(fd, libc::TCP_MAXSEG, bytes)
 }
@@ -28,8 +28,8 @@ pub fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     super::set_tcp(fd, libc::TCP_WINDOW_CLAMP, NO_CLAMP)
 }
 
-/// Lets the kernel size the buffer again, beginning at `bytes`. Where it cannot (before Linux 5.14) the buffer is as
-/// large as this user may make it.
+/// Lets the kernel size the buffer again, beginning at `bytes`. If it cannot (before Linux 5.14), the buffer gets
+/// the largest size that this user may set.
 pub fn free_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_receive_buffer(fd, bytes)?;
     if super::set(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &0_i32.to_ne_bytes()).is_err() {

@@ -1,5 +1,5 @@
-//! `TCP_INFO`: what the kernel knows of a connection. Parsed from a prefix of the kernel's struct, so
-//! that an older kernel's shorter answer leaves the missing fields at zero.
+//! `TCP_INFO`: the kernel's state of a connection. Parsed from a prefix of the kernel's struct, so that with an
+//! older kernel, whose answer is shorter, the missing fields are zero.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -70,7 +70,7 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes received.
     pub bytes_received: u64,
-    /// Bytes in the send queue never sent.
+    /// Bytes in the send queue that were never sent.
     pub notsent_bytes: u32,
     /// Least round-trip time of the kernel's window; `None` before the first sample.
     pub min_rtt: Option<Duration>,
@@ -93,7 +93,7 @@ pub struct TcpInfo {
 /// Reads `TCP_INFO` of a socket.
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let (raw, length) = super::get::<Raw>(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
-    // The first 104 bytes are as old as the option; less is no answer.
+    // Every kernel with this option returns at least 104 bytes; a shorter answer is invalid.
     if length < 104 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "TCP_INFO answer shorter than 104 bytes"));
     }

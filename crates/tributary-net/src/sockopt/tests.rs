@@ -62,7 +62,7 @@ async fn a_listener_raises_the_limit_of_descriptors() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid `rlimit` that the kernel fills.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
-    // One below the hard limit: other tests of this process feel nothing of it.
+    // One below the hard limit, so that other tests of this process are not affected.
     limit.rlim_cur = limit.rlim_max - 1;
     // SAFETY: `limit` is a valid `rlimit` that the kernel reads.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
@@ -76,7 +76,8 @@ async fn a_listener_raises_the_limit_of_descriptors() {
     assert_eq!(raise_descriptor_limit().unwrap(), limit.rlim_max);
 }
 
-/// A listener whose queue is full: the kernel drops every further SYN. What must be held meanwhile, and its address.
+/// A listener whose queue is full, so that the kernel drops every further SYN. Returns what must be held
+/// meanwhile, and its address.
 pub(crate) async fn silent_listener() -> ((tokio::net::TcpListener, tokio::net::TcpStream), SocketAddr) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -1,9 +1,9 @@
 //! The record layer of TLS 1.3 (RFC 8446 §5) for application data: one copy to send, none to receive.
 //!
-//! Records are sealed where they are gathered and opened where they were read; plaintexts of one read
-//! end up side by side. Not here: the handshake. Deviates from RFC 8446 §4.6.3: instead of KeyUpdate
-//! messages both ends change keys after 2²³ records of a direction, far below AES-GCM's limit of 2²⁴·⁵;
-//! the next keys come from the exporter.
+//! Records are sealed where they were gathered and opened where they were read, so the plaintexts of one read
+//! become contiguous. Not here: the handshake. Deviates from RFC 8446 §4.6.3: instead of sending KeyUpdate
+//! messages, both ends change keys after 2²³ records in a direction, far below AES-GCM's limit of 2²⁴·⁵. The next
+//! keys come from the exporter.
 
 use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
@@ -17,12 +17,12 @@ const HEAD: usize = 5;
 const TAG: usize = 16;
 const ALERT: u8 = 21;
 const APPLICATION_DATA: u8 = 23;
-/// Ciphertext that is held at most: what a subflow seals at once, a segment more, and the records' own bytes.
+/// Most bytes of ciphertext held: what a subflow seals at once, one more segment, and the records' overhead.
 pub(crate) const SEALED: usize = (256 + 64 + 8) << 10;
 /// Records of one direction under one key.
 const EPOCH_RECORDS: u64 = 1 << 23;
 
-/// What a peer sent that is not an acceptable record.
+/// Why a received record is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// Not a protected record, or too long.
@@ -129,7 +129,8 @@ impl Sealer {
         }
     }
 
-    /// Doubling would end at twice of what is ever held.
+    /// Reserves space up to [`SEALED`] at once. Growth by doubling would end at twice the size that is ever
+    /// needed.
     fn reserve(&mut self, more: usize) {
         let (length, capacity) = (self.out.len(), self.out.capacity());
         if length + more > capacity && capacity >= SEALED / 8 {
@@ -142,7 +143,7 @@ impl Sealer {
         self.seal(APPLICATION_DATA);
     }
 
-    /// Says that nothing follows (close_notify).
+    /// Seals the record that says that nothing follows (close_notify).
     pub(crate) fn close(&mut self) {
         self.finish();
         self.push(&[1, 0]);
@@ -184,7 +185,7 @@ impl Sealer {
     }
 }
 
-/// What [`Opener::open`] made of a buffer.
+/// Result of [`Opener::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opened {
     /// Bytes of records used up.
@@ -195,7 +196,7 @@ pub(crate) struct Opened {
     pub closed: bool,
 }
 
-/// Bytes that the record at the beginning of `buffer` lacks; zero when its head is not complete.
+/// Bytes that are missing from the record at the beginning of `buffer`; zero when its head is not complete.
 pub(crate) fn missing(buffer: &[u8]) -> usize {
     match buffer {
         [_, _, _, high, low, ..] => {
@@ -206,7 +207,7 @@ pub(crate) fn missing(buffer: &[u8]) -> usize {
     }
 }
 
-/// Opens records where they lie.
+/// Opens records in place.
 pub(crate) struct Opener {
     keys: Keys,
 }
@@ -219,7 +220,8 @@ impl Opener {
         Ok(Self { keys: Keys::new(secrets, epochs)? })
     }
 
-    /// Opens every whole record at the beginning of `buffer` and moves the plaintexts together there.
+    /// Opens every whole record at the beginning of `buffer`, and moves their plaintexts together at its
+    /// beginning.
     pub(crate) fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, RecordError> {
         let mut done = Opened::default();
         while !done.closed && buffer.len() - done.consumed >= HEAD {

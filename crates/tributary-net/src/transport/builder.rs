@@ -1,6 +1,6 @@
-//! A client or a server in one expression: names, keys and paths as they are written on a command line. What
-//! cannot be read is an error when the client connects or the server is bound. Not here: what only some programs
-//! set, see [`ClientBuilder::configure`].
+//! A client or a server in one expression: names, keys and paths as they are written on a command line. A text
+//! that cannot be parsed is an error when the client connects or the server is bound. Not here: settings that few
+//! programs need, see [`ClientBuilder::configure`].
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use super::{Acceptor, Connection, TransportConfig, TransportError};
 use crate::config::{Common, PathConfig};
 use crate::key::Key;
 
-/// Settings of one end, or the first that could not be read.
+/// Settings of one end, or the error of the first one that could not be parsed.
 type Settings = Result<TransportConfig, TransportError>;
 
 fn settings(transport: &str) -> Settings {
@@ -95,7 +95,7 @@ impl ClientBuilder {
     /// Connects.
     ///
     /// # Errors
-    /// [`TransportError`]: the first setting that could not be read, or as [`Connection::connect`].
+    /// [`TransportError`]: that of the first setting that could not be parsed, or as [`Connection::connect`].
     pub async fn connect(self) -> Result<Connection, TransportError> {
         Connection::connect(&self.settings?, &self.paths).await
     }
@@ -148,7 +148,7 @@ impl ServerBuilder {
     /// Listens.
     ///
     /// # Errors
-    /// [`TransportError`]: the first setting that could not be read, or as [`Acceptor::bind`].
+    /// [`TransportError`]: that of the first setting that could not be parsed, or as [`Acceptor::bind`].
     pub async fn bind(self) -> Result<Acceptor, TransportError> {
         Acceptor::bind(&self.settings?, &self.addresses).await
     }

@@ -26,14 +26,14 @@ use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
-/// A kernel socket usually takes more while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`).
+/// Default of `TCP_NOTSENT_LOWAT`: a socket accepts more data only while fewer bytes than this are unsent.
 pub const SOCKET_UNSENT: u32 = 64 << 10;
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
-/// Pause after a failed `accept`: when descriptors are exhausted, the next one would fail as well.
+/// Pause after a failed `accept`: when no descriptors are left, the next call would fail as well.
 const ACCEPT_REST: Duration = Duration::from_millis(20);
 
-/// How the client makes further connections.
+/// Settings with which the client makes further connections.
 #[derive(Clone, Debug)]
 struct Dialer {
     name: TransportName,
@@ -46,7 +46,7 @@ struct Dialer {
 #[derive(Debug)]
 struct Inner {
     dialer: Option<Dialer>,
-    /// Connected and not yet given out as a stream.
+    /// A connection that has not been given out as a stream yet.
     waiting: Mutex<Option<Arc<Socket>>>,
     streams: Mutex<Vec<Weak<Socket>>>,
 }

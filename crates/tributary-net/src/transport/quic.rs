@@ -1,10 +1,10 @@
 //! QUIC on one path (quinn) and on several (noq): authentication, and settings that both share.
 //!
-//! With a pre-shared key the certificate is self-signed and comes with a proof of the key, as in sessions,
-//! and both ends prove on the connection's first stream that they know the key, with MACs over the connection's TLS
-//! exporter (RFC 8446 §7.5), so that nobody in the middle can relay them. The server's proof comes after
-//! the client's, and nothing else is sent before it. With certificates TLS decides, and there is no such
-//! stream. The two libraries have the same interface; `end.rs` is compiled against each.
+//! With a pre-shared key the certificate is self-signed and comes with a proof of the key, as in sessions. Both
+//! ends then prove on the connection's first stream that they know the key, with MACs over the connection's TLS
+//! exporter (RFC 8446 §7.5), so that an attacker in the middle cannot relay them. The server's proof follows the
+//! client's, and nothing else is sent before it. With certificates TLS alone authenticates, and there is no such
+//! stream. The two libraries have the same interface; `end.rs` is compiled with each of them.
 
 pub(super) mod multi;
 pub(super) mod single;
@@ -44,17 +44,17 @@ const SOCKET_BUFFER: usize = 7 << 20;
 const IDLE: Duration = Duration::from_secs(30);
 /// Interval of keep-alives on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Bytes the peer may send ahead of reading, over all streams.
+/// Bytes that the peer may send before they are read, over all streams.
 const WINDOW: u32 = 16 << 20;
 /// Bytes written and not yet acknowledged over all streams.
 const SEND_WINDOW: u64 = 10 << 20;
-/// Streams the peer may have open at once, as a session.
+/// Streams the peer may have open at once, as in a session.
 const STREAMS: u32 = 1024;
 
-/// The names of QUIC's congestion controls on sockets.
+/// Names of the congestion controls that QUIC has on sockets.
 pub(super) const CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
 
-/// How the handshake of a connection stands whose streams do not wait for it (0-RTT, RFC 9001 §4.6).
+/// Progress of a handshake, for connections whose streams do not wait for it (0-RTT, RFC 9001 §4.6).
 #[derive(Clone, Debug)]
 pub struct Handshake(watch::Receiver<Option<bool>>);
 
@@ -68,14 +68,14 @@ impl Handshake {
         Self(watch::channel(Some(false)).1)
     }
 
-    /// Whether it is over: what the peer sent was not replayed by somebody else.
+    /// Whether the handshake is over. From then on, data from the peer is not a replay.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.outcome().is_some()
     }
 
-    /// Once it is over, at the client: whether the server takes early data. If not, the streams opened before are gone
-    /// and those opened from now on are good.
+    /// The result of the handshake; `None` until it is over. Client: whether the server accepted early data. If
+    /// not, the streams opened before are lost, and those opened from then on work.
     #[must_use]
     pub fn outcome(&self) -> Option<bool> {
         *self.0.borrow()
@@ -83,7 +83,7 @@ impl Handshake {
 
     /// Waits for [`Self::outcome`]; `None` when the connection failed.
     pub async fn over(&mut self) -> Option<bool> {
-        // The sender goes with a connection that failed.
+        // The sender is dropped with a connection that failed.
         self.0.wait_for(Option::is_some).await.ok().and_then(|over| *over)
     }
 }
@@ -109,7 +109,7 @@ impl Proof {
         out
     }
 
-    /// Compared in constant time.
+    /// Checks the client's proof, in constant time.
     fn is_client(&self, bytes: &[u8]) -> bool {
         bytes.strip_prefix(&MAGIC).is_some_and(|mac| hmac::verify(&self.0, b"client", mac).is_ok())
     }
@@ -119,7 +119,7 @@ impl Proof {
     }
 }
 
-/// How a connection authenticates the peer: with the key if there is one, else with certificates.
+/// The key that authenticates the peer, if there is one; otherwise certificates do.
 fn key(config: &TransportConfig) -> Option<Key> {
     config.certificates.is_none().then(|| config.common.as_ref().map(|common| common.key.clone())).flatten()
 }
@@ -164,7 +164,7 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     if address.is_ipv6() {
         socket.set_only_v6(true).map_err(system("IPV6_V6ONLY"))?;
     }
-    // The kernel gives less than asked for where net.core.{r,w}mem_max says so.
+    // The kernel limits these sizes to net.core.rmem_max and net.core.wmem_max.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
@@ -180,7 +180,7 @@ struct Route {
 }
 
 impl Route {
-    /// Resolves the server's name. Of its addresses the first that the local end has a route to is used.
+    /// Resolves the server's name. The first of its addresses that the local end has a route to is used.
     async fn of(path: &PathConfig) -> Result<Self, TransportError> {
         let addresses = path.resolve().await.map_err(system(format!("finding the server of {path}")))?;
         let routes = addresses.into_iter().map(|server| Self { path: path.clone(), server });

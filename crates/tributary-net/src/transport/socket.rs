@@ -19,7 +19,7 @@ use crate::sockopt;
 /// State of a connection whose handshake is done (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
 
-/// A connected socket, with its place among those the server may hold.
+/// A connected socket. At a server it also holds one of the places for connections.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub stream: TcpStream,
@@ -47,7 +47,7 @@ impl Socket {
         let name = |local: SocketAddr, peer: SocketAddr| format!("{}={peer}", local.ip());
         match sockopt::mptcp_subflows(fd) {
             Ok(subflows) if !subflows.is_empty() => {
-                // A subflow that still connects is listed, too.
+                // A subflow that is still connecting is listed, too.
                 for (tcp, addresses) in subflows.into_iter().filter(|(tcp, _)| tcp.state == ESTABLISHED) {
                     let name =
                         addresses.map_or_else(|| "subflow".to_owned(), |(local, peer)| name(local, peer));
@@ -104,7 +104,8 @@ impl AsyncRead for Reader {
             let mut count = 0;
             let read = stream.try_io(Interest::READABLE, || {
                 count = stream.try_read_buf(buf)?;
-                // The socket is empty now. `WouldBlock` clears its readiness, which saves a read that brings nothing.
+                // A short read has emptied the socket. `WouldBlock` clears its readiness, which saves a read that
+                // would return nothing.
                 if count > 0 && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match read {

@@ -1,4 +1,4 @@
-//! Statistics that every transport has, per path.
+//! Statistics of every transport, per path.
 
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ impl PathStats {
 impl TransportStats {
     pub(super) fn of_session(stats: &Stats) -> Self {
         let path = |open: &SubflowStats| {
-            // The kernel is asked when data moves; of a subflow that has moved none only its path is known.
+            // The kernel's counters are read only when data moves. Before that, only the path of a subflow is
+            // known.
             let known = stats.kernel.iter().find(|report| report.subflow == open.subflow);
             let tcp = known.map(|report| report.tcp).unwrap_or_default();
             PathStats::of_tcp(format!("path {}", open.path.0), &tcp)

@@ -64,7 +64,7 @@ pub enum Sent {
     Expired,
 }
 
-/// `$stream` of whatever transport is polled by `$poll`.
+/// Calls `$poll` on the stream of whichever transport it is.
 macro_rules! each {
     ($kind:ident, $half:expr, $stream:ident => $poll:expr) => {
         match $half {
@@ -98,7 +98,8 @@ impl TransportStream {
 }
 
 impl RecvHalf {
-    /// What has arrived next; `None` at the end. A session and QUIC hand over what they hold, without a copy.
+    /// The next bytes that arrived; `None` at the end. A session and QUIC return their own buffers without
+    /// copying.
     ///
     /// # Errors
     /// The transport's.
@@ -141,7 +142,7 @@ impl SendHalf {
         Self { kind, finished: false }
     }
 
-    /// Writes all of it. A session and QUIC keep the memory instead of copying it.
+    /// Writes all of it. A session and QUIC keep `chunk` instead of copying it.
     ///
     /// # Errors
     /// The transport's.
@@ -156,7 +157,7 @@ impl SendHalf {
         }
     }
 
-    /// Whether the bytes go to a socket of the kernel as they are, so that [`SendHalf::poll_call`] works.
+    /// Whether the bytes go to a kernel socket unchanged, so that [`SendHalf::poll_call`] works.
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         matches!(self.kind, Send::Kernel(_))
@@ -240,7 +241,8 @@ impl SendHalf {
 }
 
 impl Drop for SendHalf {
-    /// QUIC and TCP finish a dropped stream normally, which would make an incomplete stream look complete.
+    /// Without this, QUIC and TCP would finish a dropped stream normally, so that an incomplete stream looks
+    /// complete.
     fn drop(&mut self) {
         if !self.finished {
             self.reset(0);

@@ -1,4 +1,4 @@
-//! Every transport on loopback through the one seam.
+//! Every transport on loopback through the common interface.
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,7 +63,7 @@ async fn ask(connection: &Connection, what: &[u8]) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Whether this kernel has the transport; where it must, a missing one fails.
+/// Whether this kernel has the transport. In CI a missing transport is a failure.
 fn has(name: &str) -> bool {
     let has = name != "mptcp" || crate::sockopt::mptcp_socket(socket2::Domain::IPV4).is_ok();
     if !has {
@@ -89,7 +89,8 @@ async fn every_transport_carries_streams_and_counts_them() {
         }
         let held = connection.open_stream(0).await.unwrap();
         assert!(ask(&connection, b"reset me").await.is_err(), "{name}: a reset stream ended in order");
-        // A session asks the kernel now and then. Over kernel sockets the streams that are done are gone.
+        // A session reads the kernel's counters now and then. With kernel sockets, streams that have ended are not
+        // counted.
         let counted = async {
             let enough = if matches!(name, "tcp" | "mptcp") { 0 } else { 1 << 20 };
             let is_counted = |stats: &TransportStats| {
@@ -112,7 +113,7 @@ async fn every_transport_carries_streams_and_counts_them() {
     }
 }
 
-/// Both QUIC libraries end a connection when the bytes that wait for a reader lie in too many pieces, gaps or not.
+/// Both QUIC libraries end a connection when too many pieces wait for the reader, with or without gaps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_lags_behind_by_a_whole_window_gets_everything() {
     const LENGTH: usize = 8 << 20;
@@ -123,12 +124,12 @@ async fn a_reader_that_lags_behind_by_a_whole_window_gets_everything() {
         let serving = tokio::spawn(async move {
             let (connection, _) = acceptor.accept().await.unwrap();
             let mut stream = connection.accept_stream().await.unwrap();
-            // Pieces of a size that leaves a short frame after some long ones.
+            // The size of a piece leaves a short frame after some long ones.
             for piece in vec![7; LENGTH].chunks(8192) {
                 stream.write_all(piece).await.unwrap();
             }
             stream.shutdown().await.unwrap();
-            // Until the client is gone.
+            // Wait until the client has gone.
             let _ = stream.read_to_end(&mut Vec::new()).await;
         });
         let connection = Connection::connect(&config, &paths(address, 1)).await.unwrap();
@@ -158,7 +159,7 @@ async fn a_player_moves_from_each_transport_to_the_next() {
         let server = echo(&config).await;
         let next = Connection::connect(&config, &paths(server, 1)).await.unwrap();
         if let Some(before) = before.take() {
-            // Both are in use at once; then the old one is closed.
+            // Both are used at the same time, then the old one is closed.
             let (old, new) = tokio::join!(ask(&before, b"old"), ask(&next, b"new"));
             assert_eq!(
                 (old.unwrap().as_slice(), new.unwrap().as_slice()),
@@ -194,7 +195,7 @@ async fn a_wrong_key_is_refused_by_both_ends() {
         let server = echo(&config(name, 1)).await;
         let error = Connection::connect(&config(name, 2), &paths(server, 1)).await.unwrap_err();
         assert!(matches!(error, TransportError::WrongKey), "{name}: {error}");
-        // The server goes on.
+        // The server still accepts clients.
         assert!(Connection::connect(&config(name, 1), &paths(server, 1)).await.is_ok());
     }
 }
@@ -270,11 +271,11 @@ async fn a_tcp_server_holds_no_more_than_its_limits() {
         let (accepted, _) = acceptor.accept().await.unwrap();
         held.push((stream, accepted.accept_stream().await.unwrap()));
     }
-    // The third is let go at once.
+    // The third connection is ended at once.
     let third = Connection::connect(&config, &paths).await.unwrap();
     let mut third = third.open_stream(0).await.unwrap();
     assert!(matches!(third.read(&mut [0; 1]).await, Ok(0) | Err(_)));
-    // A place that is given up is given to the next.
+    // A place that becomes free is given to the next connection.
     held.clear();
     loop {
         let fourth = Connection::connect(&config, &paths).await.unwrap();

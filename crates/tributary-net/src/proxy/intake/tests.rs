@@ -1,4 +1,4 @@
-//! Sizes by rule, and an application that writes without end into a socket that nobody reads.
+//! Sizes computed by the rule, and an application that writes endlessly into a socket that nobody reads.
 
 use std::io::Write;
 use std::net::TcpStream as Application;
@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// What the session holds of the default `--buffer`, 200 ms.
+/// Hold time of the session with the default `--buffer` of 200 ms.
 const HOLD: Duration = Duration::from_millis(75);
 const LOCAL: Duration = Duration::from_micros(50);
 
@@ -22,7 +22,7 @@ fn a_receive_buffer_has_a_part_of_what_the_session_holds_and_the_kernel_sizes_fa
     assert_eq!(size(mbps(40), HOLD, LOCAL), Size::Bytes(16_125));
     assert_eq!(size(mbps(5000), HOLD, LOCAL), Size::Bytes(128 << 10));
     assert_eq!(size(mbps(1000), HOLD, Duration::from_millis(10)), Size::Kernel);
-    // An application 20 ms away needs 50 kB under way at 20 Mbit/s.
+    // An application 20 ms away needs 50 kB in flight at 20 Mbit/s.
     assert_eq!(size(mbps(20), HOLD, Duration::from_millis(20)), Size::Bytes(107_812));
     assert_eq!(size(mbps(20), Duration::from_secs(30), LOCAL), Size::Bytes(128 << 10));
 }

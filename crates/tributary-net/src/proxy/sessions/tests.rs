@@ -1,4 +1,4 @@
-//! Who has left, who waits, for a session and for a stream, and who is refused.
+//! Which applications have left, which wait for a session or a stream, and which are refused.
 
 use super::*;
 use tokio::net::TcpListener;
@@ -43,7 +43,7 @@ async fn an_application_that_ended_its_request_has_not_left() {
 
 #[tokio::test]
 async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
-    // Connections are accepted by the kernel, and nobody answers.
+    // The kernel accepts connections here, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
     let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
@@ -62,7 +62,7 @@ async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
     }
     waiting(MOST_WAITING).await;
     assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
-    // Who gives up makes room.
+    // An application that gives up frees its place.
     last.unwrap().abort();
     waiting(MOST_WAITING - 1).await;
     let another = held.clone();

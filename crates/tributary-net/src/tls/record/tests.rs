@@ -1,4 +1,4 @@
-//! The record layer against itself, in every cutting, and against tampering.
+//! Seals and opens records in pieces of any size, and detects tampering.
 
 use rustls::crypto::cipher::{AeadKey, Iv};
 

@@ -43,7 +43,7 @@ fn ended(error: ConnectionError) -> TransportError {
     }
 }
 
-/// Whether an error code is an alert of TLS (RFC 9001 §4.8).
+/// Whether an error code is a TLS alert (RFC 9001 §4.8).
 fn is_of_tls(code: u64) -> bool {
     (0x100..0x200).contains(&code)
 }
@@ -66,7 +66,7 @@ pub(in super::super::super) async fn connect(
         let early = config.early && key.is_none();
         let begun = super::begun(connecting, early).await;
         let (connection, handshake) = begun.map_err(|error| match error {
-            // The server's certificate comes with a proof of the key, and TLS refused it.
+            // TLS refused the certificate, because the server's proof of the key is wrong.
             ConnectionError::TransportError(error) if key.is_some() && is_of_tls(error.code.into()) => {
                 TransportError::WrongKey
             }
@@ -89,7 +89,7 @@ fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, Transport
     Ok(Proof::new(key, &binding))
 }
 
-/// Client: proves to know the key, and has the server prove it.
+/// Client: proves that it knows the key, and checks the server's proof.
 async fn prove(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
     let proof = proof(connection, key)?;
     let exchange = async {
@@ -108,7 +108,7 @@ async fn prove(connection: &library::Connection, key: &Key) -> Result<(), Transp
     }
 }
 
-/// Server: checks the client's proof and gives its own.
+/// Server: checks the client's proof and sends its own.
 async fn check(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
     let proof = proof(connection, key)?;
     let (mut send, mut recv) = connection.accept_bi().await.map_err(ended)?;
@@ -151,7 +151,7 @@ impl Connection {
         self.connection.close_reason().map(|error| ended(error).to_string())
     }
 
-    /// Says that it ends, and waits until the client's packets about it are out.
+    /// Closes the connection, and waits until the packets that say so have been sent.
     pub(in super::super::super) async fn close(&self) {
         self.connection.close(0u32.into(), b"done");
         if let Some(endpoint) = &self.endpoint {
@@ -166,7 +166,7 @@ fn stream(send: library::SendStream, recv: library::RecvStream) -> TransportStre
 
 type Fresh = mpsc::Sender<(super::super::super::Connection, SocketAddr)>;
 
-/// What all addresses of a listener share.
+/// State shared by all addresses of a listener.
 #[derive(Clone)]
 struct Server {
     key: Option<Key>,
@@ -204,7 +204,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
         while shaking.try_join_next().is_some() {}
         // Under load a client must prove its address before this end keeps any state for it (RFC 9000 §8.1).
         if shaking.len() >= server.limits.half_open && !incoming.remote_address_validated() {
-            // A connection that came with a used token cannot be asked again; it is dropped.
+            // A connection that came with a used token cannot be asked again and is dropped.
             let _ = incoming.retry();
             continue;
         }
@@ -218,7 +218,8 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
     }
 }
 
-/// Takes a connection through its handshake. What is served before its end is handed out before, too.
+/// Carries out a connection's handshake. With early data the connection is handed out before the handshake is
+/// over.
 async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, slot: OwnedSemaphorePermit) {
     let until = tokio::time::Instant::now() + server.limits.handshake;
     let late =
@@ -237,7 +238,7 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, s
         endpoint: None,
         _slot: Some(Arc::new(slot)),
     };
-    // Nobody accepts any more: the connection ends.
+    // If the acceptor has been dropped, the connection ends.
     let _ = server.tell.send((super::seam(accepted), from)).await;
     if tokio::time::timeout_at(until, handshake.over()).await.is_err() {
         late();

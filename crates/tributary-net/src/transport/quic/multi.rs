@@ -18,11 +18,11 @@ use super::{Handshake, IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAMS, WINDOW, un
 pub(in super::super) use end::{Connection, connect, listen};
 use sockets::Sockets;
 
-/// Paths at once: eight, and room for those that replace them.
+/// Paths at once: eight, and as many again for paths that replace them.
 const PATHS: u32 = 16;
-/// Bytes the peer may send ahead of reading on a stream. noq-proto 1.4 ends a connection when more than 2048 frames wait
-/// for the reader, in order or not ("too many gaps in stream buffer"); frames of a bulk transfer have 1170 bytes or more.
-/// quinn-proto 0.11.19 joins frames that touch each other first (quinn#2814).
+/// Bytes that the peer may send on a stream before they are read. noq-proto 1.4 ends a connection when more than
+/// 2048 frames wait for the reader, in order or not ("too many gaps in stream buffer"), and frames of a bulk
+/// transfer have 1170 bytes or more. quinn-proto 0.11.19 first joins adjacent frames (quinn#2814).
 pub(in super::super) const STREAM_WINDOW: u32 = 2 << 20;
 /// Idle timeout of a path; its data then goes to the other paths.
 const PATH_IDLE: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ fn endpoint(
     endpoint.map_err(system("registering a UDP socket"))
 }
 
-/// A connection once its handshake is over; nothing is sent before.
+/// A connection after its handshake. No data is sent before.
 async fn begun(
     connecting: library::Connecting,
     _early: bool,
@@ -92,7 +92,7 @@ fn open_paths(connection: &library::Connection, routes: &[Route]) {
     }
 }
 
-/// Opens a path unless it is open. The connection is not held longer than that.
+/// Opens a path unless it is open. The connection is not kept alive while the path opens.
 async fn open(connection: library::Connection, route: &Route) -> Result<(), String> {
     let local = sockets::source_of(route).map_err(|error| error.to_string())?;
     let tuple = library::FourTuple::new(route.server, Some(local));

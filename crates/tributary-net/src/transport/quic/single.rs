@@ -16,7 +16,7 @@ use super::{
 };
 pub(in super::super) use end::{Connection, connect, listen};
 
-/// Bytes the peer may send ahead of reading on a stream.
+/// Bytes that the peer may send on a stream before they are read.
 pub(in super::super) const STREAM_WINDOW: u32 = 4 << 20;
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
@@ -47,8 +47,8 @@ fn endpoint(
     endpoint.map_err(system("registering a UDP socket"))
 }
 
-/// A connection once its handshake is over, or, with `early`, as soon as streams can be used: a client's with a
-/// ticket at once, a server's with its client's first packets.
+/// A connection after its handshake. With `early`, it is returned as soon as streams can be used: at the client at
+/// once if it has a ticket, at the server with the client's first packets.
 async fn begun(
     connecting: library::Connecting,
     early: bool,
@@ -60,7 +60,7 @@ async fn begun(
             let shaking = connection.clone();
             tokio::spawn(async move {
                 let accepted = accepted.await;
-                // A connection that failed says `false`, too.
+                // A connection that failed also reports `false`.
                 if shaking.close_reason().is_none() {
                     tell.send_replace(Some(accepted));
                 }
@@ -76,7 +76,7 @@ fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError
     endpoint(None, path_socket(&routes[0])?)
 }
 
-/// There is one path, and it is open.
+/// There is only one path, and it is open already.
 fn open_paths(_: &library::Connection, _: &[Route]) {}
 
 fn path_stats(connection: &library::Connection, local: Option<IpAddr>) -> Vec<PathStats> {

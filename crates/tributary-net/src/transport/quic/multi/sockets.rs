@@ -1,4 +1,4 @@
-//! Several UDP sockets as one: noq names the source address of every packet, and that picks the socket.
+//! Several UDP sockets as one: noq gives the source address of every packet, and that selects the socket.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -67,7 +67,8 @@ impl AsyncUdpSocket for Sockets {
                     meta[..count].iter_mut().for_each(|meta| meta.dst_ip = Some(local));
                     return Poll::Ready(Ok(count));
                 }
-                // An error of one socket does not affect the others. It is read again at the next packet or timer.
+                // An error of one socket does not affect the others. The socket is read again at the next packet
+                // or timer.
                 Poll::Ready(Err(error)) => tracing::debug!(%local, %error, "a path's socket cannot be read"),
             }
         }
