@@ -1,9 +1,9 @@
-//! Workloads: what applications write and when, and what arrives of it. Knows no transport.
+//! Workloads: what applications write and when, and what arrives of it. Independent of the transport.
 //!
-//! A workload has two halves. The client asks, reads and records; the server answers requests, or pushes
-//! data by the clock. Streams carry numbers of bytes only, so both halves hold one [`Exchange`]: what a
-//! request asks for and when a message was made travel beside the bytes, as in a packet's contents.
-//! The workloads themselves are described by [`tributary_link::WorkloadSpec`].
+//! A workload has two halves. The client sends requests, reads and records; the server answers requests, or pushes
+//! data at fixed times. A simulated stream carries only numbers of bytes. So both halves share an [`Exchange`],
+//! which carries what the bytes would say: the size that a request asks for, and the time at which a message was
+//! made. The workloads are described by [`tributary_link::WorkloadSpec`].
 
 mod arrivals;
 mod client;
@@ -22,29 +22,29 @@ use core::time::Duration;
 use tributary_link::WorkloadSpec;
 use tributary_types::{Instant, Rng};
 
-/// Bytes of a request, about those of a short HTTP request.
+/// Bytes of a request, about as many as a short HTTP request has.
 pub const REQUEST: u64 = 256;
 
-/// When and with which randomness workloads run.
+/// The time during which workloads run, and their randomness.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// No request and no message before this.
     pub from: Instant,
-    /// No message and no byte of an endless transfer from this on.
+    /// No message and no byte of an endless transfer at or after this.
     pub to: Instant,
-    /// Sizes and thinking times are drawn from it.
+    /// Source of random sizes and thinking times.
     pub rng: Rng,
 }
 
 impl Terms {
-    /// From the beginning without an end.
+    /// From the beginning of the run, without an end.
     #[must_use]
     pub fn always(rng: Rng) -> Self {
         Self { from: Instant::ZERO, to: Instant::MAX, rng }
     }
 }
 
-/// Both halves of `workloads` on one connection. Transports with a single stream take a single workload.
+/// Client and server of `workloads` on one connection. Transports with a single stream take a single workload.
 #[must_use]
 pub fn pair(workloads: &[WorkloadSpec], terms: &Terms) -> (Client, Server) {
     let exchange = Exchange::new(workloads.len());
@@ -59,21 +59,21 @@ pub struct FlowRecord {
     pub kind: &'static str,
     /// Bytes that arrived in order.
     pub bytes: u64,
-    /// From the first request, or for pushed data from the connection, to the first byte.
+    /// Time to the first byte: from the first request or, for pushed data, from the time the connection was up.
     pub first_byte: Option<Duration>,
-    /// What arrived when.
+    /// When bytes arrived.
     pub arrivals: Arrivals,
-    /// Transfers of known size that are complete, in order.
+    /// Complete transfers of known size, in order.
     pub completions: Vec<Completion>,
     /// Requests that were to be made and are not complete.
     pub unfinished: u64,
-    /// How long the request under way had taken at the end: a lower bound.
+    /// Time that the request in progress had taken at the end. It would have taken at least this long.
     pub pending: Option<Duration>,
-    /// Messages, bursts or packets that were made.
+    /// Number of messages, bursts or packets that were made.
     pub made: u64,
-    /// From making to complete arrival, of those that arrived, in order.
+    /// Time from making a message to its complete arrival, for messages that arrived, in order.
     pub latencies: Vec<Duration>,
-    /// Those that arrived after their deadline, or not at all although it has passed.
+    /// Number of messages that arrived after their deadline, or did not arrive although it has passed.
     pub late: u64,
 }
 

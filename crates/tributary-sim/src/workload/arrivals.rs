@@ -1,5 +1,5 @@
-//! When bytes arrived: counts in bins of 10 ms, and silences while data was outstanding. The same
-//! record as the one that workloads on real sockets make, in virtual time.
+//! When bytes arrived: counts in bins of 10 ms, and silences while data was outstanding. Workloads on real sockets
+//! make the same record; this one is in virtual time.
 
 use core::time::Duration;
 use tributary_types::Instant;
@@ -8,10 +8,10 @@ use tributary_types::Instant;
 pub const BIN: Duration = Duration::from_millis(10);
 /// Shorter silences are not listed.
 const LISTED: Duration = Duration::from_millis(20);
-/// At most this many silences are listed; the longest is known in any case.
+/// Most silences that are listed. The longest one is recorded in any case.
 const MOST_LISTED: usize = 10_000;
 
-/// A time without a byte while data was outstanding.
+/// A time without any byte while data was outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
     /// When it began.
@@ -20,7 +20,7 @@ pub struct Silence {
     pub length: Duration,
 }
 
-/// What arrived when.
+/// When bytes arrived, and silences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Bytes in each bin of [`BIN`] since the beginning of the run.
@@ -29,7 +29,7 @@ pub struct Arrivals {
     pub silences: Vec<Silence>,
     /// The longest time without a byte while data was outstanding.
     pub longest_silence: Duration,
-    /// Since when nothing has arrived although something should; `None` when nothing is outstanding.
+    /// Since when no byte has arrived although data is outstanding; `None` when no data is outstanding.
     silent_since: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Arrivals {
         self.bins.chunks_exact(bins).map(|second| second.iter().sum::<u64>() as f64 * 8.0 / 1e6).collect()
     }
 
-    /// The bins of `other` added to these.
+    /// Adds the bins of `other`.
     pub fn add(&mut self, other: &Self) {
         self.bins.resize(self.bins.len().max(other.bins.len()), 0);
         for (sum, bytes) in self.bins.iter_mut().zip(&other.bins) {
@@ -54,7 +54,7 @@ impl Arrivals {
         self.silent_since = Some(at);
     }
 
-    /// Nothing is outstanding any more.
+    /// No data is outstanding from this moment on.
     pub(super) fn rest(&mut self) {
         self.silent_since = None;
     }
@@ -81,7 +81,7 @@ impl Arrivals {
         }
     }
 
-    /// The record up to `end`: bins reach it even when the last ones are empty.
+    /// Completes the record up to `end`. Empty bins at the end are included.
     pub(super) fn finish(&mut self, end: Instant) {
         self.end_silence(end);
         self.silent_since = None;

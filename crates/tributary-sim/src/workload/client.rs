@@ -1,4 +1,4 @@
-//! The client's half of a connection's workloads: asks, reads, records.
+//! The client's half of a connection's workloads: sends requests, reads, and records.
 
 use tributary_link::WorkloadSpec;
 use tributary_types::Instant;
@@ -21,9 +21,9 @@ pub struct Client {
 struct Flow {
     side: Side,
     record: FlowRecord,
-    /// Bytes of requests that the transport has not taken.
+    /// Bytes of requests that the transport has not accepted yet.
     unsent: u64,
-    /// No stream could be opened; the next notice tries again.
+    /// The transport opened no stream; this is tried again at its next [`crate::Notice`].
     refused: bool,
 }
 

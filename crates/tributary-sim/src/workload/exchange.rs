@@ -1,4 +1,4 @@
-//! What travels beside the bytes of one connection: requests, and when pushed messages were made.
+//! What the bytes of a connection would say: sizes of requests, and the times at which pushed messages were made.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,20 +12,20 @@ use crate::transport::StreamKey;
 pub(super) struct PushedMessage {
     /// When it was made.
     pub made: Instant,
-    /// Bytes of its stream up to its end.
+    /// Offset in its stream at which the message ends.
     pub end: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Lane {
     stream: Option<StreamKey>,
-    /// Sizes asked for and not yet seen by the server; `None` is without end.
+    /// Sizes that were asked for and that the server has not read yet; `None` is a transfer without end.
     requests: VecDeque<Option<u64>>,
     messages: VecDeque<PushedMessage>,
     made: u64,
 }
 
-/// One lane for each workload, held by both ends.
+/// One lane for each workload, shared by both ends.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     lanes: Rc<RefCell<Vec<Lane>>>,
@@ -36,7 +36,7 @@ impl Exchange {
         Self { lanes: Rc::new(RefCell::new(vec![Lane::default(); workloads])) }
     }
 
-    /// Says which stream carries a workload.
+    /// Records which stream carries a workload.
     pub(super) fn bind(&self, workload: usize, stream: StreamKey) {
         self.lanes.borrow_mut()[workload].stream = Some(stream);
     }
@@ -50,12 +50,12 @@ impl Exchange {
         self.lanes.borrow()[workload].stream
     }
 
-    /// The client asks for this many bytes.
+    /// The client asks for this many bytes; `None` is a transfer without end.
     pub(super) fn ask(&self, workload: usize, size: Option<u64>) {
         self.lanes.borrow_mut()[workload].requests.push_back(size);
     }
 
-    /// The server has read a request.
+    /// The server has read a request. Returns its size.
     pub(super) fn asked(&self, workload: usize) -> Option<Option<u64>> {
         self.lanes.borrow_mut()[workload].requests.pop_front()
     }
@@ -72,12 +72,12 @@ impl Exchange {
         self.lanes.borrow()[workload].messages.front().copied()
     }
 
-    /// It has arrived.
+    /// The oldest message has arrived.
     pub(super) fn arrived(&self, workload: usize) {
         self.lanes.borrow_mut()[workload].messages.pop_front();
     }
 
-    /// When the messages that have not arrived were made.
+    /// Times at which the messages that have not arrived were made.
     pub(super) fn outstanding(&self, workload: usize) -> Vec<Instant> {
         self.lanes.borrow()[workload].messages.iter().map(|message| message.made).collect()
     }

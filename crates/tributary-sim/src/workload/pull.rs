@@ -1,4 +1,4 @@
-//! The client's half of workloads in which it asks: a long transfer, objects, requests of a browser.
+//! The client's half of workloads with requests: a long transfer, objects, requests of a browser.
 
 use core::time::Duration;
 use tributary_link::WorkloadSpec;
@@ -6,7 +6,7 @@ use tributary_types::{Instant, Rng};
 
 use super::{Completion, FlowRecord, Terms};
 
-/// What is asked for, and when next.
+/// What to ask for, and when to ask next.
 #[derive(Debug)]
 pub(super) struct Pull {
     spec: WorkloadSpec,
@@ -21,13 +21,13 @@ pub(super) struct Pull {
 struct UnderWay {
     since: Instant,
     first_byte: Option<Duration>,
-    /// `None` is without end.
+    /// Bytes to receive; `None` is a transfer without end.
     size: Option<u64>,
     received: u64,
 }
 
 impl Pull {
-    /// `None` for workloads that push.
+    /// `None` for workloads in which the server pushes.
     pub fn new(spec: &WorkloadSpec, rng: Rng) -> Option<Self> {
         use WorkloadSpec::{Bulk, Object, Request};
         matches!(spec, Bulk { .. } | Object { .. } | Request { .. }).then(|| Self {
@@ -48,7 +48,7 @@ impl Pull {
         self.next
     }
 
-    /// What to ask for now: a size, or `Some(None)` for a transfer without end.
+    /// The next request if it is due: `Some(None)` is a transfer without end.
     pub fn poll(&mut self, now: Instant, record: &mut FlowRecord) -> Option<Option<u64>> {
         self.next.take_if(|next| *next <= now)?;
         let size = match &self.spec {
@@ -82,7 +82,7 @@ impl Pull {
         let first_byte = *under_way.first_byte.get_or_insert(now.saturating_since(since));
         record.first_byte.get_or_insert(first_byte);
         let Some(size) = under_way.size else {
-            record.arrivals.expect(now); // from the first byte on, something is always outstanding
+            record.arrivals.expect(now); // after the first byte, data is always outstanding
             return;
         };
         if under_way.received >= size {
@@ -93,7 +93,7 @@ impl Pull {
         }
     }
 
-    /// Rest after an answer; `None` when it was the last.
+    /// Pause after an answer; `None` when it was the last answer.
     fn pause(&mut self) -> Option<Duration> {
         match &self.spec {
             WorkloadSpec::Object { count, pause, .. } => (self.asked < *count).then_some(*pause),
@@ -105,7 +105,7 @@ impl Pull {
         }
     }
 
-    /// Completes the record.
+    /// Completes the record at `end`.
     pub fn finish(&self, end: Instant, record: &mut FlowRecord) {
         let sized = self.under_way.filter(|under_way| under_way.size.is_some());
         record.pending = sized.map(|under_way| end.saturating_since(under_way.since));

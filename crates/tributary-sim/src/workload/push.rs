@@ -1,4 +1,4 @@
-//! Workloads that the server pushes by the clock: bursts, packets at a constant rate, messages.
+//! Workloads in which the server pushes at fixed times: bursts, packets at a constant rate, messages.
 
 use core::time::Duration;
 use tributary_link::WorkloadSpec;
@@ -7,7 +7,7 @@ use tributary_types::{Bitrate, DataSize, Instant};
 use super::FlowRecord;
 use super::exchange::Exchange;
 
-/// At most this many latencies are kept.
+/// Most latencies that are recorded.
 const MOST_KEPT: usize = 2_000_000;
 
 /// The server's half: when the next message is due, and how large it is.
@@ -28,7 +28,7 @@ enum Pace {
 }
 
 impl Clock {
-    /// `None` for workloads in which the client asks.
+    /// `None` for workloads in which the client sends requests.
     pub fn new(spec: &WorkloadSpec) -> Option<Self> {
         let (size, pace, priority) = match spec {
             WorkloadSpec::Burst { size, every } => (size, Pace::Every(*every), 0),
@@ -41,12 +41,13 @@ impl Clock {
         Some(Self { size: size.as_bytes(), pace, priority, since: None, made: 0 })
     }
 
-    /// Begins: the first message is due at `since`.
+    /// Starts the clock: the first message is due at `since`.
     pub fn start(&mut self, since: Instant) {
         self.since = Some(since);
     }
 
-    /// When the next message is due. Counted from the first, so that rounding never adds up.
+    /// When the next message is due. Computed from the first message's time, so that rounding errors do not add
+    /// up.
     pub fn due(&self) -> Option<Instant> {
         let after = match self.pace {
             Pace::Every(every) => {
@@ -69,7 +70,7 @@ impl Clock {
     }
 }
 
-/// The client's half: which message is complete when.
+/// The client's half: which messages are complete, and when.
 #[derive(Debug)]
 pub(super) struct Watch {
     deadline: Option<Duration>,
@@ -119,7 +120,7 @@ impl Watch {
         }
     }
 
-    /// Completes the record.
+    /// Completes the record at `end`.
     pub fn finish(&self, end: Instant, (exchange, index): (&Exchange, usize), record: &mut FlowRecord) {
         record.made = exchange.made(index);
         let outstanding = exchange.outstanding(index);

@@ -1,4 +1,4 @@
-//! The server's half of a connection's workloads: answers requests, pushes by the clock.
+//! The server's half of a connection's workloads: answers requests, pushes at fixed times.
 
 use tributary_link::WorkloadSpec;
 use tributary_types::Instant;
@@ -8,7 +8,7 @@ use super::push::Clock;
 use super::{REQUEST, Terms};
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
-/// Offered to a transport at once in an endless transfer.
+/// Bytes offered to a transport at once in an endless transfer.
 const BLOCK: u64 = 1 << 20;
 
 /// The server of all workloads of one connection.
@@ -23,9 +23,9 @@ pub struct Server {
 #[derive(Debug)]
 struct Flow {
     clock: Option<Clock>,
-    /// Bytes of requests that have arrived and are not a whole one.
+    /// Bytes of an incomplete request that have arrived.
     request: u64,
-    /// Bytes to be written; `None` is without end.
+    /// Bytes still to be written; `None` is a transfer without end.
     owed: Option<u64>,
     /// Bytes of messages made so far.
     made: u64,
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// Opens the streams of what is pushed and makes the messages that are due.
+    /// Opens the streams for pushed data, and makes the messages that are due.
     fn push(&mut self, now: Instant, transport: &mut dyn Transport) {
         if !self.connected {
             return;
@@ -127,7 +127,7 @@ impl Application for Server {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // A flow without a stream waits for a notice, not for time.
+        // A flow without a stream waits for a notice of the transport, not for a time.
         let flows = self.flows.iter().enumerate();
         let due = flows.filter_map(|(index, flow)| {
             let due = flow.clock.as_ref()?.due()?;

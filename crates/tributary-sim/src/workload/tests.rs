@@ -1,4 +1,4 @@
-//! Workloads over an ideal wire of known rate and delay: what they record is known exactly.
+//! Workloads over an ideal wire of known rate and delay, so that the correct record is known exactly.
 
 mod wire;
 
@@ -8,7 +8,7 @@ use tributary_types::{Bitrate, DataSize};
 use wire::Wire;
 
 const DELAY: Duration = Duration::from_millis(10);
-/// Bytes of the wire in a millisecond.
+/// Bytes that the wire carries in a millisecond.
 const PER_MS: u64 = 1000;
 
 fn run(workloads: &[WorkloadSpec], end: Instant, terms: &Terms) -> Vec<FlowRecord> {
@@ -33,7 +33,7 @@ fn millis(n: u64) -> Duration {
 #[test]
 fn a_transfer_without_end_fills_the_wire() {
     let record = &run(&[WorkloadSpec::Bulk { size: None }], Instant::from_millis(2_000), &always())[0];
-    assert_eq!(record.first_byte.unwrap().as_millis(), 20); // request there, first block back
+    assert_eq!(record.first_byte.unwrap().as_millis(), 20); // one way for the request, one for the first block
     let rates = record.arrivals.mbps_per_second();
     assert_eq!(rates.len(), 2);
     assert!((7.8..=8.0).contains(&rates[0]) && (7.99..=8.01).contains(&rates[1]), "{rates:?}");
@@ -59,9 +59,9 @@ fn objects_one_after_the_other() {
     assert_eq!((record.completions.len(), record.unfinished, record.pending), (3, 0, None));
     for completion in &record.completions {
         assert_eq!(completion.size, 30_000);
-        assert_eq!(completion.took.as_millis(), 50); // both ways and 30 ms of transmission
+        assert_eq!(completion.took.as_millis(), 50); // 10 ms each way and 30 ms of transmission
     }
-    let record = &run(&[spec], Instant::from_millis(80), &always())[0]; // one, and the pause
+    let record = &run(&[spec], Instant::from_millis(80), &always())[0]; // one object, then the pause
     assert_eq!((record.completions.len(), record.unfinished), (1, 2));
 }
 
@@ -81,7 +81,7 @@ fn requests_draw_sizes_by_weight_and_think_exponentially() {
     let small = record.completions.iter().filter(|c| c.size == 1_000).count() as f64;
     let all = record.completions.len() as f64;
     assert!((0.70..0.80).contains(&(small / all)), "{small} of {all}");
-    // Both ways 20 ms, 2 ms of transmission in the mean, 20 ms of thinking.
+    // 20 ms for both ways, 2 ms of transmission on average, 20 ms of thinking.
     assert!((60_000.0 / all - 42.0).abs() < 2.0, "{all} requests");
     assert_eq!(&run(&spec, Instant::from_millis(60_000), &always())[0], record);
     assert_ne!(&run(&spec, Instant::from_millis(60_000), &Terms::always(Rng::new(8)))[0], record);
@@ -91,7 +91,7 @@ fn requests_draw_sizes_by_weight_and_think_exponentially() {
 fn packets_at_a_constant_rate_arrive_at_it() {
     let spec = [WorkloadSpec::Constant { rate: Bitrate::from_bps(800_000), packet: bytes(500) }];
     let record = &run(&spec, Instant::from_millis(1_001), &always())[0];
-    assert_eq!((record.made, record.latencies.len()), (201, 199)); // every 5 ms, two under way
+    assert_eq!((record.made, record.latencies.len()), (201, 199)); // every 5 ms; two have not arrived
     assert!(record.latencies.iter().all(|l| l.as_micros() == 10_500), "{:?}", record.latencies[0]);
     assert!(record.arrivals.silences.is_empty());
 }
@@ -104,13 +104,13 @@ fn messages_have_priorities_and_deadlines() {
         priority: 9,
         deadline: Some(deadline),
     };
-    // 50 ms of transmission and 10 ms of delay each.
+    // Each takes 50 ms of transmission and 10 ms of delay.
     let record = &run(&[messages(millis(60))], Instant::from_millis(1_000), &always())[0];
     assert_eq!((record.made, record.latencies.len(), record.late), (11, 10, 0));
     assert!(record.latencies.iter().all(|l| l.as_millis() == 60));
     let record = &run(&[messages(millis(59))], Instant::from_millis(1_000), &always())[0];
     assert_eq!(record.late, 10);
-    // Twice what the wire carries: half of them late or missing in the end.
+    // Twice what the wire carries, so at the end half of the messages are late or missing.
     let many = [messages(millis(60)), messages(millis(60)), messages(millis(60)), messages(millis(60))];
     let late: u64 = run(&many, Instant::from_millis(2_000), &always()).iter().map(|r| r.late).sum();
     assert!(late > 70, "{late}");

@@ -1,8 +1,9 @@
 //! Tiled video, live: the product's player and pusher (`tributary-player`) in virtual time.
 //!
-//! As on sockets, one stream carries plans and one carries everything back; where the transport has messages, each
-//! part of a tile is one with its deadline, elsewhere little is left unsent. Media segments are zeros of the sizes in
-//! the table. Source: the OWS paper §4, §6.3; the closed loop is ours.
+//! As on sockets, one stream carries plans and one carries everything that the server sends. If the transport has
+//! messages, each part of a tile is a message with its deadline; otherwise little data is left unsent in the
+//! transport. Media segments are zeros with the sizes from the table. Source: the OWS paper §4, §6.3; the closed
+//! loop is ours.
 
 mod client;
 mod pipe;
@@ -18,19 +19,19 @@ use tributary_video::rd::RdTable;
 
 use pipe::Pipe;
 
-/// A viewing.
+/// What one viewer watches, and how.
 pub struct TiledSpec {
     /// Sizes and errors of the video's tiles.
     pub table: Arc<RdTable>,
     /// How the player plays.
     pub settings: PlayerSettings,
-    /// What it plans with.
+    /// The planner that it uses.
     pub planner: Planner,
-    /// When the start is asked for, or when the connection is up if that is later.
+    /// When the start is requested, or when the connection is up if that is later.
     pub from: Instant,
 }
 
-/// Both halves of a viewing.
+/// Client and server of a viewing.
 #[must_use]
 pub fn tiled(spec: TiledSpec) -> (TiledClient, TiledServer) {
     let (up, down) = (Pipe::default(), Pipe::default());

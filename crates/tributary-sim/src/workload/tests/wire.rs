@@ -1,4 +1,5 @@
-//! An ideal wire: bytes leave at a rate, in order of stream opening, and arrive after a delay. No loss.
+//! An ideal wire: bytes leave at a fixed rate, in the order in which streams were opened, and arrive after a
+//! delay. No loss.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -10,9 +11,9 @@ use crate::packet::Packet;
 use crate::transport::{Application, Counters, Notice, PathSample, StreamKey, Transport};
 use tributary_types::Instant;
 
-/// Bytes that leave together.
+/// Bytes that leave at once.
 const BLOCK: u64 = 100;
-/// Bytes a wire takes from its writer before they have left.
+/// Bytes that a wire accepts before they have left.
 const ROOM: u64 = 20_000;
 
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ struct Way {
     busy: Instant,
     /// `(arrives, stream, bytes)`.
     under_way: VecDeque<(Instant, StreamKey, u64)>,
-    /// Streams cut short, to be told that there is room.
+    /// Streams whose last write was cut short, and which must be told when there is room.
     cut: Vec<StreamKey>,
 }
 
@@ -42,7 +43,7 @@ struct End {
     notices: VecDeque<Notice>,
 }
 
-/// Both ends.
+/// Both ends of a wire.
 pub(super) struct Wire {
     ends: [End; 2],
 }

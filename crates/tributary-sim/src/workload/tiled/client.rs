@@ -11,7 +11,7 @@ use super::{Pipe, TiledSpec};
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
 enum State {
-    /// The connection is not up, or the start is not due.
+    /// The connection is not up, or the start is not due yet.
     Waiting(Box<TiledSpec>),
     Playing(Box<Player>),
     Over(Box<TiledRecord>),
@@ -20,11 +20,11 @@ enum State {
 /// The client of a viewing.
 pub struct TiledClient {
     state: State,
-    /// When the start is asked for; `None` before the connection is up.
+    /// When the start was requested; `None` before the connection is up.
     started: Option<Instant>,
     error: Option<String>,
     plans: Option<StreamKey>,
-    /// What the transport has not taken yet.
+    /// Bytes that the transport has not accepted yet.
     unsent: VecDeque<Bytes>,
     up: Pipe,
     down: Pipe,
@@ -42,7 +42,7 @@ impl TiledClient {
         Self { state: State::Waiting(Box::new(spec)), started: None, error: None, plans, unsent, up, down }
     }
 
-    /// When the start was asked for; `None` if the connection never came up.
+    /// When the start was requested; `None` if the connection never came up.
     #[must_use]
     pub fn started(&self) -> Option<Instant> {
         self.started
@@ -51,7 +51,7 @@ impl TiledClient {
     /// The record so far.
     ///
     /// # Errors
-    /// Why the viewing was given up.
+    /// The reason for which the viewing was given up.
     pub fn record(&self) -> Result<TiledRecord, String> {
         match (&self.error, &self.state) {
             (Some(error), _) => Err(error.clone()),
@@ -79,7 +79,7 @@ impl TiledClient {
         if let State::Playing(player) = &mut self.state {
             let planned = player.handle_timeout(now);
             self.unsent.extend(std::iter::from_fn(|| player.poll_transmit()));
-            // Nobody decodes them.
+            // Tiles are not decoded here.
             while player.poll_tile().is_some() {}
             self.give_up(planned);
         }

@@ -1,4 +1,4 @@
-//! The contents of one direction: transports carry numbers of bytes, so the bytes travel beside them.
+//! The contents of one direction. Simulated transports carry only numbers of bytes, so the bytes are stored here.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,20 +10,20 @@ use tributary_types::Instant;
 /// Bytes that were written, with the deadline of a message that the transport may drop.
 type Written = (Bytes, Option<Instant>);
 
-/// Held by both ends.
+/// Contents written and not read yet, shared by both ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
-    /// First to last.
+    /// Oldest first.
     written: Rc<RefCell<VecDeque<Written>>>,
 }
 
 impl Pipe {
-    /// The transport has taken these bytes.
+    /// Stores bytes that the transport has accepted.
     pub fn push(&self, bytes: Bytes, deadline: Option<Instant>) {
         self.written.borrow_mut().push_back((bytes, deadline));
     }
 
-    /// The transport has delivered `count` bytes; `each` gets them piece by piece.
+    /// The transport has delivered `count` bytes: passes them to `each`, piece by piece.
     pub fn pop(&self, mut count: usize, mut each: impl FnMut(Bytes)) {
         while count > 0 {
             let Some((mut bytes, deadline)) = self.written.borrow_mut().pop_front() else { return };
@@ -36,8 +36,8 @@ impl Pipe {
         }
     }
 
-    /// The transport has dropped `count` messages whose deadline is past: the last such ones, because one that has
-    /// begun is sent to its end. Their bytes.
+    /// The transport has dropped `count` messages whose deadline has passed. They are the last ones with such a
+    /// deadline, because a message that has begun is sent completely. Returns their bytes.
     pub fn expire(&self, now: Instant, count: u32) -> u64 {
         let mut written = self.written.borrow_mut();
         let mut bytes = 0;

@@ -12,7 +12,7 @@ use tributary_video::rd::RdTable;
 use super::Pipe;
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
-/// How often the server looks for room in a transport.
+/// How often the server checks whether the transport has room.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes of every initialisation segment.
 const INIT: usize = 640;
@@ -23,12 +23,12 @@ const NO_DEADLINE: Duration = Duration::from_secs(3600);
 pub struct TiledServer {
     pusher: Pusher,
     table: Arc<RdTable>,
-    /// As many as the longest segment has.
+    /// Zeros for media segments, as many as the longest one has.
     zeros: Bytes,
-    /// The message that the transport has not taken; without a deadline if it has begun.
+    /// The message that the transport has not accepted completely. It has no deadline once a part was accepted.
     waiting: Option<(Bytes, Option<Instant>)>,
     tiles: Option<StreamKey>,
-    /// Bytes given to the transport, less those that it dropped.
+    /// Bytes given to the transport, without those that it dropped.
     written: u64,
     next: Option<Instant>,
     error: Option<PushError>,
@@ -53,10 +53,10 @@ impl TiledServer {
         Self { pusher, table, zeros, waiting, tiles, written: 0, next, error, up, down }
     }
 
-    /// What became of everything that was asked for.
+    /// What happened to everything that was requested.
     ///
     /// # Errors
-    /// Why the client was given up.
+    /// The reason for which the client was given up.
     pub fn counters(&self) -> Result<PushCounters, String> {
         self.error.as_ref().map_or(Ok(self.pusher.counters()), |error| Err(error.to_string()))
     }
@@ -94,7 +94,7 @@ impl TiledServer {
         }
     }
 
-    /// The next message of the pusher; whether there is one.
+    /// Gets the next message from the pusher. Returns whether there is one.
     fn fetch(&mut self, now: Instant) -> bool {
         loop {
             match self.pusher.poll_transmit(now, &self.table) {
@@ -116,7 +116,7 @@ impl TiledServer {
         }
     }
 
-    /// Gives the message to the transport; whether all of it was taken.
+    /// Gives the message to the transport. Returns whether all of it was accepted.
     fn write(&mut self, now: Instant, transport: &mut dyn Transport) -> bool {
         self.tiles = self.tiles.or_else(|| transport.open(now, 0));
         let (Some(stream), Some((mut bytes, deadline))) = (self.tiles, self.waiting.take()) else {
@@ -134,7 +134,7 @@ impl TiledServer {
             self.down.push(bytes.split_to(taken as usize), deadline);
         }
         if !bytes.is_empty() {
-            // What has begun is sent to its end.
+            // A message that has begun is sent completely.
             self.waiting = Some((bytes, deadline.filter(|_| taken == 0)));
         }
         self.waiting.is_none()

@@ -1,4 +1,4 @@
-//! Viewings over both kinds of transport: what is planned arrives, what is late is not sent.
+//! Viewings over both kinds of transport: what is planned arrives, and late data is not sent.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn table(sizes: [u64; 3]) -> Arc<RdTable> {
     Arc::new(RdTable::new(layout, vec![cells; 3 * TILES]).unwrap())
 }
 
-/// Six GoPs of half a second, asked for at 0.3 s.
+/// Six GoPs of half a second each. The start is requested at 0.3 s.
 fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 3]) -> TiledOutcome {
     let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
     let planner = Planner {
@@ -53,7 +53,7 @@ fn what_fits_arrives_in_time_over_every_transport() {
         assert_eq!(outcome.record.end, End::Complete, "{transport}");
         let whole = |slot: &SlotRecord| (0..TILES as u16).all(|tile| slot.in_time(tile).is_some());
         assert!(outcome.record.slots.iter().all(whole), "{transport}: {:?}", outcome.record.slots);
-        // One GoP and two round trips.
+        // The time of one GoP and two round trips.
         let start_up = outcome.record.start_up_ms.unwrap();
         assert!((start_up - 500.0 - 2.0 * outcome.record.rtt_ms).abs() < 0.1, "{transport}: {start_up}");
         assert_eq!(outcome.pushed.expired, 0, "{transport}");
