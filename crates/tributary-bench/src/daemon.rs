@@ -1,4 +1,4 @@
-//! One end of a proxy as a process of its own, and what the system and `tributary status` say of it.
+//! One end of a proxy as a separate process, and what `/proc` and `tributary status` report about it.
 
 use super::BenchError;
 use core::time::Duration;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tributary_lab::process::{Process, own_program};
 
-/// Time for a process to listen, and for an answer to come.
+/// Time for a process to listen, and for a status answer to arrive.
 const START: Duration = Duration::from_secs(15);
 
 pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
     BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
 }
 
-/// Makes a key in the directory; its file.
+/// Makes a key file in the directory. Returns its path.
 pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
     let key = directory.join("key").to_string_lossy().into_owned();
     let made = Command::new(own_program()?).args(["keygen", "--out", &key]).output();
@@ -35,7 +35,7 @@ pub(super) fn memory_kb(id: u32) -> Result<u64, BenchError> {
     memory_kb.ok_or_else(|| failed("/proc", "no RssAnon: has the process ended?"))
 }
 
-/// What a process uses.
+/// The resources that a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Anonymous resident memory, kB: what the process allocated.
@@ -56,7 +56,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. Its status socket is below the directory.
+    /// Starts it. Its status socket is in a folder of the directory.
     pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
         let mut command = Command::new(own_program()?);
         command.arg(role).args(arguments).env("XDG_RUNTIME_DIR", directory).env("RUST_LOG", "error");
@@ -68,12 +68,12 @@ impl Daemon {
         Ok(Self { process, status, listening })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub(super) fn listening(&self) -> SocketAddr {
         self.listening
     }
 
-    /// Its memory, descriptors and streams.
+    /// Its memory, its open descriptors, and the streams and sessions that it reports.
     pub(super) fn usage(&self) -> Result<Usage, BenchError> {
         let process = PathBuf::from(format!("/proc/{}", self.process.id()));
         let descriptors = std::fs::read_dir(process.join("fd")).map_err(|e| failed("/proc", e))?.count();
@@ -86,7 +86,7 @@ impl Daemon {
         memory_kb(self.process.id())
     }
 
-    /// Sessions, and streams of all of them.
+    /// Number of sessions, and number of streams of all sessions.
     fn streams(&self) -> Result<(u64, u64), BenchError> {
         let ask = || {
             let mut socket = UnixStream::connect(&self.status)?;

@@ -1,7 +1,8 @@
-//! One end of a benchmark's transfer: a process, so that processor time and memory are its own.
+//! One end of a benchmark's transfer, in a separate process so that processor time and memory can be measured for
+//! each end.
 //!
-//! It gets its [`EndPlan`] as an argument and answers with JSON lines on standard output. Not here: the
-//! endpoints of experiments ([`tributary_lab::endpoint`]), which are paced by workloads.
+//! It gets its [`EndPlan`] as an argument and prints JSON lines to standard output. Not here: the endpoints of
+//! experiments ([`tributary_lab::endpoint`]), which follow workloads.
 
 mod kernel;
 mod tls;
@@ -17,27 +18,27 @@ use tributary_net::transport::TransportName;
 
 /// Congestion control of every socket of both ends.
 const CONGESTION: &str = "cubic";
-/// Bytes of one write, and of one read where the caller brings the buffer.
+/// Bytes of one write, and of one read if the caller provides the buffer.
 const PIECE: usize = 1 << 20;
-/// Memory is looked at this often in a transfer of known size.
+/// Number of memory samples in a transfer of known size.
 const SAMPLES: u64 = 100;
 
-/// Any failure of an end; it is reported in words.
+/// The result of an end's work. Every error is reported as text.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// What carries the bytes.
+/// The transport or program under test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contestant {
-    /// A transport of the registry: its name, and how it is set up when it is a session.
+    /// A transport of the registry: its name, and its settings if it is a session.
     Transport(String, SessionSettings),
-    /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer: no transport of the
-    /// product, a peer of it.
+    /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer. It is a peer for
+    /// comparison and not a transport of the product.
     Rustls,
 }
 
 impl Contestant {
-    /// A transport of the registry as it usually is.
+    /// A transport of the registry with its usual settings.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self::Transport(name.to_owned(), SessionSettings::default())
@@ -60,7 +61,7 @@ impl Contestant {
         }
     }
 
-    /// Whether it runs on several paths.
+    /// Whether it uses several paths.
     #[must_use]
     pub fn is_multipath(&self) -> bool {
         match self {
@@ -80,36 +81,36 @@ impl Contestant {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
-    /// After so many seconds.
+    /// After this many seconds.
     Seconds(f64),
-    /// After so many bytes.
+    /// After this many bytes.
     Bytes(u64),
-    /// Sends nothing, for so many seconds.
+    /// The source sends nothing for this many seconds.
     Idle(f64),
 }
 
-/// Which end.
+/// The role of an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndRole {
-    /// Listens, receives.
+    /// Listens on these addresses and receives.
     Sink(Vec<Ipv4Addr>),
-    /// Connects from each address to each server, sends.
+    /// Connects from each address to each server and sends.
     Source(Vec<(Ipv4Addr, SocketAddr)>),
 }
 
-/// What one end does.
+/// The work of one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndPlan {
-    /// What carries the bytes.
+    /// The transport or program under test.
     pub contestant: Contestant,
-    /// When the source stops; the sink must know it for its memory samples and for idling.
+    /// When the source stops. The sink needs it, too: for its memory samples, and to measure an idle connection.
     pub until: Until,
-    /// Which end.
+    /// The role of the end.
     pub role: EndRole,
 }
 
-/// What an end says.
+/// An answer of an end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum EndReply {
     Ready(Vec<SocketAddr>),
@@ -122,17 +123,17 @@ pub(crate) enum EndReply {
 pub struct EndResult {
     /// Payload bytes sent or received.
     pub bytes: u64,
-    /// Between the first and the last of them; the time measured when idling.
+    /// Time between the first and the last of them; the measured time if the connection is idle.
     pub seconds: f64,
     /// Processor seconds in that time.
     pub cpu_seconds: f64,
-    /// Paths in use; of kernel MPTCP at its source.
+    /// Number of paths in use. With kernel MPTCP only the source reports it.
     pub subflows: usize,
     /// Resident memory before the connection, kB.
     pub rss_before_kb: u64,
-    /// Most resident memory ever, kB.
+    /// Peak resident memory, kB.
     pub rss_peak_kb: u64,
-    /// Memory on the way, of sessions in a transfer of known size.
+    /// Memory during a transfer of known size.
     pub samples: Vec<MemorySample>,
 }
 
@@ -147,7 +148,7 @@ pub struct MemorySample {
     pub held: u64,
 }
 
-/// Runs one end; `plan` is an [`EndPlan`] in JSON. Failures are reported to whoever started it.
+/// Runs one end. `plan` is an [`EndPlan`] in JSON. Errors are reported to the process that started this one.
 #[must_use]
 pub fn run(plan: &str) -> bool {
     let result = serde_json::from_str(plan).map_err(Into::into).and_then(carry_out);
@@ -176,18 +177,18 @@ fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
 fn reply(reply: &EndReply) {
     let line = serde_json::to_string(reply).expect("replies have string keys only");
     let mut out = std::io::stdout().lock();
-    // Whoever started this end may be gone; then nobody needs the answer.
+    // The process that started this end may have ended; then nobody needs the answer.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// A line of `/proc/self/status` in kB.
+/// Value in kB of a line of `/proc/self/status`.
 fn memory_kb(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Counts payload from its first piece on.
+/// Counts payload and measures time, beginning with the first bytes.
 struct Meter {
     until: Until,
     began: Option<(Instant, core::time::Duration)>,
@@ -199,7 +200,7 @@ impl Meter {
         Self { until, began: None, result: EndResult::default() }
     }
 
-    /// Starts the clocks, once.
+    /// Starts the clocks at the first call.
     fn begin(&mut self) {
         self.began.get_or_insert_with(|| (Instant::now(), cpu_time()));
     }
@@ -218,7 +219,7 @@ impl Meter {
         }
     }
 
-    /// Looks at the memory now and then; `held` is asked only when it does.
+    /// Samples the memory when a sample is due. `held` is called only then.
     fn sample(&mut self, held: impl FnOnce() -> u64) {
         let Until::Bytes(all) = self.until else { return };
         let due = (self.result.samples.len() as u64 + 1) * (all / SAMPLES).max(1);

@@ -1,9 +1,10 @@
-//! Handoff: a live video over two radios, one of which is lost again and again, once announced and once without a word.
+//! Handoff: a live video over two radios, which are lost in turn: each once with a link-down event, the next time
+//! without one.
 //!
 //! A session that follows the interfaces and kernel MPTCP carry the same 5.24 Mbit/s at the same time over the same
 //! two links of 18 Mbit/s, with round trips of 50 and 100 ms. Measured: the longest time without data around each
 //! loss, what a player with a second of buffer notices, and how soon a change of an interface changes the session's
-//! paths. Not here: experiments of a paper.
+//! paths. Not here: the experiments of the handoff paper.
 
 mod live;
 mod player;
@@ -35,13 +36,13 @@ const BUFFER: f64 = 1.0;
 /// From one loss to the next, and how long each lasts.
 const EVERY: Duration = Duration::from_secs(3);
 const LOST: Duration = Duration::from_millis(1500);
-/// Before the first loss and behind the last.
+/// Time before the first loss and after the last.
 const MARGIN: Duration = Duration::from_secs(3);
 /// Time for both streams to begin.
 const START: Duration = Duration::from_secs(20);
-/// The longest time without data: three round trips of the longer path and 50 ms.
+/// Longest time without data that meets the mark: three round trips of the longer path and 50 ms.
 const GAP_MS: f64 = 3.0 * 100.0 + 50.0;
-/// An interface that comes is a path within this time.
+/// An interface that comes back must be a path within this time.
 const REACTION_MS: f64 = 100.0;
 
 /// What to measure.
@@ -63,7 +64,7 @@ impl Default for Plan {
 pub enum Loss {
     /// The client's interface goes down and comes back.
     Announced,
-    /// Packets vanish in both directions, and nobody says so.
+    /// Packets are dropped in both directions, without a link-down event.
     Silent,
 }
 
@@ -115,7 +116,7 @@ fn frames(length: Duration) -> u32 {
     (length.as_millis() / FRAME_TIME.as_millis()) as u32
 }
 
-/// Radios in turns, each first announced and then silent.
+/// The radios are lost in turn: each first with a link-down event, the next time without one.
 fn schedule(handoffs: u32) -> Vec<Handoff> {
     let one = |number: u32| Handoff {
         at_s: (MARGIN + EVERY * number).as_secs_f64(),
@@ -167,7 +168,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         let (begun, first) = channel();
         let client = scope.spawn(move || network.run(Side::Client, || live::client(servers, length, begun)));
         for _ in [SESSION, MPTCP] {
-            // A client that has failed says why below.
+            // A client that has failed reports the reason below.
             if first.recv_timeout(START) == Err(RecvTimeoutError::Disconnected) {
                 break;
             }
@@ -226,7 +227,7 @@ fn report(
     (origin, count): (Instant, u32),
 ) -> Report {
     let transports = [ours, theirs].map(|(transport, recording)| {
-        // What arrived before time zero belongs to the player's first frames.
+        // Data that arrived before time zero belongs to the player's first frames.
         let at = |moment: Instant| {
             moment.saturating_duration_since(origin).as_secs_f64()
                 - origin.saturating_duration_since(moment).as_secs_f64()
@@ -255,7 +256,8 @@ fn report(
     }
 }
 
-/// From each switch to what the session did next with that interface, in milliseconds; endless when it did nothing.
+/// Time in milliseconds from each switch to the session's next action on that interface; infinite if there is
+/// none.
 fn reactions(switches: &[(Instant, &'static str)], done: &[(Instant, String)]) -> Vec<f64> {
     let one = |(at, name): &(Instant, &str)| {
         let next = done.iter().find(|(when, which)| when >= at && which == name);

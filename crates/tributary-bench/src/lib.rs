@@ -99,13 +99,13 @@ fn judged(value: f64, decimals: usize, good: bool) -> Cell {
     if good { cell.good() } else { cell.bad() }
 }
 
-/// The verdict as a word, for readers without colours.
+/// The verdict as a word, for output without colours.
 fn verdict(good: bool) -> Cell {
     if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
 }
 
-/// A verdict of a measurement in the emulator. Without a valid audit there is none, and the figures that are out of bounds
-/// are named with their limits.
+/// A verdict of a measurement in the emulator. If the audit is invalid there is no verdict; the cell names the
+/// figures that are out of bounds, with their limits.
 fn audited(audit: &tributary_emu::Audit, good: bool) -> Cell {
     match audit.verdict() {
         tributary_emu::Verdict::Valid => verdict(good),

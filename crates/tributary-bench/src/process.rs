@@ -54,7 +54,7 @@ impl Transfer<'_> {
     }
 }
 
-/// An end's next answer; a failure that it reports is an error.
+/// The next answer of an end. If the end reports a failure, this is an error.
 fn answer(end: &Process, within: Duration) -> Result<EndReply, ProcessError> {
     match end.answer(within)? {
         EndReply::Failed(reason) => Err(end.failed(reason)),

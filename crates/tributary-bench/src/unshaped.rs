@@ -1,5 +1,5 @@
-//! Unshaped throughput: two veth paths, each end on one thread, cubic. Sessions beside kernel MPTCP, one
-//! TCP connection, and one TLS-over-TCP connection of the same library.
+//! Throughput without emulated links: two veth paths, one thread for each end, cubic. Compares sessions with
+//! kernel MPTCP, one TCP connection, and one TLS-over-TCP connection of the same library.
 
 use super::end::{Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
@@ -11,17 +11,17 @@ use tributary_report::{Cell, Column, Table};
 
 /// Paths between the namespaces.
 const PATHS: usize = 2;
-/// Transfers of kernel MPTCP that may stand still before that is the result.
+/// A transfer of kernel MPTCP that stands still is repeated at most this many times.
 const STALLS: u32 = 3;
 /// A plaintext session must reach this share of kernel MPTCP.
 const PLAINTEXT_MARK: f64 = 1.0;
 /// A session with TLS must reach this share of one TLS-over-TCP connection.
 const TLS_MARK: f64 = 0.9;
 
-/// What to measure.
+/// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// Rounds; in each every contestant has its turn.
+    /// Number of rounds, with a turn of every contestant.
     pub rounds: u32,
     /// Seconds of each transfer.
     pub seconds: f64,
@@ -42,18 +42,18 @@ fn contestants() -> Vec<Contestant> {
 /// One contestant.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContestantReport {
-    /// Which.
+    /// Its name.
     pub contestant: String,
     /// Goodput of each round at the sink, Gbit/s.
     pub gbps: Vec<f64>,
-    /// Processor seconds for each gigabyte, of the source, in each round.
+    /// Processor seconds of the source per gigabyte, in each round.
     pub source_cpu_per_gb: Vec<f64>,
     /// The same of the sink.
     pub sink_cpu_per_gb: Vec<f64>,
-    /// Subflows in use.
+    /// Number of subflows in use.
     pub subflows: usize,
-    /// Transfers that stood still until their time was over, and were tried again. Kernel MPTCP's
-    /// writer does so now and then; anybody else's is an error at once.
+    /// Transfers that stood still until their time was over, and were repeated. This happens now and then to
+    /// writers of kernel MPTCP; for every other contestant it is an error at once.
     pub stalls: u32,
 }
 
@@ -66,11 +66,11 @@ pub struct Comparison {
     pub peer: String,
     /// Median over the rounds of our goodput over the peer's.
     pub ratio: f64,
-    /// The same of processor seconds for each gigabyte, both ends together.
+    /// Median over the rounds of our processor seconds per gigabyte over the peer's, both ends together.
     pub cpu_ratio: f64,
-    /// Wanted.
+    /// The mark.
     pub at_least: f64,
-    /// Whether it is so.
+    /// Whether the ratio reaches the mark.
     pub holds: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Report {
     pub comparisons: Vec<Comparison>,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// [`BenchError`].
@@ -119,7 +119,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(Report { contestants: reports, comparisons })
 }
 
-/// One transfer in namespaces of its own.
+/// One transfer in new namespaces.
 fn one(contestant: &Contestant, report: &mut ContestantReport, seconds: f64) -> Result<(), BenchError> {
     let network = VethNetwork::create(PATHS)?;
     if contestant.is_mptcp() {
@@ -153,14 +153,14 @@ fn compare(
 }
 
 impl ContestantReport {
-    /// Of both ends, in each round.
+    /// Processor seconds per gigabyte of both ends together, in each round.
     fn cpu_per_gb(&self) -> Vec<f64> {
         self.source_cpu_per_gb.iter().zip(&self.sink_cpu_per_gb).map(|(a, b)| a + b).collect()
     }
 }
 
 impl Report {
-    /// For people.
+    /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let mut speeds = Table::new("Unshaped, two veth paths, cubic; medians").columns([

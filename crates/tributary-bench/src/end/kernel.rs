@@ -1,6 +1,6 @@
-//! Ends of one TCP connection and of a kernel MPTCP connection, with blocking calls and a thread of
-//! their own: the cheapest way to use them, so that peers are measured at their best. Not here: the sockets
-//! of the product ([`tributary_net::transport`]), which wait for readiness.
+//! Ends of one TCP connection and of a kernel MPTCP connection, with blocking calls on one thread. This is the
+//! cheapest way to use them, so peers are measured at their best. Not here: the product's sockets
+//! ([`tributary_net::transport`]), which wait for readiness.
 
 use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, reply};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -28,7 +28,7 @@ fn socket(mptcp: bool) -> Outcome<Socket> {
     Ok(socket)
 }
 
-/// A listening socket on a port of the kernel's choice.
+/// A listening socket on a port that the kernel chooses.
 pub(super) fn listen(mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
     let socket = socket(mptcp)?;
     let address = addresses.first().ok_or("a sink needs an address")?;
@@ -39,7 +39,7 @@ pub(super) fn listen(mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
     Ok(socket)
 }
 
-/// A connection over the first path.
+/// Connects over the first path.
 pub(super) fn connect(mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<Socket> {
     let socket = socket(mptcp)?;
     let (local, server) = paths.first().ok_or("a source needs a path")?;
@@ -50,7 +50,7 @@ pub(super) fn connect(mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<
 }
 
 fn sink(plan: &EndPlan, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
-    // Kept to the end: MPTCP's further subflows come to the listener, too.
+    // The listener is kept to the end, because MPTCP's further subflows arrive at it, too.
     let listener = listen(mptcp, addresses)?;
     let mut stream = listener.accept()?.0;
     sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
@@ -74,7 +74,8 @@ fn source(plan: &EndPlan, mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outc
     Ok(meter.finish(subflows))
 }
 
-/// How many subflows an MPTCP connection has; a fallback to TCP is no measurement of MPTCP.
+/// Number of subflows of an MPTCP connection. A connection that fell back to TCP is an error, because it does not
+/// measure MPTCP.
 fn subflows_of(socket: &Socket) -> Outcome<usize> {
     let state = sockopt::mptcp_state(socket.as_fd())?;
     if state.fallback {

@@ -1,5 +1,5 @@
-//! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. The same
-//! library, provider and cipher suite, so that the comparison is one of plumbing.
+//! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. It uses the same
+//! library, provider and cipher suite, so that only the code around them differs.
 
 use super::{CONGESTION, EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, kernel};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// The cipher that sessions prefer, and no other.
+/// A provider with only the cipher that sessions prefer.
 fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites: vec![TLS13_AES_128_GCM_SHA256], ..default_provider() }
 }
@@ -66,12 +66,12 @@ async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<End
     }
     stream.shutdown().await?;
     let result = meter.finish(1);
-    // The server's session tickets must be read: closing on unread input would reset the connection.
+    // The server's session tickets must be read, because closing with unread input would reset the connection.
     let _ = stream.read_to_end(&mut Vec::new()).await;
     Ok(result)
 }
 
-/// Both ends are this program on one machine; whose certificate it is does not matter here.
+/// Accepts every certificate: both ends are this program on one machine.
 #[derive(Debug)]
 struct AnyCertificate;
 

@@ -1,5 +1,5 @@
-//! Ends of a session, of QUIC and of multipath QUIC, through the product's interface: bulk in one stream, or
-//! nothing at all. Not here: TCP and kernel MPTCP (`kernel.rs`).
+//! Ends of a session, of QUIC and of multipath QUIC, through the product's interface: one stream of bulk data, or
+//! an idle connection. Not here: TCP and kernel MPTCP (`kernel.rs`).
 
 use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, Until, cpu_time};
 use bytes::Bytes;
@@ -11,17 +11,17 @@ use tributary_lab::transport::{Paths, SessionSettings, config, listen};
 use tributary_net::Key;
 use tributary_net::transport::{Connection, TransportConfig, TransportName};
 
-/// Rest before idling is measured.
+/// Pause before an idle connection is measured.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Runs one end; a sink tells `ready` where it listens.
+/// Runs one end. A sink calls `ready` with its addresses.
 pub(super) async fn run(
     plan: &EndPlan,
     name: &TransportName,
     session: &SessionSettings,
     ready: impl FnOnce(&EndReply),
 ) -> Outcome<EndResult> {
-    // Both ends are this program on one machine: the key protects nothing.
+    // Both ends are this program on one machine, so the key is not secret.
     let config = config(name, CONGESTION, Key::from_bytes([7; 32]), session);
     match &plan.role {
         EndRole::Sink(addresses) => sink(plan, &config, addresses, ready).await,
@@ -29,7 +29,7 @@ pub(super) async fn run(
     }
 }
 
-/// Payload that a session holds; other transports do not say.
+/// Payload bytes that a session holds; zero for other transports, which do not report it.
 fn held(connection: &Connection) -> u64 {
     let stats = connection.session().map(|session| session.stats().session);
     stats.map_or(0, |stats| stats.send_held + stats.receive_held)
@@ -58,7 +58,7 @@ async fn sink(
         }
     }
     let result = meter.finish(paths);
-    // The source waits for the end of the other direction, which leaves only while the runtime runs: this end
+    // The source waits for the end of the other direction, which is sent only while the runtime runs. So this end
     // waits until the source has closed the connection.
     stream.shutdown().await?;
     while connection.accept_stream().await.is_some() {}
@@ -75,7 +75,7 @@ async fn source(
     if let Until::Idle(seconds) = plan.until {
         paths.all_up(&connection).await?;
         let result = idle(&connection, seconds).await;
-        // The sink may still be measuring its own idleness.
+        // The sink may still be measuring its idle connection.
         tokio::time::sleep(SETTLE).await;
         return Ok(result);
     }
@@ -85,13 +85,14 @@ async fn source(
     let mut meter = Meter::new(plan.until);
     meter.begin();
     while !meter.is_over() {
-        // Where memory is measured, what the transport holds must be memory of its own.
+        // When memory is measured, every write gets a new buffer, so that data held by the transport uses memory
+        // of its own.
         let fresh = matches!(plan.until, Until::Bytes(_)).then(|| Bytes::from(vec![1; PIECE]));
         stream.send.write_chunk(fresh.unwrap_or_else(|| chunk.clone())).await?;
         meter.add(PIECE);
         meter.sample(|| held(&connection));
     }
-    // A measurement of a transport that is not on all its paths is none.
+    // The measurement is valid only if the transport uses all its paths.
     let up = paths.all_up(&connection).await?;
     stream.shutdown().await?;
     stream.recv.read_chunk().await?;
@@ -99,7 +100,7 @@ async fn source(
     Ok(meter.finish(up.paths.len()))
 }
 
-/// What a connection with nothing to do costs.
+/// Measures a connection without payload.
 async fn idle(connection: &Connection, seconds: f64) -> EndResult {
     tokio::time::sleep(SETTLE).await;
     let subflows = connection.stats().paths.len();
@@ -120,7 +121,7 @@ mod tests {
 
     const BYTES: u64 = 3 << 20;
 
-    /// Runs one end on a runtime of its own, which ends with it.
+    /// Runs one end on a separate runtime.
     fn alone(name: &str, role: EndRole, ready: impl FnOnce(&EndReply)) -> Result<EndResult, String> {
         let contestant = super::super::Contestant::of(name);
         let plan = EndPlan { contestant, until: Until::Bytes(BYTES), role };

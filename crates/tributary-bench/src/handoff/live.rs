@@ -27,7 +27,7 @@ pub(super) struct Recording {
     pub cut_short: Option<String>,
 }
 
-/// Addresses of the session's server on each path, and of the MPTCP server.
+/// Addresses of the session's server on each path, and address of the MPTCP server.
 pub(super) type Servers = ([SocketAddr; 2], SocketAddr);
 
 type Outcome<T> = Result<T, String>;
@@ -36,7 +36,7 @@ fn words(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// Both ends are this program on one machine: the key protects nothing.
+/// Both ends are this program on one machine, so the key is not secret.
 fn key() -> Key {
     Key::from_bytes([7; 32])
 }
@@ -59,7 +59,7 @@ pub(super) fn server(length: Duration, ready: Sender<Servers>) -> Outcome<()> {
         let servers = ([addresses[0], addresses[1]], mptcp.addresses()[0]);
         ready.send(servers).map_err(words)?;
         let (ours, theirs) = tokio::join!(send(&mut session, length), send(&mut mptcp, length));
-        // A client that gave up says so itself.
+        // A client that gave up reports the reason itself.
         drop((ours, theirs));
         Ok(())
     })
@@ -67,12 +67,12 @@ pub(super) fn server(length: Duration, ready: Sender<Servers>) -> Outcome<()> {
 
 async fn send(acceptor: &mut Acceptor, length: Duration) -> Outcome<()> {
     let accepted = tokio::time::timeout(GRACE, acceptor.accept()).await.map_err(words)?;
-    let (connection, _) = accepted.ok_or("nobody came")?;
+    let (connection, _) = accepted.ok_or("no client connected")?;
     let stream = connection.accept_stream().await.ok_or("no stream came")?;
     let (mut request, mut frames) = stream.into_split();
     request.read_chunk().await.map_err(words)?;
     let frame = Bytes::from(vec![0; FRAME]);
-    // A frame that had to wait delays those behind it no longer than necessary.
+    // A frame that had to wait does not delay the next frames more than necessary.
     let mut ticks = tokio::time::interval(FRAME_TIME);
     for _ in 0..super::frames(length) {
         ticks.tick().await;
@@ -85,7 +85,7 @@ async fn send(acceptor: &mut Acceptor, length: Duration) -> Outcome<()> {
     Ok(())
 }
 
-/// Receives over both transports; `begun` hears when both streams have begun.
+/// Receives over both transports. Sends a message to `begun` when both streams have begun.
 pub(super) fn client(
     (session, mptcp): Servers,
     length: Duration,
@@ -123,7 +123,7 @@ async fn receive(connection: &Connection, within: Duration, begun: Sender<()>) -
             match frames.read_chunk().await {
                 Ok(Some(chunk)) => {
                     if recording.arrivals.is_empty() {
-                        // Nobody listens when the benchmark has failed; then this ends by itself.
+                        // The receiver is gone if the benchmark has failed; then this ends by itself.
                         let _ = begun.send(());
                     }
                     recording.arrivals.push((Instant::now(), chunk.len()));
@@ -135,13 +135,13 @@ async fn receive(connection: &Connection, within: Duration, begun: Sender<()>) -
     };
     let ended = tokio::time::timeout(within, receiving).await;
     recording.cut_short = ended.unwrap_or_else(|_| Some("it did not end in time".to_owned()));
-    // Fails when the connection is gone already.
+    // Fails if the connection has ended already.
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut request).await;
     let _ = tokio::time::timeout(GRACE, connection.close()).await;
     Ok(recording)
 }
 
-/// Notes what the session does with its paths.
+/// Records what the session does with its paths.
 async fn listen(mut events: tokio::sync::broadcast::Receiver<SessionEvent>, heard: Arc<Mutex<Recording>>) {
     while let Ok(event) = events.recv().await {
         let now = Instant::now();

@@ -9,7 +9,7 @@ pub(super) struct Playback {
     pub underflows: u32,
 }
 
-/// The stream as it was sent.
+/// The stream as the server sent it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frames {
     pub count: u32,

@@ -12,8 +12,8 @@ pub(super) const SINK: u8 = b'u';
 pub(super) const SOURCE: u8 = b'd';
 /// Writes for ever and reads nothing.
 pub(super) const DEAF: u8 = b'x';
-/// Buffers of each connection: what a deaf target does not read, and what it writes to a server that does not read, is to
-/// wait in the processes, not in the kernel.
+/// Size of the kernel's buffers of each connection. Small, so that data which a target does not read, and data for
+/// a server that does not read, waits in the processes and not in the kernel.
 const KERNEL: u32 = 64 << 10;
 
 async fn serve(mut tcp: TcpStream) -> std::io::Result<()> {
