@@ -93,7 +93,7 @@ pub enum ClientError {
     /// The media cannot be saved.
     #[error("cannot write {}: {source}", .path.display())]
     Save {
-        /// Where.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -114,9 +114,9 @@ pub struct Entry {
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Happened {
-    /// To the player.
+    /// An event of the player.
     Player(Event),
-    /// The engine decided.
+    /// A decision of the engine.
     Decision(Decision),
     /// Playback continues over another transport.
     Moved {
@@ -190,7 +190,7 @@ struct Playback {
     player: Player,
     presentation: Arc<Presentation>,
     connection: HttpConnection,
-    /// The connection before a move; kept until the handshake of `connection` has finished.
+    /// The previous connection after a move, kept until the handshake of `connection` has finished.
     before: Option<HttpConnection>,
     authority: String,
     /// The connection of the last download, when no download is running.
@@ -239,7 +239,7 @@ pub async fn play(
     let mut playback = Playback {
         began,
         duration,
-        // The viewer has waited since the manifest was asked for.
+        // The viewer has been waiting since the manifest was requested.
         player: Player::new(config.settings, title, rule, Instant::ZERO),
         presentation: Arc::new(presentation),
         connection,

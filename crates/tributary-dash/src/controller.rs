@@ -1,5 +1,5 @@
-//! A client of the path controller's REST interface: lists the measured paths, and takes paths into or out of
-//! use.
+//! A client of the path controller's REST interface: lists the measured paths, and tells the controller which
+//! paths are in use.
 //!
 //! The answers are checked. An impossible value is an error that names the path and the value, and the caller
 //! keeps its previous state. Not here: what is done with the paths ([`tributary_player::engine`]).
@@ -22,7 +22,7 @@ use tributary_types::{Instant, PathId};
 
 use crate::fetch::{FetchError, HttpConnection, Line, split};
 
-/// Largest answer in bytes.
+/// Largest answer that is accepted, bytes.
 const ANSWER: usize = 1 << 20;
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -85,9 +85,9 @@ pub enum ControllerError {
     /// A value is impossible.
     #[error("path {path}: {name} is {value}, which is impossible")]
     Value {
-        /// Which path.
+        /// The path.
         path: String,
-        /// Which value.
+        /// The value's name.
         name: &'static str,
         /// The value.
         value: f64,

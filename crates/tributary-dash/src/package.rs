@@ -104,7 +104,7 @@ pub enum PackageError {
     File {
         /// What was being done.
         doing: &'static str,
-        /// To what.
+        /// The path.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -118,7 +118,7 @@ pub enum PackageError {
     /// The file is not a video.
     #[error("{} is no video that ffmpeg can read: {reason}", .path.display())]
     NotVideo {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// ffmpeg's reason.
         reason: String,
@@ -129,9 +129,9 @@ pub enum PackageError {
     /// The encoder's output is not as requested.
     #[error("representation {id}: the encoder's file is damaged: {reason}")]
     Output {
-        /// Which.
+        /// The representation.
         id: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Stopped by the user.

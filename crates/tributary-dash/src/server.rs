@@ -88,7 +88,7 @@ pub enum ServerError {
     /// The directory cannot be used.
     #[error("cannot serve {}: {source}; name a directory that this user may read", .directory.display())]
     Directory {
-        /// Which.
+        /// The directory.
         directory: PathBuf,
         /// The system's reason.
         source: io::Error,

@@ -190,7 +190,7 @@ pub trait Rule: Send {
     fn seeked(&mut self, _to: usize) {}
 }
 
-/// No rule has this name.
+/// The error that no rule has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown bitrate rule `{0}`; known: {known}", known = names().join(", "))]
 pub struct UnknownRule(pub String);
@@ -214,7 +214,7 @@ pub fn names() -> Vec<&'static str> {
 /// Builds the rule of this name.
 ///
 /// # Errors
-/// [`UnknownRule`] lists the names there are.
+/// [`UnknownRule`] lists the existing names.
 pub fn rule(name: &str) -> Result<Box<dyn Rule>, UnknownRule> {
     let found = RULES.iter().find(|(known, _)| *known == name);
     found.map(|(_, build)| build()).ok_or_else(|| UnknownRule(name.to_owned()))

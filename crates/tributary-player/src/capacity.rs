@@ -36,7 +36,7 @@ const LEAST_BUSY: f64 = 0.25;
 #[derive(Debug, Clone)]
 pub struct CapacityMeter {
     bins_per_window: usize,
-    /// The last bins: bytes, and how long something was outstanding.
+    /// The last bins: bytes, and the time for which data was outstanding.
     bins: VecDeque<(u64, Duration)>,
     /// End of the last bin.
     until: Instant,
@@ -132,7 +132,7 @@ impl CapacityMeter {
     }
 }
 
-/// Mean bytes per busy bin; `None` if almost nothing was outstanding.
+/// Mean bytes per bin in which data was outstanding; `None` if that was almost never the case.
 fn rate(bins: &[(u64, f64)]) -> Option<f64> {
     let (bytes, busy) = bins.iter().fold((0, 0.0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
     let share = busy / (bins.len() as f64 * BIN.as_secs_f64());

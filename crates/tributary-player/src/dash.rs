@@ -1,7 +1,7 @@
 //! MPEG-DASH without I/O: the manifest ([`mpd`]), segment indexes ([`sidx`]) and Common Media Client Data
 //! ([`cmcd`]). Source: ISO/IEC 23009-1:2022, ISO/IEC 14496-12 and CTA-5004.
 //!
-//! Input comes from a server: limits bound the memory that a file can use, and nothing panics.
+//! The input comes from a server, so limits bound the memory that a file can use, and no input causes a panic.
 
 pub mod cmcd;
 pub mod mpd;

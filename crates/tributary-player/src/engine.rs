@@ -61,8 +61,8 @@ pub struct PathReport {
 }
 
 impl PathReport {
-    /// An RTT in milliseconds as a controller reports it; `None` for an impossible value: not a number, not
-    /// above zero, or above one minute.
+    /// An RTT in milliseconds as a controller reports it. `None` for an impossible value: not a number, not above
+    /// zero, or above one minute.
     #[must_use]
     pub fn rtt_from_millis(millis: f64) -> Option<Duration> {
         let plausible = millis > 0.0 && millis <= 60_000.0;
@@ -139,7 +139,7 @@ pub struct Decided {
     pub level: Duration,
 }
 
-/// A path of a running session.
+/// A path that a running session knows.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     path: PathId,
@@ -223,7 +223,7 @@ impl Engine {
                     Decision::Replace { out: path, with }
                 }
                 None if others > 0 => Decision::Remove(path),
-                // The last path stays: it is all there is.
+                // The last path is kept, because there is no other.
                 None => continue,
             };
             self.change(now, path, false, paths);
@@ -242,12 +242,12 @@ impl Engine {
         decisions
     }
 
-    /// Reports whether MPTCP is in use, when the chosen transport was not available.
+    /// Sets whether MPTCP is in use: it may not have been available when it was chosen.
     pub fn set_mptcp(&mut self, on: bool) {
         self.on_mptcp = on;
     }
 
-    /// Paths that the controller has found since.
+    /// Adds paths that the controller has found since the last call.
     fn learn(&mut self, now: Instant, paths: &[PathReport]) {
         for report in paths {
             if !self.paths.iter().any(|known| known.path == report.path) {
@@ -282,7 +282,7 @@ impl Engine {
         let mut leaving = Vec::new();
         for (known, rtt, retransmissions) in &in_use {
             match rtt {
-                // Nothing is sent on a dead path: it leaves without dwelling.
+                // Nothing is sent on a dead path, so it is removed without a dwell time.
                 None => leaving.push((known.path, Reason::Unreachable)),
                 Some(_) if !self.may_change(known, now) => {}
                 Some(rtt) if ratio(*rtt, lowest) > self.settings.rtt_ratio => {

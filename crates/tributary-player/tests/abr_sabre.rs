@@ -1,8 +1,7 @@
 //! The rules choose the same qualities as Sabre in Sabre's network model, segment by segment.
 //!
 //! Sabre's decisions are in `../shared/data/abr-sabre-oracle`, beside the repository, and are not part of it.
-//! Without
-//! them the test says so and checks nothing. Sabre: Spiteri, Sitaraman and Sparacio, MMSys 2018.
+//! Without them the test says so and checks nothing. Sabre: Spiteri, Sitaraman and Sparacio, MMSys 2018.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use tributary_types::Bitrate;
 
 /// Sabre's play buffer, ms.
 const BUFFER: f64 = 25_000.0;
-/// Progress is checked after so many bits and so many ms.
+/// Progress is checked after at least this many bits and this many ms.
 const LOOK_BITS: f64 = 12_000.0;
 const LOOK_MS: f64 = 50.0;
 /// Share of a rule's decisions that must agree.

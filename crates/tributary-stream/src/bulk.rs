@@ -60,9 +60,8 @@ where
         answer(&mut stream, "a bulk transfer of this length", close).await?;
         let mut buffer = vec![0; READ];
         if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
-            // After the measured time only the end of the stream and whether content keeps arriving matter.
-            // Data in the
-            // buffers of a slow link is not part of the measurement.
+            // After the measured time only the end of the stream and whether content keeps arriving matter. Data
+            // in the buffers of a slow link is not part of the measurement.
             let mut moves = false;
             loop {
                 match timeout_at(close + END_TIME, stream.read(&mut buffer)).await {

@@ -1,4 +1,4 @@
-//! The download of one segment as a task: headers it depends on, the request, its bytes.
+//! The download of one segment as a task: what must be fetched before it, the request, and its bytes.
 
 use std::sync::Arc;
 

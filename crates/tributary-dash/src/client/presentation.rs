@@ -36,11 +36,11 @@ pub enum PresentationError {
         "period {period} has {found} qualities and the first one {first}; all periods need the same number"
     )]
     Ladders {
-        /// Which.
+        /// The period.
         period: usize,
-        /// Its qualities.
+        /// Number of its qualities.
         found: usize,
-        /// Those of the first period.
+        /// Number of qualities of the first period.
         first: usize,
     },
     /// The number of segments cannot be derived.
@@ -55,9 +55,9 @@ pub enum PresentationError {
     /// A segment index cannot be read.
     #[error("the segment index of representation `{id}`: {error}")]
     Index {
-        /// Which.
+        /// The representation.
         id: String,
-        /// What is wrong with it.
+        /// The reason.
         error: SidxError,
     },
     /// A segment is addressed as a whole file.
@@ -87,7 +87,7 @@ struct Part {
     tracks: Vec<Track>,
 }
 
-/// What there is to play.
+/// The periods of a title, ready to be requested.
 #[derive(Debug)]
 pub(super) struct Presentation {
     parts: Vec<Part>,

@@ -89,7 +89,7 @@ pub(super) struct Steer {
     seen: Seen,
     /// The controller's answers, once a second.
     news: mpsc::Receiver<Result<Seen, ControllerError>>,
-    /// Paths to take into use or out of it.
+    /// Paths to start or stop using.
     orders: mpsc::Sender<(Path, bool)>,
     /// QUIC connections being opened: the one kept ready, and the one to move to.
     dialling: JoinSet<(PathId, Result<HttpConnection, TransportError>)>,

@@ -33,7 +33,7 @@ pub(super) fn write(representations: &[Representation], made: &[Made], layout: L
     text
 }
 
-/// All representations have the same segment times, because the encoder puts key pictures at given times.
+/// All representations have the same segment times, because the encoder puts key pictures at fixed times.
 fn template(text: &mut String, made: &Made) {
     let _ = writeln!(
         text,

@@ -48,7 +48,7 @@ impl Content {
 }
 
 impl Disk {
-    /// Stands for the next `most` bytes at most, which the kernel sends.
+    /// Returns a stand-in for up to `most` of the next bytes, which the kernel sends.
     fn stand_in(&mut self, most: u64) -> Option<Bytes> {
         let outgoing = self.kernel.as_ref()?;
         if !self.announced {
@@ -60,13 +60,13 @@ impl Disk {
         Some(stand_in)
     }
 
-    /// Whether the first and last of the next `length` bytes are in the page cache; the rest then usually is, too. If not,
-    /// `sendfile` would block this thread until the disk has read them.
+    /// Whether the first and the last of the next `length` bytes are in the page cache; usually all of them are
+    /// then. Otherwise `sendfile` would block this thread until the disk has been read.
     fn is_cached(&self, length: u64) -> bool {
         let there = |at: u64| {
             let (mut byte, flags) = ([0], ReadWriteFlags::NOWAIT);
             let read = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], at, flags);
-            // A file system that cannot tell reads as any other.
+            // If the file system does not support this query, the bytes count as cached.
             read != Err(rustix::io::Errno::AGAIN)
         };
         let length = length.min(self.left.end - self.left.start);
@@ -114,7 +114,7 @@ impl Body for Content {
         disk.reading = None;
         let piece = outcome.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
         Poll::Ready(Some(piece.map(|piece| {
-            // What was read is in the page cache, so that the kernel can send it.
+            // The bytes that were read are in the page cache, so the kernel can send them.
             let bytes = disk.stand_in(piece.len() as u64).unwrap_or_else(|| {
                 disk.left.start += piece.len() as u64;
                 piece.into()

@@ -100,8 +100,8 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
         tracing::debug!(%from, "response ended: {error}");
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
-    // The end of a request may come after its answer; stopping the stream then would look like a refusal. The
-    // body is not read.
+    // The end of a request may arrive after its answer was sent, and stopping the stream before would look like a
+    // refusal. The body itself is not read.
     if let Ok(Ok(Some(_))) = timeout(serving.limits.headers, stream.recv_data()).await {
         stream.stop_sending(Code::H3_NO_ERROR);
     }

@@ -1,10 +1,10 @@
 //! Parts of files that the kernel sends from its page cache, without a copy through this process (`sendfile(2)`).
 //!
-//! `hyper` writes bodies that lie in memory. A part of a file passes through it as a *stand-in*: bytes of one fixed
-//! region, as many as the part has, which nobody reads. [`FileSender`], between `hyper` and the socket, recognises the
-//! region by its address and has the kernel send the file in its place. Example: `hyper` writes a response as
-//! [headers, stand-in of 300 kB]; the headers are sent with `MSG_MORE`, then 300 kB of the file. Only for HTTP/1.1 over
-//! sockets of the kernel: HTTP/2 frames and TLS change the bytes of a body.
+//! `hyper` only writes bodies that are in memory. So a part of a file passes through it as a *stand-in*: bytes of
+//! one fixed memory region, as many as the part has, which are never read. [`FileSender`], between `hyper` and the
+//! socket, recognises this region by its address and has the kernel send the file instead. Example: `hyper` writes
+//! a response as [headers, stand-in of 300 kB]; the headers are sent with `MSG_MORE`, then 300 kB of the file.
+//! Only for HTTP/1.1 over kernel sockets, because HTTP/2 frames and TLS change the bytes of a body.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,10 +22,10 @@ use tributary_net::transport::TransportStream;
 /// Most bytes of a file at once.
 pub(super) const MOST: u64 = 8 << 20;
 
-/// The region. Zeroed memory that is never touched takes no page.
+/// The memory region of stand-ins. Zeroed memory that is never read or written uses no physical memory.
 static REGION: LazyLock<Bytes> = LazyLock::new(|| vec![0; MOST as usize].into());
 
-/// Stands for so many bytes of a file, [`MOST`] at most.
+/// A stand-in for `length` bytes of a file, at most [`MOST`].
 pub(super) fn stand_in(length: u64) -> Bytes {
     REGION.slice(..length.min(MOST) as usize)
 }
@@ -34,7 +34,7 @@ fn is_stand_in(bytes: &[u8]) -> bool {
     !bytes.is_empty() && REGION.as_ptr_range().contains(&bytes.as_ptr())
 }
 
-/// The parts of files whose stand-ins were handed to `hyper` and not yet sent, in their order.
+/// The parts of files whose stand-ins were given to `hyper` and that have not been sent yet, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outgoing(Arc<Mutex<VecDeque<Part>>>);
 
@@ -47,7 +47,7 @@ impl Outgoing {
     }
 }
 
-/// A connection that sends the files for which stand-ins are written to it.
+/// A connection that sends a part of a file for each stand-in that is written to it.
 pub(super) struct FileSender {
     stream: TransportStream,
     outgoing: Outgoing,
@@ -58,12 +58,12 @@ impl FileSender {
         Self { stream, outgoing: Outgoing::default() }
     }
 
-    /// Where to enter parts of files; `None` over a transport without a socket of the kernel.
+    /// The queue for parts of files; `None` over a transport without a kernel socket.
     pub(super) fn outgoing(&self) -> Option<Outgoing> {
         self.stream.send.is_kernel().then(|| self.outgoing.clone())
     }
 
-    /// Sends up to so many bytes of the first part.
+    /// Sends up to `most` bytes of the first part.
     fn poll_file(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
         let mut outgoing = self.outgoing.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((file, part)) = outgoing.front_mut() else {
@@ -87,7 +87,7 @@ impl FileSender {
         polled
     }
 
-    /// Sends bytes that a file follows, in the same packet if they are short.
+    /// Sends bytes before a part of a file. Short ones go into the same packet as the beginning of the file.
     fn poll_before_file(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         self.stream.send.poll_call(cx, |socket| Ok(rustix::net::send(socket, bytes, flags)?))

@@ -1,4 +1,4 @@
-//! Algorithm 1 story by story, then what hysteresis and dwell time add.
+//! Algorithm 1 in single situations, and the effect of hysteresis and dwell time.
 
 use super::*;
 

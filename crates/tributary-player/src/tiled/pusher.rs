@@ -1,10 +1,9 @@
 //! The server's end as a state machine: plans come in; messages go out one at a time, when there is room and before
 //! their deadline.
 //!
-//! It reads no files and writes to no socket; its driver does both. A newer revision of a slot's plan
-//! replaces the slot's
-//! tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so a more urgent
-//! tile waits for one part at most.
+//! It reads no files and writes to no socket; its driver does both. A newer revision of a slot's plan replaces the
+//! slot's tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so a more
+//! urgent tile waits for one part at most.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};

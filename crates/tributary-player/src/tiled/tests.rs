@@ -1,4 +1,4 @@
-//! Hostile peers: everything they send is accepted or gives an error; it never causes a panic or holds memory.
+//! Hostile peers: all input is accepted or gives an error, and it never causes a panic or unbounded memory use.
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -208,7 +208,7 @@ impl Template {
         Span { start, duration }
     }
 
-    /// One pass over the timeline, which may have as many entries as there are segments.
+    /// Computed in one pass over the timeline, which may have as many entries as there are segments.
     fn durations(&self) -> Option<Vec<Duration>> {
         let count = self.segments()?;
         if self.timeline.is_empty() {

@@ -76,7 +76,7 @@ pub struct Qoe {
 
 impl Qoe {
     /// Network efficiency: share of `available` bits (the capacity of all paths over the session) that carried media.
-    /// `None` where nothing was available.
+    /// `None` if no capacity was available.
     #[must_use]
     pub fn efficiency(&self, available: f64) -> Option<f64> {
         (available > 0.0).then(|| self.bytes as f64 * 8.0 / available)

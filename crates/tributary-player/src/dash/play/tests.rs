@@ -34,7 +34,7 @@ struct World {
     received: BTreeMap<(usize, usize), Vec<(u64, u64)>>,
     aborted: usize,
     events: Vec<Event>,
-    /// This many of the next responses end after a quarter of their bytes.
+    /// The number of responses, from the next one on, that end after a quarter of their bytes.
     cut: usize,
 }
 

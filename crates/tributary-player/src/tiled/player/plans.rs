@@ -112,8 +112,8 @@ impl Player {
         Ok(())
     }
 
-    /// Updates the screen with the slot before, of which all but the last round trip is known, and the guard interval with
-    /// the lateness of the slot before that, which is over.
+    /// Updates the screen with the previous slot, of which everything but the last round trip is known. Updates
+    /// the guard interval with the lateness of the slot before that one, which is over.
     fn learn(&mut self, slot: u32) {
         if let Some(before) = self.record.slots.last()
             && let (Some(menu), Some(screen)) = (self.menus.get(&before.gop), &mut self.screen)
