@@ -4,6 +4,7 @@
 //! waiting data. A numbered segment never changes its bounds. Memory is bounded by the send
 //! buffer: a segment is held until the peer has acknowledged it.
 
+mod abandon;
 mod segment;
 mod stream;
 
@@ -46,6 +47,8 @@ pub(crate) struct SendBuffer {
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
+    /// Payload numbered for streams that were abandoned before it was acknowledged.
+    abandoned: u64,
     /// Payload held at most.
     pub limit: usize,
     /// A writer was refused because of the limit. The reader of this field clears it.
@@ -72,6 +75,7 @@ impl SendBuffer {
             max_data,
             unnumbered: 0,
             unacknowledged: 0,
+            abandoned: 0,
             limit,
             refused: false,
             unsent_limit: usize::MAX,
@@ -83,7 +87,7 @@ impl SendBuffer {
 
     /// Payload that the peer has acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
-        self.numbered - self.unacknowledged as u64
+        self.numbered - self.abandoned - self.unacknowledged as u64
     }
 
     /// Numbered segments that are held.
@@ -214,19 +218,6 @@ impl SendBuffer {
             stream.fin_wanted = true;
             self.enqueue(id);
         }
-    }
-
-    /// Discards a stream's unnumbered bytes and sends the peer a reset.
-    pub fn reset(&mut self, id: StreamId, code: u32) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.fin_numbered {
-            return;
-        }
-        self.unnumbered -= stream.clear();
-        stream.fin_wanted = true;
-        stream.fin_numbered = true;
-        let end = stream.offset;
-        self.number_control(id, SegmentKind::Reset { code, end });
     }
 
     fn enqueue(&mut self, id: StreamId) {

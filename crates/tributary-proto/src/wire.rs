@@ -15,7 +15,7 @@ pub use decode::{DecodeError, Decoder, Item};
 pub use encode::{Head, encode_control, encode_segment_head};
 
 /// Version of this format, agreed in the handshake. A peer with another version is refused.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// Most payload bytes in one segment.
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.
@@ -61,6 +61,12 @@ pub enum SegmentKind {
         code: u32,
         /// Bytes of the stream that were numbered; all of them count against credit, whether they arrive or not.
         end: u64,
+    },
+    /// In place of a data segment of an abandoned stream, so that the numbers have no gap. The stream's
+    /// [`SegmentKind::Reset`] is a segment of its own.
+    Void {
+        /// Payload bytes of the data segment, which are not sent; at most [`MAX_SEGMENT`].
+        length: u32,
     },
     /// The receiver no longer reads the stream.
     Stop {

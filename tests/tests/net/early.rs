@@ -125,10 +125,11 @@ async fn a_server_that_does_not_prove_the_key_is_sent_nothing() {
         let seen = tokio::spawn(async move {
             let (mut near, _) = forger.accept().await.unwrap();
             // A challenge with an invalid proof, an acceptance, and a stream of the server's.
+            let magic = [b'T', b'R', b'I', b'B', tributary_proto::wire::VERSION];
             let mut start = [0; CHALLENGE];
-            start[..5].copy_from_slice(b"TRIB\x03");
+            start[..5].copy_from_slice(&magic);
             let mut reply = [0; REPLY];
-            reply[..5].copy_from_slice(b"TRIB\x03");
+            reply[..5].copy_from_slice(&magic);
             let frames = [0x10, 0, 1, 0, 3, b'e', b'v', b'i'];
             near.write_all(&[&start[..], &reply, &frames].concat()).await.unwrap();
             let mut seen = Vec::new();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tributary_types::{Instant, SubflowId};
 
-use crate::wire::SegmentHead;
+use crate::wire::{SegmentHead, SegmentKind};
 
 /// Most copies remembered; the oldest is forgotten first.
 const COPIES: usize = 3;
@@ -35,6 +35,14 @@ pub struct SegmentCopy {
 impl Segment {
     pub fn new(head: SegmentHead, payload: Bytes) -> Self {
         Self { head, payload, priority: 0, acknowledged: false, sends: 0, copies: [None; COPIES] }
+    }
+
+    /// Its stream is abandoned: data becomes a void of the same length. Returns the payload bytes that it held.
+    pub fn abandon(&mut self) -> usize {
+        if let SegmentKind::Data { length, .. } = self.head.kind {
+            self.head.kind = SegmentKind::Void { length };
+        }
+        std::mem::take(&mut self.payload).len()
     }
 
     pub fn sent(&mut self, carrier: SubflowId, at: Instant, position: u64) {

@@ -27,6 +27,8 @@ pub(crate) struct SendStream {
     pub limit: u64,
     pub fin_wanted: bool,
     pub fin_numbered: bool,
+    /// Nothing more of the stream is sent.
+    pub abandoned: bool,
     /// The peer's code, if it has stopped reading.
     pub stopped: Option<u32>,
     /// Segments of this stream that are not acknowledged.
@@ -52,6 +54,7 @@ impl SendStream {
             limit,
             fin_wanted: false,
             fin_numbered: false,
+            abandoned: false,
             stopped: None,
             unacknowledged: 0,
             untaken: 0,

@@ -114,3 +114,27 @@ fn a_higher_priority_is_numbered_first_although_it_was_written_last() {
     let order: Vec<_> = (0..5).map(|i| buffer.segment(DataSeq(i)).unwrap().head.stream.0).collect();
     assert_eq!(order, [4, 4, 0, 2, 0]);
 }
+
+#[test]
+fn an_abandoned_stream_keeps_its_numbers_and_holds_nothing() {
+    let mut buffer = buffer(&[(0, 1 << 20), (2, 1 << 20)]);
+    buffer.push(StreamId(0), Bytes::from(vec![1; 50]));
+    buffer.push(StreamId(2), Bytes::from(vec![2; 10]));
+    buffer.finish(StreamId(0));
+    assert_eq!(buffer.load(40, 10).2, 40);
+    buffer.segment_mut(DataSeq(0)).unwrap().sent(SubflowId(0), Instant::ZERO, 0);
+    buffer.reset(StreamId(0), 7);
+    buffer.reset(StreamId(0), 8);
+    let kinds: Vec<_> = (0..buffer.end().0).map(|i| buffer.segment(DataSeq(i)).unwrap().head.kind).collect();
+    let (void, data) =
+        (SegmentKind::Void { length: 10 }, SegmentKind::Data { offset: 0, length: 10, fin: false });
+    assert_eq!(kinds, [void, data, void, void, SegmentKind::Reset { code: 7, end: 30 }]);
+    assert_eq!((buffer.held(), buffer.unacknowledged(), buffer.acknowledged()), (10, 10, 0));
+    assert_eq!(buffer.unsent_room(StreamId(0)), usize::MAX);
+    send_all(&mut buffer);
+    assert!(buffer.acknowledge(DataSeq(0), DataSeq(5), |_| {}));
+    assert_eq!((buffer.acknowledged(), buffer.credit()), (10, (1 << 20) - 40));
+    assert!(buffer.is_flushed() && buffer.streams[&StreamId(0)].finished());
+    buffer.reset(StreamId(0), 9);
+    assert_eq!(buffer.end(), DataSeq(5), "the peer has everything");
+}

@@ -260,7 +260,8 @@ impl Session {
         }
     }
 
-    /// Resets the sending direction: data that the peer has not received is not sent any more.
+    /// Resets the sending direction, also after [`Self::finish`]: data that no subflow has taken yet is not sent, and
+    /// nothing is sent again. Without effect once the peer has acknowledged everything up to the end.
     pub fn reset(&mut self, id: StreamId, code: u32) {
         self.send.reset(id, code);
     }
@@ -271,9 +272,9 @@ impl Session {
         if stream.stopped || stream.done {
             return;
         }
-        stream.stopped = true;
-        // Once the end is known the peer need not be told.
+        // The end may arrive before the rest: the peer is told unless it has nothing more to send.
         let tell = !stream.complete();
+        stream.stopped = true;
         self.discard(id);
         if tell {
             self.send.number_control(id, SegmentKind::Stop { code });

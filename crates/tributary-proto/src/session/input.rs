@@ -243,11 +243,15 @@ impl Session {
         let known = self.stream_from_peer(id)?;
         match (head.kind, known) {
             // Count the whole segment, so that pieces that arrive again on another subflow count once.
-            (SegmentKind::Data { length, .. }, Known::Refused) if last => self.throw_away(u64::from(length)),
+            (SegmentKind::Data { length, .. } | SegmentKind::Void { length }, Known::Refused) if last => {
+                self.throw_away(u64::from(length));
+            }
             (SegmentKind::Data { offset, length, fin }, Known::Open) => {
                 self.stream_data(id, (offset, length, fin), at, piece)?;
             }
             (_, Known::Gone | Known::Refused) => {}
+            // The stream's reset counts all of its bytes.
+            (SegmentKind::Void { .. }, Known::Open) => {}
             (SegmentKind::Reset { code, end }, Known::Open) => self.reset_by_peer(id, code, end)?,
             (SegmentKind::Stop { code }, Known::Open) => self.stopped_by_peer(id, code),
             (SegmentKind::Credit { limit }, Known::Open) => self.send.allow_stream(id, limit),

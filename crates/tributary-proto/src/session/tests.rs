@@ -1,5 +1,6 @@
 //! Two sessions and the paths between them in virtual time; each test is a short story.
 
+mod abandoned;
 mod comings;
 mod ends;
 mod hostile;

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, CLOSE, CREDIT, DATA, DATA_FIN, GONE, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP,
+    ACK, CLOSE, CREDIT, DATA, DATA_FIN, GONE, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP, VOID,
 };
 use super::{
     Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT, SegmentHead,
@@ -137,7 +137,9 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
     let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
     let mut rest = rest;
     let parsed = match kind {
-        DATA | DATA_FIN | RESET | STOP | CREDIT => parse_segment(kind, &mut rest)?.map(Parsed::Segment),
+        DATA | DATA_FIN | RESET | STOP | CREDIT | VOID => {
+            parse_segment(kind, &mut rest)?.map(Parsed::Segment)
+        }
         ACK => parse_ack(&mut rest)?.map(|ack| Parsed::Control(Control::Ack(ack))),
         SETTINGS => parse_settings(&mut rest)?.map(|s| Parsed::Control(Control::Settings(s))),
         PING => varint::read(&mut rest).map(|n| Parsed::Control(Control::Ping(n))),
@@ -194,6 +196,7 @@ fn parse_segment(kind: u8, input: &mut &[u8]) -> Result<Option<SegmentHead>, Dec
             SegmentKind::Reset { code: limited("code", need!(input), u32_max)? as u32, end: need!(input) }
         }
         STOP => SegmentKind::Stop { code: limited("code", need!(input), u32_max)? as u32 },
+        VOID => SegmentKind::Void { length: limited("length", need!(input), MAX_SEGMENT as u64)? as u32 },
         _ => SegmentKind::Credit { limit: need!(input) },
     };
     Ok(Some(SegmentHead { seq, stream, kind }))

@@ -9,6 +9,7 @@ pub(super) const DATA_FIN: u8 = 0x11;
 pub(super) const RESET: u8 = 0x12;
 pub(super) const STOP: u8 = 0x13;
 pub(super) const CREDIT: u8 = 0x14;
+pub(super) const VOID: u8 = 0x15;
 pub(super) const ACK: u8 = 0x20;
 pub(super) const SETTINGS: u8 = 0x21;
 pub(super) const PING: u8 = 0x22;
@@ -66,6 +67,7 @@ pub fn encode_segment_head(segment: &SegmentHead) -> Head {
         SegmentKind::Reset { .. } => RESET,
         SegmentKind::Stop { .. } => STOP,
         SegmentKind::Credit { .. } => CREDIT,
+        SegmentKind::Void { .. } => VOID,
     }]);
     head.put_varint(segment.seq.0);
     head.put_varint(u64::from(segment.stream.0));
@@ -80,6 +82,7 @@ pub fn encode_segment_head(segment: &SegmentHead) -> Head {
         }
         SegmentKind::Stop { code } => head.put_varint(u64::from(code)),
         SegmentKind::Credit { limit } => head.put_varint(limit),
+        SegmentKind::Void { length } => head.put_varint(u64::from(length)),
     }
     head
 }

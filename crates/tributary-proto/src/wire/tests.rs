@@ -17,6 +17,7 @@ fn kinds() -> impl Strategy<Value = SegmentKind> {
         (any::<u32>(), NUMBER).prop_map(|(code, end)| SegmentKind::Reset { code, end }),
         any::<u32>().prop_map(|code| SegmentKind::Stop { code }),
         NUMBER.prop_map(|limit| SegmentKind::Credit { limit }),
+        (0..=MAX_SEGMENT as u32).prop_map(|length| SegmentKind::Void { length }),
     ]
 }
 
@@ -150,6 +151,9 @@ fn refusals_name_the_field() {
     let mut input = Bytes::copy_from_slice(encode_segment_head(&oversized).as_slice());
     let error = Decoder::default().next_item(&mut input).unwrap_err();
     assert_eq!(error.to_string(), "frame field `length` is 65537, more than 65536");
+    let void = SegmentHead { kind: SegmentKind::Void { length: MAX_SEGMENT as u32 + 1 }, ..oversized };
+    let mut input = Bytes::copy_from_slice(encode_segment_head(&void).as_slice());
+    assert_eq!(Decoder::default().next_item(&mut input), Err(error));
     let error = Decoder::default().next_item(&mut Bytes::from_static(&[0x7f])).unwrap_err();
     assert_eq!(error, DecodeError::UnknownType(0x7f));
 }

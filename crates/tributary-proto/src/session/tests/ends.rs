@@ -20,7 +20,7 @@ fn few_streams() -> Pair {
 }
 
 /// Opens a stream when the peer lets it; fails the test when that takes longer than every end under way.
-fn open(pair: &mut Pair, side: usize) -> StreamId {
+pub(super) fn open(pair: &mut Pair, side: usize) -> StreamId {
     for _ in 0..3000 {
         match pair.ends[side].open_stream(0) {
             Ok(id) => return id,

@@ -10,7 +10,7 @@ use tributary_types::{DataSeq, Instant, PathId, StreamId, SubflowId};
 
 use crate::config::Config;
 use crate::event::Event;
-use crate::session::{CODE_PROTOCOL, ProtocolError, Session, Side};
+use crate::session::{CODE_PROTOCOL, ProtocolError, ReadError, Session, Side};
 use crate::wire::{Ack, Control, DecodeError, SegmentHead, SegmentKind, encode_control, encode_segment_head};
 
 pub(super) const ON: SubflowId = SubflowId(3);
@@ -174,6 +174,21 @@ fn streams_opened_and_ended_for_ever_leave_nothing_behind() {
     assert_eq!(session.stats().send_held, 0);
 }
 
+/// Only the stream that has the gap waits: nothing is counted, and the others go on.
+#[test]
+fn a_void_without_a_reset_leaves_a_gap_in_its_own_stream() {
+    let mut session = server();
+    let void = segment(0, 0, SegmentKind::Void { length: 100 });
+    for input in [void.clone(), void, data(1, 0, 100, 10), data(2, 2, 0, 10)] {
+        session.handle_input(NOW, ON, input).unwrap();
+    }
+    assert_eq!(session.read(StreamId(0)), Err(ReadError::Blocked));
+    assert_eq!(session.read(StreamId(2)).unwrap().map(|bytes| bytes.len()), Some(10));
+    assert_eq!(session.stats().receive_held, 10);
+    let unknown = ProtocolError::UnknownStream(StreamId(1));
+    refused(&[segment(0, 1, SegmentKind::Void { length: 1 })], &unknown);
+}
+
 #[test]
 fn a_subflow_identifier_is_never_used_again() {
     let mut session = server();
@@ -186,7 +201,7 @@ proptest! {
 
     /// Well-formed frames in any order, with small numbers so that they often hit each other.
     #[test]
-    fn frames_out_of_protocol_order_never_panic(frames in prop::collection::vec((0..8_u8, 0..12_u64, 0..8_u32, 0..60_u64), 1..80)) {
+    fn frames_out_of_protocol_order_never_panic(frames in prop::collection::vec((0..9_u8, 0..12_u64, 0..8_u32, 0..60_u64), 1..80)) {
         let mut session = server();
         let own = session.open_stream(0).unwrap();
         session.write_slice(own, &[1; 5000]).unwrap();
@@ -203,6 +218,7 @@ proptest! {
                 4 => segment(a, b, SegmentKind::Stop { code: 1 }),
                 5 => segment(a, b, SegmentKind::Credit { limit: c * 1000 }),
                 6 => ack(Ack { next: DataSeq(a), progress: vec![(ON, c)], ..Ack::default() }),
+                7 => segment(a, b, SegmentKind::Void { length: c as u32 * 1000 }),
                 _ => {
                     let ranges = vec![(DataSeq(a + 1), DataSeq(a + 1 + c))];
                     ack(Ack { next: DataSeq(a), ranges, ..Ack::default() })

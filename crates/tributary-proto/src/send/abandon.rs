@@ -1,0 +1,31 @@
+//! Abandoned streams: nothing of them is sent any more, and their numbers stay in use.
+//!
+//! A segment keeps its number, because the peer acknowledges numbers without gaps, but its payload is dropped: when its
+//! turn comes, or when its subflow is lost, a head of a few bytes is sent instead. The peer counts the stream's bytes
+//! against its credit by the offset in the reset.
+
+use tributary_types::StreamId;
+
+use super::{Segment, SendBuffer};
+use crate::wire::SegmentKind;
+
+impl SendBuffer {
+    /// Abandons a stream, also one whose end is numbered, unless the peer has acknowledged all of it: drops its payload and
+    /// sends the peer a reset. What subflows have taken still arrives.
+    pub fn reset(&mut self, id: StreamId, code: u32) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.abandoned || stream.finished() {
+            return;
+        }
+        self.unnumbered -= stream.clear();
+        (stream.abandoned, stream.fin_wanted, stream.fin_numbered) = (true, true, true);
+        stream.untaken = 0;
+        let (end, count) = (stream.offset, stream.unacknowledged as usize);
+        let open =
+            self.segments.iter_mut().filter(|segment| segment.head.stream == id && !segment.acknowledged);
+        let dropped: usize = open.take(count).map(Segment::abandon).sum();
+        self.unacknowledged -= dropped;
+        self.abandoned += dropped as u64;
+        self.number_control(id, SegmentKind::Reset { code, end });
+    }
+}
