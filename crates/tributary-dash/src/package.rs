@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error;
+pub use tributary_player::dash::LADDER;
 use tributary_player::dash::sidx::SidxError;
 use tributary_tiles::program::ProgramError;
 
@@ -22,11 +23,6 @@ use tributary_tiles::program::ProgramError;
 pub const MANIFEST: &str = "manifest.mpd";
 /// Duration of a media segment in seconds.
 pub const SEGMENT: u32 = 4;
-/// Bitrates in kbit/s: twenty steps from 45 kbit/s to 3.8 Mbit/s, spaced as in Lederer, Müller and Timmerer,
-/// "Dynamic Adaptive Streaming over HTTP Dataset" (MMSys 2012).
-pub const LADDER: [u32; 20] = [
-    45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
-];
 
 /// How media is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 mod check;
 pub mod cotag;
+pub mod decision_engine;
 mod error;
 pub mod evaluate;
 pub mod expression;
@@ -29,4 +30,5 @@ pub use runner::{Experiment, Outcome, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that come with the program and need no files.
-pub const EXPERIMENTS: [&dyn Experiment; 3] = [&transfer::Transfer, &pathways::Pathways, &cotag::Cotag];
+pub const EXPERIMENTS: [&dyn Experiment; 4] =
+    [&transfer::Transfer, &pathways::Pathways, &cotag::Cotag, &decision_engine::DecisionEngine];

@@ -3,7 +3,8 @@
 //!
 //! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
 //! "Omnidirectional Adaptive Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1.
-//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds hysteresis and a minimum dwell time.
+//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds hysteresis, a minimum dwell time, and a test of whether
+//! an excess of retransmissions is more than chance.
 
 use core::time::Duration;
 
@@ -17,8 +18,18 @@ pub struct Settings {
     /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
     /// paper's `retransThres`).
     pub retransmission_excess: f64,
-    /// Retransmissions below which the rule above does not apply: with 2 against 1 the excess is 100 %.
+    /// Up to so many retransmissions the rule above does not apply: with 2 against 1 the excess is 100 %, and the end of slow
+    /// start loses some tens at once.
     pub least_retransmissions: u64,
+    /// Standard deviations by which the excess must be more than chance; a count of n has a deviation of √n. Example: beside a
+    /// path with 100 retransmissions, another one leaves at 111 with 0 and at 180 with 4.
+    pub certainty: f64,
+    /// A path leaves for its retransmissions only while less than this is in the play buffer: with more, the delay that they
+    /// cause does not stall the picture.
+    pub lossy_below: Duration,
+    /// A path removed for its retransmissions is tried again after this time, because an unused path shows none. `None`:
+    /// only when no other path is left.
+    pub probation: Option<Duration>,
     /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
     /// leaves above 9 and rejoins below 7.2.
     pub hysteresis: f64,
@@ -33,7 +44,10 @@ impl Default for Settings {
         Self {
             rtt_ratio: 9.0,
             retransmission_excess: 0.10,
-            least_retransmissions: 10,
+            least_retransmissions: 50,
+            certainty: 4.0,
+            lossy_below: Duration::from_secs(8),
+            probation: Some(Duration::from_secs(30)),
             hysteresis: 0.8,
             dwell: Duration::from_secs(5),
             critical: Duration::from_secs(4),
@@ -42,10 +56,26 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The paper's algorithm: no hysteresis, no dwell time.
+    /// The paper's algorithm: no hysteresis, no dwell time, every excess of retransmissions counts.
     #[must_use]
     pub fn paper() -> Self {
-        Self { least_retransmissions: 0, hysteresis: 1.0, dwell: Duration::ZERO, ..Self::default() }
+        Self {
+            least_retransmissions: 0,
+            certainty: 0.0,
+            lossy_below: Duration::MAX,
+            probation: None,
+            hysteresis: 1.0,
+            dwell: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a path retransmits too much beside another one.
+    fn exceeds(&self, own: u64, other: u64) -> bool {
+        let most = 1.0 + self.retransmission_excess;
+        let (count, other) = (own as f64, other as f64);
+        let chance = self.certainty * libm::sqrt(count + most * most * other);
+        own > self.least_retransmissions && count - most * other > chance
     }
 }
 
@@ -145,8 +175,10 @@ struct Known {
     path: PathId,
     used: bool,
     changed: Instant,
-    /// Retransmissions when it joined.
+    /// Retransmissions when the last path joined.
     baseline: u64,
+    /// It was removed for its retransmissions.
+    suspected: bool,
 }
 
 /// The engine of one session.
@@ -201,6 +233,7 @@ impl Engine {
                 used: uses(report.path),
                 changed: now,
                 baseline: report.retransmissions,
+                suspected: false,
             })
             .collect();
         self.decided(now, (Decision::Start(transport), reason), paths, Duration::ZERO)
@@ -214,23 +247,25 @@ impl Engine {
         }
         self.learn(now, paths);
         let mut decisions = Vec::new();
-        for (path, reason) in self.unusable(now, paths) {
+        for (path, reason) in self.unusable(now, paths, level) {
             let others = self.used().filter(|used| *used != path).count();
-            let candidate = self.best_unused(now, paths);
+            // A suspected path is better than none.
+            let dead = reason == Reason::Unreachable && others == 0;
+            let candidate = self.best_unused(now, paths, dead);
             let decision = match candidate {
                 Some(with) => {
-                    self.change(now, with, true, paths);
+                    self.change(now, with, None, paths);
                     Decision::Replace { out: path, with }
                 }
                 None if others > 0 => Decision::Remove(path),
                 // The last path is kept, because there is no other.
                 None => continue,
             };
-            self.change(now, path, false, paths);
+            self.change(now, path, Some(reason), paths);
             decisions.push(self.decided(now, (decision, reason), paths, level));
         }
-        while let Some(path) = self.best_unused(now, paths) {
-            self.change(now, path, true, paths);
+        while let Some(path) = self.best_unused(now, paths, false) {
+            self.change(now, path, None, paths);
             decisions.push(self.decided(now, (Decision::Add(path), Reason::Recovered), paths, level));
         }
         let last = self.used().next().filter(|_| self.used().count() == 1);
@@ -255,13 +290,19 @@ impl Engine {
                 let changed =
                     Instant::from_nanos(now.as_nanos().saturating_sub(self.settings.dwell.as_nanos() as u64));
                 let baseline = report.retransmissions;
-                self.paths.push(Known { path: report.path, used: false, changed, baseline });
+                self.paths.push(Known {
+                    path: report.path,
+                    used: false,
+                    changed,
+                    baseline,
+                    suspected: false,
+                });
             }
         }
     }
 
     /// Paths in use that must be removed, with the reason.
-    fn unusable(&self, now: Instant, paths: &[PathReport]) -> Vec<(PathId, Reason)> {
+    fn unusable(&self, now: Instant, paths: &[PathReport], level: Duration) -> Vec<(PathId, Reason)> {
         let Some(lowest) = self.lowest(paths) else { return Vec::new() };
         let report = |path| paths.iter().find(|report: &&PathReport| report.path == path);
         let in_use: Vec<(&Known, Option<Duration>, u64)> = self
@@ -275,10 +316,8 @@ impl Engine {
             .collect();
         // The paper compares with the path in use that has the highest RTT.
         let reference = in_use.iter().filter(|(_, rtt, _)| rtt.is_some()).max_by_key(|(_, rtt, _)| *rtt);
-        let allowed = reference.map_or(f64::INFINITY, |(_, _, retransmissions)| {
-            (*retransmissions as f64 * (1.0 + self.settings.retransmission_excess))
-                .max(self.settings.least_retransmissions as f64)
-        });
+        let low_buffer = level < self.settings.lossy_below;
+        let exceeds = |own: u64| reference.is_some_and(|(_, _, other)| self.settings.exceeds(own, *other));
         let mut leaving = Vec::new();
         for (known, rtt, retransmissions) in &in_use {
             match rtt {
@@ -288,7 +327,7 @@ impl Engine {
                 Some(rtt) if ratio(*rtt, lowest) > self.settings.rtt_ratio => {
                     leaving.push((known.path, Reason::Rtt));
                 }
-                Some(_) if *retransmissions as f64 > allowed => {
+                Some(_) if low_buffer && exceeds(*retransmissions) => {
                     leaving.push((known.path, Reason::Retransmissions));
                 }
                 Some(_) => {}
@@ -297,13 +336,14 @@ impl Engine {
         leaving
     }
 
-    /// The unused path with the lowest RTT that may join.
-    fn best_unused(&self, now: Instant, paths: &[PathReport]) -> Option<PathId> {
+    /// The unused path with the lowest RTT that may join; with `any` also a suspected one.
+    fn best_unused(&self, now: Instant, paths: &[PathReport], any: bool) -> Option<PathId> {
         let lowest = self.lowest(paths)?;
         let below = self.settings.rtt_ratio * self.settings.hysteresis;
+        let trusted = |known: &Known| any || !known.suspected || self.probation_is_over(known, now);
         self.paths
             .iter()
-            .filter(|known| !known.used && self.may_change(known, now))
+            .filter(|known| !known.used && self.may_change(known, now) && trusted(known))
             .filter_map(|known| paths.iter().find(|report| report.path == known.path).and_then(reachable))
             .filter(|(_, rtt)| ratio(*rtt, lowest) < below)
             .min_by_key(|(path, rtt)| (*rtt, path.0))
@@ -314,17 +354,29 @@ impl Engine {
         now.saturating_since(known.changed) >= self.settings.dwell
     }
 
+    /// A suspected path has been out of use for long enough to be tried again.
+    fn probation_is_over(&self, known: &Known, now: Instant) -> bool {
+        self.settings.probation.is_some_and(|time| now.saturating_since(known.changed) >= time)
+    }
+
     /// Lowest RTT of all reachable paths.
     fn lowest(&self, paths: &[PathReport]) -> Option<Duration> {
         paths.iter().filter_map(|report| report.rtt).min()
     }
 
-    fn change(&mut self, now: Instant, path: PathId, used: bool, paths: &[PathReport]) {
-        let retransmissions = paths.iter().find(|report| report.path == path).map(|r| r.retransmissions);
-        if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
-            known.used = used;
-            known.changed = now;
-            known.baseline = retransmissions.unwrap_or(known.baseline);
+    /// A path joins, or leaves for a reason.
+    fn change(&mut self, now: Instant, path: PathId, leaves: Option<Reason>, paths: &[PathReport]) {
+        for known in &mut self.paths {
+            let report = paths.iter().find(|report| report.path == known.path);
+            if let Some(report) = report.filter(|_| leaves.is_none()) {
+                // Paths are compared by what they retransmitted since the last of them joined.
+                known.baseline = report.retransmissions;
+            }
+            if known.path == path {
+                known.used = leaves.is_none();
+                known.changed = now;
+                known.suspected = leaves == Some(Reason::Retransmissions);
+            }
         }
     }
 

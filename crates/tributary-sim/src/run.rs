@@ -7,6 +7,7 @@ mod assembly;
 mod background;
 mod budget;
 mod choice;
+mod dash;
 mod outcome;
 mod tiled;
 mod topology;
@@ -14,6 +15,7 @@ mod trace;
 
 pub use budget::{expected_packets, least_budget};
 pub use choice::{TransportName, UnknownName, check_congestion, check_scheduler};
+pub use dash::DashOutcome;
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
 pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};
@@ -46,7 +48,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same cell gives a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 12;
+pub const MODEL_VERSION: u32 = 13;
 
 /// All settings of one run.
 #[derive(Clone, Debug)]

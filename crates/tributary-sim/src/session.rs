@@ -230,6 +230,15 @@ impl Transport for SessionTransport {
         }
     }
 
+    fn stop(&mut self, _: Instant, key: StreamKey) -> bool {
+        if let Some(session) = self.session.as_mut() {
+            session.stop(stream(key), 0);
+            self.leftover.remove(&key);
+            self.dirty = true;
+        }
+        true
+    }
+
     fn read(&mut self, _: Instant, key: StreamKey, most: u64) -> u64 {
         let Some(session) = self.session.as_mut() else { return 0 };
         let mut total = 0;

@@ -112,6 +112,13 @@ pub trait Transport: Debug + Any {
     /// Ends a stream after the data written so far.
     fn finish(&mut self, now: Instant, stream: StreamKey);
 
+    /// Stops reading a stream and asks the peer to stop sending on it; what still arrives of it is discarded. `false` where
+    /// there is only one stream: then the connection has to be given up.
+    fn stop(&mut self, now: Instant, stream: StreamKey) -> bool {
+        let _ = (now, stream);
+        false
+    }
+
     /// Reads up to `most` in-order bytes; zero when there are none.
     fn read(&mut self, now: Instant, stream: StreamKey, most: u64) -> u64;
 

@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod client;
+pub mod dash;
 mod exchange;
 mod pull;
 mod push;

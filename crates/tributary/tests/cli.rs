@@ -288,7 +288,7 @@ fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
     refused(
         &output(&["reproduce", "fdbt"]),
         1,
-        &["`fdbt`", "known: fbdt, fbdt-published, avira, cotag", ".toml"],
+        &["`fdbt`", "known: fbdt, fbdt-published, avira, cotag, decision-engine", ".toml"],
     );
 }
 

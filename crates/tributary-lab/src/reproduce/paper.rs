@@ -20,6 +20,7 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("fbdt-published", include_str!("../../papers/fbdt-published.toml")),
     ("avira", include_str!("../../papers/avira.toml")),
     ("cotag", include_str!("../../papers/cotag.toml")),
+    ("decision-engine", include_str!("../../papers/decision-engine.toml")),
 ];
 
 /// A paper's experiments and claims.

@@ -86,7 +86,65 @@ fn retransmissions_above_those_of_the_slowest_path_remove_one() {
     assert_eq!(engine.update(at(1), &even, FULL, true), []);
     let lossy = [path(WIFI, 10.0, 112), path(LTE, 40.0, 100)];
     let decided = engine.update(at(2), &lossy, FULL, true);
-    assert_eq!(decisions(&decided)[0], (Decision::Remove(WIFI), Reason::Retransmissions));
+    assert_eq!(decisions(&decided), [(Decision::Remove(WIFI), Reason::Retransmissions)]);
+}
+
+#[test]
+fn a_path_removed_for_retransmissions_stays_out_until_it_is_the_only_one_that_answers() {
+    let lossy = [path(WIFI, 10.0, 112), path(LTE, 40.0, 100)];
+    let dead = [path(WIFI, 10.0, 112), PathReport { path: LTE, rtt: None, retransmissions: 100 }];
+    let (mut engine, _, _) = start(Settings::paper(), &[path(WIFI, 10.0, 0), path(LTE, 40.0, 0)]);
+    engine.update(at(1), &lossy, FULL, true);
+    for second in 2..300 {
+        assert_eq!(
+            engine.update(at(second), &lossy, FULL, true),
+            [],
+            "an unused path shows no retransmissions"
+        );
+    }
+    let decided = engine.update(at(300), &dead, FULL, true);
+    let replaced = Decision::Replace { out: LTE, with: WIFI };
+    assert_eq!(decisions(&decided), [(replaced, Reason::Unreachable)]);
+}
+
+#[test]
+fn a_path_removed_for_retransmissions_is_tried_again_after_its_probation() {
+    let lossy = [path(WIFI, 10.0, 300), path(LTE, 40.0, 100)];
+    let (mut engine, _, _) = start(Settings::default(), &[path(WIFI, 10.0, 0), path(LTE, 40.0, 0)]);
+    assert_eq!(engine.update(at(9), &lossy, FULL, true), [], "nobody waits");
+    let decided = engine.update(at(10), &lossy, Duration::from_secs(5), true);
+    assert_eq!(decisions(&decided), [(Decision::Remove(WIFI), Reason::Retransmissions)]);
+    assert_eq!(engine.update(at(39), &lossy, FULL, true), []);
+    let decided = engine.update(at(40), &lossy, FULL, true);
+    assert_eq!(decisions(&decided), [(Decision::Add(WIFI), Reason::Recovered)]);
+    assert_eq!(
+        engine.update(at(50), &lossy, Duration::from_secs(5), true),
+        [],
+        "only what it retransmits from here on counts"
+    );
+}
+
+#[test]
+fn equal_loss_on_both_paths_removes_none_of_them() {
+    // Both lose at the same rate, about two packets a second for six minutes; the counts differ by chance alone.
+    let removed = |settings: Settings| {
+        let runs = (1..=100).filter(|seed| {
+            let mut rng = tributary_types::Rng::new(*seed);
+            let mut counts = [0, 0];
+            let (mut engine, _, _) = start(settings, &[path(WIFI, 10.0, 0), path(LTE, 40.0, 0)]);
+            (1..=360).any(|second| {
+                for _ in 0..20 {
+                    counts[0] += u64::from(rng.chance(0.1));
+                    counts[1] += u64::from(rng.chance(0.1));
+                }
+                let reports = [path(WIFI, 10.0, counts[0]), path(LTE, 40.0, counts[1])];
+                !engine.update(at(second), &reports, Duration::ZERO, false).is_empty()
+            })
+        });
+        runs.count()
+    };
+    assert!(removed(Settings::paper()) > 50, "the paper's threshold compares bare counts");
+    assert_eq!(removed(Settings::default()), 0);
 }
 
 #[test]

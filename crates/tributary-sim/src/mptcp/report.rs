@@ -15,6 +15,8 @@ pub struct SubflowReport {
     pub path: u8,
     /// Payload bytes given to it, copies included.
     pub handed: u64,
+    /// Payload bytes sent again on it.
+    pub retransmitted: u64,
     /// Number of round-trip samples.
     pub round_trips: u64,
     /// Sum of the smoothed round-trip time over the samples, seconds.

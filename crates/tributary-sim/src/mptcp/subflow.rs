@@ -127,6 +127,7 @@ impl Subflow {
             duplicate_acks: info.duplicate_acks,
             fast_recoveries: info.fast_recoveries,
             lost: info.lost,
+            retransmitted: info.retransmitted,
             ..self.observation.report(path, self.handed)
         }
     }

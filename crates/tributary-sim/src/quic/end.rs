@@ -148,6 +148,11 @@ impl<S: Stack> Transport for QuicEnd<S> {
         self.stack.finish(stream);
     }
 
+    fn stop(&mut self, _: Instant, stream: StreamKey) -> bool {
+        self.stack.stop(stream);
+        true
+    }
+
     fn read(&mut self, _: Instant, stream: StreamKey, most: u64) -> u64 {
         let (read, ended) = self.stack.read(stream, most);
         if ended {
@@ -161,6 +166,7 @@ impl<S: Stack> Transport for QuicEnd<S> {
     }
 
     fn flush(&mut self, now: Instant, out: &mut Outbox) {
+        self.start(now);
         loop {
             let mut buffer = core::mem::take(&mut self.spare);
             buffer.reserve_exact(self.datagram);

@@ -351,6 +351,11 @@ impl Stack for Noq {
                     self.opened.announce();
                     continue;
                 }
+                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    // An error says that it has ended already.
+                    let _ = connection.send_stream(id).reset(error_code);
+                    continue;
+                }
                 Event::Path(PathEvent::Abandoned { id, .. }) => {
                     for way in self.paths.iter_mut().filter(|way| way.id == Some(id)) {
                         way.id = None;
@@ -388,6 +393,13 @@ impl Stack for Noq {
         if let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) {
             // An error means that it was finished or refused before.
             let _ = connection.send_stream(id).finish();
+        }
+    }
+
+    fn stop(&mut self, stream: StreamKey) {
+        if let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) {
+            // An error says that it has been read to its end.
+            let _ = connection.recv_stream(id).stop(VarInt::from_u32(0));
         }
     }
 

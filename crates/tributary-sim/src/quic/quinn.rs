@@ -237,6 +237,11 @@ impl Stack for Quinn {
                     self.opened.announce();
                     continue;
                 }
+                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    // An error says that it has ended already.
+                    let _ = connection.send_stream(id).reset(error_code);
+                    continue;
+                }
                 _ => continue,
             });
         }
@@ -267,6 +272,13 @@ impl Stack for Quinn {
         if let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) {
             // An error means that it was finished or refused before.
             let _ = connection.send_stream(id).finish();
+        }
+    }
+
+    fn stop(&mut self, stream: StreamKey) {
+        if let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) {
+            // An error says that it has been read to its end.
+            let _ = connection.recv_stream(id).stop(VarInt::from_u32(0));
         }
     }
 

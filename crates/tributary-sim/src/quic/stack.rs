@@ -113,6 +113,9 @@ pub trait Stack: Debug + 'static {
     /// Ends a stream.
     fn finish(&mut self, stream: StreamKey);
 
+    /// Stops reading a stream and asks the peer to stop sending on it.
+    fn stop(&mut self, stream: StreamKey);
+
     /// Reads; returns how many bytes, and whether that was the end.
     fn read(&mut self, stream: StreamKey, most: u64) -> (u64, bool);
 

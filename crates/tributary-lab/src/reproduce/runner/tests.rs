@@ -98,3 +98,42 @@ fn emulated_runs_are_estimated_before_they_begin() {
     assert_eq!(of(World::Emu, true, Some(600)), Duration::from_secs(555));
     assert_eq!(of(World::Sim, true, None), Duration::ZERO);
 }
+
+#[test]
+fn the_decision_engines_file_is_measured_judged_and_drawn_the_same_each_time() {
+    let paper = Paper::find("decision-engine").unwrap();
+    let selection = Selection {
+        world: World::Sim,
+        quick: true,
+        seeds: Some(1),
+        seconds: Some(20),
+        ..Selection::default()
+    };
+    let outcome = twice(&paper, &selection);
+    assert_eq!(outcome.samples.len(), 9 * 6);
+    for sample in &outcome.samples {
+        let one = |name: &str| sample.metrics[name][0];
+        assert!(one("start_up") > 0.1 && one("efficiency") < 100.0, "{sample:?}");
+        assert_eq!(
+            (sample.metrics["buffer_seconds"].len(), one("throughput") > 0.0),
+            (20, true),
+            "{sample:?}"
+        );
+        let is_engine = sample.labels["transport"].starts_with("engine");
+        assert_eq!(sample.metrics.contains_key("on_quic"), is_engine, "{sample:?}");
+    }
+    let claims = &outcome.reproduction.claims;
+    assert!(claims.len() >= 20 && claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
+    let page = Page::new(&paper, &outcome).html();
+    for part in [
+        "Figure 5a",
+        "Figure 5b",
+        "Figure 5c",
+        "Figure 5d",
+        "Figure 5e",
+        "Figure 5f",
+        "The play buffer over time: 5 %",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,208 @@
+//! The decision engine's experiment as cells: six minutes of a DASH title over 2.6, 1.3 and again 2.6 Mbit/s. Simulator only.
+//!
+//! Transports over several paths have two of half the rate each, those over one path have one of the whole. The axis `loss`
+//! is random loss in both directions. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
+//! MPTCP/QUIC over an SDN Architecture", §IV. Deviations: `docs/reproductions/decision-engine.md`.
+
+use core::time::Duration;
+
+use super::matrix::{Cell, CellError, loss, time};
+use super::runner::Experiment;
+use super::sample::{Metric, Sample};
+use crate::cell::Queue;
+use crate::result::World;
+use tributary_link::{Direction, LinkSpec, LossSpec, PathSpec, QueueSpec, RateSpec, Scenario, WorkloadSpec};
+use tributary_player::abr::Ladder;
+use tributary_player::dash::LADDER;
+use tributary_player::dash::play::{Qoe, Settings, Title};
+use tributary_player::engine;
+use tributary_report::stats;
+use tributary_sim::run::{Cell as Run, DashOutcome, MODEL_VERSION, TransportName};
+use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec};
+use tributary_types::{Bitrate, DataSize, Instant};
+
+/// What it measures.
+const METRICS: [Metric; 16] = [
+    Metric::new("start_up", "s", "from asking for the first segment to the first picture"),
+    Metric::new("buffer", "s", "mean of the play buffer over all seconds"),
+    Metric::new("throughput", "Mbit/s", "mean of the bytes that arrived in each second"),
+    Metric::new("switches", "", "changes of quality between segments that follow each other"),
+    Metric::new("stalled", "s", "time of all stalls, the start not counted"),
+    Metric::new("efficiency", "%", "segments that were kept, over what the paths could carry"),
+    Metric::new("stalls", "", "number of stalls"),
+    Metric::new("bitrate", "kbit/s", "mean bitrate of the segments"),
+    Metric::new("lowest", "%", "segments in the lowest quality"),
+    Metric::new("abandoned", "", "downloads that were given up for a lower quality"),
+    Metric::new("on_quic", "%", "playbacks that the engine began on QUIC or moved to it"),
+    Metric::new("moved", "s", "when playback moved to QUIC; only where it did"),
+    Metric::new("path_changes", "", "paths taken out of use or into it"),
+    Metric::new("reconnects", "", "connections that took the place of an aborted one"),
+    Metric::new("buffer_seconds", "s", "the play buffer at the end of each second"),
+    Metric::new("throughput_seconds", "Mbit/s", "bytes that arrived in each second"),
+];
+
+/// Rate of all paths together, and for how long: the paper's three phases, the last of which stays.
+const RATES: [(u64, u64); 3] = [(0, 2_600_000), (120, 1_300_000), (240, 2_600_000)];
+const RTT: Duration = Duration::from_millis(120);
+/// Queue of a path of half the rate. The paper gives none; this is 200 ms at 1.3 Mbit/s.
+const QUEUE: u64 = 32_500;
+/// The controller measures the paths before playback begins.
+const BEFORE: Duration = Duration::from_secs(1);
+const SEGMENT: Duration = Duration::from_secs(4);
+
+/// The experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecisionEngine;
+
+/// A cell as the simulator runs it.
+struct Setting {
+    run: Run,
+    spec: DashSpec,
+}
+
+impl Experiment for DecisionEngine {
+    fn name(&self) -> &'static str {
+        "decision-engine"
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &METRICS
+    }
+
+    fn identity(&self, cell: &Cell) -> String {
+        format!("models {MODEL_VERSION} {}", cell.identity())
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        let Setting { run, .. } = setting(cell)?;
+        run.check().map_err(|error| CellError::Experiment(error.to_string()))
+    }
+
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        let Setting { run, spec } = setting(cell)?;
+        let outcome = run.run_dash(&spec).map_err(|error| CellError::Experiment(error.to_string()))?;
+        Ok(sample(&run.scenario, &spec, &outcome))
+    }
+}
+
+fn sample(network: &Scenario, spec: &DashSpec, outcome: &DashOutcome) -> Sample {
+    let end = Instant::ZERO + network.duration;
+    let whole = end.saturating_since(spec.from).as_secs_f64();
+    let path = |path: usize| network.capacity(path, Direction::Down, spec.from, end).as_bytes();
+    let available = (0..network.paths.len()).map(path).sum::<u64>() as f64 * 8.0;
+    let mut sample = Sample::default();
+    // A playback that did not begin waited at least as long as the run lasted.
+    let start_up = outcome.start_up.map_or(whole, |time| time.as_secs_f64());
+    sample.set("start_up", Some(start_up));
+    if let Some(qoe) = &outcome.qoe {
+        played(&mut sample, qoe, available);
+    }
+    sample.set("path_changes", Some(f64::from(outcome.path_changes)));
+    sample.set("reconnects", Some(f64::from(outcome.reconnects)));
+    let quic = |decision: &engine::Decision| {
+        let start = matches!(decision, engine::Decision::Start(engine::Transport::Quic(_)));
+        start || matches!(decision, engine::Decision::MoveToQuic(_))
+    };
+    let moved = outcome.decisions.iter().find(|decided| quic(&decided.decision));
+    if !outcome.decisions.is_empty() {
+        sample.set("on_quic", Some(if moved.is_some() { 100.0 } else { 0.0 }));
+    }
+    sample.set("moved", moved.map(|decided| decided.at.saturating_since(spec.from).as_secs_f64()));
+    sample
+}
+
+fn played(sample: &mut Sample, qoe: &Qoe, available: f64) {
+    let buffer: Vec<f64> = qoe.seconds.iter().map(|second| second.buffer_s).collect();
+    let throughput = qoe.seconds.iter().map(|second| second.throughput_bps / 1e6).collect();
+    let lowest = qoe.segments.iter().filter(|loaded| loaded.quality == 0).count();
+    sample.set("buffer", stats::mean(&buffer));
+    sample.set("throughput", Some(qoe.throughput_bps / 1e6));
+    sample.set("switches", Some(qoe.switches as f64));
+    sample.set("stalled", Some(qoe.stalled_s));
+    sample.set("efficiency", qoe.efficiency(available).map(|share| 100.0 * share));
+    sample.set("stalls", Some(qoe.stalls as f64));
+    sample.set("bitrate", Some(qoe.bitrate_bps / 1e3));
+    sample.set("lowest", Some(100.0 * lowest as f64 / qoe.segments.len().max(1) as f64));
+    sample.set("abandoned", Some(qoe.abandoned as f64));
+    sample.series("buffer_seconds", buffer);
+    sample.series("throughput_seconds", throughput);
+}
+
+fn setting(cell: &Cell) -> Result<Setting, CellError> {
+    if cell.world != World::Sim {
+        let what = "the decision engine's experiment is simulated: take --world sim; on real sockets: tributary dash";
+        return Err(CellError::Experiment(what.to_owned()));
+    }
+    let value = |axis: &'static str, expected: &str| CellError::Value {
+        axis,
+        value: cell.label(axis).to_owned(),
+        expected: format!("expected {expected}"),
+    };
+    // Its name here, whether it has one path, the simulator's name, and the paper's congestion control of it.
+    let (single, name, congestion) = match cell.label("transport") {
+        "tcp" => (true, "tcp", "cubic"),
+        "quic" => (true, "quic", "quic-cubic"),
+        "mptcp" | "mp-sptcp" | "engine" | "engine-paper" => (false, "mptcp/min-rtt", "wvegas"),
+        // On one of the two paths: what an engine that has them can move to.
+        "quic-half" => (false, "quic", "quic-cubic"),
+        "mpquic" => (false, "mpquic", "quic-cubic"),
+        "fbdt" => (false, "fbdt", "cubic"),
+        _ => {
+            let known = "tcp, quic, quic-half, mptcp, mp-sptcp, engine-paper, engine, mpquic or fbdt";
+            return Err(value("transport", known));
+        }
+    };
+    let chosen = Some(cell.label("congestion")).filter(|name| *name != "paper");
+    let quic = chosen.unwrap_or("quic-cubic").to_owned();
+    let control = match cell.label("transport") {
+        "mp-sptcp" => Control::Bandwidth(Bandwidth::default()),
+        "engine" => Control::Engine { settings: engine::Settings::default(), quic },
+        "engine-paper" => Control::Engine { settings: engine::Settings::paper(), quic },
+        _ => Control::None,
+    };
+    if cell.label("scenario") != "paper" {
+        return Err(value("scenario", "paper"));
+    }
+    let network = network(cell, if single { 1 } else { 2 })?;
+    let transport = TransportName::find(name, None, &network.path_names())
+        .map_err(|error| CellError::Experiment(error.to_string()))?;
+    let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
+    let ladder = Ladder::new(SEGMENT, rates).map_err(|error| CellError::Experiment(error.to_string()))?;
+    // The title outlasts the run.
+    let segments = cell.seconds / SEGMENT.as_secs() as u32 + 20;
+    let spec = DashSpec {
+        title: Title { ladder, segments: vec![SEGMENT; segments as usize] },
+        settings: Settings::default(),
+        rule: "dynamic".to_owned(),
+        from: Instant::ZERO + BEFORE,
+        control,
+    };
+    let bulk = WorkloadSpec::Bulk { size: None };
+    let run = Run::new(&network, &transport, chosen.unwrap_or(congestion), &bulk);
+    Ok(Setting { run, spec })
+}
+
+/// So many paths, which share the rate.
+fn network(cell: &Cell, paths: u64) -> Result<Scenario, CellError> {
+    let phase = |(from, rate): (u64, u64)| {
+        let from = if from == 0 { Duration::ZERO } else { BEFORE + Duration::from_secs(from) };
+        (from, Bitrate::from_bps(rate / paths))
+    };
+    let floor = QueueSpec::DEFAULT_FLOOR;
+    let link = LinkSpec {
+        loss: LossSpec::Bernoulli(loss(cell.label("loss"))?.unwrap_or(0.0)),
+        queue: match cell.queue()? {
+            Queue::Scenario => QueueSpec::Bytes(DataSize::from_bytes(QUEUE * 2 / paths)),
+            Queue::Bytes(bytes) => QueueSpec::Bytes(DataSize::from_bytes(bytes)),
+            Queue::Millis(millis) => QueueSpec::Time { time: Duration::from_millis(millis), floor },
+        },
+        ..LinkSpec::with_rate(RateSpec::Steps(RATES.map(phase).to_vec()))
+    };
+    let names = ["a", "b"].into_iter().take(paths as usize);
+    let network = names.fold(Scenario::new("paper"), |network, name| {
+        network.with_path(PathSpec::symmetric(name, link.clone()))
+    });
+    let length = BEFORE + Duration::from_secs(cell.seconds.into());
+    let rtt = time("rtt", cell.label("rtt"))?.unwrap_or(RTT);
+    Ok(network.with_rtt(rtt).with_seed(cell.seed).with_duration(length))
+}

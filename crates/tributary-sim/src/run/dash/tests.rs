@@ -1,0 +1,175 @@
+//! Playbacks over every transport on two slow paths, and what controls them.
+
+use tributary_link::{LinkSpec, LossSpec, Moment, PathSpec, RateSpec, Scenario, WorkloadSpec};
+use tributary_player::abr::Ladder;
+use tributary_player::dash::LADDER;
+use tributary_player::dash::play::{Settings, Title};
+use tributary_player::engine::{self, Decision, Reason, Transport};
+use tributary_types::{Bitrate, PathId};
+
+use super::*;
+use crate::workload::dash::Bandwidth;
+
+const SEGMENT: Duration = Duration::from_secs(4);
+
+/// Two paths of 1.3 Mbit/s and 120 ms, for so many seconds.
+fn network(seconds: u64, loss: f64) -> Scenario {
+    let link = LinkSpec {
+        loss: LossSpec::Bernoulli(loss),
+        queue: tributary_link::QueueSpec::Packets(22),
+        ..LinkSpec::constant(Bitrate::from_bps(1_300_000))
+    };
+    Scenario::new("two-slow")
+        .with_path(PathSpec::symmetric("a", link.clone()))
+        .with_path(PathSpec::symmetric("b", link))
+        .with_rtt(Duration::from_millis(120))
+        .with_duration(Duration::from_secs(seconds))
+}
+
+fn play(scenario: &Scenario, transport: &str, control: Control) -> DashOutcome {
+    let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
+    let congestion = if choice.is_quic() { "quic-cubic" } else { "cubic" };
+    let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
+    let spec = DashSpec {
+        title: Title { ladder: Ladder::new(SEGMENT, rates).unwrap(), segments: vec![SEGMENT; 200] },
+        settings: Settings::default(),
+        rule: "dynamic".to_owned(),
+        from: Instant::from_millis(1000),
+        control,
+    };
+    Cell::new(scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None }).run_dash(&spec).unwrap()
+}
+
+fn with_engine(scenario: &Scenario, settings: engine::Settings) -> DashOutcome {
+    play(scenario, "mptcp", Control::Engine { settings, quic: "quic-cubic".to_owned() })
+}
+
+/// Every segment is there once, in order.
+fn assert_whole(outcome: &DashOutcome, transport: &str) -> Qoe {
+    let qoe = outcome.qoe.clone().unwrap_or_else(|| panic!("{transport}: no manifest"));
+    let order: Vec<usize> = qoe.segments.iter().map(|loaded| loaded.segment).collect();
+    assert_eq!(order, (0..order.len()).collect::<Vec<_>>(), "{transport}");
+    for loaded in &qoe.segments {
+        assert_eq!(loaded.bytes, u64::from(LADDER[loaded.quality]) * 500, "{transport}: {loaded:?}");
+    }
+    assert_eq!(outcome.given_up, None, "{transport}");
+    qoe
+}
+
+#[test]
+fn every_transport_plays_without_a_stall_and_the_same_twice() {
+    let scenario = network(40, 0.0);
+    for transport in ["tcp", "mptcp", "mptcp/min-rtt", "quic", "mpquic", "fbdt"] {
+        let outcome = play(&scenario, transport, Control::None);
+        let qoe = assert_whole(&outcome, transport);
+        assert_eq!((qoe.stalls, qoe.failed), (0, 0), "{transport}: {qoe:?}");
+        assert!(qoe.played_s > 35.0 && qoe.bitrate_bps > 300e3, "{transport}: {qoe:?}");
+        // A round trip and 22.7 kB at 1.3 Mbit/s, and another round trip while the window grows.
+        let start_up = outcome.start_up.unwrap().as_secs_f64();
+        assert!((0.2..0.8).contains(&start_up), "{transport}: {start_up}");
+        assert_eq!(play(&scenario, transport, Control::None), outcome, "{transport}");
+    }
+}
+
+#[test]
+fn an_abandoned_download_ends_a_tcp_connection_and_only_a_stream_elsewhere() {
+    let mut scenario = network(60, 0.0);
+    let (fast, slow) = (Bitrate::from_bps(1_300_000), Bitrate::from_bps(100_000));
+    for path in &mut scenario.paths {
+        path.down.rate = RateSpec::Steps(vec![(Duration::ZERO, fast), (Duration::from_secs(30), slow)]);
+    }
+    for transport in ["tcp", "mptcp", "quic", "mpquic", "fbdt"] {
+        let outcome = play(&scenario, transport, Control::None);
+        let qoe = assert_whole(&outcome, transport);
+        assert!(qoe.abandoned > 0, "{transport}: {qoe:?}");
+        let single = matches!(transport, "tcp" | "mptcp");
+        let aborted = qoe.abandoned + qoe.failed;
+        assert_eq!(outcome.reconnects as usize, if single { aborted } else { 0 }, "{transport}");
+        let last = qoe.segments.last().unwrap();
+        assert!(last.complete_s > 45.0 && last.quality < 6, "{transport}: {last:?}");
+    }
+}
+
+#[test]
+fn the_engine_begins_as_the_paths_are() {
+    let balanced = with_engine(&network(5, 0.0), engine::Settings::default());
+    let mptcp = Decision::Start(Transport::Mptcp(vec![PathId(0), PathId(1)]));
+    assert_eq!((&balanced.decisions[0].decision, balanced.decisions.len()), (&mptcp, 1));
+    let mut far = network(20, 0.0).with_rtt(Duration::from_millis(20));
+    far.paths[0].down.delay.base = Duration::from_millis(400);
+    let outcome = with_engine(&far, engine::Settings::default());
+    let first = &outcome.decisions[0];
+    let quic = Decision::Start(Transport::Quic(PathId(1)));
+    assert_eq!((&first.decision, first.reason), (&quic, Reason::Rtt));
+    let rtts: Vec<u128> = first.paths.iter().map(|path| path.rtt.unwrap().as_millis()).collect();
+    assert_eq!(rtts, [420, 20]);
+    assert!(assert_whole(&outcome, "quic").played_s > 15.0);
+}
+
+#[test]
+fn the_papers_engine_moves_to_quic_and_no_byte_is_lost_or_fetched_twice() {
+    let outcome = with_engine(&network(60, 0.04), engine::Settings::paper());
+    let qoe = assert_whole(&outcome, "engine");
+    let decisions: Vec<&Decision> = outcome.decisions.iter().map(|decided| &decided.decision).collect();
+    assert!(
+        matches!(decisions[..], [Decision::Start(_), Decision::Remove(_), Decision::MoveToQuic(_)]),
+        "{decisions:?}"
+    );
+    let moved = outcome.decisions[2].at;
+    let after = qoe.segments.iter().filter(|loaded| loaded.complete_s > moved.as_secs_f64());
+    assert!(after.count() > 5, "{qoe:?}");
+}
+
+#[test]
+fn a_dead_path_is_removed_within_two_seconds_and_rejoins() {
+    let mut scenario = network(60, 0.0);
+    let at = |seconds| Moment::At(Duration::from_secs(seconds));
+    scenario.paths[1].dead = vec![(at(20), at(30))];
+    let outcome = with_engine(&scenario, engine::Settings::default());
+    let changes: Vec<_> = outcome.decisions[1..].iter().map(|d| (d.decision.clone(), d.reason)).collect();
+    let (left, back) = (Decision::Remove(PathId(1)), Decision::Add(PathId(1)));
+    assert_eq!(changes, [(left, Reason::Unreachable), (back, Reason::Recovered)]);
+    // 0.6 s of silence, and the controller is asked once a second.
+    assert!((20.6..21.8).contains(&outcome.decisions[1].at.as_secs_f64()), "{:?}", outcome.decisions[1]);
+    let qoe = assert_whole(&outcome, "engine");
+    assert_eq!((qoe.stalls, outcome.path_changes), (0, 2));
+    assert!(qoe.played_s > 55.0, "{qoe:?}");
+}
+
+#[test]
+fn a_threshold_of_bandwidth_drops_a_path_that_is_far_slower() {
+    let mut scenario = network(40, 0.0);
+    let narrow = &mut scenario.paths[1];
+    for link in [&mut narrow.down, &mut narrow.up] {
+        link.rate = RateSpec::Constant(Bitrate::from_bps(64_000));
+        link.queue = tributary_link::QueueSpec::Packets(100);
+    }
+    let control = Control::Bandwidth(Bandwidth::default());
+    let outcome = play(&scenario, "mptcp", control.clone());
+    assert!(outcome.path_changes > 0);
+    assert!(assert_whole(&outcome, "mp-sptcp").played_s > 30.0);
+    assert_eq!(play(&network(40, 0.0), "mptcp", control).path_changes, 0);
+}
+
+#[test]
+fn control_needs_mptcp_and_paths_that_stay() {
+    let scenario = network(5, 0.0);
+    let refused = |scenario: &Scenario, transport: &str, control: Control| {
+        let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
+        let rates = vec![Bitrate::from_bps(45_000)];
+        let spec = DashSpec {
+            title: Title { ladder: Ladder::new(SEGMENT, rates).unwrap(), segments: vec![SEGMENT] },
+            settings: Settings::default(),
+            rule: "bba".to_owned(),
+            from: Instant::ZERO,
+            control,
+        };
+        let cell = Cell::new(scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
+        cell.run_dash(&spec).unwrap_err().to_string()
+    };
+    let bandwidth = Control::Bandwidth(Bandwidth::default());
+    assert!(refused(&scenario, "fbdt", bandwidth).contains("take mptcp"));
+    let mut leaving = scenario;
+    leaving.paths[0].absent = vec![(Moment::Share(0.5), Moment::Share(0.6))];
+    assert!(refused(&leaving, "mptcp", Control::None).contains("`dead`"));
+}
