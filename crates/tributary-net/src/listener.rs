@@ -3,7 +3,7 @@
 //! A connection that has shown no ticket holds a socket, a task and a few hundred bytes, for a bounded time, and
 //! the number of such connections is bounded. One with a ticket has a place of its own kind ([`admission`]).
 
-mod admission;
+pub(crate) mod admission;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

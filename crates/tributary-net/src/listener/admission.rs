@@ -2,7 +2,8 @@
 //!
 //! A connection begins as a stranger and moves on with its ticket, which comes right behind it: however many
 //! strangers there are, they push out only each other. Each kind has its places; when they are taken, the
-//! source that has most of them loses its oldest. Not here: what a ticket is ([`crate::ticket`]).
+//! source that has most of them loses its oldest. Servers of kernel TCP and MPTCP use [`Places`] too, for connections
+//! that have sent nothing yet. Not here: what a ticket is ([`crate::ticket`]).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +17,7 @@ const OF_A_SESSION: usize = 16;
 
 /// Who shares a part of the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
     Address(IpAddr),
     /// A session that lives.
@@ -24,7 +25,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) fn of(address: SocketAddr) -> Self {
+    pub(crate) fn of(address: SocketAddr) -> Self {
         Self::Address(match address.ip().to_canonical() {
             IpAddr::V6(long) => {
                 let prefix = u128::from(long) >> 64 << 64;
@@ -45,9 +46,9 @@ pub(super) enum Standing {
     Rejoin,
 }
 
-/// Places of one standing.
+/// Places of one standing, shared by source.
 #[derive(Debug)]
-struct Places<T> {
+pub(crate) struct Places<T> {
     most: usize,
     taken: usize,
     /// Oldest first. No entry is empty.
@@ -55,12 +56,13 @@ struct Places<T> {
 }
 
 impl<T> Places<T> {
-    fn new(most: usize) -> Self {
+    /// At most so many, but at least one.
+    pub(crate) fn new(most: usize) -> Self {
         Self { most: most.max(1), taken: 0, sources: HashMap::new() }
     }
 
     /// Takes a place; returns who lost theirs.
-    fn enter(&mut self, source: Source, id: u64, who: T) -> Option<T> {
+    pub(crate) fn enter(&mut self, source: Source, id: u64, who: T) -> Option<T> {
         let own = self.sources.get(&source).map_or(0, VecDeque::len);
         let of_a_session = matches!(source, Source::Session(_));
         let out = if of_a_session && own >= OF_A_SESSION {
@@ -76,6 +78,13 @@ impl<T> Places<T> {
         self.sources.entry(source).or_default().push_back((id, who));
         self.taken += 1;
         loser
+    }
+
+    /// Frees the places of those for whom `keep` is false.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.sources.values_mut().for_each(|held| held.retain(|(_, who)| keep(who)));
+        self.sources.retain(|_, held| !held.is_empty());
+        self.taken = self.sources.values().map(VecDeque::len).sum();
     }
 
     /// Gives up a place, or the oldest of a source.
@@ -165,6 +174,18 @@ mod tests {
         // A session pushes out its own, however few places there are.
         assert_eq!(admission.enter(Standing::Rejoin, session(1), 99, 99), Some(1));
         assert_eq!(admission.places[&Standing::Rejoin].taken, 32);
+    }
+
+    #[test]
+    fn places_of_those_that_are_done_are_free_again() {
+        let mut places = Places::new(2);
+        for id in 0..2 {
+            assert_eq!(places.enter(source("10.0.0.1"), id, id), None);
+        }
+        places.retain(|who| *who != 0);
+        assert_eq!(places.enter(source("10.0.0.2"), 2, 2), None);
+        // One place each: the oldest connection is the one that loses its place.
+        assert_eq!(places.enter(source("10.0.0.2"), 3, 3), Some(1));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! `TCP_NOTSENT_LOWAT` keeps the unsent data of a socket small, so that a sender can still change the order or
 //! drop messages, unless [`Sockets`] says otherwise. For tokio an MPTCP socket is a TCP socket.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -22,6 +21,7 @@ use super::{
 };
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
+use crate::listener::admission::{Places, Source};
 use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
@@ -189,7 +189,13 @@ pub(super) fn listen(
     addresses: &[SocketAddr],
 ) -> Result<(Accepted, Vec<SocketAddr>), TransportError> {
     let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
-    let slots = Arc::new(Semaphore::new(config.limits.sessions));
+    let serving = Serving {
+        limits: config.limits,
+        slots: Arc::new(Semaphore::new(config.limits.sessions)),
+        refused: Arc::default(),
+        tell,
+    };
+    let silent = Arc::new(Mutex::new(Silent { places: Places::new(config.limits.half_open), accepted: 0 }));
     let mut tasks = JoinSet::new();
     let mut bound = Vec::new();
     for &address in addresses {
@@ -199,8 +205,7 @@ pub(super) fn listen(
         socket.listen(BACKLOG).map_err(system(format!("listening on {address}")))?;
         let listener = TcpListener::from_std(socket.into()).map_err(system("registering a listener"))?;
         bound.push(listener.local_addr().map_err(system("asking for a listener's address"))?);
-        let limits = (config.limits, config.sockets);
-        tasks.spawn(accept_loop(listener, limits, (slots.clone(), tell.clone())));
+        tasks.spawn(accept_loop(listener, config.sockets, serving.clone(), silent.clone()));
     }
     Ok((Accepted { fresh, _tasks: tasks }, bound))
 }
@@ -214,15 +219,47 @@ impl Drop for AbortOnDrop {
     }
 }
 
-type Fresh = mpsc::Sender<(super::Connection, SocketAddr)>;
+/// Connections that have sent nothing yet. When there are too many, the address with most of them loses its oldest.
+struct Silent {
+    places: Places<AbortOnDrop>,
+    /// Connections accepted so far.
+    accepted: u64,
+}
 
-async fn accept_loop(
-    listener: TcpListener,
-    (limits, sockets): (Limits, Sockets),
-    (slots, tell): (Arc<Semaphore>, Fresh),
-) {
-    // Connections that have sent nothing yet, oldest first. The oldest is dropped to make room.
-    let mut silent: VecDeque<AbortOnDrop> = VecDeque::new();
+/// What a connection needs to be served.
+#[derive(Clone)]
+struct Serving {
+    limits: Limits,
+    /// One for each connection that is served. A silent one has none.
+    slots: Arc<Semaphore>,
+    refused: Arc<Seldom>,
+    tell: mpsc::Sender<(super::Connection, SocketAddr)>,
+}
+
+impl Serving {
+    /// Hands a connection on once it has sent something. The client has the time of a session's handshake for that.
+    async fn hear(self, stream: TcpStream, from: SocketAddr) {
+        let within = self.limits.handshake;
+        // Not `readable`, which may say so while there is nothing to read: the connection would count as served.
+        if !matches!(tokio::time::timeout(within, stream.peek(&mut [0])).await, Ok(Ok(1))) {
+            tracing::info!(%from, "connection refused: silent for {within:?}");
+            return;
+        }
+        let Ok(slot) = self.slots.clone().try_acquire_owned() else { return self.refuse(from) };
+        let socket = Socket { stream, _slot: Some(slot) };
+        let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
+        // An error: the listener has been dropped, and the connection ends.
+        let _ = self.tell.send((connection, from)).await;
+    }
+
+    fn refuse(&self, from: SocketAddr) {
+        let most = self.limits.sessions;
+        self.refused
+            .tell(|more| tracing::warn!(%from, "connection refused: {most} are served already{more}"));
+    }
+}
+
+async fn accept_loop(listener: TcpListener, sockets: Sockets, serving: Serving, silent: Arc<Mutex<Silent>>) {
     let starved = Seldom::default();
     loop {
         let (stream, from) = match listener.accept().await {
@@ -236,30 +273,19 @@ async fn accept_loop(
                 continue;
             }
         };
-        silent.retain(|task| !task.0.is_finished());
-        if silent.len() >= limits.half_open.max(1) {
-            silent.pop_front();
-        }
-        // Dropped at once: the client sees its connection end instead of waiting in a queue.
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
-            tracing::warn!(%from, "connection refused: {} are served already", limits.sessions);
+        // Dropped at once: the client sees its connection end instead of waiting for another one to end.
+        if serving.slots.available_permits() == 0 {
+            serving.refuse(from);
             continue;
-        };
+        }
         if prepare(&stream, sockets).is_err() {
             continue;
         }
-        let tell = tell.clone();
-        silent.push_back(AbortOnDrop(tokio::spawn(async move {
-            // The client must send something within the time that a session has for its handshake.
-            match tokio::time::timeout(limits.handshake, stream.readable()).await {
-                Ok(Ok(())) => {
-                    let socket = Socket { stream, _slot: Some(slot) };
-                    let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
-                    // The listener has been dropped: the connection ends.
-                    let _ = tell.send((connection, from)).await;
-                }
-                _ => tracing::info!(%from, "connection refused: silent for {:?}", limits.handshake),
-            }
-        })));
+        let task = AbortOnDrop(tokio::spawn(serving.clone().hear(stream, from)));
+        let mut silent = lock(&silent);
+        silent.places.retain(|task| !task.0.is_finished());
+        silent.accepted += 1;
+        let number = silent.accepted;
+        drop(silent.places.enter(Source::of(from), number, task));
     }
 }

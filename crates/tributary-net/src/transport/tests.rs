@@ -287,3 +287,53 @@ async fn a_tcp_server_holds_no_more_than_its_limits() {
         }
     }
 }
+
+/// A connection to a server on loopback from this address.
+async fn open_from(local: &str, server: SocketAddr) -> tokio::net::TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{local}:0").parse().unwrap()).unwrap();
+    socket.connect(server).await.unwrap()
+}
+
+/// The address of the next client that is served.
+async fn next_served(acceptor: &mut Acceptor) -> SocketAddr {
+    let accepted = tokio::time::timeout(Duration::from_secs(20), acceptor.accept()).await;
+    accepted.expect("no client is served").unwrap().1
+}
+
+#[tokio::test]
+async fn an_address_that_floods_a_tcp_server_loses_its_own_silent_connections() {
+    let mut config = config("tcp", 1);
+    config.limits.half_open = 4;
+    config.limits.handshake = Duration::from_secs(600);
+    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let server = acceptor.addresses()[0];
+    let mut flood = vec![open_from("127.0.0.2", server).await];
+    let mut honest = open_from("127.0.0.3", server).await;
+    for _ in 0..20 {
+        flood.push(open_from("127.0.0.2", server).await);
+    }
+    // The newest three of the flood stay. When the last of the others is hung up on, all have been accepted.
+    for tcp in &mut flood[..18] {
+        let read = tokio::time::timeout(Duration::from_secs(20), tcp.read(&mut [0; 1])).await;
+        assert!(matches!(read.expect("a connection of the flood is kept"), Ok(0) | Err(_)));
+    }
+    honest.write_all(b"x").await.unwrap();
+    assert_eq!(next_served(&mut acceptor).await, honest.local_addr().unwrap());
+}
+
+#[tokio::test]
+async fn silent_connections_take_no_place_of_those_that_are_served() {
+    let mut config = config("tcp", 1);
+    (config.limits.sessions, config.limits.half_open) = (2, 4);
+    config.limits.handshake = Duration::from_secs(600);
+    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let server = acceptor.addresses()[0];
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(open_from("127.0.0.2", server).await);
+    }
+    let mut honest = open_from("127.0.0.3", server).await;
+    honest.write_all(b"x").await.unwrap();
+    assert_eq!(next_served(&mut acceptor).await, honest.local_addr().unwrap());
+}
