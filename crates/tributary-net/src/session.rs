@@ -112,7 +112,7 @@ impl Attempt {
         .await
     }
 
-    /// Somebody waits for the session, or nobody does any more.
+    /// As [`Session::hurry`].
     pub(crate) fn hurry(&self, hurry: bool) {
         let _ = self.shared.commands.send(Command::Hurry(hurry));
     }
@@ -305,6 +305,25 @@ impl Session {
     /// Whether there is a subflow at this moment.
     pub(crate) fn has_subflow(&self) -> bool {
         self.handle.0.lock().session.subflow_stats().next().is_some()
+    }
+
+    /// Waits until there is a subflow; for ever when the session has ended without one.
+    pub(crate) async fn until_subflow(&self) {
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            if state.session.subflow_stats().next().is_some() {
+                return Poll::Ready(());
+            }
+            state.wait(cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Client: somebody waits for a subflow, so that every path is tried at once and without back-off, or nobody does
+    /// any more.
+    pub(crate) fn hurry(&self, hurry: bool) {
+        let _ = self.handle.0.commands.send(Command::Hurry(hurry));
     }
 
     pub(crate) fn reason(&self) -> SessionClosed {

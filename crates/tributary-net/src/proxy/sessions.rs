@@ -70,7 +70,7 @@ enum Link {
 #[derive(Debug)]
 pub(super) struct Sessions {
     link: watch::Receiver<Link>,
-    /// How many wait; the task hurries while anybody does.
+    /// How many wait for a session or for a subflow of it; the task hurries while anybody does.
     waiting: watch::Sender<usize>,
     places: Semaphore,
     patience: Duration,
@@ -181,12 +181,19 @@ impl Sessions {
             if let Some(refused) = self.refusal().filter(|_| began.elapsed() >= GRACE) {
                 return Err(refused);
             }
+            let has_subflow = async {
+                match self.current() {
+                    Some(session) => session.until_subflow().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 changed = link.changed() => {
                     if changed.is_err() {
                         return Err(Refused::Down(Duration::ZERO, "the proxy is ending".to_owned()));
                     }
                 }
+                () = has_subflow => {}
                 _ = look.tick() => {
                     if has_left(tcp) {
                         return Err(Refused::Left);
@@ -303,7 +310,7 @@ impl Keeper {
                     (self.was_up, wait) = (true, AGAIN.0);
                     self.tell.send_replace(Link::Up(session.clone()));
                     let began = Instant::now();
-                    let closed = session.closed().await;
+                    let closed = self.until_closed(&session).await;
                     tracing::warn!("{closed}; a new one is opened");
                     self.down(None, String::new(), true);
                     // Pause before connecting again to a server that ends every session at once.
@@ -349,6 +356,28 @@ impl Keeper {
             log.follow(session.events());
         }
         Ok(session)
+    }
+
+    /// Waits for the end of the session. While applications wait because it has no subflow, its paths are tried without
+    /// back-off.
+    async fn until_closed(&mut self, session: &Session) -> SessionClosed {
+        let mut closed = std::pin::pin!(session.closed());
+        let mut told = None;
+        loop {
+            let wanted = *self.hurry.borrow_and_update() > 0;
+            if told != Some(wanted) {
+                session.hurry(wanted);
+                told = Some(wanted);
+            }
+            tokio::select! {
+                closed = &mut closed => return closed,
+                changed = self.hurry.changed() => {
+                    if changed.is_err() {
+                        return closed.await;
+                    }
+                }
+            }
+        }
     }
 
     /// Publishes why there is no session. `begins`: it was lost just now; otherwise the earlier moment stays.

@@ -1,7 +1,9 @@
 //! Which applications have left, which wait for a session or a stream, and which are refused.
 
 use super::*;
+use crate::shared::{Command, Shared};
 use tokio::net::TcpListener;
+use tributary_types::{PathId, SubflowId};
 
 /// Both ends of a connection, the proxy's first.
 async fn pair() -> (TcpStream, TcpStream) {
@@ -111,4 +113,55 @@ async fn an_application_that_leaves_while_it_waits_for_a_stream_frees_its_place(
     let (refused, ()) = tokio::join!(waits, leaves);
     assert!(matches!(refused, Some(Refused::Left)), "{refused:?}");
     assert_eq!(sessions.places.available_permits(), MOST_WAITING);
+}
+
+/// A client's session that lives and has no subflow, as the proxy sees it, and the commands that its driver gets.
+fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver<Command>) {
+    let settings = tributary_proto::Config::default();
+    let zero = tributary_types::Instant::ZERO;
+    let machine = tributary_proto::Session::new(tributary_proto::Side::Client, settings, 1, zero).unwrap();
+    let (shared, commands) = Shared::new(machine, false);
+    let session = Session::new(shared);
+    let (tell, link) = watch::channel(Link::Up(session.clone()));
+    let (waiting, hurry) = watch::channel(0);
+    let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+    let config = ConnectConfig { paths: Vec::new(), common, timeout: Duration::from_secs(600) };
+    let shown = Watch::new(None);
+    let mut keeper = Keeper { config, log: None, shown: shown.clone(), tell, hurry, was_up: true };
+    let kept = session.clone();
+    let task = tokio::spawn(async move { drop(keeper.until_closed(&kept).await) }).abort_handle();
+    let sessions = Sessions {
+        link,
+        waiting,
+        places: Semaphore::new(MOST_WAITING),
+        patience: Duration::from_secs(600),
+        task,
+        shown,
+        log: None,
+        refusals: Seldom::default(),
+        resets: Seldom::default(),
+    };
+    (session, sessions, commands)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_waits_for_a_subflow_has_the_paths_tried_at_once_and_gets_the_first() {
+    let (session, sessions, mut commands) = without_subflow();
+    let (application, _far) = pair().await;
+    let test = async {
+        assert!(matches!(commands.recv().await, Some(Command::Hurry(false))));
+        let comes_up = async {
+            assert!(matches!(commands.recv().await, Some(Command::Hurry(true))));
+            session.handle.0.change(|state, now| {
+                state.session.handle_subflow_open(now, SubflowId(0), PathId(0)).unwrap();
+                state.came_up(PathId(0));
+            });
+            Instant::now()
+        };
+        let (got, up_at) = tokio::join!(sessions.get(&application), comes_up);
+        assert!(got.is_ok());
+        assert_eq!(Instant::now(), up_at, "it waited for something else");
+        assert!(matches!(commands.recv().await, Some(Command::Hurry(false))));
+    };
+    tokio::time::timeout(Duration::from_secs(600), test).await.expect("the driver is not told");
 }
