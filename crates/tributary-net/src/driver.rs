@@ -313,8 +313,9 @@ impl Driver {
     }
 
     fn tell(&self, state: &State, now: Instant, happening: Happening) {
-        if self.shared.events.receiver_count() > 0 {
-            let _ = self.shared.events.send(state.event(now, happening));
+        if let Some(events) = self.shared.subscribed() {
+            // An error: the last subscriber has just gone.
+            let _ = events.send(state.event(now, happening));
         }
     }
 
@@ -359,7 +360,7 @@ impl Driver {
     }
 
     fn event(&mut self, state: &mut State, now: Instant, event: Event) {
-        if SessionEvent::is_worth_telling(&event) && self.shared.events.receiver_count() > 0 {
+        if SessionEvent::is_worth_telling(&event) && self.shared.subscribed().is_some() {
             self.tell(state, now, Happening::Session(event.clone()));
         }
         match event {

@@ -354,7 +354,7 @@ impl Session {
     pub fn events(&self) -> broadcast::Receiver<SessionEvent> {
         let shared = &self.handle.0;
         let early = shared.early_events.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        early.unwrap_or_else(|| shared.events.subscribe())
+        early.unwrap_or_else(|| shared.subscribe())
     }
 
     /// What logs call the session, the same at both ends; `None` until the server has answered.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant as StdInstant;
 
@@ -92,8 +92,9 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     origin: StdInstant,
     pub commands: mpsc::UnboundedSender<Command>,
-    pub events: broadcast::Sender<SessionEvent>,
-    /// Client with telemetry: events kept for the first subscriber, so that it misses nothing.
+    /// Made for the first subscriber: it has memory for all the events that are kept, about a MiB.
+    events: OnceLock<broadcast::Sender<SessionEvent>>,
+    /// Events kept for the first subscriber, so that it misses nothing.
     pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
     /// Number of the application's handles; dropping the last one closes the session.
     handles: AtomicUsize,
@@ -120,16 +121,28 @@ impl Shared {
             share: None,
             connections: 0,
         };
-        let (events, early) = broadcast::channel(EVENTS_KEPT);
         let shared = Self {
             state: Mutex::new(state),
             origin: StdInstant::now(),
             commands,
-            events,
-            early_events: Mutex::new(keep_events.then_some(early)),
+            events: OnceLock::new(),
+            early_events: Mutex::new(None),
             handles: AtomicUsize::new(0),
         };
+        if keep_events {
+            *shared.early_events.lock().unwrap_or_else(PoisonError::into_inner) = Some(shared.subscribe());
+        }
         (Arc::new(shared), receiver)
+    }
+
+    /// Events from now on.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<SessionEvent> {
+        self.events.get_or_init(|| broadcast::Sender::new(EVENTS_KEPT)).subscribe()
+    }
+
+    /// Where events go, while anybody subscribes to them.
+    pub(crate) fn subscribed(&self) -> Option<&broadcast::Sender<SessionEvent>> {
+        self.events.get().filter(|events| events.receiver_count() > 0)
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -350,6 +363,19 @@ mod tests {
         let (shared, _commands) = Shared::new(machine, false);
         (0..100_000).for_each(|_| shared.lock().fail(PathId(0), HandshakeError::Timeout));
         assert_eq!(shared.lock().failures.len(), 1);
+    }
+
+    #[test]
+    fn a_session_has_no_memory_for_events_before_somebody_subscribes() {
+        let machine = || Session::new(Side::Server, Config::default(), 1, Instant::ZERO).unwrap();
+        let (shared, _commands) = Shared::new(machine(), false);
+        assert!(shared.events.get().is_none() && shared.subscribed().is_none());
+        let receiver = shared.subscribe();
+        assert!(shared.subscribed().is_some());
+        drop(receiver);
+        assert!(shared.subscribed().is_none());
+        let (keeping, _commands) = Shared::new(machine(), true);
+        assert!(keeping.subscribed().is_some());
     }
 
     #[tokio::test]
