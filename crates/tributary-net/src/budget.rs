@@ -4,7 +4,9 @@
 //! The other half is the pool, for sessions that need more. It is shared by dynamic thresholds (Choudhury and Hahne,
 //! 1998): a session may take more if it then has no more than the rest that is free. So one session alone gets at most
 //! half of the pool, and `n` sessions that want everything get one part in `n + 1` each. While half of the pool is free,
-//! a session gets the memory of an ample start at once. Not here: which sessions need more ([`tributary_proto::Demand`]).
+//! a session gets the memory of an ample start at once. A quarter of the pool is for sessions with steady traffic: those
+//! that fill what they were granted and then stand still take the rest at most, and do not slow down the others.
+//! Not here: which sessions need more ([`tributary_proto::Demand`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +34,8 @@ pub(crate) struct Use {
     pub subflows: usize,
     /// Connections that its streams are carried on to.
     pub connections: usize,
+    /// Its traffic is steady ([`tributary_proto::Session::is_steady`]).
+    pub steady: bool,
 }
 
 /// Number of receive blocks that each subflow keeps for reuse, in a session that may pin `blocks` blocks.
@@ -105,6 +109,12 @@ impl Budget {
         self.total / 2
     }
 
+    /// What is left of the pool for a session.
+    fn left(&self, taken: &Taken, steady: bool) -> u64 {
+        let pool = if steady { self.pool() } else { self.pool() / 4 * 3 };
+        pool.saturating_sub(taken.extra)
+    }
+
     /// The part of another session; `None` when there are as many as fit.
     pub fn enter(self: &Arc<Self>) -> Option<Share> {
         let mut taken = self.taken();
@@ -161,7 +171,7 @@ impl Share {
             return true;
         }
         let mut taken = self.budget.taken();
-        let left = self.budget.pool().saturating_sub(taken.extra);
+        let left = self.budget.left(&taken, wanted.steady);
         if more > left || self.extra + more > left - more {
             self.budget.refused.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -185,7 +195,7 @@ impl Share {
         let mut taken = self.budget.taken();
         taken.extra = taken.extra - self.extra + extra;
         self.extra = extra;
-        let left = self.budget.pool().saturating_sub(taken.extra);
+        let left = self.budget.left(&taken, used.steady);
         if taken.extra > self.budget.pool() && used.memory.records > SESSION / 4 {
             Standing::Exhausted
         } else if extra / 2 > left {
@@ -211,7 +221,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn holding(receive: u64) -> Use {
-        Use { memory: Memory { receive, ..Memory::default() }, ..Use::default() }
+        Use { memory: Memory { receive, ..Memory::default() }, steady: true, ..Use::default() }
     }
 
     /// Grows a share in steps of 1 MiB as far as is allowed. Returns its size.
@@ -258,11 +268,31 @@ mod tests {
     }
 
     #[test]
+    fn sessions_that_stand_still_leave_a_quarter_to_those_with_steady_traffic() {
+        let budget = Budget::new(2000 * MIB);
+        let mut steady = budget.enter().unwrap();
+        let mut still: Vec<Share> = (0..200).filter_map(|_| budget.enter()).collect();
+        let stands = |bytes| Use { steady: false, ..holding(bytes) };
+        // A MiB each in turn, until nobody gets more.
+        while still.iter_mut().filter_map(|s| s.take(&stands(SESSION + s.extra + MIB)).then_some(())).count()
+            > 0
+        {}
+        let taken = budget.taken().extra / MIB;
+        assert!((700..=750).contains(&taken), "{taken} of 1000 MiB");
+        assert!(grow(&mut steady) >= 120 * MIB);
+        // It keeps that as long as it needs it, and one that stands still with as much gives way.
+        assert_eq!(steady.settle(&holding(SESSION + 120 * MIB)), Standing::Fair);
+        assert_eq!(steady.settle(&stands(SESSION + 120 * MIB)), Standing::Above);
+    }
+
+    #[test]
     fn records_that_nobody_can_refuse_end_a_session_only_when_nothing_is_left() {
         let budget = Budget::new(40 * MIB);
         let mut share = budget.enter().unwrap();
-        let records =
-            |mib| Use { memory: Memory { records: mib * MIB, ..Memory::default() }, ..Use::default() };
+        let records = |mib| {
+            let memory = Memory { records: mib * MIB, ..Memory::default() };
+            Use { memory, steady: true, ..Use::default() }
+        };
         assert_eq!(share.settle(&records(10)), Standing::Fair);
         assert_eq!(share.settle(&records(23)), Standing::Above);
         assert_eq!(share.settle(&records(25)), Standing::Exhausted);
@@ -290,7 +320,7 @@ mod tests {
             send: config.send_buffer as u64,
             records: 0,
         };
-        let most = Use { memory, subflows: 2, connections: 0 }.bytes() / MIB;
+        let most = Use { memory, subflows: 2, ..Use::default() }.bytes() / MIB;
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/proxy.md");
         let page = std::fs::read_to_string(page).unwrap();
         assert!(page.contains(&format!("over two paths comes to {most} MiB")), "{most} MiB");

@@ -330,7 +330,7 @@ impl Registry {
         }
         let Some(mut share) = self.budget.enter() else { return Ok(None) };
         machine.share_memory(AMPLE);
-        if !share.advance(&Use { memory: machine.memory(), subflows: 1, connections: 0 }) {
+        if !share.advance(&Use { memory: machine.memory(), subflows: 1, ..Use::default() }) {
             machine.share_memory(0);
         }
         let (shared, commands) = Shared::new(machine, self.keep_events);

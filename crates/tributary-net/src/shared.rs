@@ -214,7 +214,8 @@ impl State {
     /// Memory that the session may use.
     pub(crate) fn uses(&self) -> Use {
         let subflows = self.session.subflow_stats().count();
-        Use { memory: self.session.memory(), subflows, connections: self.connections }
+        let steady = self.session.is_steady();
+        Use { memory: self.session.memory(), subflows, connections: self.connections, steady }
     }
 
     /// Lets the session grow as far as the memory allows, and reports what it uses.

@@ -30,6 +30,9 @@ pub const AMPLE: u64 = 8 << 20;
 const PACE: Duration = Duration::from_millis(250);
 /// A bound of which hardly anything has passed for this time is halved.
 const REST: Duration = Duration::from_secs(4);
+/// Traffic is steady once a bound was used up by a quarter so many times in a row, each time within [`PACE`] and a round
+/// trip. A peer that fills what it was granted and then stops gets to two or three.
+const STEADY: u32 = 8;
 /// Bytes of a map's entry beside its key and value.
 const ENTRY: usize = 32;
 
@@ -67,6 +70,8 @@ pub(super) struct Bound {
     /// Bytes that had passed when the current count began.
     from: u64,
     since: Instant,
+    /// Turns in a row in which a quarter passed in time.
+    in_time: u32,
     /// When more than a little had last passed.
     used_at: Instant,
 }
@@ -75,7 +80,8 @@ impl Bound {
     pub fn new(least: u64, start: u64, most: u64) -> Self {
         let least = least.min(most);
         let limit = start.clamp(least, most);
-        Self { limit, least, rest: limit, most, from: 0, since: Instant::ZERO, used_at: Instant::ZERO }
+        let zero = Instant::ZERO;
+        Self { limit, least, rest: limit, most, from: 0, since: zero, in_time: 0, used_at: zero }
     }
 
     /// Takes the number of bytes that have passed so far, and whether the bound was a limit (`wanted`). Returns a
@@ -87,6 +93,7 @@ impl Bound {
             return None;
         }
         (self.from, self.since) = (passed, now);
+        self.in_time = if in_time { self.in_time.saturating_add(1) } else { 0 };
         if moved >= self.limit / 16 {
             self.used_at = now;
         } else {
@@ -96,6 +103,10 @@ impl Bound {
             }
         }
         (in_time && wanted && self.limit < self.most).then(|| (self.limit * 2).min(self.most))
+    }
+
+    fn is_steady(&self) -> bool {
+        self.in_time >= STEADY
     }
 
     fn halve(&mut self) {
@@ -144,6 +155,14 @@ impl Session {
             self.set_bounds();
         }
         window.map(Demand::Window).or(send.map(|limit| Demand::Send(limit as usize)))
+    }
+
+    /// Whether traffic of at least twice a bound has passed in one direction without a pause, and still does. Example:
+    /// with the least window, 2 MiB in not more than two seconds and eight round trips. Known since the last
+    /// [`Self::poll_demand`].
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.shared.is_some_and(|shared| shared.window.is_steady() || shared.send.is_steady())
     }
 
     /// Grants what [`Self::poll_demand`] asked for.
@@ -255,6 +274,19 @@ mod tests {
             Some(2 * MIB)
         );
     }
+
+    #[test]
+    fn traffic_is_steady_after_eight_quarters_in_time_and_until_a_pause() {
+        let mut bound = Bound::new(MIB, 0, 64 * MIB);
+        let observe = |bound: &mut Bound, at, quarters| {
+            bound.observe(Instant::from_millis(at), quarters * MIB / 4, PACE, true);
+            bound.is_steady()
+        };
+        let steady: Vec<_> = (1..=9).map(|n| observe(&mut bound, n * 250, n)).collect();
+        assert_eq!(steady, [false, false, false, false, false, false, false, true, true]);
+        assert!(!observe(&mut bound, 9 * 250 + 251, 10));
+    }
+
     #[test]
     fn an_ample_bound_is_kept_at_rest_until_others_need_it() {
         let mut bound = Bound::new(MIB, 8 * MIB, 64 * MIB);
