@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::{Instant as TokioInstant, Sleep};
+use tokio::time::Sleep;
 use tributary_proto::establish::{LINGER, SMALL_SEGMENT};
 use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, SubflowInfo};
@@ -58,6 +58,8 @@ pub(crate) struct Driver {
     /// Client only.
     connector: Option<Connector>,
     timer: Pin<Box<Sleep>>,
+    /// What the timer is set to.
+    armed: Instant,
     gathered: Gathered,
     /// Reasons of subflows that ended, until the session reports their end.
     reasons: BTreeMap<SubflowId, String>,
@@ -84,6 +86,7 @@ impl Driver {
             subflows: BTreeMap::new(),
             connector,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: Instant::ZERO,
             gathered: Gathered::default(),
             reasons: BTreeMap::new(),
             actions: Vec::new(),
@@ -419,9 +422,9 @@ impl Driver {
         let now = self.shared.now();
         // A deadline in the past that has been handled waits one tick, to avoid spinning.
         let at = deadline.max(now + TICK);
-        let at = TokioInstant::from_std(self.shared.origin() + at.saturating_since(Instant::ZERO));
-        if self.timer.deadline() != at {
-            self.timer.as_mut().reset(at);
+        if self.armed != at {
+            self.armed = at;
+            self.timer.as_mut().reset(self.shared.timer(at));
         }
         // Past deadlines were moved a tick ahead, so this registers.
         if self.timer.as_mut().poll(cx).is_ready() {

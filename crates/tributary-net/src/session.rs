@@ -307,6 +307,15 @@ impl Session {
         self.handle.0.lock().session.subflow_stats().next().is_some()
     }
 
+    /// Handles what is due. A session that was not heard of for too long, as after a suspend of this machine, ends.
+    pub(crate) fn catch_up(&self) {
+        self.handle.0.change(|state, now| {
+            if state.session.poll_timeout().is_some_and(|at| at <= now) {
+                state.session.handle_timeout(now);
+            }
+        });
+    }
+
     /// Waits until there is a subflow; for ever when the session has ended without one.
     pub(crate) async fn until_subflow(&self) {
         poll_fn(|cx| {

@@ -5,11 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(test)]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
-use std::time::Instant as StdInstant;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
@@ -90,7 +93,11 @@ pub(crate) struct State {
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    origin: StdInstant,
+    /// When the session began.
+    origin: Duration,
+    /// A test has the machine suspended for so many milliseconds.
+    #[cfg(test)]
+    pub suspended: AtomicU64,
     pub commands: mpsc::UnboundedSender<Command>,
     /// Made for the first subscriber: it has memory for all the events that are kept, about a MiB.
     events: OnceLock<broadcast::Sender<SessionEvent>>,
@@ -98,6 +105,13 @@ pub(crate) struct Shared {
     pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
     /// Number of the application's handles; dropping the last one closes the session.
     handles: AtomicUsize,
+}
+
+/// A clock that goes on while the machine is suspended: a session that was not heard of meanwhile has timed out when the
+/// machine wakes up.
+fn since_boot() -> Duration {
+    let at = clock_gettime(ClockId::Boottime);
+    Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
 }
 
 impl Shared {
@@ -123,7 +137,9 @@ impl Shared {
         };
         let shared = Self {
             state: Mutex::new(state),
-            origin: StdInstant::now(),
+            origin: since_boot(),
+            #[cfg(test)]
+            suspended: AtomicU64::new(0),
             commands,
             events: OnceLock::new(),
             early_events: Mutex::new(None),
@@ -146,11 +162,15 @@ impl Shared {
     }
 
     pub(crate) fn now(&self) -> Instant {
-        Instant::from_nanos(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let elapsed = since_boot().saturating_sub(self.origin);
+        #[cfg(test)]
+        let elapsed = elapsed + Duration::from_millis(self.suspended.load(Ordering::Relaxed));
+        Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    pub(crate) fn origin(&self) -> StdInstant {
-        self.origin
+    /// The runtime's time of a moment of the session. The runtime's clock stands still while the machine is suspended.
+    pub(crate) fn timer(&self, at: Instant) -> tokio::time::Instant {
+        tokio::time::Instant::now() + at.saturating_since(self.now())
     }
 
     /// Locks the state. A panic under the lock would be a bug; the state is still good enough to end the session.

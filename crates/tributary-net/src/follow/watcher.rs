@@ -41,11 +41,10 @@ impl Watcher {
         let mut ended = std::pin::pin!(ended.notified());
         ended.as_mut().enable();
         while shared.lock().closed.is_none() {
-            let due =
-                self.follow.poll_timeout().map(|at| shared.origin() + at.saturating_since(Instant::ZERO));
+            let due = self.follow.poll_timeout().map(|at| shared.timer(at));
             let timer = async {
                 match due {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
             };

@@ -166,6 +166,10 @@ impl Sessions {
 
     /// The living session for a local connection, which waits while one is being connected.
     pub(super) async fn get(&self, tcp: &TcpStream) -> Result<Session, Refused> {
+        // The server may have forgotten it while this machine was suspended, and would reset the connection.
+        if let Some(session) = self.current() {
+            session.catch_up();
+        }
         if let Some(session) = self.usable() {
             return Ok(session);
         }

@@ -72,10 +72,11 @@ async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
     waiting(MOST_WAITING).await;
 }
 
-/// A session whose server allows two streams, both of which are taken: the first at both ends, and the second.
-async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
-    let mut common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
-    common.session.max_streams = 2;
+/// A session over one path, and its server's end.
+async fn connected(
+    common: crate::config::Common,
+    patience: Duration,
+) -> (Sessions, Session, crate::Listener) {
     let listen = crate::config::ListenConfig {
         addresses: vec!["127.0.0.1:0".parse().unwrap()],
         common: common.clone(),
@@ -83,10 +84,17 @@ async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
     };
     let mut listener = crate::Listener::bind(listen).await.unwrap();
     let path = format!("127.0.0.2={}", listener.addresses()[0]).parse().unwrap();
-    let config = ConnectConfig { paths: vec![path], common, timeout: patience };
-    let sessions = Sessions::start(config, None);
+    let sessions = Sessions::start(ConnectConfig { paths: vec![path], common, timeout: patience }, None);
     sessions.first(Duration::from_secs(60)).await.unwrap();
     let (peer, _) = listener.accept().await.unwrap();
+    (sessions, peer, listener)
+}
+
+/// A session whose server allows two streams, both of which are taken: the first at both ends, and the second.
+async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
+    let mut common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+    common.session.max_streams = 2;
+    let (sessions, peer, listener) = connected(common, patience).await;
     let (application, _far) = pair().await;
     // The server's settings come with the first data: one stream is carried to the other end before the second.
     let mut first = sessions.open(&application, 0).await.unwrap();
@@ -164,4 +172,21 @@ async fn an_application_that_waits_for_a_subflow_has_the_paths_tried_at_once_and
         assert!(matches!(commands.recv().await, Some(Command::Hurry(false))));
     };
     tokio::time::timeout(Duration::from_secs(600), test).await.expect("the driver is not told");
+}
+
+#[tokio::test]
+async fn an_application_that_comes_after_a_suspend_is_not_given_the_session_of_before() {
+    let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
+    let test = async {
+        let (sessions, _forgotten, mut listener) = connected(common, Duration::from_secs(600)).await;
+        let before = sessions.current().unwrap();
+        before.handle.0.suspended.store(60_000, std::sync::atomic::Ordering::Relaxed);
+        let (application, _far) = pair().await;
+        let mut stream = sessions.open(&application, 0).await.unwrap();
+        stream.write_chunk("hello".into()).await.unwrap();
+        let (after, _) = listener.accept().await.unwrap();
+        let arrived = after.accept_stream().await.unwrap().read_chunk().await.unwrap();
+        assert_eq!(arrived.as_deref(), Some(b"hello".as_slice()));
+    };
+    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the new session gets no stream");
 }
