@@ -88,7 +88,7 @@ async fn the_only_target_needs_no_name_and_several_named_ones_do() {
 #[tokio::test]
 async fn targets_that_cannot_be_told_apart_and_rules_for_none_are_refused() {
     for (targets, rules, part) in [
-        (&[][..], &[][..], "there is none"),
+        (&[][..], &[][..], "none was given"),
         (&["a:1", "b:1"], &[], "without a name"),
         (&["x=a:1", "x=b:1"], &[], "`x` is given twice"),
         (&["x=a:1"], &["y=3"], "no target `y`"),
