@@ -31,8 +31,8 @@ const LINK_MBPS: u64 = 18;
 /// A frame of a video of 5.24 Mbit/s and 25 frames a second.
 const FRAME: usize = 26_200;
 const FRAME_TIME: Duration = Duration::from_millis(40);
-/// Seconds that the player holds.
-const BUFFER: f64 = 1.0;
+/// What the player holds.
+const BUFFER: Duration = Duration::from_secs(1);
 /// From one loss to the next, and how long each lasts.
 const EVERY: Duration = Duration::from_secs(3);
 const LOST: Duration = Duration::from_millis(1500);
@@ -237,9 +237,9 @@ fn report(
         let times: Vec<f64> = arrivals.iter().map(|(at, _)| *at).collect();
         let gap =
             |one: &Handoff| 1e3 * stats::longest_silence(&times, one.at_s, one.at_s + EVERY.as_secs_f64());
-        let every = FRAME_TIME.as_secs_f64();
-        let Playback { discards, underflows } =
-            player::play(&arrivals, Frames { count, bytes: FRAME, every }, BUFFER);
+        let per_second = (1_000 / FRAME_TIME.as_millis()) as u32;
+        let frames = Frames { count, bytes: FRAME as u32, per_second };
+        let Playback { discards, underflows } = player::play(&arrivals, frames, BUFFER);
         let gaps_ms = handoffs.iter().map(gap).collect();
         TransportReport { transport, gaps_ms, discards, underflows, cut_short: recording.cut_short.clone() }
     });

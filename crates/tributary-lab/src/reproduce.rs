@@ -10,6 +10,7 @@ mod error;
 pub mod evaluate;
 pub mod expression;
 mod figure;
+pub mod handoff;
 mod judge;
 pub mod matrix;
 mod network;
@@ -30,5 +31,10 @@ pub use runner::{Experiment, Outcome, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that come with the program and need no files.
-pub const EXPERIMENTS: [&dyn Experiment; 4] =
-    [&transfer::Transfer, &pathways::Pathways, &cotag::Cotag, &decision_engine::DecisionEngine];
+pub const EXPERIMENTS: [&dyn Experiment; 5] = [
+    &transfer::Transfer,
+    &pathways::Pathways,
+    &cotag::Cotag,
+    &decision_engine::DecisionEngine,
+    &handoff::Handoff,
+];

@@ -2,7 +2,8 @@
 //!
 //! Media is counted as time from its start and is buffered without gaps; the caller keeps its bytes and
 //! qualities. [`Underflow`] selects the kind of playback: a DASH player waits when the buffer runs
-//! dry; a live player with concealment continues and shows the tiles it has.
+//! dry; a player of a progressive download lets its clock run on for a moment and then waits; a live player with
+//! concealment continues and shows the tiles it has.
 
 use core::time::Duration;
 
@@ -20,6 +21,17 @@ pub enum Underflow {
         start_with: Duration,
         /// Media buffered before playback continues after a stall.
         resume_with: Duration,
+    },
+    /// It runs on for `patience`, so that media which comes after its time has passed is not shown. Then it stops (a
+    /// stall) until enough media is buffered. Example with 1 s: media for 10 s to 11 s is missing at 10 s. If it comes at
+    /// 10.4 s, what belongs to 10.4 s to 11 s is still shown, and nothing stops.
+    RunOn {
+        /// Media buffered before the first picture is shown.
+        start_with: Duration,
+        /// Media buffered before playback continues after a stall.
+        resume_with: Duration,
+        /// How far the playhead runs past the end of the buffered media.
+        patience: Duration,
     },
     /// It continues: missing pictures are concealed. Playback begins with [`PlayBuffer::start_at`].
     Conceal,
@@ -85,8 +97,8 @@ impl PlayBuffer {
         }
     }
 
-    /// Schedules the first picture for `at`, which may be in the future. For [`Underflow::Conceal`]; with
-    /// [`Underflow::Wait`] playback starts by itself.
+    /// Schedules the first picture for `at`, which may be in the future. For [`Underflow::Conceal`]; with the others
+    /// playback starts by itself.
     pub fn start_at(&mut self, at: Instant) {
         if self.state == PlayState::Starting {
             self.play(at);
@@ -117,17 +129,26 @@ impl PlayBuffer {
     /// Updates the state to `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(dry) = self.poll_timeout().filter(|at| *at <= now) else { return };
-        self.position = self.buffered;
+        self.position = self.buffered + self.overrun();
         self.since = dry;
         self.state = if self.complete { PlayState::Ended } else { PlayState::Stalled };
     }
 
-    /// When the buffer runs dry if nothing more arrives: a stall, or the end. `None` while it does not play, and
+    /// When playback stops if nothing more arrives: a stall, or the end. `None` while it does not play, and
     /// with [`Underflow::Conceal`] before the last media is known.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let waits = self.underflow != Underflow::Conceal || self.complete;
-        (self.state == PlayState::Playing && waits).then(|| self.since + (self.buffered - self.position))
+        let left = (self.buffered + self.overrun()).saturating_sub(self.position);
+        (self.state == PlayState::Playing && waits).then(|| self.since + left)
+    }
+
+    /// How far the playhead runs past the end of the buffered media.
+    fn overrun(&self) -> Duration {
+        match self.underflow {
+            Underflow::RunOn { patience, .. } if !self.complete => patience,
+            _ => Duration::ZERO,
+        }
     }
 
     /// State of the playhead at `now`.
@@ -149,7 +170,7 @@ impl PlayBuffer {
                 if self.underflow == Underflow::Conceal && !self.complete {
                     position
                 } else {
-                    position.min(self.buffered)
+                    position.min(self.buffered + self.overrun())
                 }
             }
             _ => self.position,
@@ -215,13 +236,17 @@ impl PlayBuffer {
     }
 
     fn start_if_enough(&mut self, now: Instant) {
-        let Underflow::Wait { start_with, resume_with } = self.underflow else { return };
+        let (start_with, resume_with) = match self.underflow {
+            Underflow::Wait { start_with, resume_with }
+            | Underflow::RunOn { start_with, resume_with, .. } => (start_with, resume_with),
+            Underflow::Conceal => return,
+        };
         let needed = match self.state {
             PlayState::Starting => start_with,
             PlayState::Stalled => resume_with,
             PlayState::Playing | PlayState::Ended => return,
         };
-        let level = self.buffered - self.position;
+        let level = self.buffered.saturating_sub(self.position);
         if level > Duration::ZERO && (level >= needed || self.complete) {
             if let Some(stall) = self.present_stall(now) {
                 self.stalled += stall.length;
@@ -303,6 +328,40 @@ mod tests {
         assert_eq!((buffer.level(at(1600)), buffer.state(at(1600))), (Duration::ZERO, PlayState::Stalled));
         buffer.append(at(1700), SECOND);
         assert_eq!((buffer.position(at(1700)), buffer.stalled(at(1700))), (millis(1600), millis(100)));
+    }
+
+    #[test]
+    fn a_clock_that_runs_on_skips_what_is_late_and_stops_when_its_patience_ends() {
+        let underflow = Underflow::RunOn { start_with: SECOND, resume_with: SECOND, patience: millis(500) };
+        let mut buffer = PlayBuffer::new(underflow, at(0));
+        buffer.append(at(0), SECOND);
+        assert_eq!((buffer.state(at(0)), buffer.poll_timeout()), (PlayState::Playing, Some(at(1500))));
+        // Dry at 1000; the playhead is at 1.3 s of media when two more seconds come.
+        assert_eq!((buffer.position(at(1300)), buffer.level(at(1300))), (millis(1300), Duration::ZERO));
+        buffer.append(at(1300), 2 * SECOND);
+        assert_eq!((buffer.level(at(1300)), buffer.stalled(at(1300))), (millis(1700), Duration::ZERO));
+        // Dry at 3000, stopped at 3500. What comes first belongs to the time that has passed.
+        assert_eq!(
+            (buffer.state(at(3499)), buffer.state(at(3500))),
+            (PlayState::Playing, PlayState::Stalled)
+        );
+        buffer.append(at(4000), SECOND);
+        assert_eq!((buffer.state(at(4000)), buffer.level(at(4000))), (PlayState::Stalled, millis(500)));
+        buffer.append(at(4200), millis(500));
+        assert_eq!((buffer.state(at(4200)), buffer.position(at(4200))), (PlayState::Playing, millis(3500)));
+        let stalls: Vec<Stall> = buffer.stalls(at(4300)).collect();
+        assert_eq!(stalls, [Stall { at: at(3500), length: millis(700) }]);
+        buffer.end_of_media(at(4300));
+        assert_eq!((buffer.poll_timeout(), buffer.state(at(5200))), (Some(at(5200)), PlayState::Ended));
+    }
+
+    #[test]
+    fn an_end_that_is_known_late_ends_playback_at_once() {
+        let underflow = Underflow::RunOn { start_with: SECOND, resume_with: SECOND, patience: millis(500) };
+        let mut buffer = PlayBuffer::new(underflow, at(0));
+        buffer.append(at(0), SECOND);
+        buffer.end_of_media(at(1200));
+        assert_eq!((buffer.state(at(1200)), buffer.position(at(1200))), (PlayState::Ended, SECOND));
     }
 
     #[test]

@@ -483,6 +483,7 @@ impl Transport for MptcpTransport {
                 threshold: info.ssthresh,
                 in_flight: Some(info.in_flight),
                 srtt: info.srtt,
+                retransmitted: info.retransmitted,
             });
         }
     }

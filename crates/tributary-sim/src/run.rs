@@ -9,6 +9,7 @@ mod budget;
 mod choice;
 mod dash;
 mod outcome;
+mod progressive;
 mod tiled;
 mod topology;
 mod trace;
@@ -17,6 +18,7 @@ pub use budget::{expected_packets, least_budget};
 pub use choice::{TransportName, UnknownName, check_congestion, check_scheduler};
 pub use dash::DashOutcome;
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
+pub use progressive::{PathRecord, ProgressiveOutcome};
 pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};
 pub use trace::{LinkLosses, Trace, TraceSample};
@@ -81,6 +83,9 @@ pub struct Options {
     /// Limit on a session's bytes not yet given to a subflow, as time at the paths' total rate; `None`: only
     /// its send buffer limits it.
     pub unsent: Option<Duration>,
+    /// Most bytes that a session's receiver holds until the application reads them, at least 256 KiB; `None`: the
+    /// session's default, 40 MiB.
+    pub credit: Option<u64>,
     /// No workload begins before this time; transports connect at once. If it covers the handshakes,
     /// connections are up when the workload begins, as in the emulator.
     pub begin: Duration,
@@ -95,6 +100,7 @@ impl Default for Options {
             trace: false,
             window: None,
             unsent: None,
+            credit: None,
             begin: Duration::ZERO,
         }
     }

@@ -303,6 +303,7 @@ impl Transport for SessionTransport {
                 threshold: info.ssthresh,
                 in_flight: Some(info.in_flight),
                 srtt: info.srtt,
+                retransmitted: info.retransmitted,
             });
         }
     }

@@ -70,6 +70,8 @@ pub struct PathSample {
     pub in_flight: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt: Duration,
+    /// Payload bytes that this subflow has retransmitted so far; zero for QUIC, which does not count them by path.
+    pub retransmitted: u64,
 }
 
 /// One end of a transport. As with a [`Host`], every call puts all resulting packets into `out`.

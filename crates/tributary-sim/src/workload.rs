@@ -9,6 +9,7 @@ mod arrivals;
 mod client;
 pub mod dash;
 mod exchange;
+pub mod progressive;
 mod pull;
 mod push;
 mod server;

@@ -288,8 +288,25 @@ fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
     refused(
         &output(&["reproduce", "fdbt"]),
         1,
-        &["`fdbt`", "known: fbdt, fbdt-published, avira, cotag, decision-engine", ".toml"],
+        &["`fdbt`", "known: fbdt, fbdt-published, avira, cotag, decision-engine, handoff", ".toml"],
     );
+}
+
+#[test]
+fn a_reproduction_writes_its_report_and_prints_its_claims() {
+    let directory = TempDir::new().unwrap();
+    let mut arguments = vec!["reproduce", "handoff", "--quick", "--json", "--out", text(directory.path())];
+    arguments.extend(["--scenarios", "wifi-wifi-limited", "--transports", "mptcp/min-rtt,fbdt"]);
+    arguments.extend(["--congestion", "olia", "--seeds", "2", "--seconds", "6"]);
+    let output = output(&arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["samples"].as_array().unwrap().len(), 2 * 2 * 2);
+    let claims = outcome["claims"].as_array().unwrap();
+    assert!(claims.iter().any(|claim| claim["id"] == "fbdt-discards"), "{claims:?}");
+    for name in ["html", "json", "md"] {
+        assert!(directory.path().join(format!("handoff-sim.{name}")).is_file(), "{name}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("avira", include_str!("../../papers/avira.toml")),
     ("cotag", include_str!("../../papers/cotag.toml")),
     ("decision-engine", include_str!("../../papers/decision-engine.toml")),
+    ("handoff", include_str!("../../papers/handoff.toml")),
 ];
 
 /// A paper's experiments and claims.

@@ -18,6 +18,7 @@ const SHIPPED: &[(&str, &str, &str)] = shipped!(
         "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
     "channel": "markov" "blockage-short" "blockage-long";
     "topology": "shared-bottleneck" "multi-hop";
+    "handoff": "wifi-wifi-limited" "wifi-wifi-large" "wifi-lte";
     "tiled": "los-2k" "nlos-2k" "mobility-2k" "deep-fade-2k";
 );
 

@@ -220,6 +220,7 @@ impl Transport for TcpTransport {
             threshold: info.ssthresh,
             in_flight: Some(info.in_flight),
             srtt: info.srtt,
+            retransmitted: info.retransmitted,
         });
     }
 }

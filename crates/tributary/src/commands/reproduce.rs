@@ -16,8 +16,8 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, or a .toml file with cells and claims. A
-/// claim holds or fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
+/// PAPER is `fbdt`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, or a .toml file with cells and
+/// claims. A claim holds or fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.
 #[derive(Debug, Args)]
@@ -30,6 +30,7 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
   tributary reproduce avira --world emu --scenarios mobility --json
   tributary reproduce cotag --quick
   tributary reproduce decision-engine --quick
+  tributary reproduce handoff --quick --congestion olia,cubic
   tributary reproduce my-paper.toml --world sim --markdown
   tributary reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
   tributary reproduce ows --quick")]

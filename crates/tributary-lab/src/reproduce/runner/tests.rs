@@ -137,3 +137,34 @@ fn the_decision_engines_file_is_measured_judged_and_drawn_the_same_each_time() {
         assert!(page.contains(part), "{part}");
     }
 }
+
+#[test]
+fn the_handoff_file_is_measured_judged_and_drawn_the_same_each_time() {
+    let paper = Paper::find("handoff").unwrap();
+    let selection = Selection {
+        world: World::Sim,
+        quick: true,
+        scenarios: vec!["wifi-wifi-limited".to_owned()],
+        seeds: Some(1),
+        seconds: Some(8),
+        ..Selection::default()
+    };
+    let outcome = twice(&paper, &selection);
+    assert_eq!(outcome.samples.len(), 7 * 4 * 2);
+    for sample in &outcome.samples {
+        let one = |name: &str| sample.metrics[name][0];
+        assert!((0.3..3.0).contains(&one("start_up")) && one("first") > 0.5, "{sample:?}");
+        let cut = sample.labels["handoff"] == "silent";
+        assert_eq!(sample.metrics.contains_key("silence"), cut, "{sample:?}");
+        assert!(!cut || (one("first_after") == 0.0 && one("silence") >= 20.0), "{sample:?}");
+        assert_eq!(sample.metrics["second_seconds"].len(), 8);
+    }
+    let claims = &outcome.reproduction.claims;
+    assert!(claims.len() >= 20 && claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
+    let page = Page::new(&paper, &outcome).html();
+    for part in ["Tables I and II", "Figure 3a", "Figure 6", "Figure 8", "The second flow around the handoff"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("Figure 12"), "nothing was run for it");
+}

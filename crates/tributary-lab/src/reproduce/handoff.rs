@@ -1,0 +1,265 @@
+//! The handoff experiment as cells: a progressive HTTP video over two paths, the first of which is cut while it plays.
+//! Simulator only. The axis `handoff` says whether and how: `none`; `silent`, the first path drops everything and nobody is
+//! told; `announced`, both ends are told. The axis `ahead` is how far the player reads ahead.
+//! Source: Fujiwara et al., "Handoff Characterization of Multipath Video Streaming", §V. Deviations:
+//! `docs/reproductions/handoff.md`.
+
+use core::time::Duration;
+
+use super::matrix::{Cell, CellError, time};
+use super::runner::Experiment;
+use super::sample::{Metric, Sample};
+use crate::cell::Queue;
+use crate::result::World;
+use tributary_link::{Direction, Moment, Scenario, WorkloadSpec};
+use tributary_player::progressive::{Film, Record, Settings};
+use tributary_report::stats;
+use tributary_sim::run::{
+    Cell as Run, LINK_SAMPLE, MODEL_VERSION, PathRecord, ProgressiveOutcome, TransportName,
+};
+use tributary_sim::workload::progressive::ProgressiveSpec;
+use tributary_types::{DataSize, Instant, Rng};
+
+/// What it measures.
+const METRICS: [Metric; 28] = [
+    Metric::new("underflows", "", "times that the clock reached a picture that was missing"),
+    Metric::new("discards", "", "pictures that were not complete at their time"),
+    Metric::new("shown", "%", "pictures shown, of those whose time came"),
+    Metric::new("stalls", "", "times that playback stopped to buffer again"),
+    Metric::new("stalled", "s", "time of all stalls"),
+    Metric::new("start_up", "s", "from the request to the first picture"),
+    Metric::new("first", "Mbit/s", "throughput of the first flow, headers included"),
+    Metric::new("second", "Mbit/s", "throughput of the second flow"),
+    Metric::new("first_after", "Mbit/s", "throughput of the first flow after the handoff"),
+    Metric::new("second_after", "Mbit/s", "throughput of the second flow after the handoff"),
+    Metric::new("first_again", "", "segments retransmitted on the first flow"),
+    Metric::new("second_again", "", "segments retransmitted on the second flow"),
+    Metric::new("again", "", "segments retransmitted on both flows"),
+    Metric::new("again_before", "", "those before the handoff"),
+    Metric::new("again_share", "%", "payload retransmitted, of what was sent first"),
+    Metric::new("reinjected", "", "segments sent again on the other path"),
+    Metric::new("silence", "ms", "longest silence around the handoff, of a bulk download"),
+    Metric::new("silence_excess", "ms", "that, beyond three base round trips of the second path and 50 ms"),
+    Metric::new("first_rate", "Mbit/s", "mean rate of the first path's link"),
+    Metric::new("first_rtt", "ms", "base round-trip time of the first path"),
+    Metric::new("second_rate", "Mbit/s", "mean rate of the second path's link"),
+    Metric::new("second_rtt", "ms", "base round-trip time of the second path"),
+    Metric::new("film_size", "MB", "the video's size"),
+    Metric::new("film_rate", "Mbit/s", "the video's bitrate"),
+    Metric::new("film_time", "s", "the video's length"),
+    Metric::new("cut", "s", "when the first path was cut"),
+    Metric::new("first_seconds", "Mbit/s", "throughput of the first flow in every second"),
+    Metric::new("second_seconds", "Mbit/s", "throughput of the second flow in every second"),
+];
+
+/// The first path is cut within this part of the run.
+const CUT: (f64, f64) = (0.4, 0.6);
+/// The bulk download that shows the longest silence: its length, and when the first path is cut in it.
+const BULK: Duration = Duration::from_secs(6);
+const BULK_CUT: (f64, f64) = (2.0 / 6.0, 4.0 / 6.0);
+/// Shorter silences are not recorded.
+const UNRECORDED_MS: f64 = 20.0;
+/// Most bytes that a session holds for the player: 6.4 s of the film. By default it holds 40 MiB, a minute of it, which no
+/// handoff could empty. MPTCP's receive buffer grows by the kernel's rule, in these networks to several megabytes.
+const CREDIT: u64 = 4 << 20;
+/// Payload of a full segment.
+const SEGMENT: f64 = 1448.0;
+
+/// The experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handoff;
+
+/// How the first path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    None,
+    Silent,
+    Announced,
+}
+
+impl Experiment for Handoff {
+    fn name(&self) -> &'static str {
+        "handoff"
+    }
+
+    fn metrics(&self) -> &[Metric] {
+        &METRICS
+    }
+
+    fn identity(&self, cell: &Cell) -> String {
+        format!("models {MODEL_VERSION} {}", cell.identity())
+    }
+
+    fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        let (run, _) = playback(cell)?;
+        run.check().map_err(failed)
+    }
+
+    fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        let (run, spec) = playback(cell)?;
+        let cut = cut(cell, CUT, run.scenario.duration);
+        let outcome = run.run_progressive(&spec).map_err(failed)?;
+        let mut sample = Sample::default();
+        let record = outcome.record.unwrap_or_default();
+        noticed(&mut sample, &record);
+        carried(&mut sample, &outcome, cut);
+        described(&mut sample, &run.scenario, &spec.film);
+        if ending(cell)? != Ending::None {
+            sample.set("cut", Some(cut.as_secs_f64()));
+            let silence = silence(cell)?;
+            sample.set("silence", Some(silence));
+            sample.set("silence_excess", Some(silence - 3.0 * rtt_ms(&run.scenario, 1) - 50.0));
+        }
+        Ok(sample)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> CellError {
+    CellError::Experiment(error.to_string())
+}
+
+fn refused(cell: &Cell, axis: &'static str, expected: &str) -> CellError {
+    let value = cell.label(axis).to_owned();
+    CellError::Value { axis, value, expected: format!("expected {expected}") }
+}
+
+fn ending(cell: &Cell) -> Result<Ending, CellError> {
+    match cell.label("handoff") {
+        "none" => Ok(Ending::None),
+        "silent" => Ok(Ending::Silent),
+        "announced" => Ok(Ending::Announced),
+        _ => Err(refused(cell, "handoff", "none, silent or announced")),
+    }
+}
+
+/// When the first path is cut: anywhere within a part of the run, by the seed.
+fn cut(cell: &Cell, (from, to): (f64, f64), length: Duration) -> Duration {
+    let share = from + (to - from) * Rng::new(cell.seed).child("handoff").uniform();
+    // Whole milliseconds, as files have them.
+    Duration::from_millis((length.as_secs_f64() * share * 1e3) as u64)
+}
+
+/// The film, played over the cell's network.
+fn playback(cell: &Cell) -> Result<(Run, ProgressiveSpec), CellError> {
+    let length = Duration::from_secs(cell.seconds.into());
+    let ahead = match cell.label("ahead") {
+        "all" => None,
+        label => time("ahead", label)?,
+    };
+    let settings = Settings { ahead, ..Settings::default() };
+    Ok((run(cell, length, CUT)?, ProgressiveSpec { film: Film::paper(), settings }))
+}
+
+/// A run of this length over the cell's network.
+fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError> {
+    if cell.world != World::Sim {
+        let what = "this experiment is simulated: take --world sim; on real sockets: tributary bench handoff";
+        return Err(CellError::Experiment(what.to_owned()));
+    }
+    let mut network = cell.network()?.with_duration(length);
+    network = match cell.queue()? {
+        Queue::Scenario => network,
+        Queue::Bytes(bytes) => network.with_queue_bytes(DataSize::from_bytes(bytes)),
+        Queue::Millis(millis) => network.with_queue_time(Duration::from_millis(millis)),
+    };
+    if network.paths.len() != 2 {
+        return Err(refused(cell, "scenario", "a network of two paths"));
+    }
+    let gone = vec![(Moment::At(cut(cell, part, length)), Moment::Share(1.0))];
+    match ending(cell)? {
+        Ending::None => {}
+        Ending::Silent => network.paths[0].dead = gone,
+        Ending::Announced => network.paths[0].absent = gone,
+    }
+    let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &network.path_names())
+        .map_err(failed)?;
+    let mut run =
+        Run::new(&network, &transport, cell.label("congestion"), &WorkloadSpec::Bulk { size: None });
+    run.options.credit = Some(CREDIT);
+    Ok(run)
+}
+
+/// The longest silence around the handoff, in milliseconds, while a client reads all that arrives.
+fn silence(cell: &Cell) -> Result<f64, CellError> {
+    let run = run(cell, BULK, BULK_CUT)?;
+    let paper = Film::paper();
+    let film = Film { pictures: 10 * paper.pictures, ..paper }; // does not end within the run
+    let settings = Settings { ahead: None, ..Settings::default() };
+    let outcome = run.run_progressive(&ProgressiveSpec { film, settings }).map_err(failed)?;
+    let cut = Instant::ZERO + cut(cell, BULK_CUT, BULK);
+    let silences = outcome.arrivals.silences.iter().filter(|silence| silence.at + silence.length >= cut);
+    let each = silences.map(|silence| silence.length.as_secs_f64() * 1e3);
+    Ok(each.fold(UNRECORDED_MS, f64::max))
+}
+
+fn noticed(sample: &mut Sample, record: &Record) {
+    let due = record.shown + record.discards;
+    sample.set("underflows", Some(record.underflows as f64));
+    sample.set("discards", Some(record.discards as f64));
+    sample.set("shown", Some(100.0 * record.shown as f64 / due.max(1) as f64));
+    sample.set("stalls", Some(record.stalls as f64));
+    sample.set("stalled", Some(record.stalled.as_secs_f64()));
+    sample.set("start_up", record.start_up.map(|time| time.as_secs_f64()));
+}
+
+/// What each flow carried, and sent again.
+fn carried(sample: &mut Sample, outcome: &ProgressiveOutcome, cut: Duration) {
+    // The first whole step behind the cut; what was on its way then arrives before.
+    let step = cut.as_nanos().div_ceil(LINK_SAMPLE.as_nanos()) as usize + 1;
+    let names = [
+        ["first", "first_after", "first_again", "first_seconds"],
+        ["second", "second_after", "second_again", "second_seconds"],
+    ];
+    let (mut again, mut before) = (0, 0);
+    for (path, [all, after, flow, seconds]) in outcome.paths.iter().zip(names) {
+        let PathRecord { delivered, retransmitted } = path;
+        sample.set(all, mbps(delivered));
+        sample.set(after, mbps(delivered.get(step..).unwrap_or_default()));
+        let sum: u64 = retransmitted.iter().sum();
+        sample.set(flow, Some(sum as f64 / SEGMENT));
+        again += sum;
+        before += retransmitted.iter().take(step).sum::<u64>();
+        let second = (1_000 / LINK_SAMPLE.as_millis()) as usize;
+        sample.series(seconds, delivered.chunks_exact(second).filter_map(mbps).collect());
+    }
+    sample.set("again", Some(again as f64 / SEGMENT));
+    sample.set("again_before", Some(before as f64 / SEGMENT));
+    sample.set("again_share", Some(100.0 * again as f64 / outcome.server.sent.max(1) as f64));
+    sample.set("reinjected", Some(outcome.server.reinjected as f64 / SEGMENT));
+}
+
+/// Mean rate of bytes in steps of [`LINK_SAMPLE`].
+fn mbps(steps: &[u64]) -> Option<f64> {
+    let each: Vec<f64> = steps.iter().map(|bytes| *bytes as f64).collect();
+    Some(stats::mean(&each)? * 8e-6 / LINK_SAMPLE.as_secs_f64())
+}
+
+/// The settings as they were run: the paper's tables I and II.
+fn described(sample: &mut Sample, network: &Scenario, film: &Film) {
+    let end = Instant::ZERO + network.duration;
+    // Without the cut.
+    let mut whole = network.clone();
+    (whole.paths[0].dead, whole.paths[0].absent) = (Vec::new(), Vec::new());
+    let names = [["first_rate", "first_rtt"], ["second_rate", "second_rtt"]];
+    for (path, [rate, rtt]) in names.into_iter().enumerate() {
+        let bytes = whole.capacity(path, Direction::Down, Instant::ZERO, end).as_bytes();
+        sample.set(rate, Some(bytes as f64 * 8e-6 / network.duration.as_secs_f64()));
+        sample.set(rtt, Some(rtt_ms(network, path)));
+    }
+    sample.set("film_size", Some(film.bytes() as f64 / 1e6));
+    sample.set("film_rate", Some(film.bitrate.as_mbps_f64()));
+    sample.set("film_time", Some(film.time_of(film.pictures).as_secs_f64()));
+}
+
+/// Round-trip time of a path with empty queues, the mean of its jitter included.
+fn rtt_ms(network: &Scenario, path: usize) -> f64 {
+    let path = &network.paths[path];
+    let way = |direction: Direction| {
+        let delay = &path.link(direction).delay;
+        delay.base + delay.jitter / 2
+    };
+    (network.rtt + way(Direction::Down) + way(Direction::Up)).as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests;
