@@ -26,6 +26,18 @@ pub enum Queue {
     Millis(u64),
 }
 
+impl Queue {
+    /// The scenario with this queue at every link.
+    #[must_use]
+    pub fn of(self, scenario: Scenario) -> Scenario {
+        match self {
+            Self::Scenario => scenario,
+            Self::Bytes(bytes) => scenario.with_queue_bytes(DataSize::from_bytes(bytes)),
+            Self::Millis(millis) => scenario.with_queue_time(Duration::from_millis(millis)),
+        }
+    }
+}
+
 impl std::fmt::Display for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -98,11 +110,6 @@ impl Cell {
     /// The scenario with the run's queue and length.
     #[must_use]
     pub fn network(&self) -> Scenario {
-        let scenario = self.scenario.clone().with_duration(self.workload.duration());
-        match self.queue {
-            Queue::Scenario => scenario,
-            Queue::Bytes(bytes) => scenario.with_queue_bytes(DataSize::from_bytes(bytes)),
-            Queue::Millis(millis) => scenario.with_queue_time(Duration::from_millis(millis)),
-        }
+        self.queue.of(self.scenario.clone().with_duration(self.workload.duration()))
     }
 }

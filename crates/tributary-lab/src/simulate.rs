@@ -13,10 +13,8 @@ pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
 pub use text::summary;
 
 use crate::cell::Queue;
-use core::time::Duration;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
 use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};
-use tributary_types::DataSize;
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
@@ -52,14 +50,8 @@ impl Simulation {
     /// The simulator's cell.
     #[must_use]
     pub fn cell(&self) -> Cell {
-        let scenario = self.scenario.clone();
-        let scenario = match self.queue {
-            Queue::Scenario => scenario,
-            Queue::Bytes(bytes) => scenario.with_queue_bytes(DataSize::from_bytes(bytes)),
-            Queue::Millis(millis) => scenario.with_queue_time(Duration::from_millis(millis)),
-        };
         Cell {
-            scenario,
+            scenario: self.queue.of(self.scenario.clone()),
             transport: self.transport.clone(),
             congestion: self.congestion.clone(),
             workloads: self.workloads.clone(),

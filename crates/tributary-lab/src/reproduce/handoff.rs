@@ -9,7 +9,6 @@ use core::time::Duration;
 use super::matrix::{Cell, CellError, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
-use crate::cell::Queue;
 use crate::result::World;
 use tributary_link::{Direction, Moment, Scenario, WorkloadSpec};
 use tributary_player::progressive::{Film, Record, Settings};
@@ -18,7 +17,7 @@ use tributary_sim::run::{
     Cell as Run, LINK_SAMPLE, MODEL_VERSION, PathRecord, ProgressiveOutcome, TransportName,
 };
 use tributary_sim::workload::progressive::ProgressiveSpec;
-use tributary_types::{DataSize, Instant, Rng};
+use tributary_types::{Instant, Rng};
 
 /// What it measures.
 const METRICS: [Metric; 28] = [
@@ -156,12 +155,7 @@ fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError
         let what = "this experiment is simulated: take --world sim; on real sockets: tributary bench handoff";
         return Err(CellError::Experiment(what.to_owned()));
     }
-    let mut network = cell.network()?.with_duration(length);
-    network = match cell.queue()? {
-        Queue::Scenario => network,
-        Queue::Bytes(bytes) => network.with_queue_bytes(DataSize::from_bytes(bytes)),
-        Queue::Millis(millis) => network.with_queue_time(Duration::from_millis(millis)),
-    };
+    let mut network = cell.queue()?.of(cell.network()?.with_duration(length));
     if network.paths.len() != 2 {
         return Err(refused(cell, "scenario", "a network of two paths"));
     }
