@@ -1,7 +1,9 @@
 //! What a request becomes, and the result's shape.
 
 use super::*;
+use std::time::Duration;
 use tributary_link::ScenarioError;
+use tributary_types::DataSize;
 
 fn parse(text: &str) -> Scenario {
     Scenario::parse(text, "net.toml").unwrap()
