@@ -33,25 +33,26 @@ WAIT_SECONDS = 20.0
 PR_SET_PDEATHSIG = 1
 
 
-def meeting_place() -> str:
-    """Where `stay` leaves its process id; the same for both, since both are children of the emulator."""
-    return f"/tmp/tributary-emulated-{os.getppid()}.pid"
-
-
 def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def parent(process: str) -> str:
+    """The parent's process id, as /proc counts."""
+    # The second field, a name in parentheses, may contain spaces.
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
+
+
 def server_process() -> str:
-    place = Path(meeting_place())
-    until = time.monotonic() + WAIT_SECONDS
-    while not place.exists():
-        if time.monotonic() > until:
-            raise LabError("the server's side is absent; give tributary emu --server 'exec PYTHON -m ...lab.stay'")
-        time.sleep(0.01)
-    process = place.read_text()
-    place.unlink()
-    return process
+    """The process of `lab.stay`. The emulator is the parent of both sides, and starts the server's first."""
+    own, emulator = Path("/proc/self").resolve().name, parent("self")
+    for directory in Path("/proc").glob("[0-9]*"):
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError):
+            stays = b"tributary_controller.lab.stay" in (directory / "cmdline").read_bytes()
+            if stays and directory.name != own and parent(directory.name) == emulator:
+                return directory.name
+    raise LabError("the server's side is absent; use `tributary emu run --sdn`, which starts both sides")
 
 
 def scenario_paths() -> list[tuple[str, str]]:
@@ -73,21 +74,32 @@ def plan(paths: list[tuple[str, str]], server: str) -> Plan:
     return Plan(switches, links, hosts, f"tcp:{CONTROLLER_SIDE}:6653", HOST_MTU, server)
 
 
+def mptcp_on_every_path(lab: Lab, paths: list[tuple[str, str]]) -> None:
+    """Connections of the kernel's MPTCP begin on one path; the server then announces its addresses on the others."""
+    # A kernel without MPTCP refuses; everything else works there.
+    with contextlib.suppress(LabError):
+        for host in ("client", "server"):
+            lab.run("ip", "-n", host, "mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8")
+        for _, address in paths:
+            lab.run("ip", "-n", "server", "mptcp", "endpoint", "add", address, "signal")
+
+
 @contextlib.contextmanager
-def started(paths: list[tuple[str, str]]) -> Iterator[Lab]:
+def started(paths: list[tuple[str, str]]) -> Iterator[tuple[Lab, subprocess.Popen[str]]]:
+    """The laboratory and its controller."""
     with laboratory(plan(paths, server_process())) as lab:
         lab.run("ip", "link", "add", "control0", "type", "veth", "peer", "name", "control1", "netns", "client")
         lab.run("ip", "address", "add", f"{SWITCH_SIDE}/30", "dev", "control0")
         lab.run("ip", "link", "set", "control0", "up")
         lab.run("ip", "-n", "client", "address", "add", f"{CONTROLLER_SIDE}/30", "dev", "control1")
         lab.run("ip", "-n", "client", "link", "set", "control1", "up")
+        mptcp_on_every_path(lab, paths)
         pairs = [f"--path={client}={remote}" for client, remote in paths]
         command = [sys.executable, "-m", "tributary_controller", "--switches", f"{CONTROLLER_SIDE}:6653", *pairs]
-        lab.spawn_in("client", command)
-        yield lab
+        yield lab, lab.spawn_in("client", command)
 
 
-def wait_until_up(lab: Lab) -> list[Any]:
+def wait_until_up(lab: Lab, controller: subprocess.Popen[str]) -> list[Any]:
     """Asks as the command will ask. A path that the scenario starts dead is not waited for beyond the limit."""
     question = f"import urllib.request as u; print(u.urlopen('{REST}/v1/paths', timeout=5).read().decode())"
     until = time.monotonic() + WAIT_SECONDS
@@ -100,7 +112,7 @@ def wait_until_up(lab: Lab) -> list[Any]:
                 break
         time.sleep(0.1)
     if not paths:
-        raise LabError("the controller does not answer; its log is in the laboratory's directory")
+        raise LabError(f"the controller does not answer; {lab.last_words(controller)}")
     return paths
 
 
@@ -116,14 +128,16 @@ def main() -> None:
         sandbox.enter([sys.executable, "-m", "tributary_controller.lab.emulated", *sys.argv[1:]], ["--mount"])
     die_with_parent()
     try:
-        with started(scenario_paths()) as lab:
-            for path in wait_until_up(lab):
+        with started(scenario_paths()) as (lab, controller):
+            for path in wait_until_up(lab, controller):
                 rtt = "unknown" if path["rtt_ms"] is None else f"{path['rtt_ms']:.1f} ms"
                 state = "up" if path["up"] else f"down: {path['reason']}"
                 print(f"{path['id']} {path['local']} to {path['remote']}: {state}, RTT {rtt}", file=sys.stderr)
             os.environ["TRIBUTARY_CONTROLLER"] = REST
             if arguments.server is not None:
-                lab.spawn_in("server", ["sh", "-c", arguments.server])
+                # Its output goes where the emulator's goes, as without switches.
+                words = ["ip", "netns", "exec", "server", "sh", "-c", arguments.server]
+                lab.processes.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, text=True))
             status = subprocess.run(["ip", "netns", "exec", "client", *arguments.command]).returncode
     except LabError as error:
         sys.exit(f"emulated: {error}")

@@ -65,6 +65,7 @@ class Lab:
     directory: Path
     plan: Plan
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    _logs: dict[int, Path] = field(default_factory=dict)
     relay: subprocess.Popen[str] | None = None
     _undo: list[list[str]] = field(default_factory=list)
 
@@ -119,7 +120,8 @@ class Lab:
         return {**os.environ, **where}
 
     def spawn(self, command: list[str], talk: bool = False) -> subprocess.Popen[str]:
-        log = (self.directory / f"{Path(command[-1] if talk else command[0]).name}-{len(self.processes)}.log").open("w")
+        path = self.directory / f"{Path(command[-1] if talk else command[0]).name}-{len(self.processes)}.log"
+        log = path.open("w")
         pipe = subprocess.PIPE if talk else None
         process = subprocess.Popen(
             command,
@@ -130,13 +132,19 @@ class Lab:
             text=True,
         )
         self.processes.append(process)
+        self._logs[process.pid] = path
         return process
+
+    def last_words(self, process: subprocess.Popen[str]) -> str:
+        """The end of a process's log, which goes with the directory."""
+        lines = self._logs[process.pid].read_text(errors="replace").splitlines()
+        return "\n".join(["its log ends with:", *lines[-10:]]) if lines else "its log is empty"
 
     def _expect(self, process: subprocess.Popen[str], word: str) -> None:
         assert process.stdout is not None, "it was started with a pipe"
         line = process.stdout.readline().strip()
         if line != word:
-            raise LabError(f"the process said {line!r} in place of {word!r}; its log is in {self.directory}")
+            raise LabError(f"the process said {line!r} in place of {word!r}; {self.last_words(process)}")
 
     def _start_switching(self) -> None:
         database, socket = self.directory / "conf.db", self.directory / "db.sock"
@@ -161,13 +169,13 @@ class Lab:
             words += ["--", "set", "controller", name, "connection-mode=out-of-band", "max_backoff=1000"]
         self.vsctl(*words[1:])
         if switch.poll() is not None:
-            raise LabError(f"ovs-vswitchd ended at once; its log is in {self.directory}")
+            raise LabError(f"ovs-vswitchd ended at once; {self.last_words(switch)}")
 
     def _until(self, ready: Callable[[], bool], process: subprocess.Popen[str], name: str) -> None:
         until = time.monotonic() + 10
         while not ready():
             if process.poll() is not None or time.monotonic() > until:
-                raise LabError(f"{name} did not start; its log is in {self.directory}")
+                raise LabError(f"{name} did not start; {self.last_words(process)}")
             time.sleep(0.01)
 
     def _make_links(self) -> tuple[list[str], list[str]]:
@@ -197,21 +205,24 @@ class Lab:
                 self.run("ip", "netns", "exec", name, "sysctl", "-qw", f"net.ipv4.conf.all.{setting}")
         added: list[str] = []
         for index, (name, address, switch) in enumerate(self.plan.hosts):
-            self._veth(f"h{index}", f"eth{index}", offload=False)
+            self._veth(f"h{index}", f"eth{index}", host=True)
             self.run("ip", "link", "set", f"eth{index}", "netns", name)
             self.run("ip", "-n", name, "addr", "add", address, "dev", f"eth{index}")
             self.run("ip", "-n", name, "link", "set", f"eth{index}", "mtu", str(self.plan.mtu), "up")
             added += ["--", "add-port", switch, f"h{index}"]
         self.vsctl(*added[1:])
 
-    def _veth(self, one: str, other: str, offload: bool = True) -> None:
+    def _veth(self, one: str, other: str, host: bool = False) -> None:
+        """A pair of interfaces; with `host`, the other one is a host's, else a switch or a program has it."""
         self.run("ip", "link", "add", one, "type", "veth", "peer", "name", other)
         self._undo.append(["link", "delete", one])
-        if not offload:
+        if host:
             # The user-space datapath forwards frames as they are: checksums must be complete.
             self.run("ethtool", "-K", other, "tx", "off")
         for end in (one, other):
-            self.run("ip", "link", "set", end, "addrgenmode", "none", "up")
+            # This namespace may have the hosts' addresses, as the emulator's has: its kernel must not answer their ARP.
+            arp = "on" if host and end == other else "off"
+            self.run("ip", "link", "set", end, "addrgenmode", "none", "arp", arp, "up")
 
 
 @contextlib.contextmanager

@@ -1,17 +1,12 @@
-"""The server's side of `lab.emulated`: says which process has the server's network namespace, and stays until ended."""
+"""The server's side of `lab.emulated`: a process in the server's network namespace, which stays until it is ended."""
 
 import signal
-from pathlib import Path
 
-from tributary_controller.lab.emulated import die_with_parent, meeting_place
+from tributary_controller.lab.emulated import die_with_parent
 
 
 def main() -> None:
     die_with_parent()
-    place = Path(meeting_place())
-    written = place.with_suffix(".new")
-    written.write_text(str(Path("/proc/self").resolve().name))
-    written.rename(place)
     signal.pause()
 
 

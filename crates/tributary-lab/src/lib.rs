@@ -17,6 +17,7 @@ pub mod process;
 pub mod reproduce;
 pub mod result;
 pub mod run;
+pub mod sdn;
 pub mod simulate;
 pub mod summary;
 pub mod sweep;

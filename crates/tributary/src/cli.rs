@@ -381,13 +381,20 @@ pub(crate) enum Emu {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary emu run mobility -- bash
-  tributary emu run blackout --server 'iperf3 -s -1' -- iperf3 -c 10.77.2.1 -R")]
+  tributary emu run blackout --server 'iperf3 -s -1' -- iperf3 -c 10.77.2.1 -R
+  tributary emu run mobility --sdn -- sh -c 'curl $TRIBUTARY_CONTROLLER/v1/paths'")]
 pub(crate) struct EmuRunArguments {
     /// Scenario: a name or a .toml file
     pub(crate) scenario: String,
     /// Shell command for the server, ended when the client's command ends
     #[arg(long)]
     pub(crate) server: Option<String>,
+    /// Put OpenFlow switches and a path controller between client and server
+    ///
+    /// Needs Open vSwitch and controller/.venv of the source tree; scripts/setup --sdn installs them. The client's command
+    /// finds the controller's REST interface in TRIBUTARY_CONTROLLER, and starts when every path is up.
+    #[arg(long)]
+    pub(crate) sdn: bool,
     /// Print the emulator's audit as one JSON object on standard error
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,13 +5,19 @@ use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments};
 use anyhow::Result;
 use std::process::ExitCode;
 use tributary_emu::run_command;
+use tributary_lab::sdn::{Sides, sides};
 use tributary_link::Scenario;
 use tributary_nodes::{Coding, tunnel};
 
 pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
     let scenario = Scenario::find(&arguments.scenario)?;
+    let sides = if arguments.sdn {
+        sides(&arguments.command, arguments.server.as_deref())?
+    } else {
+        Sides { client: arguments.command.clone(), server: arguments.server.clone() }
+    };
     tributary_emu::isolate()?;
-    let run = run_command(&scenario, &arguments.command, arguments.server.as_deref())?;
+    let run = run_command(&scenario, &sides.client, sides.server.as_deref())?;
     if arguments.json {
         eprintln!("{}", serde_json::to_string(&run.audit)?);
     } else {

@@ -1,0 +1,102 @@
+//! The commands that put OpenFlow switches and the path controller into an emulated network.
+//!
+//! The Python package in `controller/` starts switches and controller (`tributary_controller.lab.emulated`). Not here: OpenFlow,
+//! and how the emulator runs the commands.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The path controller's Python interpreter, from the root of the source tree; `scripts/setup --sdn` makes it.
+const PYTHON: &str = "controller/.venv/bin/python";
+
+/// The controller's REST interface, for programs beside the client; they find it in `TRIBUTARY_CONTROLLER`, too.
+pub const CONTROLLER: &str = "http://127.0.0.1:8181";
+
+/// What runs on each side of the emulated network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sides {
+    /// Program and arguments for the client's side.
+    pub client: Vec<OsString>,
+    /// Shell command for the server's side.
+    pub server: Option<String>,
+}
+
+/// Why switches and controller cannot be started.
+#[derive(Debug, Error)]
+pub enum SdnError {
+    /// The controller is not installed.
+    #[error("no {PYTHON} above this directory; go to the source tree and run scripts/setup --sdn there")]
+    Absent,
+    /// A shell command cannot name it.
+    #[error("{} is not UTF-8; rename the directory", .0.display())]
+    Name(PathBuf),
+}
+
+/// Wraps the commands of client and server in those of the path controller's laboratory: the program and arguments of the
+/// client, and a shell command for the server.
+///
+/// # Errors
+/// [`SdnError`]; the programs that the laboratory needs are looked for when it is started.
+pub fn sides(client: &[OsString], server: Option<&str>) -> Result<Sides, SdnError> {
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    let root = starts.into_iter().flatten().find_map(|start| root_above(&start)).ok_or(SdnError::Absent)?;
+    wrap(&root, client, server)
+}
+
+fn root_above(start: &Path) -> Option<PathBuf> {
+    start.ancestors().find(|root| root.join(PYTHON).exists()).map(Path::to_path_buf)
+}
+
+/// The laboratory runs beside the client and starts the server's command, too. The emulator's server side is only a process that
+/// stays, so that the laboratory finds the server's network namespace.
+fn wrap(root: &Path, client: &[OsString], server: Option<&str>) -> Result<Sides, SdnError> {
+    let mut packages = OsString::from("PYTHONPATH=");
+    packages.push(root.join("controller"));
+    let python = root.join(PYTHON).into_os_string();
+    let module = |name: &str| -> Vec<OsString> {
+        vec!["env".into(), packages.clone(), python.clone(), "-m".into(), name.into()]
+    };
+    let mut inside = module("tributary_controller.lab.emulated");
+    if let Some(line) = server {
+        // In one word: a command may begin with a hyphen.
+        inside.push(format!("--server={line}").into());
+    }
+    inside.push("--".into());
+    inside.extend_from_slice(client);
+    let words: Option<Vec<String>> =
+        module("tributary_controller.lab.stay").iter().map(|word| word.to_str().map(quoted)).collect();
+    let words = words.ok_or_else(|| SdnError::Name(root.to_owned()))?;
+    // With `exec` the process is a child of the emulator, where the laboratory looks for it.
+    Ok(Sides { client: inside, server: Some(format!("exec {}", words.join(" "))) })
+}
+
+/// A word as a shell reads it unchanged.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_every_word_as_it_was() {
+        let root = Path::new("/a b/it's $HOME");
+        let sides = wrap(root, &["echo".into()], Some("serve 'x'")).unwrap();
+        let line = sides.server.unwrap().replace("exec ", "printf '%s|' ");
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        let python = "/a b/it's $HOME/controller/.venv/bin/python";
+        let expected =
+            format!("env|PYTHONPATH=/a b/it's $HOME/controller|{python}|-m|tributary_controller.lab.stay|");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+        let tail = ["--server=serve 'x'", "--", "echo"].map(OsString::from);
+        assert!(sides.client.ends_with(&tail), "{:?}", sides.client);
+    }
+
+    #[test]
+    fn a_directory_without_the_controller_is_no_root() {
+        assert_eq!(root_above(Path::new("/nowhere/at/all")), None);
+    }
+}
