@@ -3,6 +3,7 @@
 use crate::support::{isolated, network, start, two_paths};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tributary_emu::{IsolateError, Side, isolate};
 
 /// Environment variable that marks every process of one emulation.
@@ -53,7 +54,12 @@ fn running_victim(mark: &str) -> Child {
         println!("{first}");
         std::process::exit(victim.wait().unwrap().code().unwrap_or(1));
     }
-    assert!(marked(mark).len() >= 6, "outer, init, main and three sleepers");
+    // A process has no environment for a moment while it executes a program, after its parent has gone on.
+    let began = Instant::now();
+    while marked(mark).len() < 6 {
+        assert!(began.elapsed() < Duration::from_secs(30), "outer, init, main and three sleepers");
+        std::thread::yield_now();
+    }
     victim
 }
 
