@@ -327,8 +327,8 @@ impl Connection {
         }
     }
 
-    /// Closes the connection. A session and kernel sockets first deliver what was written and finished. QUIC closes
-    /// at once: wait for the answers before calling this.
+    /// Closes the connection after what was written and finished has been delivered. A session and QUIC wait for the
+    /// peer's acknowledgements, so limit the time for a peer that may not read; the kernel delivers in the background.
     pub async fn close(&self) {
         match &self.0 {
             // The closing side does not need the result.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+#[cfg(feature = "quic")]
+use tokio_util::task::TaskTracker;
 
 use super::socket::{Reader, Writer};
 use crate::stream::{Stream, StreamError};
@@ -33,6 +35,9 @@ pub struct RecvHalf(pub(super) Recv);
 pub struct SendHalf {
     pub(super) kind: Send,
     finished: bool,
+    /// Waits for the acknowledgement of finished QUIC streams.
+    #[cfg(feature = "quic")]
+    finishing: Option<TaskTracker>,
 }
 
 #[derive(Debug)]
@@ -139,7 +144,29 @@ impl RecvHalf {
 
 impl SendHalf {
     pub(super) fn new(kind: Send) -> Self {
-        Self { kind, finished: false }
+        Self {
+            kind,
+            finished: false,
+            #[cfg(feature = "quic")]
+            finishing: None,
+        }
+    }
+
+    /// The half of a QUIC connection's stream. When it is finished, `finishing` gets a task that ends once the peer has
+    /// acknowledged everything, or reads no further.
+    #[cfg(feature = "quic")]
+    pub(super) fn tracked(kind: Send, finishing: TaskTracker) -> Self {
+        Self { kind, finished: false, finishing: Some(finishing) }
+    }
+
+    #[cfg(feature = "quic")]
+    fn track(&self) {
+        let Some(finishing) = &self.finishing else { return };
+        match &self.kind {
+            Send::Quic(stream) => drop(finishing.spawn(stream.stopped())),
+            Send::Mpquic(stream) => drop(finishing.spawn(stream.stopped())),
+            Send::Session(_) | Send::Kernel(_) => {}
+        }
     }
 
     /// Writes all of it. A session and QUIC keep `chunk` instead of copying it.
@@ -283,7 +310,10 @@ impl AsyncWrite for SendHalf {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = each!(Send, &mut self.kind, stream => AsyncWrite::poll_shutdown(Pin::new(stream), cx));
-        self.finished |= matches!(shut, Poll::Ready(Ok(())));
+        if matches!(shut, Poll::Ready(Ok(()))) && !std::mem::replace(&mut self.finished, true) {
+            #[cfg(feature = "quic")]
+            self.track();
+        }
         shut
     }
 }

@@ -115,6 +115,30 @@ async fn every_transport_carries_streams_and_counts_them() {
 
 /// Both QUIC libraries end a connection when too many pieces wait for the reader, with or without gaps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn close_delivers_what_was_finished() {
+    for name in tributary_proto::transport::names().into_iter().filter(|name| has(name)) {
+        let config = config(name, 1);
+        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let paths = paths(acceptor.addresses()[0], 1);
+        let reading = tokio::spawn(async move {
+            let (connection, _) = acceptor.accept().await.unwrap();
+            let mut stream = connection.accept_stream().await.unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.map(|_| all.len())
+        });
+        let connection = Connection::connect(&config, &paths).await.unwrap();
+        let mut stream = connection.open_stream(0).await.unwrap();
+        stream.write_all(&vec![5; 1 << 20]).await.unwrap();
+        stream.shutdown().await.unwrap();
+        drop(stream);
+        let unfinished = connection.open_stream(0).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), connection.close()).await.expect(name);
+        drop(unfinished);
+        assert_eq!(reading.await.unwrap().unwrap(), 1 << 20, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_lags_behind_by_a_whole_window_gets_everything() {
     const LENGTH: usize = 8 << 20;
     for (name, window) in [("quic", quic::single::STREAM_WINDOW), ("mpquic", quic::multi::STREAM_WINDOW)] {

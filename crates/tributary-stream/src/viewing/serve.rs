@@ -106,7 +106,7 @@ impl TileServer {
 async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
     let (plans, tiles) = connection.accept_stream().await?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
-    // Closing QUIC discards undelivered data, so the client closes the connection after it received everything.
+    // The client closes the connection when it has everything.
     let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;
     let _ = tokio::time::timeout(LEAVE, connection.close()).await;
     Some(served)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use super::super::super::stream::{RecvHalf, SendHalf};
 use super::super::super::{
@@ -27,6 +28,8 @@ pub(in super::super::super) struct Connection {
     handshake: Handshake,
     /// Client: its sockets, which must live as long as the connection.
     endpoint: Option<library::Endpoint>,
+    /// One task for each stream that is finished but not yet acknowledged.
+    finishing: TaskTracker,
     _slot: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -79,7 +82,8 @@ pub(in super::super::super) async fn connect(
     };
     let (connection, handshake) = tokio::time::timeout(within, shaking).await.map_err(late)??;
     super::open_paths(&connection, &routes);
-    Ok(Connection { connection, handshake, endpoint: Some(endpoint), _slot: None })
+    let finishing = TaskTracker::new();
+    Ok(Connection { connection, handshake, endpoint: Some(endpoint), finishing, _slot: None })
 }
 
 fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, TransportError> {
@@ -127,14 +131,19 @@ impl Connection {
         priority: u8,
     ) -> Result<TransportStream, TransportError> {
         let (send, recv) = self.connection.open_bi().await.map_err(ended)?;
-        let stream = stream(send, recv);
+        let stream = self.stream(send, recv);
         stream.send.set_priority(priority);
         Ok(stream)
     }
 
     pub(in super::super::super) async fn accept_stream(&self) -> Option<TransportStream> {
         let (send, recv) = self.connection.accept_bi().await.ok()?;
-        Some(stream(send, recv))
+        Some(self.stream(send, recv))
+    }
+
+    fn stream(&self, send: library::SendStream, recv: library::RecvStream) -> TransportStream {
+        let send = SendHalf::tracked(super::send(send), self.finishing.clone());
+        TransportStream { recv: RecvHalf(super::recv(recv)), send }
     }
 
     pub(in super::super::super) fn stats(&self) -> TransportStats {
@@ -151,17 +160,16 @@ impl Connection {
         self.connection.close_reason().map(|error| ended(error).to_string())
     }
 
-    /// Closes the connection, and waits until the packets that say so have been sent.
+    /// Waits until the peer has acknowledged every finished stream, closes the connection, and waits until the packets
+    /// that say so have been sent.
     pub(in super::super::super) async fn close(&self) {
+        self.finishing.close();
+        self.finishing.wait().await;
         self.connection.close(0u32.into(), b"done");
         if let Some(endpoint) = &self.endpoint {
             endpoint.wait_idle().await;
         }
     }
-}
-
-fn stream(send: library::SendStream, recv: library::RecvStream) -> TransportStream {
-    TransportStream { recv: RecvHalf(super::recv(recv)), send: SendHalf::new(super::send(send)) }
 }
 
 type Fresh = mpsc::Sender<(super::super::super::Connection, SocketAddr)>;
@@ -236,6 +244,7 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, s
         connection: connection.clone(),
         handshake: handshake.clone(),
         endpoint: None,
+        finishing: TaskTracker::new(),
         _slot: Some(Arc::new(slot)),
     };
     // If the acceptor has been dropped, the connection ends.
