@@ -1,4 +1,5 @@
-"""`tributary emu run --sdn`: switches and the path controller between client and server of an emulated network."""
+"""Switches and the path controller between client and server of an emulated network: `tributary emu run --sdn`, and the
+decision engine's experiment."""
 
 import json
 import os
@@ -81,6 +82,22 @@ MANIFEST = f"""
 </AdaptationSet></Period></MPD>
 """
 
+# One cell of the experiment, short.
+PAPER = """
+name = "short"
+title = "One cell"
+lead = "One cell."
+
+[[matrix]]
+world = "emu"
+experiment = "decision-engine"
+scenarios = ["paper"]
+transports = ["mptcp"]
+loss = ["0 %"]
+seeds = 1
+seconds = 8
+"""
+
 pytestmark = pytest.mark.usefixtures("in_sandbox")
 
 
@@ -113,7 +130,11 @@ def site(tmp_path: Path) -> Path:
 def emulated(program: Path, site: Path, server: str, client: list[str | Path]) -> tuple[int, Any, str]:
     """Exit status, what the client printed as JSON, and standard error."""
     words: list[str | Path] = [program, "emu", "run", site.parent / "two-radios.toml", "--sdn", "--json"]
-    words += [f"--server={server}", "--", "python3", "-c", *client]
+    return outcome([*words, f"--server={server}", "--", "python3", "-c", *client])
+
+
+def outcome(words: list[str | Path]) -> tuple[int, Any, str]:
+    """Exit status, standard output as JSON, and standard error."""
     # The laboratory makes a sandbox of its own in the emulated network.
     environment = {name: value for name, value in os.environ.items() if name != sandbox.MARK}
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
@@ -151,3 +172,20 @@ def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(program:
     # The faster one is first, and both have the same delay.
     assert start["decision"] in ("start on MPTCP over p1, p2", "start on MPTCP over p2, p1")
     assert all(path["rtt_ms"] >= RTT_MS * 0.95 - 0.3 for path in start["paths"]), start
+
+
+def test_the_experiment_plays_a_title_behind_switches_and_in_the_simulator(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "short.toml").write_text(PAPER)
+    words: list[str | Path] = [program, "reproduce", tmp_path / "short.toml", "--world", "emu", "--json"]
+    status, found, errors = outcome([*words, "--out", tmp_path / "out"])
+    assert status == 0, errors
+    [sample] = found["samples"]
+    metrics = sample["metrics"]
+    for name in ("start_up", "buffer", "throughput", "efficiency"):
+        [real], [simulated] = metrics[name], metrics[f"simulated_{name}"]
+        assert real > 0, metrics
+        assert simulated > 0, metrics
+    # The first segment takes a round trip of 120 ms and 22.5 kB at 2.6 Mbit/s at least.
+    assert metrics["start_up"][0] > 0.12 + 22_500 * 8 / 2.6e6, metrics
+    assert metrics["efficiency"][0] < 100, metrics
+    assert sample["audit"]["attempts"] >= 1, sample

@@ -40,5 +40,5 @@ pub use isolate::{IsolateError, is_isolated, isolate};
 pub use log::{LinkSample, SAMPLE_EVERY};
 pub use network::{Network, NetworkError, Side};
 pub use relay::{Host, RelayNetwork};
-pub use run::{CommandRun, RunError, run_command};
+pub use run::{CommandRun, RunError, environment, run_command};
 pub use veth::VethNetwork;

@@ -80,8 +80,9 @@ impl Drop for Ending {
     }
 }
 
-/// Environment variables for commands in the network.
-fn environment(scenario: &Scenario) -> Vec<(String, String)> {
+/// Environment variables for commands in the network, as [`run_command`] lists them.
+#[must_use]
+pub fn environment(scenario: &Scenario) -> Vec<(String, String)> {
     let names: Vec<&str> = scenario.paths.iter().map(|path| path.name.as_str()).collect();
     let mut out = vec![
         ("TRIBUTARY_SCENARIO".to_owned(), scenario.name.clone()),

@@ -20,6 +20,12 @@ pub enum LabError {
         /// What it runs.
         actual: String,
     },
+    /// The kernel shows no connection of a transport that has some.
+    #[error("the kernel of the {side} shows no TCP connection of the playback")]
+    NoConnection {
+        /// Which end.
+        side: &'static str,
+    },
     /// A child process.
     #[error(transparent)]
     Process(#[from] ProcessError),

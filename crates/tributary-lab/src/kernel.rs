@@ -43,21 +43,27 @@ pub(crate) fn assert_congestion(
     side: Side,
     wanted: &str,
 ) -> Result<usize, LabError> {
-    let known = tributary_net::sockopt::available_congestion();
     let line = "--no-header --tcp --info --numeric --oneline state established";
     let text = execute(command(side, "ss".as_ref()), line)?;
+    check_congestion(&text, side, wanted)?;
+    Ok(text.lines().count())
+}
+
+/// Checks the connections that `ss --info --oneline` lists.
+pub(crate) fn check_congestion(connections: &str, side: Side, wanted: &str) -> Result<(), LabError> {
+    let known = tributary_net::sockopt::available_congestion();
     let side = match side {
         Side::Client => "client",
         Side::Server => "server",
     };
-    for connection in text.lines() {
+    for connection in connections.lines() {
         let actual = connection.split_whitespace().find(|word| known.split(", ").any(|name| name == *word));
         if actual.is_some_and(|actual| actual != wanted) {
             let actual = actual.unwrap_or_default().to_owned();
             return Err(LabError::Congestion { side, wanted: wanted.to_owned(), actual });
         }
     }
-    Ok(text.lines().count())
+    Ok(())
 }
 
 fn execute(mut command: Command, arguments: &str) -> Result<String, ProcessError> {

@@ -117,13 +117,21 @@ impl Process {
         let pid = rustix::process::Pid::from_child(&self.child);
         // It may have ended by itself, which shows below.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        while told.elapsed() < most {
+        let code = self.wait(most);
+        (told.elapsed().min(most), code)
+    }
+
+    /// Waits until it ends by itself, at most so long; its exit code. Without a code it has not ended in this time, or a
+    /// signal ended it.
+    pub fn wait(&mut self, most: Duration) -> Option<i32> {
+        let began = Instant::now();
+        while began.elapsed() < most {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return (told.elapsed(), status.code());
+                return status.code();
             }
             std::thread::sleep(LOOK);
         }
-        (most, None)
+        None
     }
 
     /// It failed for this reason.

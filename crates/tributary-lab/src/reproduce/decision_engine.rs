@@ -1,8 +1,12 @@
-//! The decision engine's experiment as cells: six minutes of a DASH title over 2.6, 1.3 and again 2.6 Mbit/s. Simulator only.
+//! The decision engine's experiment as cells: a DASH title over 2.6, 1.3 and again 2.6 Mbit/s, a third of the time each.
 //!
 //! Transports over several paths have two of half the rate each, those over one path have one of the whole. The axis `loss`
-//! is random loss in both directions. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
+//! is random loss in both directions. Simulated, a title that does not end is played for six minutes. Emulated, a whole title is
+//! played on sockets (`emulated.rs`), then in the simulator on the same network: each sample has both. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
 //! MPTCP/QUIC over an SDN Architecture", §IV. Deviations: `docs/reproductions/decision-engine.md`.
+
+mod emulated;
+mod title;
 
 use core::time::Duration;
 
@@ -22,7 +26,7 @@ use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec};
 use tributary_types::{Bitrate, DataSize, Instant};
 
 /// What it measures.
-const METRICS: [Metric; 16] = [
+const METRICS: [Metric; 23] = [
     Metric::new("start_up", "s", "from asking for the first segment to the first picture"),
     Metric::new("buffer", "s", "mean of the play buffer over all seconds"),
     Metric::new("throughput", "Mbit/s", "mean of the bytes that arrived in each second"),
@@ -39,16 +43,33 @@ const METRICS: [Metric; 16] = [
     Metric::new("reconnects", "", "connections that took the place of an aborted one"),
     Metric::new("buffer_seconds", "s", "the play buffer at the end of each second"),
     Metric::new("throughput_seconds", "Mbit/s", "bytes that arrived in each second"),
+    Metric::new("simulated_start_up", "s", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_buffer", "s", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_throughput", "Mbit/s", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_switches", "", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_stalled", "s", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_efficiency", "%", "of the simulated playback beside an emulated one"),
+    Metric::new("simulated_abandoned", "", "of the simulated playback beside an emulated one"),
 ];
 
-/// Rate of all paths together, and for how long: the paper's three phases, the last of which stays.
+/// Metrics that an emulated sample also has of the simulated playback, with `simulated_` before their names.
+const COMPARED: [&str; 7] =
+    ["start_up", "buffer", "throughput", "switches", "stalled", "efficiency", "abandoned"];
+
+/// Rate of all paths together, and from when on: the paper's three phases, the last of which stays.
 const RATES: [(u64, u64); 3] = [(0, 2_600_000), (120, 1_300_000), (240, 2_600_000)];
+/// Seconds of the paper's runs.
+const PAPER_SECONDS: u64 = 360;
 const RTT: Duration = Duration::from_millis(120);
 /// Queue of a path of half the rate. The paper gives none; this is 200 ms at 1.3 Mbit/s.
 const QUEUE: u64 = 32_500;
 /// The controller measures the paths before playback begins.
 const BEFORE: Duration = Duration::from_secs(1);
 const SEGMENT: Duration = Duration::from_secs(4);
+/// Time that a simulated playback of a whole title has beyond the title's length, for start-up and stalls.
+const SLACK: Duration = Duration::from_secs(60);
+/// Transports that are played on sockets.
+const ON_SOCKETS: [&str; 6] = ["tcp", "mptcp", "quic", "mpquic", "engine", "fbdt"];
 
 /// The experiment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,23 +100,68 @@ impl Experiment for DecisionEngine {
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
-        let Setting { run, spec } = setting(cell)?;
-        let outcome = run.run_dash(&spec).map_err(|error| CellError::Experiment(error.to_string()))?;
-        Ok(sample(&run.scenario, &spec, &outcome))
+        let setting = setting(cell)?;
+        match cell.world {
+            World::Sim => Ok(sample(&setting.run.scenario, &setting.spec, &simulated(&setting)?)),
+            World::Emu => compared(cell, &setting),
+        }
     }
+}
+
+fn simulated(Setting { run, spec }: &Setting) -> Result<DashOutcome, CellError> {
+    run.run_dash(spec).map_err(|error| CellError::Experiment(error.to_string()))
+}
+
+/// A playback on sockets, and the same one in the simulator.
+fn compared(cell: &Cell, setting: &Setting) -> Result<Sample, CellError> {
+    let network = &setting.run.scenario;
+    let real = emulated::play(cell, network, &setting.spec.title)?;
+    let mut sample = whole(network, real.qoe)?;
+    if cell.label("transport") == "engine" {
+        let quic = real.transports.iter().any(|transport| transport == "quic");
+        sample.set("on_quic", Some(if quic { 100.0 } else { 0.0 }));
+    }
+    sample.audit = Some(real.audit);
+    let none = || CellError::Experiment("the simulated client got no manifest".to_owned());
+    let partner = whole(network, simulated(setting)?.qoe.ok_or_else(none)?)?;
+    for name in COMPARED {
+        let value = partner.metrics.get(name).and_then(|values| values.first());
+        sample.set(&format!("simulated_{name}"), value.copied());
+    }
+    Ok(sample)
+}
+
+/// What is measured of the playback of a whole title, up to its end: a simulated run goes on after it.
+fn whole(network: &Scenario, mut qoe: Qoe) -> Result<Sample, CellError> {
+    let none = || CellError::Experiment("no picture was shown".to_owned());
+    let (start_up, first) = qoe.start_up_s.zip(qoe.segments.first()).ok_or_else(none)?;
+    let asked = first.requested_s;
+    let length = start_up + qoe.played_s + qoe.stalled_s;
+    qoe.seconds.retain(|second| second.at_s <= length);
+    let rates: Vec<f64> = qoe.seconds.iter().map(|second| second.throughput_bps).collect();
+    qoe.throughput_bps = stats::mean(&rates).unwrap_or_default();
+    let from = Instant::ZERO + BEFORE;
+    let mut sample = Sample::default();
+    sample.set("start_up", Some(start_up - asked));
+    played(&mut sample, &qoe, available(network, from, from + Duration::from_secs_f64(length)));
+    Ok(sample)
+}
+
+/// Bits that all paths can carry to the client.
+fn available(network: &Scenario, from: Instant, to: Instant) -> f64 {
+    let path = |path: usize| network.capacity(path, Direction::Down, from, to).as_bytes();
+    (0..network.paths.len()).map(path).sum::<u64>() as f64 * 8.0
 }
 
 fn sample(network: &Scenario, spec: &DashSpec, outcome: &DashOutcome) -> Sample {
     let end = Instant::ZERO + network.duration;
     let whole = end.saturating_since(spec.from).as_secs_f64();
-    let path = |path: usize| network.capacity(path, Direction::Down, spec.from, end).as_bytes();
-    let available = (0..network.paths.len()).map(path).sum::<u64>() as f64 * 8.0;
     let mut sample = Sample::default();
     // A playback that did not begin waited at least as long as the run lasted.
     let start_up = outcome.start_up.map_or(whole, |time| time.as_secs_f64());
     sample.set("start_up", Some(start_up));
     if let Some(qoe) = &outcome.qoe {
-        played(&mut sample, qoe, available);
+        played(&mut sample, qoe, available(network, spec.from, end));
     }
     sample.set("path_changes", Some(f64::from(outcome.path_changes)));
     sample.set("reconnects", Some(f64::from(outcome.reconnects)));
@@ -129,10 +195,6 @@ fn played(sample: &mut Sample, qoe: &Qoe, available: f64) {
 }
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
-    if cell.world != World::Sim {
-        let what = "the decision engine's experiment is simulated: take --world sim; on real sockets: tributary dash";
-        return Err(CellError::Experiment(what.to_owned()));
-    }
     let value = |axis: &'static str, expected: &str| CellError::Value {
         axis,
         value: cell.label(axis).to_owned(),
@@ -152,7 +214,15 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
             return Err(value("transport", known));
         }
     };
-    let chosen = Some(cell.label("congestion")).filter(|name| *name != "paper");
+    let on_sockets = cell.world == World::Emu;
+    if on_sockets && !ON_SOCKETS.contains(&cell.label("transport")) {
+        return Err(value("transport", &format!("{} on sockets", ON_SOCKETS.join(", "))));
+    }
+    if on_sockets && cell.label("congestion") != emulated::CONGESTION {
+        return Err(value("congestion", &format!("{} on sockets", emulated::CONGESTION)));
+    }
+    let congestion = if on_sockets && congestion == "wvegas" { emulated::CONGESTION } else { congestion };
+    let chosen = Some(cell.label("congestion")).filter(|name| *name != "paper" && !on_sockets);
     let quic = chosen.unwrap_or("quic-cubic").to_owned();
     let control = match cell.label("transport") {
         "mp-sptcp" => Control::Bandwidth(Bandwidth::default()),
@@ -168,8 +238,9 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         .map_err(|error| CellError::Experiment(error.to_string()))?;
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
     let ladder = Ladder::new(SEGMENT, rates).map_err(|error| CellError::Experiment(error.to_string()))?;
-    // The title outlasts the run.
-    let segments = cell.seconds / SEGMENT.as_secs() as u32 + 20;
+    let segments = cell.seconds / SEGMENT.as_secs() as u32;
+    // A title that is only simulated outlasts the run.
+    let segments = if on_sockets { segments.max(1) } else { segments + 20 };
     let spec = DashSpec {
         title: Title { ladder, segments: vec![SEGMENT; segments as usize] },
         settings: Settings::default(),
@@ -184,8 +255,17 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
 
 /// So many paths, which share the rate.
 fn network(cell: &Cell, paths: u64) -> Result<Scenario, CellError> {
+    // The phases of a whole title are thirds of it.
+    let (number, of, slack) = match cell.world {
+        World::Sim => (1, 1, Duration::ZERO),
+        World::Emu => (u64::from(cell.seconds), PAPER_SECONDS, SLACK),
+    };
     let phase = |(from, rate): (u64, u64)| {
-        let from = if from == 0 { Duration::ZERO } else { BEFORE + Duration::from_secs(from) };
+        let from = if from == 0 {
+            Duration::ZERO
+        } else {
+            BEFORE + Duration::from_secs_f64((from * number) as f64 / of as f64)
+        };
         (from, Bitrate::from_bps(rate / paths))
     };
     let floor = QueueSpec::DEFAULT_FLOOR;
@@ -202,7 +282,7 @@ fn network(cell: &Cell, paths: u64) -> Result<Scenario, CellError> {
     let network = names.fold(Scenario::new("paper"), |network, name| {
         network.with_path(PathSpec::symmetric(name, link.clone()))
     });
-    let length = BEFORE + Duration::from_secs(cell.seconds.into());
+    let length = BEFORE + Duration::from_secs(cell.seconds.into()) + slack;
     let rtt = time("rtt", cell.label("rtt"))?.unwrap_or(RTT);
     Ok(network.with_rtt(rtt).with_seed(cell.seed).with_duration(length))
 }

@@ -30,6 +30,7 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
   tributary reproduce avira --world emu --scenarios mobility --json
   tributary reproduce cotag --quick
   tributary reproduce decision-engine --quick
+  tributary reproduce decision-engine --world emu --quick
   tributary reproduce handoff --quick --congestion olia,cubic
   tributary reproduce my-paper.toml --world sim --markdown
   tributary reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tributary_types::Instant;
 
 use super::Request;
@@ -14,7 +14,7 @@ use crate::buffer::PlayBuffer;
 const MOST_SECONDS: usize = 864_000;
 
 /// One second of playback.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Its end, from the start of the playback.
     pub at_s: f64,
@@ -27,7 +27,7 @@ pub struct Second {
 }
 
 /// A loaded segment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
     /// Media segment, from zero.
     pub segment: usize,
@@ -44,7 +44,7 @@ pub struct Loaded {
 }
 
 /// Record of a playback.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Qoe {
     /// Time from the viewer's request to the first picture; `None` when there was none.
     pub start_up_s: Option<f64>,
