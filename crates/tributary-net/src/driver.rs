@@ -4,6 +4,8 @@
 //! (transmit, then events, then the timer), write. Turns repeat while they move anything. The driver
 //! makes no decisions: the session and `Establish` decide when to connect, close or reset.
 
+mod gather;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::fd::AsFd;
@@ -12,44 +14,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
+use tributary_proto::Event;
 use tributary_proto::establish::{LINGER, SMALL_SEGMENT};
 use tributary_proto::room::CLOSING_ROOM;
-use tributary_proto::{Event, SubflowInfo};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::budget;
 use crate::connector::{Connector, Outcome};
 use crate::events::{Happening, SessionEvent};
-use crate::handshake::{Credentials, Established, HandshakeError};
+use crate::handshake::{Established, HandshakeError};
 use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
 use crate::shared::{Command, Shared, State};
 use crate::sockopt;
 use crate::stats::SubflowReport;
-use crate::subflow::{Input, Subflow};
+use crate::subflow::Subflow;
+use gather::{Gathered, gather_subflow};
 
-/// Reads of one subflow in one turn.
-const READS_PER_TURN: usize = 4;
 /// Turns before the driver yields to other tasks.
 const TURNS: usize = 8;
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
-
-/// Input that a turn has read from the sockets before it locks the session.
-#[derive(Default)]
-struct Gathered {
-    commands: Vec<Command>,
-    /// Bytes, and whether they are the first of a receive block.
-    inputs: Vec<(SubflowId, Bytes, bool)>,
-    /// Subflows that broke or ended, and how.
-    ended: Vec<(SubflowId, String)>,
-    accepted: Vec<(SubflowId, Credentials)>,
-    refused: Vec<(SubflowId, HandshakeError)>,
-    infos: Vec<(SubflowId, SubflowInfo)>,
-    rooms: Vec<(SubflowId, usize)>,
-}
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -429,39 +415,6 @@ impl Driver {
         // Past deadlines were moved a tick ahead, so this registers.
         if self.timer.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
-        }
-    }
-}
-
-/// Reads one subflow and asks what it can take.
-fn gather_subflow(gathered: &mut Gathered, subflow: &mut Subflow, now: Instant, cx: &mut Context<'_>) {
-    let id = subflow.id;
-    for _ in 0..READS_PER_TURN {
-        match subflow.poll_read(cx) {
-            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
-            Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, credentials)),
-            Poll::Ready(Ok(Input::Refused(error))) => {
-                gathered.refused.push((id, error));
-                return;
-            }
-            Poll::Ready(Ok(Input::End)) => {
-                gathered.ended.push((id, "the other end closed the connection".to_owned()));
-                return;
-            }
-            Poll::Ready(Err(error)) => {
-                gathered.ended.push((id, error.to_string()));
-                return;
-            }
-            Poll::Pending => break,
-        }
-    }
-    if let Some(info) = subflow.refresh(now) {
-        gathered.infos.push((id, info));
-    }
-    match subflow.poll_room(cx) {
-        Ok(room) => gathered.rooms.push((id, room)),
-        Err(error) => {
-            gathered.ended.push((id, error.to_string()));
         }
     }
 }

@@ -6,6 +6,7 @@
 //! ([`crate::path`]).
 
 mod application;
+mod error;
 mod input;
 mod memory;
 mod metered;
@@ -15,7 +16,6 @@ mod removal;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::BytesMut;
-use thiserror::Error;
 use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
 
 use crate::config::{Config, ConfigError};
@@ -25,8 +25,9 @@ use crate::receive::{ArrivedNumbers, Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
-use crate::wire::{DecodeError, MAX_ACK_SUBFLOWS, Settings};
+use crate::wire::{MAX_ACK_SUBFLOWS, Settings};
 pub use application::{OpenStreamError, ReadError, WriteError};
+pub use error::{OpenError, ProtocolError};
 pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
 
 /// Credit that either side may use before it has received the other's settings.
@@ -53,52 +54,6 @@ impl Side {
             Self::Server => 1,
         }
     }
-}
-
-/// Why a subflow cannot join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// The identifier was used before in this session.
-    #[error("{0} was used before: identifiers are never used again")]
-    Reused(SubflowId),
-    /// The session has reached its limit of subflows.
-    #[error("the session has its {0} subflows; close one first")]
-    TooMany(usize),
-    /// The path already has a subflow that delivers: this one was started before that was known.
-    #[error("the path already has {0}, which delivers")]
-    Superfluous(SubflowId),
-    /// The session is over.
-    #[error("the session is closed")]
-    Closed,
-}
-
-/// A peer's violation of the protocol. The subflow on which it arrived must be aborted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ProtocolError {
-    /// Bytes that are not a frame.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// More payload than this side allowed.
-    #[error("the peer exceeded its credit on {0}")]
-    CreditExceeded(StreamId),
-    /// A segment numbered too far ahead of what has arrived.
-    #[error("the peer numbered a segment too far ahead")]
-    TooFarAhead,
-    /// More streams than this side allowed.
-    #[error("the peer opened more than the {0} streams it may")]
-    TooManyStreams(u32),
-    /// A stream of this side that it never opened.
-    #[error("the peer used {0}, which this side has not opened")]
-    UnknownStream(StreamId),
-    /// Bytes past the end, or a second, different end.
-    #[error("the peer moved the end of {0}")]
-    EndMoved(StreamId),
-    /// Acknowledged what was never sent.
-    #[error("the peer acknowledged a segment that was never sent")]
-    AckUnsent,
-    /// Input for a subflow that is not open.
-    #[error("{0} is not open")]
-    UnknownSubflow(SubflowId),
 }
 
 /// Counters of a session, for reports.

@@ -1,5 +1,7 @@
 //! Processing of acknowledgements by the sender: Linux's `tcp_ack` and `tcp_fastretrans_alert`.
 
+mod shown;
+
 use core::time::Duration;
 
 use tributary_cc::{Ack, Loss, LossKind};
@@ -7,70 +9,10 @@ use tributary_cc::{Ack, Loss, LossKind};
 use super::{Instant, Phase, Sender, Siblings, TimerKind, WINDOWS_HELD};
 use crate::packet::{SackBlock, TcpSegment};
 use crate::tcp::config::LossDetection;
-use crate::tcp::rack::{DUPLICATE_THRESHOLD, Rack};
-use crate::tcp::rate_sample::RateEstimator;
+use crate::tcp::rack::DUPLICATE_THRESHOLD;
 use crate::tcp::recovery::ProbeVerdict;
-use crate::tcp::scoreboard::{EVER_RETRANSMITTED, SACKED, Sent};
-
-/// What one acknowledgement has shown.
-#[derive(Debug)]
-struct Shown {
-    now: Instant,
-    echo: Instant,
-    min_rtt: u64,
-    /// The cumulative number moved.
-    advanced: bool,
-    /// End of the recovery episode.
-    high: u64,
-    /// Highest selectively acknowledged byte before it.
-    highest: u64,
-    /// When the first and the last acknowledged segment that was never retransmitted were sent.
-    acked: Option<(Instant, Instant)>,
-    sacked: Option<(Instant, Instant)>,
-    retransmitted_acked: bool,
-    any_acked: bool,
-    any_sacked: bool,
-    /// Lowest segment that arrived after a higher one.
-    reordered: Option<u64>,
-    /// A segment that was sent before the episode, and only once, has arrived.
-    original: bool,
-    duplicate: bool,
-}
-
-fn extend(span: &mut Option<(Instant, Instant)>, at: Instant) {
-    *span = Some((span.map_or(at, |(first, _)| first), at));
-}
-
-impl Shown {
-    /// A segment is reported as delivered for the first time.
-    fn delivered(&mut self, sent: &Sent, rate: &mut RateEstimator, rack: &mut Rack) {
-        rate.on_delivered(sent);
-        let again = sent.has(EVER_RETRANSMITTED);
-        let spurious = again && self.echo > Instant::ZERO && self.echo < sent.at;
-        if !spurious {
-            rack.on_delivered(self.now, sent, self.min_rtt);
-        }
-        if !again {
-            if sent.seq < self.highest {
-                self.reordered = Some(self.reordered.map_or(sent.seq, |seq| seq.min(sent.seq)));
-            }
-            self.original |= sent.end() <= self.high;
-        }
-    }
-
-    /// Samples for the smoothed and for the minimum round-trip time (Linux's `seq_rtt`, `ca_rtt`).
-    fn rtt(&self) -> (Option<u64>, Option<u64>) {
-        let since = |at: Instant| self.now.saturating_since(at).as_nanos() as u64;
-        let acked = self.acked.filter(|_| !self.retransmitted_acked);
-        let newest = self.sacked.or(acked).map(|(_, last)| since(last));
-        let oldest = acked.or(self.sacked).map(|(first, _)| since(first));
-        if oldest.is_none() && self.any_acked && self.echo > Instant::ZERO {
-            let rtt = Some(since(self.echo)); // RFC 7323 §4
-            return (rtt, rtt);
-        }
-        (oldest, newest)
-    }
-}
+use crate::tcp::scoreboard::{EVER_RETRANSMITTED, SACKED};
+use shown::{Shown, extend};
 
 impl Sender {
     /// Takes the peer's window from a segment (RFC 9293 §3.10.7.4).

@@ -1,0 +1,67 @@
+//! The reading half of a driver's turn: collects input, errors and room of the subflows before the session is locked.
+//! Not here: passing it to the session.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tributary_proto::SubflowInfo;
+use tributary_types::{Instant, SubflowId};
+
+use crate::handshake::{Credentials, HandshakeError};
+use crate::shared::Command;
+use crate::subflow::{Input, Subflow};
+
+/// Reads of one subflow in one turn.
+const READS_PER_TURN: usize = 4;
+
+/// Input that a turn has read from the sockets before it locks the session.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub commands: Vec<Command>,
+    /// Bytes, and whether they are the first of a receive block.
+    pub inputs: Vec<(SubflowId, Bytes, bool)>,
+    /// Subflows that broke or ended, and how.
+    pub ended: Vec<(SubflowId, String)>,
+    pub accepted: Vec<(SubflowId, Credentials)>,
+    pub refused: Vec<(SubflowId, HandshakeError)>,
+    pub infos: Vec<(SubflowId, SubflowInfo)>,
+    pub rooms: Vec<(SubflowId, usize)>,
+}
+
+/// Reads one subflow and asks what it can take.
+pub(super) fn gather_subflow(
+    gathered: &mut Gathered,
+    subflow: &mut Subflow,
+    now: Instant,
+    cx: &mut Context<'_>,
+) {
+    let id = subflow.id;
+    for _ in 0..READS_PER_TURN {
+        match subflow.poll_read(cx) {
+            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
+            Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, credentials)),
+            Poll::Ready(Ok(Input::Refused(error))) => {
+                gathered.refused.push((id, error));
+                return;
+            }
+            Poll::Ready(Ok(Input::End)) => {
+                gathered.ended.push((id, "the other end closed the connection".to_owned()));
+                return;
+            }
+            Poll::Ready(Err(error)) => {
+                gathered.ended.push((id, error.to_string()));
+                return;
+            }
+            Poll::Pending => break,
+        }
+    }
+    if let Some(info) = subflow.refresh(now) {
+        gathered.infos.push((id, info));
+    }
+    match subflow.poll_room(cx) {
+        Ok(room) => gathered.rooms.push((id, room)),
+        Err(error) => {
+            gathered.ended.push((id, error.to_string()));
+        }
+    }
+}
