@@ -6,7 +6,7 @@
 //! changed, 3 a true message. The bytes are added to a true datagram by exclusive or, so that mutations begin at valid ones.
 
 use crate::hop::{Hop, Received, SILENCE};
-use crate::message::Message;
+use crate::message::HopMessage;
 use core::time::Duration;
 use tributary_types::Instant;
 
@@ -52,7 +52,7 @@ pub fn hop(mut data: &[u8]) {
         let (bytes, rest) = rest.split_at(usize::from(*length).min(rest.len()));
         data = rest;
         now += STEP * u32::from(command >> 1 & 3);
-        let _ = Message::read(bytes);
+        let _ = HopMessage::read(bytes);
         let up = command & 1 == 0;
         match command >> 3 & 3 {
             0 => _ = deliver(if up { &mut below } else { &mut above }, now, &mut bytes.to_vec(), false),
@@ -93,7 +93,7 @@ fn message((below, above): (&mut Hop, &mut Hop), now: Instant, up: bool, bytes: 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn true_and_changed_datagrams_of_every_kind() {
+    fn valid_and_mutated_datagrams_of_every_kind_are_handled() {
         super::hop(b"");
         // An init changed, a reply changed, a true handshake, messages both ways: true and changed.
         super::hop(&[

@@ -25,9 +25,9 @@ pub(crate) struct Feedback {
     pub(crate) capacity: u32,
 }
 
-/// A message.
+/// A message from one node to the next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Message<'a> {
+pub(crate) enum HopMessage<'a> {
     Feedback(Feedback),
     /// Start, number, packet.
     Numbered(u32, u64, &'a [u8]),
@@ -36,7 +36,7 @@ pub(crate) enum Message<'a> {
     Plain(&'a [u8]),
 }
 
-impl<'a> Message<'a> {
+impl<'a> HopMessage<'a> {
     /// Parses a message; `None` when it is invalid.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
@@ -85,12 +85,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_back(bytes in prop::collection::vec(any::<u8>(), 0..60), first in 0..5_u8) {
+        fn parsed_messages_are_written_back_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..60), first in 0..5_u8) {
             let mut bytes = bytes;
             if let Some(place) = bytes.first_mut() {
                 *place = [1, 2, 3, 0xc1, 0x45][usize::from(first)];
             }
-            if let Some(message) = Message::read(&bytes) {
+            if let Some(message) = HopMessage::read(&bytes) {
                 let mut again = Vec::new();
                 message.write(&mut again);
                 prop_assert_eq!(again, bytes);
@@ -101,12 +101,12 @@ mod tests {
     #[test]
     fn messages_round_trip() {
         let feedback = Feedback { newest: u64::MAX, age: 7, room: 8, capacity: 9 };
-        for message in [Message::Feedback(feedback), Message::Numbered(1, 2, b"E"), Message::Ping] {
+        for message in [HopMessage::Feedback(feedback), HopMessage::Numbered(1, 2, b"E"), HopMessage::Ping] {
             let mut bytes = Vec::new();
             message.write(&mut bytes);
-            assert_eq!(Message::read(&bytes), Some(message));
+            assert_eq!(HopMessage::read(&bytes), Some(message));
         }
-        assert_eq!(Message::read(&[]), None);
-        assert_eq!(Message::read(&[9]), None);
+        assert_eq!(HopMessage::read(&[]), None);
+        assert_eq!(HopMessage::read(&[9]), None);
     }
 }

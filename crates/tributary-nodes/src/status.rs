@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_text_has_one_type_a_metric_and_its_samples_behind_it() {
+    fn prometheus_text_has_one_type_line_per_metric_before_its_samples() {
         let text = status().to_prometheus();
         assert!(text.contains("# TYPE tributary_link_forged_total counter\ntributary_link_forged_total{role=\"gateway\",link=\"ap1\"} 3\n"), "{text}");
         assert!(text.contains("tributary_link_rtt_ms{role=\"gateway\",link=\"ap1\"} 2.5\n"));

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_runs_on_skips_what_is_late_and_stops_when_its_patience_ends() {
+    fn a_running_clock_skips_late_media_and_stops_after_its_patience() {
         let underflow = Underflow::RunOn { start_with: SECOND, resume_with: SECOND, patience: millis(500) };
         let mut buffer = PlayBuffer::new(underflow, at(0));
         buffer.append(at(0), SECOND);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn concealed_playback_goes_on_at_its_moment_whatever_arrives() {
+    fn concealed_playback_never_waits_for_late_media() {
         let mut buffer = PlayBuffer::new(Underflow::Conceal, at(0));
         assert_eq!(buffer.shown_at(SECOND), None);
         buffer.start_at(at(1000));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_a_low_sample_and_idle_time_is_none() {
+    fn an_outage_is_a_low_sample_and_idle_time_gives_no_sample() {
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
         for step in 1..=100 {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gap_costs_no_time_and_forgets() {
+    fn a_long_gap_is_skipped_quickly_and_clears_the_samples() {
         let mut meter = CapacityMeter::new(GOP, at(0));
         meter.expect(at(0), at(0));
         meter.bytes(at(500), 1_000_000);

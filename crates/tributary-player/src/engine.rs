@@ -18,8 +18,8 @@ pub struct Settings {
     /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
     /// paper's `retransThres`).
     pub retransmission_excess: f64,
-    /// Up to so many retransmissions the rule above does not apply: with 2 against 1 the excess is 100 %, and the end of slow
-    /// start loses some tens at once.
+    /// The rule above does not apply up to this number of retransmissions: with 2 against 1 the excess is 100 %, and
+    /// the end of slow start loses some tens at once.
     pub least_retransmissions: u64,
     /// Standard deviations by which the excess must be more than chance; a count of n has a deviation of √n. Example: beside a
     /// path with 100 retransmissions, another one leaves at 111 with 0 and at 180 with 4.

@@ -204,7 +204,7 @@ impl Player {
         before + u64::from(on_time && self.buffer.state(now) == PlayState::Playing)
     }
 
-    /// What the viewer noticed up to `now`. Pictures that are missing although their time has passed count as discarded.
+    /// The viewer's record up to `now`. Missing pictures whose time has passed count as discarded.
     #[must_use]
     pub fn record(&self, now: Instant) -> Record {
         let passed = self.film.before(self.buffer.position(now)).min(self.film.pictures);

@@ -166,7 +166,7 @@ impl Slot {
         None
     }
 
-    /// The next packet that has come out.
+    /// The next packet that has left the link.
     fn poll(&mut self, now: Instant) -> Option<Packet> {
         let number = self.link.poll(now)?.handle;
         self.inside.drain(..(number - self.first) as usize);

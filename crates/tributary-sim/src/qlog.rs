@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_transport_does_not_tell_is_left_out() {
+    fn values_a_transport_does_not_report_are_left_out() {
         let head = Head { title: "", paths: &["wifi".to_owned()], congestion: "cubic" };
         let line = |in_flight| {
             let path = PathSample { in_flight, ..PathSample::default() };

@@ -1,6 +1,5 @@
-//! Dynamic right-sizing: the receive buffer for the amount that the application reads in a round trip. The
-//! rule of Linux's `tcp_rcv_space_adjust` and `mptcp_rcv_space_adjust`. Callers decide when to apply it and
-//! what it limits.
+//! Dynamic right-sizing of the receive buffer, from the bytes that the application reads in a round trip. The rule of
+//! Linux's `tcp_rcv_space_adjust` and `mptcp_rcv_space_adjust`. Callers decide when to apply it and what it limits.
 
 /// Bytes of payload to allow after a round trip in which `copied` bytes were read; `space` is the most read
 /// in an earlier one.
@@ -17,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_more_asks_for_half_more_room_and_half_more_for_twice() {
+    fn a_quarter_more_data_raises_the_room_by_half_and_half_more_doubles_it() {
         assert_eq!(wanted(1_000_000, 1_000_000, 1000), 2_016_000);
         assert_eq!(wanted(1_250_000, 1_000_000, 1000), 2_516_000 * 3 / 2);
         assert_eq!(wanted(1_500_000, 1_000_000, 1000), 3_016_000 * 2);

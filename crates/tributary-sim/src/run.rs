@@ -177,7 +177,7 @@ impl Cell {
     /// [`RunError`] names the field.
     pub fn check(&self) -> Result<(), RunError> {
         let mut scenario = self.scenario.clone();
-        scenario.run.workloads.clone_from(&self.workloads); // held to what a file may ask for
+        scenario.run.workloads.clone_from(&self.workloads); // limited to the range that a file may use
         scenario.check()?;
         choice::check(&self.transport, &self.scenario, &self.congestion)?;
         for source in &self.scenario.background {
@@ -206,8 +206,9 @@ impl Cell {
             );
         }
         if self.options.window.is_some() && !matches!(self.transport, TransportName::Session { .. }) {
-            let problem =
-                format!("is a setting of sessions, and `{name}` is none: leave it out, or take session");
+            let problem = format!(
+                "is a setting of sessions, and `{name}` is not a session: leave it out, or take session"
+            );
             return refuse("window", problem);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Workloads: what applications write and when, and what arrives of it. Independent of the transport.
+//! Workloads: what applications write and when, and what arrives. Independent of the transport.
 //!
 //! A workload has two halves. The client sends requests, reads and records; the server answers requests, or pushes
 //! data at fixed times. A simulated stream carries only numbers of bytes. So both halves share an [`Exchange`],
@@ -15,7 +15,7 @@ mod push;
 mod server;
 pub mod tiled;
 
-pub use arrivals::{Arrivals, BIN, Silence};
+pub use arrivals::{ArrivalSeries, BIN, Silence};
 pub use client::Client;
 pub use exchange::Exchange;
 pub use server::Server;
@@ -54,7 +54,7 @@ pub fn pair(workloads: &[WorkloadSpec], terms: &Terms) -> (Client, Server) {
     (client, Server::new(workloads, exchange, terms))
 }
 
-/// What one workload of one connection recorded.
+/// Record of one workload of one connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRecord {
     /// Kind of the workload, as scenario files say it.
@@ -64,7 +64,7 @@ pub struct FlowRecord {
     /// Time to the first byte: from the first request or, for pushed data, from the time the connection was up.
     pub first_byte: Option<Duration>,
     /// When bytes arrived.
-    pub arrivals: Arrivals,
+    pub arrivals: ArrivalSeries,
     /// Complete transfers of known size, in order.
     pub completions: Vec<Completion>,
     /// Requests that were to be made and are not complete.

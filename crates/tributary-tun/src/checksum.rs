@@ -31,7 +31,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_is_that_of_its_definition(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn the_checksum_matches_its_definition(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let pairs = bytes.chunks(2);
             let plain = pairs.map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
             prop_assert_eq!(fold(sum_of(&bytes)), fold(plain));

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_name_the_device_and_the_way_out() {
+    fn errors_name_the_device_and_the_remedy() {
         let say = |code| Tun::refusal("cotag0", io::Error::from_raw_os_error(code)).to_string();
         assert!(say(libc::ENOENT).contains("modprobe tun"), "{}", say(libc::ENOENT));
         assert!(say(libc::EPERM).contains("CAP_NET_ADMIN"), "{}", say(libc::EPERM));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_interface_can_have_are_refused_before_anything_is_opened() {
+    fn invalid_interface_names_are_refused_before_a_device_is_opened() {
         for name in ["", "a/b", "sixteen-bytes-no", "a b", "%d"] {
             assert!(matches!(Tun::create(name, true), Err(TunError::Name { .. })), "{name}");
         }

@@ -1,5 +1,5 @@
-//! What tunnels and emulators on Linux need below their own protocol: TUN devices with offloads, the packets
-//! they hand over, batched UDP, and the netlink requests that configure interfaces.
+//! Linux networking for tunnels and emulators: TUN devices with offloads, their packets, batched UDP, and netlink
+//! requests that configure interfaces.
 //!
 //! Not here: any protocol above IP and UDP, and any decision about when to send.
 //! Sources: virtio 1.2 §5.1.6, `linux/if_tun.h`, udp(7) (UDP_SEGMENT, UDP_GRO), rtnetlink(7).

@@ -1,16 +1,16 @@
-//! Puts neighbouring TCP segments of a flow together into super-frames for a TUN device, as a network card
-//! does (LRO): the kernel's cost is per packet that it is handed.
+//! Joins neighbouring TCP segments of a flow into super-frames for a TUN device, as a network card does (LRO),
+//! because the kernel's cost is per packet.
 //!
-//! Only what can be cut again into the very same segments is merged: equal headers but for lengths, numbers
-//! and checksums, in sequence, every segment but the last of the same size. Not here: UDP, which passes as it is.
-//! Sources: RFC 9293 §3.1, RFC 791, RFC 8200; virtio 1.2 §5.1.6.
+//! Segments are joined only if the super-frame can be split into exactly the same segments again: headers equal
+//! except for lengths, numbers and checksums; in sequence; all of the same size except the last, which may be
+//! shorter. Not here: UDP, which passes unchanged. Sources: RFC 9293 §3.1, RFC 791, RFC 8200; virtio 1.2 §5.1.6.
 
 use crate::checksum::{fold, sum_of};
 use crate::frame::{GSO_NONE, GSO_TCP4, GSO_TCP6, NEEDS_CHECKSUM, VIRTIO};
 
-/// Flows that are merged side by side.
+/// Flows that are merged at the same time.
 const FLOWS: usize = 16;
-/// Longest super-frame: what an IPv4 length can say.
+/// Longest super-frame: the maximum of IPv4's length field.
 const MAX: usize = 65_535;
 /// virtio: the checksum was verified.
 const CHECKSUM_VALID: u8 = 2;
@@ -61,7 +61,7 @@ impl TcpSegment {
     }
 }
 
-/// A super-frame that is being put together.
+/// A super-frame under construction.
 struct Open {
     /// Virtio header and packet.
     bytes: Vec<u8>,
@@ -207,7 +207,7 @@ impl Merger {
         }
     }
 
-    /// A packet that is not merged: after those of its flow that are held.
+    /// Emits a packet that is not merged, after the held packets of its flow.
     fn pass(&mut self, packet: &[u8], emit: &mut impl FnMut(&[u8])) {
         // A TCP packet without payload or with other flags; anything else has no flow here.
         let v6 = packet.first().is_some_and(|first| first >> 4 == 6);

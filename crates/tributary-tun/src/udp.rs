@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_call_takes_arrives_in_order() {
+    fn datagrams_beyond_one_system_call_arrive_in_order() {
         let (arrived, _) = through(&[1400; 200]);
         assert!(arrived.iter().enumerate().all(|(i, got)| *got == (i as u8, 1400)));
     }

@@ -9,7 +9,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use tributary_types::Rng;
 use tributary_video::allocation::{
-    Allocation, Arrival, Capacity, Choice, GopProblem, Settings, TileMenu, create, names,
+    Allocation, ArrivalOrder, Capacity, Choice, GopProblem, Settings, TileMenu, create, names,
 };
 
 /// Sizes fall by `2^-0.8` and distortions double per step of six QP, around a tile's own complexity; a few
@@ -21,7 +21,7 @@ fn encoded(rng: &mut Rng, tiles: usize, qualities: usize) -> GopProblem {
     let mean: f64 = menus.iter().map(|menu| menu.choices[qualities / 2].bytes as f64).sum();
     let samples = (0..30).map(|_| mean * (0.2 + 1.6 * rng.uniform())).collect();
     let capacity = Capacity::from_paths(&[samples]).expect("capacities over 0");
-    GopProblem::new(menus, capacity, Arrival::InOrder).expect("a valid problem")
+    GopProblem::new(menus, capacity, ArrivalOrder::InOrder).expect("a valid problem")
 }
 
 fn menu(rng: &mut Rng, weight: f64, qualities: usize) -> TileMenu {

@@ -20,7 +20,8 @@ use knapsack::{Item, Knapsack, Plan};
 use outcome::{Outcome, Sent};
 
 pub use problem::{
-    Arrival, Capacity, Choice, GopProblem, MOST_BYTES, MOST_CHOICES, MOST_SAMPLES, ProblemError, TileMenu,
+    ArrivalOrder, Capacity, Choice, GopProblem, MOST_BYTES, MOST_CHOICES, MOST_SAMPLES, ProblemError,
+    TileMenu,
 };
 
 /// One tile in one quality: the unit that is sent.

@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways(yaw in -3.1f64..3.1, pitch in -1.5f64..1.5) {
+        fn projections_are_invertible(yaw in -3.1f64..3.1, pitch in -1.5f64..1.5) {
             let direction = Direction::from_angles(yaw, pitch);
             for projection in [Projection::Equirectangular, Projection::Cubemap] {
                 let again = projection.direction_at(projection.place_of(direction));

@@ -112,7 +112,7 @@ impl Net {
     fn read(&self, cell: &Bottleneck) -> Measured {
         let records = self.records(cell);
         let received_bytes = records.iter().map(|flow| flow.bytes).sum();
-        let mut arrivals = tributary_sim::workload::Arrivals::default();
+        let mut arrivals = tributary_sim::workload::ArrivalSeries::default();
         records.iter().for_each(|flow| arrivals.add(&flow.arrivals));
         let completed = records.iter().map(|flow| Some(flow.completions.first()?.took));
         let completed: Option<Vec<Duration>> = completed.collect();

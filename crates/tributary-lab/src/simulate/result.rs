@@ -1,5 +1,5 @@
-//! What a simulated run measured: the fields of an emulated run's result where they mean the same, and
-//! what only virtual time has.
+//! Measurements of a simulated run: the fields of an emulated run's result where they mean the same, and further ones
+//! of the simulator.
 
 use super::Simulation;
 use crate::result::{AuditNote, Goodput, RAMP_UP, World};
@@ -20,7 +20,7 @@ pub struct SimResult {
     pub world: World,
     /// Name of the scenario.
     pub scenario: String,
-    /// Short name of what carried the bytes.
+    /// Short name of the transport.
     pub transport: String,
     /// Its scheduler, if it has one.
     pub scheduler: Option<String>,
@@ -32,9 +32,9 @@ pub struct SimResult {
     pub seed: u64,
     /// Base RTT in milliseconds.
     pub rtt_ms: f64,
-    /// Queue of every path's link, in words.
+    /// Queue of every path's link, as text.
     pub queue: String,
-    /// Goodput of all workloads from the second second on; `None` when there are only objects.
+    /// Goodput of all workloads without the first second; `None` if there are only objects.
     pub goodput: Option<Goodput>,
     /// The longest time without a byte in order while data was outstanding, in milliseconds.
     pub longest_silence_ms: Option<f64>,
@@ -46,7 +46,7 @@ pub struct SimResult {
     pub paths_up: usize,
     /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by name.
     pub links: BTreeMap<String, Vec<f64>>,
-    /// Valid when every packet is accounted for exactly once.
+    /// Valid if every packet is accounted for exactly once.
     pub audit: AuditNote,
     /// The record of a single bulk or object workload, as the emulator's client writes it.
     pub record: Option<Record>,
@@ -60,11 +60,11 @@ pub struct SimResult {
 /// What only virtual time has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Virtual {
-    /// Seconds of it.
+    /// Seconds of virtual time.
     pub seconds: f64,
     /// Hash of the event log, hexadecimal: the same for the same run on every machine.
     pub hash: String,
-    /// Events.
+    /// Number of events.
     pub events: u64,
     /// Packets that hosts sent.
     pub packets: u64,
@@ -93,7 +93,7 @@ pub struct FlowSummary {
     pub unfinished: u64,
     /// Messages that missed their deadline.
     pub late: u64,
-    /// From request or making to complete arrival, in milliseconds.
+    /// Time from request or sending to complete arrival, in milliseconds.
     pub took_ms: Option<Percentiles>,
 }
 
@@ -179,8 +179,8 @@ fn millis(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e6
 }
 
-/// In the form that workloads on real sockets record.
-fn arrivals(from: &tributary_sim::workload::Arrivals) -> Arrivals {
+/// In the form of records from real sockets.
+fn arrivals(from: &tributary_sim::workload::ArrivalSeries) -> Arrivals {
     let silence = |silence: &tributary_sim::workload::Silence| Silence {
         at_ms: silence.at.as_nanos() as f64 / 1e6,
         length_ms: millis(silence.length),
@@ -193,7 +193,7 @@ fn arrivals(from: &tributary_sim::workload::Arrivals) -> Arrivals {
     }
 }
 
-/// Every whole second, Mbit/s; of a transfer of known size only those until it was complete.
+/// Goodput of every whole second, Mbit/s; for a transfer of known size, only until it was complete.
 fn seconds(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Vec<f64> {
     let mut seconds = arrivals.mbps_per_second();
     if let ([WorkloadSpec::Bulk { size: Some(_) }], 1) = (&*simulation.workloads, outcome.flows().count())
@@ -209,7 +209,7 @@ fn record(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Op
     let (flow, None) = (flows.next()?, flows.next()) else { return None };
     match simulation.workloads.first()? {
         WorkloadSpec::Bulk { size } => Some({
-            // One of a known size has a length of its own: from the request to the last byte.
+            // A transfer of known size lasts from the request to the last byte.
             let done = flow.completions.first().map(|done| done.took);
             let seconds = done.unwrap_or(outcome.duration).as_secs_f64();
             Record::Bulk(BulkRecord {

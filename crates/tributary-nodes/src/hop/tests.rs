@@ -130,7 +130,7 @@ fn recorded_handshakes_and_data_of_an_earlier_session_change_nothing() {
 }
 
 #[test]
-fn an_initiator_that_hears_nothing_begins_anew_and_finds_a_restarted_responder() {
+fn an_initiator_without_answers_starts_over_and_reaches_a_restarted_responder() {
     let (mut below, mut above) = ends();
     establish(&mut below, &mut above, NOW);
     let mut above = Hop::responder([7; 32]);

@@ -6,7 +6,7 @@ use super::{Running, Work, clock, key};
 use crate::config::{AccessPointConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
-use crate::message::Message;
+use crate::message::HopMessage;
 use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -85,14 +85,14 @@ impl AccessPoint {
 
     fn receive_up(&mut self, now: Instant) -> bool {
         let (machine, plain, status) = (&mut self.machine, &mut self.plain, &mut self.status);
-        let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| match message {
-            Message::Coded(packet) => machine.handle_packet(0, Bytes::copy_from_slice(packet)),
-            Message::Plain(packet) if plain.len() < PLAIN => {
+        let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
+            HopMessage::Coded(packet) => machine.handle_packet(0, Bytes::copy_from_slice(packet)),
+            HopMessage::Plain(packet) if plain.len() < PLAIN => {
                 status.packets_in += 1;
                 status.bytes_in += packet.len() as u64;
                 plain.push_back(Bytes::copy_from_slice(packet));
             }
-            Message::Plain(_) => status.full += 1,
+            HopMessage::Plain(_) => status.full += 1,
             _ => peers[0].count_unknown(),
         };
         let is_empty = receive(now, &mut self.room, &mut self.up, &mut each);
@@ -106,10 +106,10 @@ impl AccessPoint {
 
     fn receive_down(&mut self, now: Instant) -> bool {
         let (machine, up) = (&mut self.machine, &mut self.up[0]);
-        let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| {
+        let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| {
             match message {
-                Message::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
-                Message::Numbered(..) => {}
+                HopMessage::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
+                HopMessage::Numbered(..) => {}
                 _ => return peers[0].count_unknown(),
             }
             up.send(now, &message, false);
@@ -123,13 +123,13 @@ impl AccessPoint {
             if let Some(packet) = self.plain.pop_front() {
                 self.status.packets_out += 1;
                 self.status.bytes_out += packet.len() as u64;
-                down.send(now, &Message::Plain(&packet), true);
+                down.send(now, &HopMessage::Plain(&packet), true);
                 continue;
             }
             // The machine returns redundant packets last, and only if less than half of the link's window is
             // in flight.
             let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
-            down.send(now, &Message::Coded(&packet), true);
+            down.send(now, &HopMessage::Coded(&packet), true);
         }
     }
 

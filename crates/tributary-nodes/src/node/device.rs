@@ -9,7 +9,7 @@ use crate::config::{DeviceConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
 use crate::inner::flow;
-use crate::message::Message;
+use crate::message::HopMessage;
 use crate::status::Status;
 use bytes::Bytes;
 use core::time::Duration;
@@ -92,12 +92,12 @@ impl Device {
     /// Receives messages of access point `at`. Returns whether its socket has been read empty.
     fn receive(&mut self, now: Instant, at: usize) -> bool {
         let (machine, inside, has_news) = (&mut self.machine, &mut self.inside, &mut self.has_news);
-        let mut each = |_: usize, peers: &mut [Peer], message: Message<'_>| match message {
-            Message::Coded(packet) => {
+        let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
+            HopMessage::Coded(packet) => {
                 *has_news = true;
                 machine.handle_packet(now, at, &Bytes::copy_from_slice(packet));
             }
-            Message::Plain(packet) => inside.write(packet),
+            HopMessage::Plain(packet) => inside.write(packet),
             _ => peers[0].count_unknown(),
         };
         receive(now, &mut self.room, &mut self.peers[at..=at], &mut each)
@@ -114,7 +114,7 @@ impl Device {
         let lively: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
         let (peers, number, start) = (&mut self.peers, &mut self.number, self.start);
         self.inside.read(&mut |_, packet| {
-            let message = Message::Numbered(start, *number, packet);
+            let message = HopMessage::Numbered(start, *number, packet);
             *number += 1;
             let of_flow = lively.get(flow(packet) as usize % lively.len().max(1));
             match of_flow {
@@ -130,7 +130,7 @@ impl Device {
         }
         (self.has_news, self.reported) = (false, now);
         if let Some(report) = self.machine.poll_report() {
-            self.peers.iter_mut().for_each(|peer| peer.send(now, &Message::Coded(&report), false));
+            self.peers.iter_mut().for_each(|peer| peer.send(now, &HopMessage::Coded(&report), false));
         }
     }
 }

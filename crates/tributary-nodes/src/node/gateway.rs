@@ -8,7 +8,7 @@ use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
 use crate::inner::flow;
-use crate::message::Message;
+use crate::message::HopMessage;
 use crate::pace::in_time;
 use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
@@ -92,9 +92,9 @@ impl Gateway {
     /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
         let (machine, inside, seen) = (&mut self.machine, &mut self.inside, &mut self.seen);
-        let mut each = |at: usize, peers: &mut [Peer], message: Message<'_>| match message {
-            Message::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
-            Message::Numbered(start, number, packet) => {
+        let mut each = |at: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
+            HopMessage::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
+            HopMessage::Numbered(start, number, packet) => {
                 if is_first(seen, start, number) {
                     inside.write(packet);
                 } else {
@@ -141,7 +141,7 @@ impl Gateway {
             while peer.pace.space() >= self.link_mtu
                 && let Some(packet) = plain.pop_front()
             {
-                peer.send(now, &Message::Plain(&packet), true);
+                peer.send(now, &HopMessage::Plain(&packet), true);
             }
         }
         if !self.is_coded {
@@ -154,9 +154,9 @@ impl Gateway {
             // The machine returns redundant packets last, and only if less than half of the link's window is
             // in flight.
             match self.machine.poll_transmit(best.pace.is_spare()) {
-                Some(Transmit::One(bytes)) => best.send(now, &Message::Coded(&bytes), true),
+                Some(Transmit::One(bytes)) => best.send(now, &HopMessage::Coded(&bytes), true),
                 Some(Transmit::Every(bytes)) => {
-                    self.peers.iter_mut().for_each(|peer| peer.send(now, &Message::Coded(&bytes), true));
+                    self.peers.iter_mut().for_each(|peer| peer.send(now, &HopMessage::Coded(&bytes), true));
                 }
                 None => return,
             }

@@ -1,7 +1,7 @@
 //! One hop on a socket: sends and receives messages, establishes sessions, sends feedback.
 
 use crate::hop::{Hop, Received, SILENCE};
-use crate::message::{Feedback, Message};
+use crate::message::{Feedback, HopMessage};
 use crate::pace::Pace;
 use crate::status::LinkStatus;
 use core::time::Duration;
@@ -76,7 +76,7 @@ impl Peer {
 
     /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` messages count against
     /// the hop's window. Without a session nothing is sent.
-    pub(super) fn send(&mut self, now: Instant, message: &Message<'_>, paced: bool) {
+    pub(super) fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) {
         if self.remote.is_none() {
             return;
         }
@@ -93,7 +93,7 @@ impl Peer {
         self.status.sent_bytes += length as u64;
         // Feedback does not ask for feedback: otherwise two ends that only answer each other would never
         // ping.
-        if !matches!(message, Message::Feedback(_)) {
+        if !matches!(message, HopMessage::Feedback(_)) {
             self.asked_at = now;
         }
         if paced {
@@ -109,7 +109,12 @@ impl Peer {
     }
 
     /// Processes a datagram of this hop; returns its message if it is one for the node.
-    fn receive<'a>(&mut self, now: Instant, from: SocketAddr, datagram: &'a mut [u8]) -> Option<Message<'a>> {
+    fn receive<'a>(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &'a mut [u8],
+    ) -> Option<HopMessage<'a>> {
         let length = datagram.len();
         let received = self.hop.handle_datagram(now, datagram);
         let (number, bytes) = match received {
@@ -135,14 +140,14 @@ impl Peer {
         if self.newest.is_none_or(|(newest, _)| number > newest) {
             self.newest = Some((number, now));
         }
-        match Message::read(bytes) {
-            Some(Message::Feedback(feedback)) => {
+        match HopMessage::read(bytes) {
+            Some(HopMessage::Feedback(feedback)) => {
                 self.pace.on_feedback(now, &feedback);
                 None
             }
             Some(message) => {
                 self.owes = true;
-                (message != Message::Ping).then_some(message)
+                (message != HopMessage::Ping).then_some(message)
             }
             None => {
                 self.status.unknown += 1;
@@ -165,7 +170,7 @@ impl Peer {
         self.pace.reset();
         (self.newest, self.owes, self.told) = (None, false, 0);
         tracing::info!(link = self.name, session = self.session, "session established");
-        self.send(now, &Message::Ping, false);
+        self.send(now, &HopMessage::Ping, false);
     }
 
     /// Handshakes, pings, feedback. `offer` is this node's room and capacity for data from the peer.
@@ -182,7 +187,7 @@ impl Peer {
             return;
         }
         if now.saturating_since(self.asked_at) >= PING {
-            self.send(now, &Message::Ping, false);
+            self.send(now, &HopMessage::Ping, false);
         }
         let (room, capacity) = offer;
         let moved = u64::from(room.abs_diff(self.told)) * 4 >= u64::from(capacity.max(1));
@@ -194,7 +199,7 @@ impl Peer {
     fn feed_back(&mut self, now: Instant, room: u32, capacity: u32) {
         let Some((newest, at)) = self.newest else { return };
         let age = u32::try_from(now.saturating_since(at).as_micros()).unwrap_or(u32::MAX);
-        self.send(now, &Message::Feedback(Feedback { newest, age, room, capacity }), false);
+        self.send(now, &HopMessage::Feedback(Feedback { newest, age, room, capacity }), false);
         (self.owes, self.fed_back, self.told) = (false, now, room);
     }
 
@@ -231,7 +236,7 @@ pub(super) fn receive(
     now: Instant,
     batch: &mut ReceiveBatch,
     peers: &mut [Peer],
-    each: &mut impl FnMut(usize, &mut [Peer], Message<'_>),
+    each: &mut impl FnMut(usize, &mut [Peer], HopMessage<'_>),
 ) -> bool {
     let socket = peers[0].socket.clone();
     for _ in 0..TURNS {

@@ -72,7 +72,7 @@ fn a_silent_link_stalls_and_comes_back_with_the_first_feedback() {
 }
 
 #[test]
-fn room_shrinks_with_what_is_held_and_feedback_may_claim_anything() {
+fn room_shrinks_with_held_bytes_and_any_feedback_is_survived() {
     let mut pace = Pace::new(false);
     let now = Instant::from_millis(1);
     pace.on_feedback(now, &Feedback { newest: u64::MAX, age: u32::MAX, room: 3000, capacity: 0 });

@@ -46,7 +46,7 @@ fn every_rule_ends_at_the_bottom_of_a_starved_path_and_at_the_top_of_a_fast_one(
 }
 
 #[test]
-fn every_rule_answers_within_the_ladder_whatever_it_sees() {
+fn every_rule_stays_within_the_ladder_for_any_input() {
     let one =
         Ladder::new(Duration::from_secs(2), vec![Bitrate::from_bps(1_000_000)]).expect("a valid ladder");
     let many = ladder();
@@ -93,7 +93,7 @@ fn the_throughput_rule_gives_up_a_download_that_stalls() {
 }
 
 #[test]
-fn bba_stays_while_the_line_is_between_the_neighbours() {
+fn bba_keeps_the_quality_while_the_rate_map_is_between_its_neighbours() {
     let ladder = ladder();
     let mut rule = Bba::default();
     assert_eq!(rule.choose(&view(&ladder, 15, None)).quality, 0, "the reservoir of a 40 s buffer");
@@ -111,7 +111,7 @@ fn bba_stays_while_the_line_is_between_the_neighbours() {
 }
 
 #[test]
-fn a_ladder_refuses_what_no_rule_can_use() {
+fn invalid_ladders_are_refused() {
     let rate = Bitrate::from_bps;
     let second = Duration::from_secs(1);
     assert_eq!(Ladder::new(second, vec![]), Err(LadderError::Empty));

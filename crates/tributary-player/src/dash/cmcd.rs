@@ -1,4 +1,4 @@
-//! Common Media Client Data, version 1: what a player tells the server with each request. Source: CTA-5004.
+//! Common Media Client Data, version 1: data that a player sends to the server with each request. Source: CTA-5004.
 
 use core::fmt::Write as _;
 use core::time::Duration;

@@ -48,7 +48,7 @@ fn of_three_paths_the_distant_one_is_left_out() {
 }
 
 #[test]
-fn without_a_controller_or_udp_it_is_tcp_and_says_so() {
+fn without_a_controller_or_udp_the_engine_uses_tcp_and_reports_it() {
     let mut engine = Engine::new(Settings::default());
     let none = engine.start(at(0), &[], true);
     assert_eq!((none.decision, none.reason), (Decision::Start(Transport::Tcp), Reason::NoController));
@@ -57,7 +57,7 @@ fn without_a_controller_or_udp_it_is_tcp_and_says_so() {
 }
 
 #[test]
-fn a_lying_controller_is_not_believed() {
+fn impossible_reports_of_the_controller_are_ignored() {
     for lie in [f64::NAN, -3.0, 0.0, f64::INFINITY, 1e12] {
         assert_eq!(PathReport::rtt_from_millis(lie), None, "{lie} ms");
     }
@@ -208,7 +208,7 @@ fn the_last_path_moves_to_quic_when_the_buffer_is_nearly_empty() {
 }
 
 #[test]
-fn whatever_is_reported_a_session_keeps_a_path() {
+fn a_session_keeps_a_path_for_any_report() {
     let mut rng = tributary_types::Rng::new(1);
     for _ in 0..2000 {
         let reports = |rng: &mut tributary_types::Rng| -> Vec<PathReport> {

@@ -28,7 +28,7 @@ fn the_papers_file_has_its_size_and_length() {
 }
 
 #[test]
-fn it_reads_only_as_far_ahead_as_it_may() {
+fn the_player_reads_only_as_far_ahead_as_allowed() {
     let mut player = playing(Some(millis(800)));
     assert_eq!((player.room(at(0)), player.next_room(at(0))), (8000, None));
     player.handle_data(at(100), 5000);
@@ -80,7 +80,7 @@ fn a_longer_outage_stops_the_clock_and_buffers_again() {
 }
 
 #[test]
-fn a_player_that_gets_nothing_more_is_stalled_for_good_and_one_that_gets_all_ends() {
+fn a_player_without_data_stays_stalled_and_one_with_all_data_ends() {
     let mut player = playing(None);
     player.handle_data(at(0), 5000);
     let record = player.record(at(60_000));
@@ -96,7 +96,7 @@ fn a_player_that_gets_nothing_more_is_stalled_for_good_and_one_that_gets_all_end
 }
 
 #[test]
-fn every_picture_is_shown_or_discarded_once_however_its_bytes_are_cut() {
+fn every_picture_is_shown_or_discarded_once_for_any_cut_of_the_bytes() {
     let mut rng = tributary_types::Rng::new(5);
     for _ in 0..200 {
         let mut player = playing(Some(millis(1000)));

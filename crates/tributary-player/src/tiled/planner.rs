@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use tributary_video::allocation::{
-    self, Allocation, Allocator, Arrival, Capacity, GopProblem, ProblemError, Settings, UnknownAllocator,
+    self, Allocation, Allocator, ArrivalOrder, Capacity, GopProblem, ProblemError, Settings, UnknownAllocator,
 };
 use tributary_video::head::{HeadTrace, TraceError};
 use tributary_video::prediction::{
@@ -162,7 +162,7 @@ impl Planning {
         }
         // On one ordered stream, tiles arrive in the plan's order, over any transport.
         let capacity = Capacity::from_paths(std::slice::from_ref(&samples.to_vec()))?;
-        let problem = GopProblem::new(tiles, capacity, Arrival::InOrder)?;
+        let problem = GopProblem::new(tiles, capacity, ArrivalOrder::InOrder)?;
         Ok(self.planner.allocator.allocate(&problem))
     }
 }

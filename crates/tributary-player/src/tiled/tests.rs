@@ -134,7 +134,7 @@ fn every_single_byte_change_is_an_error_or_another_message() {
 }
 
 #[test]
-fn a_length_is_judged_before_anything_is_kept_for_it() {
+fn a_length_is_checked_before_memory_is_reserved() {
     for kind in 0..=255 {
         let head = [kind, 1, 0, 0, 0xff, 0xff, 0xff, 0xff];
         assert!(started().handle_bytes(Instant::ZERO, &head).is_err(), "{kind}");
@@ -147,7 +147,7 @@ fn a_length_is_judged_before_anything_is_kept_for_it() {
 }
 
 #[test]
-fn clients_that_ask_for_what_is_not_there_are_told() {
+fn requests_for_missing_tiles_are_refused_with_a_reason() {
     let far = TiledMessage::Plan(Plan { slot: 0, gop: 3, revision: 0, within_us: 1, entries: vec![] });
     for (message, words) in [
         (plan(0, 0, vec![entry(8, 0)]), "tile 8; there are 8"),
@@ -180,7 +180,7 @@ fn requests_that_pile_up_are_refused() {
 }
 
 #[test]
-fn a_newer_revision_replaces_what_has_not_begun() {
+fn a_newer_revision_replaces_tiles_that_have_not_begun() {
     let mut pusher = started();
     let first = plan(0, 0, (0..4).map(|tile| entry(tile, 0)).collect());
     pusher.handle_bytes(Instant::ZERO, &first.encode()).unwrap();
@@ -198,7 +198,7 @@ fn a_newer_revision_replaces_what_has_not_begun() {
 }
 
 #[test]
-fn servers_that_push_what_was_not_asked_for_are_left() {
+fn a_server_that_pushes_unrequested_tiles_is_disconnected() {
     let at = Instant::from_millis(20);
     let unasked = |message: TiledMessage| playing().handle_bytes(at, &message.encode());
     assert!(matches!(unasked(part(2, 0, 0, 20)), Err(PlayError::Unasked { slot: 2, .. })));
@@ -251,7 +251,7 @@ fn tiles_arrive_whole_and_once_or_not_at_all() {
 }
 
 #[test]
-fn a_server_that_sends_another_size_than_it_announced_is_left() {
+fn a_server_that_sends_another_size_than_announced_is_disconnected() {
     let at = Instant::from_millis(20);
     for more in [1, 60 << 20] {
         let (mut player, part) = expecting();
@@ -292,7 +292,7 @@ fn a_tile_goes_in_parts_until_its_deadline() {
 }
 
 #[test]
-fn the_account_counts_what_was_withdrawn_too_late_and_not_what_was_withdrawn() {
+fn the_counts_include_tiles_withdrawn_too_late_and_exclude_withdrawn_ones() {
     let at = Instant::ZERO;
     let mut pusher = started();
     let send = |pusher: &mut Pusher, message: TiledMessage| pusher.handle_bytes(at, &message.encode());
@@ -351,7 +351,7 @@ fn a_player_takes_the_servers_account_once_and_at_the_end() {
 
 proptest! {
     #[test]
-    fn noise_is_survived(noise in proptest::collection::vec(any::<u8>(), 0..400), cut in 0usize..200) {
+    fn random_bytes_are_survived(noise in proptest::collection::vec(any::<u8>(), 0..400), cut in 0usize..200) {
         let _ = started().handle_bytes(Instant::ZERO, &noise);
         let _ = playing().handle_bytes(Instant::from_millis(20), &noise);
         let mut good: Vec<u8> = messages()[..3].iter().flat_map(|message| message.encode()).collect();

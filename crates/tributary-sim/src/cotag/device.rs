@@ -52,7 +52,7 @@ impl DeviceNode {
         }
     }
 
-    /// An access point is heard on `from` and reached on `to`.
+    /// Adds an access point that sends on route `from` and receives on route `to`.
     pub fn join(&mut self, from: RouteId, to: RouteId) {
         self.links.insert(from, self.up.len());
         self.up.push(to);

@@ -91,7 +91,7 @@ fn airtime_ends_when_the_link_has_sent() {
 }
 
 #[test]
-fn a_word_survives_the_wire_and_counts_what_is_under_way() {
+fn a_record_is_read_back_and_bytes_in_flight_are_counted() {
     let room = Room { received: 7, waiting: 3, rate: Bitrate::from_mbps(12) };
     assert_eq!(Room::decode(&room.encode()), Some(room));
     assert_eq!(Room::decode(&[1, 2, 3]), None);

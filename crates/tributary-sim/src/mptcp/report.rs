@@ -27,7 +27,7 @@ pub struct SubflowReport {
     pub duplicate_acks: u64,
     /// Fast recoveries begun, each by a fast retransmission.
     pub fast_recoveries: u64,
-    /// Payload bytes believed lost.
+    /// Payload bytes marked as lost.
     pub lost: u64,
     /// Latencies of marked segments, from giving them to the subflow to their acknowledgement on it.
     pub marked: Vec<Duration>,

@@ -41,7 +41,7 @@ pub(super) struct Subflow {
     /// Linux: it made no progress while others did.
     pub stale: bool,
     pub stale_count: u8,
-    /// When it was last heard, at the last check of staleness.
+    /// Time of its last received segment, at the last check of staleness.
     pub stale_heard: Instant,
     pub heard: Instant,
     /// Timeouts already handled.

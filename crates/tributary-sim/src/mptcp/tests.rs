@@ -102,7 +102,7 @@ fn an_absence_closes_the_subflow_and_its_data_goes_elsewhere_at_once() {
 }
 
 #[test]
-fn a_time_without_any_path_is_survived() {
+fn an_interval_without_any_path_is_survived() {
     let scenario = crate::session::tests::leaving_in_turn();
     for name in ["linux-default", "min-rtt", "redundant", "fbdt"] {
         let rig = download(&scenario, &with_scheduler(name), 60_000_000, 12);

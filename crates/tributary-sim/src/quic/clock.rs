@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back_without_loss() {
+    fn times_convert_there_and_back_without_loss() {
         for nanos in [0, 1, 999_999_999, 1_000_000_001, 86_400_000_000_123] {
             let at = Instant::from_nanos(nanos);
             assert_eq!(virtual_time(opaque(at)), at);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_depends_on_the_lent_generator_alone() {
+    fn random_numbers_depend_only_on_the_given_generator() {
         let draw = |rng: &mut Rng| {
             lending(rng, || {
                 let mut bytes = [0; 13];

@@ -37,7 +37,7 @@ pub struct DashOutcome {
     pub given_up: Option<String>,
     /// What happened to the player.
     pub events: Vec<(Instant, Event)>,
-    /// What the decision engine decided.
+    /// Decisions of the engine.
     pub decisions: Vec<Decided>,
     /// Paths taken out of use or into it, by the engine or by the threshold of bandwidth.
     pub path_changes: u32,
@@ -49,7 +49,7 @@ pub struct DashOutcome {
     pub events_total: u64,
 }
 
-/// What connections are made of.
+/// Settings of connections.
 #[derive(Clone, Debug)]
 struct Kind {
     transport: TransportName,
@@ -62,7 +62,7 @@ struct Playback<'a> {
     world: World,
     topology: Topology,
     client: HostId,
-    /// What the connection in use is made of.
+    /// Kind of the connection in use.
     kind: Kind,
     /// Connections made so far.
     made: u32,

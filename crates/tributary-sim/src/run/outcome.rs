@@ -8,7 +8,7 @@ use super::topology::Topology;
 use super::trace::{Recorder, Trace};
 use super::{Cell, Pair};
 use crate::transport::{Counters, Endpoint};
-use crate::workload::{Arrivals, Client, FlowRecord};
+use crate::workload::{ArrivalSeries, Client, FlowRecord};
 use crate::world::World;
 
 /// One connection.
@@ -98,7 +98,7 @@ impl Outcome {
     /// Arrivals of all workloads together; the silences are those of the first workload of the first
     /// connection.
     #[must_use]
-    pub fn arrivals(&self) -> Arrivals {
+    pub fn arrivals(&self) -> ArrivalSeries {
         let mut flows = self.flows();
         let mut sum = flows.next().map(|flow| flow.arrivals.clone()).unwrap_or_default();
         flows.for_each(|flow| sum.add(&flow.arrivals));

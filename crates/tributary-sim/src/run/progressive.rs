@@ -9,7 +9,7 @@ use super::topology::{RouteMap, Topology};
 use super::{Cell, LINK_SAMPLE, Pair, Place, RunError, background, least_budget};
 use crate::id::LinkId;
 use crate::transport::{Counters, Endpoint};
-use crate::workload::Arrivals;
+use crate::workload::ArrivalSeries;
 use crate::workload::progressive::{ProgressiveClient, ProgressiveSpec, progressive};
 use crate::world::World;
 
@@ -25,10 +25,10 @@ pub struct PathRecord {
 /// Result of a progressive playback.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgressiveOutcome {
-    /// What the viewer noticed; `None` if the connection never came up.
+    /// The viewer's record; `None` if the connection never came up.
     pub record: Option<Record>,
-    /// When bytes were read, and how long the player wanted some and there were none.
-    pub arrivals: Arrivals,
+    /// When bytes were read, and how long the player waited for bytes.
+    pub arrivals: ArrivalSeries,
     /// Every path of the scenario.
     pub paths: Vec<PathRecord>,
     /// Counters of the server's end of the transport.

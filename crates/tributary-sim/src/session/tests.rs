@@ -47,7 +47,7 @@ fn a_session_opens_after_tcp_tls_and_hello_and_its_first_byte_takes_one_more_rou
 }
 
 #[test]
-fn what_goes_behind_the_hello_is_answered_a_round_trip_sooner() {
+fn data_sent_right_after_the_hello_is_answered_a_round_trip_sooner() {
     let path = PathSpec::symmetric("wifi", LinkSpec::constant(Bitrate::from_mbps(1000)));
     let scenario = Scenario::new("one").with_path(path).with_rtt(Duration::from_millis(100));
     for tls in [true, false] {
@@ -71,7 +71,7 @@ fn a_path_with_a_round_trip_of_seconds_connects() {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn data_arrives_unchanged() {
     let scenario = Scenario::builtin("deep-fade").unwrap();
     for tls in [true, false] {
         let config = SessionConfig { tls, check_content: true, ..SessionConfig::default() };
@@ -111,7 +111,7 @@ fn musher_finds_the_radios_ratio_within_five_seconds_and_again_after_a_change() 
 }
 
 #[test]
-fn a_radio_that_dies_without_a_word_is_left_out_and_used_again_when_it_returns() {
+fn a_radio_that_dies_silently_is_left_out_and_used_again_when_it_returns() {
     let mut scenario = Scenario::builtin("los").unwrap();
     let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
     wigig.dead = vec![(Moment::At(3 * SECOND), Moment::At(6 * SECOND))];
@@ -125,7 +125,7 @@ fn a_radio_that_dies_without_a_word_is_left_out_and_used_again_when_it_returns()
 }
 
 #[test]
-fn what_the_simulator_tells_the_machine_makes_a_fresh_one_decide_the_same() {
+fn recorded_simulator_inputs_give_the_same_decisions_when_replayed() {
     let mut scenario = Scenario::builtin("los").unwrap();
     let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
     wigig.dead = vec![
@@ -171,7 +171,7 @@ pub(crate) fn leaving_in_turn() -> Scenario {
 }
 
 #[test]
-fn a_time_without_any_path_is_survived() {
+fn an_interval_without_any_path_is_survived() {
     let scenario = leaving_in_turn();
     for name in ["fbdt", "min-rtt"] {
         let rig = download(&scenario, &with_scheduler(name), 60_000_000, 12);

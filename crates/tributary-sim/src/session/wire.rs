@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn without_protection_bytes_come_as_they_are_behind_the_messages() {
+    fn without_tls_bytes_follow_the_handshake_messages_unchanged() {
         let wire = Wire::default();
         let mut writer = Writer::new(wire.clone(), false);
         let mut arrived = VecDeque::new();

@@ -1,4 +1,4 @@
-//! Pairs of connections in virtual time: everything written is read, whatever the path does.
+//! Pairs of connections in virtual time: everything written is read over any path.
 
 mod faults;
 mod hostile;

@@ -1,5 +1,5 @@
-//! When bytes arrived: counts in bins of 10 ms, and silences while data was outstanding. Workloads on real sockets
-//! make the same record; this one is in virtual time.
+//! Records arriving bytes in virtual time: counts in bins of 10 ms, and silences while data was outstanding. The same
+//! record of real sockets is `Arrivals` in `tributary-stream`.
 
 use core::time::Duration;
 use tributary_types::Instant;
@@ -20,9 +20,9 @@ pub struct Silence {
     pub length: Duration,
 }
 
-/// When bytes arrived, and silences.
+/// Bytes over virtual time, and silences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
+pub struct ArrivalSeries {
     /// Bytes in each bin of [`BIN`] since the beginning of the run.
     pub bins: Vec<u64>,
     /// Every silence of at least 20 ms.
@@ -33,7 +33,7 @@ pub struct Arrivals {
     silent_since: Option<Instant>,
 }
 
-impl Arrivals {
+impl ArrivalSeries {
     /// Goodput of each whole second in Mbit/s (10⁶ bits).
     #[must_use]
     pub fn mbps_per_second(&self) -> Vec<f64> {

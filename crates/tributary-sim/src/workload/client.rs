@@ -46,7 +46,7 @@ impl Client {
         Self { exchange, terms: terms.clone(), flows }
     }
 
-    /// What each workload recorded up to `end`.
+    /// The record of each workload up to `end`.
     #[must_use]
     pub fn records(&self, end: Instant) -> Vec<FlowRecord> {
         let finished = |(index, flow): (usize, &Flow)| {

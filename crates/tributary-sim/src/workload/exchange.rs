@@ -1,4 +1,4 @@
-//! What the bytes of a connection would say: sizes of requests, and the times at which pushed messages were made.
+//! The meaning of a connection's bytes: sizes of requests, and the times at which pushed messages were made.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

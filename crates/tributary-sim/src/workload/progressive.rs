@@ -5,7 +5,7 @@
 use tributary_player::progressive::{Film, Player, Record, Settings};
 use tributary_types::Instant;
 
-use super::{Arrivals, REQUEST};
+use super::{ArrivalSeries, REQUEST};
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
 /// Bytes of the answer's headers, about those of nginx for a file.
@@ -32,7 +32,7 @@ pub struct ProgressiveClient {
     /// Bytes of headers that have not arrived.
     headers: u64,
     player: Option<Player>,
-    arrivals: Arrivals,
+    arrivals: ArrivalSeries,
     /// The player has room and nothing to read.
     starving: bool,
     wake: Option<Instant>,
@@ -57,7 +57,7 @@ pub fn progressive(spec: ProgressiveSpec) -> (ProgressiveClient, ProgressiveServ
         unsent: REQUEST,
         headers: HEADERS,
         player: None,
-        arrivals: Arrivals::default(),
+        arrivals: ArrivalSeries::default(),
         starving: false,
         wake: None,
     };
@@ -66,15 +66,15 @@ pub fn progressive(spec: ProgressiveSpec) -> (ProgressiveClient, ProgressiveServ
 }
 
 impl ProgressiveClient {
-    /// What the viewer noticed up to `now`; `None` if the connection never came up.
+    /// The viewer's record up to `now`; `None` if the connection never came up.
     #[must_use]
     pub fn record(&self, now: Instant) -> Option<Record> {
         self.player.as_ref().map(|player| player.record(now))
     }
 
-    /// When bytes were read, and how long the player wanted some and there were none, up to `end`.
+    /// When bytes were read, and how long the player waited for bytes, up to `end`.
     #[must_use]
-    pub fn arrivals(&self, end: Instant) -> Arrivals {
+    pub fn arrivals(&self, end: Instant) -> ArrivalSeries {
         let mut arrivals = self.arrivals.clone();
         arrivals.finish(end);
         arrivals
@@ -90,7 +90,7 @@ impl ProgressiveClient {
         }
     }
 
-    /// Reads what the player has room for.
+    /// Reads as many bytes as the player has room for.
     fn read(&mut self, now: Instant, transport: &mut dyn Transport) {
         let (Some(stream), Some(player)) = (self.stream, &mut self.player) else { return };
         player.handle_timeout(now);

@@ -117,7 +117,7 @@ fn messages_have_priorities_and_deadlines() {
 }
 
 #[test]
-fn a_transport_that_opens_nothing_is_asked_again_and_never_spins() {
+fn a_transport_that_opens_no_stream_is_retried_without_spinning() {
     let (mut client, mut server) = pair(&[WorkloadSpec::Bulk { size: None }], &always());
     let mut wire = Wire::new(DELAY, PER_MS).without_streams();
     wire.run(&mut client, &mut server, Instant::from_millis(100));

@@ -94,7 +94,7 @@ fn payload_of(bytes: &[u8], v6: bool, udp: bool, (first, segment, last): (u32, u
 
 proptest! {
     #[test]
-    fn chunks_join_to_the_whole(
+    fn chunks_join_to_the_original_packet(
         v6: bool, udp: bool, segment in 100..1448_usize, payload in 1..20_000_usize, cuts in prop::collection::vec(1..9_u32, 1..200)
     ) {
         prop_assume!(payload > segment);
@@ -171,7 +171,7 @@ fn plain_packets_pass_untouched() {
 }
 
 #[test]
-fn senseless_headers_are_refused() {
+fn invalid_headers_are_refused() {
     let good = super_frame(false, false, 1000, 5000);
     let refused = |change: fn(&mut Vec<u8>)| {
         let mut bytes = good.clone();

@@ -1,4 +1,4 @@
-//! Merging is undone by cutting: the packets that went in come out.
+//! Merging and splitting returns the original packets.
 
 use super::*;
 use crate::{BUFFER, Frame, Scratch};
@@ -34,7 +34,7 @@ fn packet(v6: bool, flow: u8, sequence: u32, flags: u8, payload: &[u8]) -> Vec<u
     bytes
 }
 
-/// What a kernel makes of emitted frames: packets one by one.
+/// Splits emitted frames into packets, as the kernel does.
 fn cut(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for bytes in frames {
@@ -58,7 +58,7 @@ fn merge(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The IPv4 identification and its checksum count up in a cut super-frame; nobody looks at them.
+/// In a split super-frame the IPv4 identification counts up, so it and the checksum are not compared.
 fn without_identification(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] == 0x45 {
         packet[4..6].fill(0);
@@ -69,7 +69,7 @@ fn without_identification(mut packet: Vec<u8>) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn every_flow_comes_out_as_it_went_in(
+    fn merging_keeps_every_flow_unchanged(
         v6: bool,
         steps in prop::collection::vec((0..3_u8, 0..10_u8, 1..1400_usize), 1..60),
     ) {
@@ -104,7 +104,7 @@ fn a_run_of_segments_becomes_one_super_frame() {
 }
 
 #[test]
-fn what_must_not_be_merged_passes_alone() {
+fn packets_that_must_not_be_merged_pass_unchanged() {
     let good = || packet(false, 1, 1000, ACK, &[7; 1000]);
     let frames_with = |change: fn(&mut Vec<u8>)| {
         let mut second = packet(false, 1, 2000, ACK, &[7; 1000]);

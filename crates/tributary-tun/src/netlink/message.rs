@@ -1,4 +1,4 @@
-//! What rtnetlink messages say about interfaces, addresses, routes and rules: bytes in, values out.
+//! Parses rtnetlink messages about interfaces, addresses, routes and rules: bytes in, values out.
 //!
 //! Not here: sockets. A message that is too short, or of a kind that is not needed, is skipped: a later kernel may say
 //! more than this module reads. Sources: netlink(7), rtnetlink(7), `linux/{if_link,if_addr,rtnetlink,fib_rules}.h`.
@@ -76,7 +76,7 @@ pub struct Rule {
 
 /// One message of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum NetlinkMessage {
     Interface(Interface),
     Address(u32, IpAddr),
     Routes(Vec<Route>),
@@ -89,11 +89,11 @@ pub(super) enum Message {
 }
 
 /// The messages in what one `recv` returned, and whether the dump was interrupted by a change.
-pub(super) fn messages(mut bytes: &[u8]) -> (Vec<Message>, bool) {
+pub(super) fn messages(mut bytes: &[u8]) -> (Vec<NetlinkMessage>, bool) {
     let (mut found, mut interrupted) = (Vec::new(), false);
     while let Some((kind, flags, body, rest)) = split(bytes) {
         interrupted |= flags & NLM_F_DUMP_INTR != 0;
-        found.push(parse(kind, body).unwrap_or(Message::Other));
+        found.push(parse(kind, body).unwrap_or(NetlinkMessage::Other));
         bytes = rest;
     }
     (found, interrupted)
@@ -126,24 +126,24 @@ fn split(bytes: &[u8]) -> Option<(u16, u16, &[u8], &[u8])> {
     Some((u16_at(bytes, 4)?, u16_at(bytes, 6)?, body, rest))
 }
 
-fn parse(kind: u16, body: &[u8]) -> Option<Message> {
+fn parse(kind: u16, body: &[u8]) -> Option<NetlinkMessage> {
     match kind {
         libc::RTM_NEWLINK => link(body),
         libc::RTM_NEWADDR => address(body),
         libc::RTM_NEWROUTE => route(body),
         libc::RTM_NEWRULE => rule(body),
-        kind if i32::from(kind) == libc::NLMSG_DONE => Some(Message::Done),
-        kind if i32::from(kind) == libc::NLMSG_ERROR => Some(Message::Error(u32_at(body, 0)? as i32)),
+        kind if i32::from(kind) == libc::NLMSG_DONE => Some(NetlinkMessage::Done),
+        kind if i32::from(kind) == libc::NLMSG_ERROR => Some(NetlinkMessage::Error(u32_at(body, 0)? as i32)),
         _ => None,
     }
 }
 
 /// struct ifinfomsg and its attributes.
-fn link(body: &[u8]) -> Option<Message> {
+fn link(body: &[u8]) -> Option<NetlinkMessage> {
     let flags = u32_at(body, 8)?;
     let has = |flag: i32| flags & flag as u32 != 0;
     let name = attributes(body.get(16..)?).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
-    Some(Message::Interface(Interface {
+    Some(NetlinkMessage::Interface(Interface {
         index: u32_at(body, 4)?,
         name: text(name),
         up: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
@@ -153,7 +153,7 @@ fn link(body: &[u8]) -> Option<Message> {
 }
 
 /// struct ifaddrmsg and its attributes.
-fn address(body: &[u8]) -> Option<Message> {
+fn address(body: &[u8]) -> Option<NetlinkMessage> {
     let family = *body.first()?;
     let (mut flags, mut own, mut of_the_link) = (u32::from(*body.get(2)?), None, None);
     for (kind, value) in attributes(body.get(8..)?) {
@@ -168,11 +168,11 @@ fn address(body: &[u8]) -> Option<Message> {
     let usable = flags & IFA_UNUSABLE == 0;
     own.or(of_the_link)
         .filter(|_| usable)
-        .map(|address| Message::Address(u32_at(body, 4).unwrap_or(0), address))
+        .map(|address| NetlinkMessage::Address(u32_at(body, 4).unwrap_or(0), address))
 }
 
 /// struct rtmsg and its attributes.
-fn route(body: &[u8]) -> Option<Message> {
+fn route(body: &[u8]) -> Option<NetlinkMessage> {
     let (family, prefix, from_prefix) = (*body.first()?, *body.get(1)?, *body.get(2)?);
     if *body.get(7)? != libc::RTN_UNICAST || from_prefix > 0 || u32_at(body, 8)? & ROUTE_UNUSABLE != 0 {
         return None;
@@ -188,7 +188,7 @@ fn route(body: &[u8]) -> Option<Message> {
         }
     }
     let each = interfaces.into_iter().map(|interface| Route { to: (to, prefix), table, interface });
-    Some(Message::Routes(each.collect()))
+    Some(NetlinkMessage::Routes(each.collect()))
 }
 
 /// The interfaces of an array of struct rtnexthop, those that are usable.
@@ -208,7 +208,7 @@ fn next_hops(mut bytes: &[u8]) -> Vec<u32> {
 }
 
 /// struct fib_rule_hdr and its attributes.
-fn rule(body: &[u8]) -> Option<Message> {
+fn rule(body: &[u8]) -> Option<NetlinkMessage> {
     let (family, to_prefix, from_prefix) = (*body.first()?, *body.get(1)?, *body.get(2)?);
     let plain = *body.get(7)? == FR_ACT_TO_TABLE && u32_at(body, 8)? & FIB_RULE_INVERT == 0;
     if !plain || to_prefix > 0 {
@@ -232,7 +232,7 @@ fn rule(body: &[u8]) -> Option<Message> {
             _ => {}
         }
     }
-    Some(Message::Rule(rule))
+    Some(NetlinkMessage::Rule(rule))
 }
 
 /// Attributes behind a message's fixed part: kind and value.
@@ -295,7 +295,7 @@ mod tests {
         bytes
     }
 
-    fn one(bytes: &[u8]) -> Message {
+    fn one(bytes: &[u8]) -> NetlinkMessage {
         let (mut found, _) = messages(bytes);
         assert_eq!(found.len(), 1);
         found.remove(0)
@@ -311,8 +311,8 @@ mod tests {
             ];
             one(&message(libc::RTM_NEWADDR, &[2, 24, 0, 0, 7, 0, 0, 0], &attributes))
         };
-        assert_eq!(usable(0x80), Message::Address(7, "10.0.0.2".parse().unwrap()));
-        assert_eq!(usable(0x40), Message::Other, "tentative");
+        assert_eq!(usable(0x80), NetlinkMessage::Address(7, "10.0.0.2".parse().unwrap()));
+        assert_eq!(usable(0x40), NetlinkMessage::Other, "tentative");
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         let body = [2, 0, 0, 0, 252, 3, 0, 1, 0, 0, 0, 0];
         let found =
             one(&message(libc::RTM_NEWROUTE, &body, &[(RTA_TABLE, &table[..]), (RTA_MULTIPATH, &hops[..])]));
-        let Message::Routes(routes) = found else { panic!("{found:?}") };
+        let NetlinkMessage::Routes(routes) = found else { panic!("{found:?}") };
         assert_eq!(routes.iter().map(|route| route.interface).collect::<Vec<_>>(), [3, 5], "4 is dead");
         assert!(routes.iter().all(|route| route.table == 1000 && route.to.1 == 0));
     }
@@ -334,9 +334,9 @@ mod tests {
         let source: (u16, &[u8]) = (FRA_SRC, &[10, 0, 0, 2]);
         let kept = one(&message(libc::RTM_NEWRULE, &body, &[source]));
         let from = Some(("10.0.0.2".parse().unwrap(), 32));
-        assert_eq!(kept, Message::Rule(Rule { six: false, priority: 0, from, out: None, table: 101 }));
+        assert_eq!(kept, NetlinkMessage::Rule(Rule { six: false, priority: 0, from, out: None, table: 101 }));
         let marked = one(&message(libc::RTM_NEWRULE, &body, &[source, (10, &[1, 0, 0, 0])]));
-        assert_eq!(marked, Message::Other, "a rule for a mark");
+        assert_eq!(marked, NetlinkMessage::Other, "a rule for a mark");
     }
 
     #[test]

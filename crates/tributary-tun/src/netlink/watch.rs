@@ -1,12 +1,12 @@
-//! Interfaces, addresses, routes and rules as they are now, and word of every change (rtnetlink's multicast groups).
+//! Reads the current interfaces, addresses, routes and rules, and reports changes (rtnetlink's multicast groups).
 //!
-//! A change is only announced; who hears of it reads everything anew. So a burst of changes costs one reading, and
-//! notifications that the kernel had to drop lose nothing. Not here: what a change means for a path.
+//! A notification only says that something changed; its receiver reads everything again. So a burst of changes costs
+//! one reading, and notifications dropped by the kernel lose nothing. Not here: what a change means for a path.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::message::{self, Interface, Message, Route, Rule};
+use super::message::{self, Interface, NetlinkMessage, Route, Rule};
 use super::{Netlink, Request};
 use crate::fd;
 
@@ -29,7 +29,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// That of this thread's namespace.
+    /// Reads the configuration of this thread's namespace.
     ///
     /// # Errors
     /// The kernel's.
@@ -43,7 +43,7 @@ impl Network {
         Ok(Self::read_once(&mut netlink)?.0)
     }
 
-    /// Also says whether a change came in between.
+    /// Reads once. Also returns whether a change interrupted the reading.
     fn read_once(netlink: &mut Netlink) -> io::Result<(Self, bool)> {
         let mut network = Self::default();
         let mut interrupted = false;
@@ -67,23 +67,23 @@ impl Network {
         Ok((network, interrupted))
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: NetlinkMessage) {
         match message {
-            Message::Interface(interface) => self.interfaces.push(interface),
-            Message::Address(index, address) => {
+            NetlinkMessage::Interface(interface) => self.interfaces.push(interface),
+            NetlinkMessage::Address(index, address) => {
                 let of = self.interfaces.iter_mut().find(|interface| interface.index == index);
                 of.into_iter().for_each(|interface| interface.addresses.push(address));
             }
-            Message::Routes(routes) => self.routes.extend(routes),
-            Message::Rule(rule) => self.rules.push(rule),
-            Message::Done | Message::Error(_) | Message::Other => {}
+            NetlinkMessage::Routes(routes) => self.routes.extend(routes),
+            NetlinkMessage::Rule(rule) => self.rules.push(rule),
+            NetlinkMessage::Done | NetlinkMessage::Error(_) | NetlinkMessage::Other => {}
         }
     }
 }
 
 impl Netlink {
     /// Asks for everything of a kind; says whether a change interrupted the answer.
-    fn dump(&mut self, kind: u16, length: usize, mut each: impl FnMut(Message)) -> io::Result<bool> {
+    fn dump(&mut self, kind: u16, length: usize, mut each: impl FnMut(NetlinkMessage)) -> io::Result<bool> {
         self.send(Request::new(kind, libc::NLM_F_DUMP, &vec![0; length]))?;
         let mut buffer = vec![0; BUFFER];
         let mut interrupted = false;
@@ -96,8 +96,8 @@ impl Netlink {
             interrupted |= changed;
             for message in messages {
                 match message {
-                    Message::Done | Message::Error(0) => return Ok(interrupted),
-                    Message::Error(code) => return Err(io::Error::from_raw_os_error(-code)),
+                    NetlinkMessage::Done | NetlinkMessage::Error(0) => return Ok(interrupted),
+                    NetlinkMessage::Error(code) => return Err(io::Error::from_raw_os_error(-code)),
                     message => each(message),
                 }
             }
@@ -132,7 +132,7 @@ impl NetworkChanges {
         Ok(Self { socket })
     }
 
-    /// Takes every notification that waits; whether any of them is a change.
+    /// Reads every waiting notification. Returns whether any of them is a change.
     ///
     /// # Errors
     /// The kernel's.

@@ -4,7 +4,7 @@
 //! Allocators plan with this model. Real arrivals are measured elsewhere.
 
 use super::knapsack::{Item, Knapsack};
-use super::problem::{Arrival, Choice, GopProblem};
+use super::problem::{ArrivalOrder, Choice, GopProblem};
 use super::{Objective, TileChoice};
 
 /// Smaller distortions count as this one in means of decibels: 68 dB, not visible.
@@ -77,8 +77,8 @@ impl<'a> Outcome<'a> {
     /// Calls `with` with the displayed distortion at each capacity sample.
     fn each_sample(&mut self, order: &[Sent], mut with: impl FnMut(f64)) {
         match self.problem.arrival() {
-            Arrival::InOrder => self.in_order(order, &mut with),
-            Arrival::BothEnds => self.both_ends(order, &mut with),
+            ArrivalOrder::InOrder => self.in_order(order, &mut with),
+            ArrivalOrder::BothEnds => self.both_ends(order, &mut with),
         }
     }
 
@@ -140,8 +140,8 @@ pub(super) fn misses(problem: &GopProblem, order: &[Sent]) -> Vec<f64> {
         bytes += sent.bytes;
         let (through, after) = (bytes as f64, (total - before) as f64);
         let late = match problem.arrival() {
-            Arrival::InOrder => samples.partition_point(|(head, tail)| head + tail < through),
-            Arrival::BothEnds => {
+            ArrivalOrder::InOrder => samples.partition_point(|(head, tail)| head + tail < through),
+            ArrivalOrder::BothEnds => {
                 let late = |(head, tail): &&(f64, f64)| {
                     through > *head && after > *tail && total as f64 > head + tail
                 };

@@ -42,7 +42,7 @@ pub struct TileMenu {
 /// The order in which data arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arrival {
+pub enum ArrivalOrder {
     /// From the first byte to the last: one path, or a scheduler that keeps the order.
     #[default]
     InOrder,
@@ -171,7 +171,7 @@ impl Capacity {
 pub struct GopProblem {
     tiles: Vec<TileMenu>,
     capacity: Capacity,
-    arrival: Arrival,
+    arrival: ArrivalOrder,
 }
 
 impl GopProblem {
@@ -179,7 +179,11 @@ impl GopProblem {
     ///
     /// # Errors
     /// The first value that is out of range.
-    pub fn new(tiles: Vec<TileMenu>, capacity: Capacity, arrival: Arrival) -> Result<Self, ProblemError> {
+    pub fn new(
+        tiles: Vec<TileMenu>,
+        capacity: Capacity,
+        arrival: ArrivalOrder,
+    ) -> Result<Self, ProblemError> {
         if !(1..=MOST_TILES).contains(&tiles.len()) {
             return Err(ProblemError::Tiles { tiles: tiles.len() });
         }
@@ -213,7 +217,7 @@ impl GopProblem {
 
     /// The order in which data arrives.
     #[must_use]
-    pub fn arrival(&self) -> Arrival {
+    pub fn arrival(&self) -> ArrivalOrder {
         self.arrival
     }
 }

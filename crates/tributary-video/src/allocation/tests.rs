@@ -11,11 +11,11 @@ fn tile(weight: f64, concealed_mse: f64, choices: &[(u64, f64)]) -> TileMenu {
     TileMenu { seen: (3.0 * weight).min(1.0), weight, concealed_mse, choices }
 }
 
-fn problem(tiles: Vec<TileMenu>, samples: &[f64], arrival: Arrival) -> GopProblem {
+fn problem(tiles: Vec<TileMenu>, samples: &[f64], arrival: ArrivalOrder) -> GopProblem {
     // Both ends: a steady path that sends forward and a changing one that sends backward.
     let paths = match arrival {
-        Arrival::InOrder => vec![samples.to_vec()],
-        Arrival::BothEnds => {
+        ArrivalOrder::InOrder => vec![samples.to_vec()],
+        ArrivalOrder::BothEnds => {
             vec![vec![30.0; samples.len()], samples.iter().map(|sample| (sample - 30.0).max(0.0)).collect()]
         }
     };
@@ -49,7 +49,7 @@ fn encoded(seed: u64, tiles: usize, qualities: usize) -> GopProblem {
     let mean = menus.iter().map(|menu| menu.choices[qualities / 2].bytes as f64).sum::<f64>();
     let samples: Vec<f64> = (0..30).map(|_| mean * (0.2 + 1.6 * unit())).collect();
     let capacity = Capacity::from_paths(&[samples]).expect("capacities");
-    GopProblem::new(menus, capacity, Arrival::InOrder).expect("a problem")
+    GopProblem::new(menus, capacity, ArrivalOrder::InOrder).expect("a problem")
 }
 
 /// Displayed distortion at one capacity sample, computed message by message.
@@ -60,8 +60,8 @@ fn shown(problem: &GopProblem, order: &[TileChoice], (head, tail): (f64, f64)) -
         let through: f64 = order[..=at].iter().map(bytes).sum();
         let after: f64 = order[at..].iter().map(bytes).sum();
         match problem.arrival() {
-            Arrival::InOrder => through <= head + tail,
-            Arrival::BothEnds => total <= head + tail || through <= head || after <= tail,
+            ArrivalOrder::InOrder => through <= head + tail,
+            ArrivalOrder::BothEnds => total <= head + tail || through <= head || after <= tail,
         }
     };
     let one = |(tile, menu): (usize, &TileMenu)| {
@@ -110,7 +110,7 @@ fn unknown_names_list_the_known() {
 fn bad_problems_are_refused() {
     let good = tile(0.5, 100.0, &[(10, 1.0)]);
     let capacity = Capacity::certain(10.0).expect("a capacity");
-    let make = |tiles| GopProblem::new(tiles, capacity.clone(), Arrival::InOrder);
+    let make = |tiles| GopProblem::new(tiles, capacity.clone(), ArrivalOrder::InOrder);
     assert!(make(vec![good.clone()]).is_ok());
     assert!(make(vec![]).is_err());
     assert!(make(vec![good.clone(), tile(0.5, 1.0, &[(1, 1.0), (2, 0.5)])]).is_err());
@@ -128,7 +128,7 @@ fn bad_problems_are_refused() {
 #[test]
 fn fix_keeps_the_default_order_and_the_mean() {
     let tiles = vec![tile(0.1, 500.0, &[(60, 1.0), (20, 10.0)]), tile(0.3, 500.0, &[(60, 1.0), (20, 10.0)])];
-    let problem = problem(tiles, &[40.0, 120.0], Arrival::InOrder);
+    let problem = problem(tiles, &[40.0, 120.0], ArrivalOrder::InOrder);
     let fix = allocate("fix", &problem);
     // 80 bytes at the mean: only the tile that is more likely seen is fine.
     assert_eq!(fix.choices, [Some(1), Some(0)]);
@@ -142,7 +142,7 @@ fn fix_keeps_the_default_order_and_the_mean() {
 #[test]
 fn quantile_search_gives_up_rate_for_certainty() {
     let tiles = vec![tile(0.5, 500.0, &[(60, 1.0), (20, 10.0)]), tile(0.5, 500.0, &[(60, 1.0), (20, 10.0)])];
-    let problem = problem(tiles, &[40.0, 120.0], Arrival::InOrder);
+    let problem = problem(tiles, &[40.0, 120.0], ArrivalOrder::InOrder);
     let careful = allocate("fix-q", &problem);
     assert_eq!(careful.choices, [Some(1), Some(1)]);
     assert!((careful.expected_mse - 10.0).abs() < 1e-9);
@@ -152,7 +152,7 @@ fn quantile_search_gives_up_rate_for_certainty() {
 fn the_papers_sort_puts_the_most_harmful_tile_last() {
     let tiles =
         vec![tile(0.3, 500.0, &[(40, 9.0)]), tile(0.1, 500.0, &[(40, 2.0)]), tile(0.2, 500.0, &[(40, 5.0)])];
-    let problem = problem(tiles, &[30.0, 100.0], Arrival::InOrder);
+    let problem = problem(tiles, &[30.0, 100.0], ArrivalOrder::InOrder);
     let tiles_of = |name| allocate(name, &problem).order.iter().map(|m| m.tile).collect::<Vec<_>>();
     // Default order: losses ½·P·D of tiles 0 and 1, all of tile 2; printed descending, 2 comes first.
     let printed = tiles_of("ows-paper");
@@ -163,7 +163,7 @@ fn the_papers_sort_puts_the_most_harmful_tile_last() {
 #[test]
 fn ows_leaves_out_what_the_old_picture_shows_as_well() {
     let tiles = vec![tile(0.5, 3.0, &[(60, 1.0), (40, 4.0)]), tile(0.5, 900.0, &[(60, 1.0), (40, 4.0)])];
-    let problem = problem(tiles, &[60.0, 60.0], Arrival::InOrder);
+    let problem = problem(tiles, &[60.0, 60.0], ArrivalOrder::InOrder);
     let ows = allocate("ows", &problem);
     assert_eq!(ows.choices, [None, Some(0)]);
     assert!((ows.expected_mse - 2.0).abs() < 1e-9);
@@ -174,7 +174,7 @@ fn ows_leaves_out_what_the_old_picture_shows_as_well() {
 fn ows_guards_a_tile_that_may_come_late() {
     // Half of the time 100 bytes fit, half of the time 15: a guard copy of 10 bytes pays off.
     let problem =
-        problem(vec![tile(1.0, 5000.0, &[(85, 1.0), (10, 60.0)])], &[15.0, 100.0], Arrival::InOrder);
+        problem(vec![tile(1.0, 5000.0, &[(85, 1.0), (10, 60.0)])], &[15.0, 100.0], ArrivalOrder::InOrder);
     let ows = allocate("ows", &problem);
     let guarded = [TileChoice { tile: 0, choice: 1 }, TileChoice { tile: 0, choice: 0 }];
     assert_eq!(ows.order, guarded);
@@ -189,19 +189,19 @@ fn both_ends_keep_the_middle_for_what_matters_least() {
         tile(0.60, 900.0, &[(25, 1.0)]),
         tile(0.35, 900.0, &[(25, 1.0)]),
     ];
-    let problem = problem(tiles, &[55.0, 60.0, 130.0], Arrival::BothEnds);
+    let problem = problem(tiles, &[55.0, 60.0, 130.0], ArrivalOrder::BothEnds);
     let order: Vec<usize> = allocate("ows", &problem).order.iter().map(|message| message.tile).collect();
     assert_eq!(order, [1, 0, 2]);
 }
 
 #[test]
-fn what_is_likely_late_and_hardly_helps_is_not_sent() {
+fn tiles_that_are_probably_late_and_of_little_use_are_not_sent() {
     // The second tile arrives in one sample of three, and freezing it is almost as good.
     let tiles = vec![tile(0.5, 900.0, &[(50, 1.0)]), tile(0.5, 1.1, &[(50, 1.0)])];
     let samples = [60.0, 70.0, 130.0];
     let sent = |tiles: &[TileMenu], unlikely_db| {
         let settings = Settings { unlikely_db, ..Settings::default() };
-        let problem = problem(tiles.to_vec(), &samples, Arrival::InOrder);
+        let problem = problem(tiles.to_vec(), &samples, ArrivalOrder::InOrder);
         create("ows", settings).expect("a known name").allocate(&problem).order.len()
     };
     assert_eq!((sent(&tiles, 0.0), sent(&tiles, 0.3)), (2, 1));
@@ -211,7 +211,7 @@ fn what_is_likely_late_and_hardly_helps_is_not_sent() {
 }
 
 #[test]
-fn decibels_and_distortion_want_different_things() {
+fn minimising_decibels_and_distortion_gives_different_plans() {
     let (mut mse, mut differ) = ([0.0, 0.0], false);
     for seed in 0..20 {
         let problem = encoded(seed, 12, 5);
@@ -244,7 +244,7 @@ fn ows_is_near_the_best_of_all() {
             })
             .collect();
         let samples: Vec<f64> = (0..5).map(|_| 250.0 * unit()).collect();
-        let arrival = if round % 2 == 0 { Arrival::InOrder } else { Arrival::BothEnds };
+        let arrival = if round % 2 == 0 { ArrivalOrder::InOrder } else { ArrivalOrder::BothEnds };
         let problem = problem(tiles, &samples, arrival);
         let (ours, best) = (allocate("ows", &problem).expected_mse, best_by_trying(&problem));
         let bound = allocate("ows", &problem).bound_mse;
@@ -264,13 +264,13 @@ fn menus() -> impl Strategy<Value = Vec<TileMenu>> {
 proptest! {
     /// For all allocators: the report agrees with the naive model and is not better than the bound.
     #[test]
-    fn reports_are_true(
+    fn reported_figures_match_the_allocation(
         menus in menus(),
         samples in proptest::collection::vec(0.0f64..3000.0, 1..8),
         both in any::<bool>(),
         exact in any::<bool>(),
     ) {
-        let arrival = if both { Arrival::BothEnds } else { Arrival::InOrder };
+        let arrival = if both { ArrivalOrder::BothEnds } else { ArrivalOrder::InOrder };
         let problem = problem(menus, &samples, arrival);
         for name in names() {
             let settings = Settings { exact, ..Settings::default() };

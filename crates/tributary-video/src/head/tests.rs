@@ -75,7 +75,7 @@ fn faults_of_the_data_sets_formats() {
 }
 
 #[test]
-fn one_head_in_every_format() {
+fn the_same_head_is_read_from_every_format() {
     // Turned 90° right: half a turn of the quaternion about the axis that points down.
     let half = std::f64::consts::FRAC_1_SQRT_2;
     let turned = [
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn resampling_stays_on_the_way(yaws in proptest::collection::vec(-180.0f64..180.0, 2..20)) {
+    fn resampled_poses_lie_between_the_samples(yaws in proptest::collection::vec(-180.0f64..180.0, 2..20)) {
         let sample = |(at, yaw): (usize, &f64)| HeadSample {
             time_s: at as f64 * 0.1,
             orientation: Orientation::from_degrees(*yaw, 0.0, 0.0),

@@ -104,7 +104,7 @@ fn mistaken(settings: LiveSettings, trace: &HeadTrace) -> f64 {
 }
 
 #[test]
-fn a_steady_head_is_foretold() {
+fn a_steady_head_is_predicted() {
     let sharp = LiveSettings { spread_deg: 0.0, damping_s: 1e9, ..LiveSettings::default() };
     let still = LiveSettings { motion: Motion::Still, ..sharp };
     assert!(mistaken(still, &turning(30.0, 0.0)) < 0.05);
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn calibration_takes_anything(probability in any::<f64>(), seen in any::<bool>()) {
+    fn calibration_accepts_any_input(probability in any::<f64>(), seen in any::<bool>()) {
         let mut calibration = Calibration::new(10);
         calibration.add(probability, seen);
         prop_assert!((0.0..=1.0).contains(&calibration.brier()) && calibration.log_loss().is_finite());

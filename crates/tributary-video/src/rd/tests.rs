@@ -39,7 +39,7 @@ fn both_forms_round_trip() {
 }
 
 #[test]
-fn what_is_not_monotone_is_named() {
+fn non_monotone_tables_are_refused_by_name() {
     assert_eq!(table().not_monotone(10), [NotMonotone { gop: 1, tile: 1, qp: 34 }]);
     assert!(table().not_monotone(0).is_empty());
 }

@@ -1,10 +1,10 @@
-//! Quality against rate, the paper's one curve (OWS figure 3c): what a certain capacity shows the viewer. Allocation
-//! alone; no transport. Where a plan has more than that, because not even the coarsest tiles fit, its end is frozen.
+//! Quality against rate (OWS figure 3c): the quality that a known capacity gives the viewer. Only allocation, no
+//! transport. If not even the coarsest tiles fit into the capacity, the end of the plan is frozen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tributary_video::allocation::{self, Arrival, Capacity, GopProblem, Settings, TileChoice};
+use tributary_video::allocation::{self, ArrivalOrder, Capacity, GopProblem, Settings, TileChoice};
 use tributary_video::metrics::{MOST_DB, psnr_db};
 use tributary_video::prediction::TileOutlook;
 use tributary_video::rd::{Concealment, TileCells};
@@ -13,13 +13,14 @@ use super::OwsError;
 use super::audience::AudienceError;
 use super::viewing::Task;
 
-/// What the player expects of each GoP of a viewing when it begins to be sent; the same for every capacity and allocator.
+/// The predicted view of each GoP of a viewing at the start of its sending; the same for every capacity and
+/// allocator.
 type Outlook = Arc<Vec<Vec<TileOutlook>>>;
 /// By clip and viewing.
 pub(super) type Outlooks = Mutex<BTreeMap<(String, usize), Outlook>>;
 
-/// Mean over the GoPs of a viewing of the viewport's PSNR, dB, when a `share` of what both radios carry in line of sight
-/// is certain.
+/// Viewport PSNR in dB, mean over the GoPs of a viewing, with a known capacity: `share` of what both radios carry in
+/// line of sight.
 pub(super) fn quality(task: &Task, share: f64, outlooks: &Outlooks) -> Result<f64, OwsError> {
     let (clip, outlook) = (&task.clip, outlook(task, outlooks)?);
     let allocator = allocation::create(&task.allocator, Settings::default())?;
@@ -29,7 +30,7 @@ pub(super) fn quality(task: &Task, share: f64, outlooks: &Outlooks) -> Result<f6
         let at = clip.at(task.watched.first + gop);
         let menus = clip.table().menus(at, &outlook[gop], Concealment::Freeze);
         let problem =
-            Capacity::certain(bytes).and_then(|known| GopProblem::new(menus, known, Arrival::InOrder));
+            Capacity::certain(bytes).and_then(|known| GopProblem::new(menus, known, ArrivalOrder::InOrder));
         let Ok(problem) = problem else { continue };
         let errors = arrived(clip.table().gop(at), &allocator.allocate(&problem).order, bytes);
         let shown = errors.iter().zip(views).map(|(error, view)| error * view.share);
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_frozen() {
+    fn tiles_that_do_not_fit_are_frozen() {
         let cell =
             TileCells { bytes: vec![9, 4], mse: vec![2.0, 20.0], freeze_mse: 300.0, black_mse: 9000.0 };
         let order = [(1, 1), (1, 0), (0, 1)].map(|(tile, choice)| TileChoice { tile, choice });

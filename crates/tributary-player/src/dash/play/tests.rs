@@ -222,7 +222,7 @@ fn a_silent_server_is_tried_again_and_then_given_up() {
 }
 
 #[test]
-fn what_arrives_for_an_aborted_download_and_wrong_lengths_do_not_count() {
+fn bytes_of_aborted_downloads_and_wrong_lengths_do_not_count() {
     let mut world = World::new("throughput", 3, &[(0.0, 1e6)]);
     world.commands();
     let first = world.transfer.unwrap().0;

@@ -39,7 +39,7 @@ fn boxes_before_the_index_are_skipped() {
 }
 
 #[test]
-fn what_is_no_index_is_refused() {
+fn an_invalid_index_is_refused() {
     assert_eq!(read(b"", 0), Err(SidxError::Missing));
     assert_eq!(read(b"\0\0\0\x08free", 0), Err(SidxError::Missing));
     assert_eq!(read(b"\0\0\0\x04free", 0), Err(SidxError::Missing), "a box shorter than its header");

@@ -48,7 +48,7 @@ fn losses_of_one_window_are_one_loss() {
 }
 
 #[test]
-fn the_family_knows_the_living_alone() {
+fn the_group_contains_only_open_subflows() {
     let maker = Maker::new("reno", 1).unwrap();
     let (one, two) = (maker.make(MTU), maker.make(MTU));
     assert_eq!(lock(&maker.family).views.len(), 2);

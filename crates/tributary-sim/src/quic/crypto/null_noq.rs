@@ -85,7 +85,7 @@ impl Session for NullSession {
         const DECODE_ERROR: u8 = 50; // RFC 8446 §6
         let refused = |_| {
             let code = TransportErrorCode::crypto(DECODE_ERROR);
-            TransportError::new(code, "the handshake is none of ours".to_owned())
+            TransportError::new(code, "the handshake is of another implementation".to_owned())
         };
         self.handshake.read(bytes).map_err(refused)?;
         Ok(false)

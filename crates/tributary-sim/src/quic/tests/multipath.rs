@@ -99,7 +99,7 @@ fn our_controllers_drive_each_path_and_coupled_ones_read_their_siblings() {
 }
 
 #[test]
-fn what_slow_start_loses_is_no_more_than_a_stream_may_miss() {
+fn losses_of_slow_start_stay_within_a_streams_limit_of_gaps() {
     // With a larger window the receiver would hold too many pieces and close the connection.
     let deep = Way { queue: Some(1_250_000), ..way(1000, 5) };
     let lost = |stream_receive_window| {

@@ -59,7 +59,7 @@ fn cryptography_changes_no_event() {
 }
 
 #[test]
-fn what_is_more_urgent_goes_first() {
+fn more_urgent_streams_are_sent_first() {
     let writes = [2_000_000, 500_000, 100_000];
     let writes = [0, 1, 2].map(|priority| Write { priority, bytes: writes[usize::from(priority)] });
     let mut rig = Rig::single(&QuicConfig::default(), way(20, 10), &writes);

@@ -36,7 +36,7 @@ impl Threshold {
         Self { settings, paths: (0..paths).map(|_| Seen::default()).collect() }
     }
 
-    /// `rates` are bit/s of the paths in use. Which paths leave and which join.
+    /// `rates` are bit/s of the paths in use. Returns the paths that leave and those that join.
     pub fn look(&mut self, now: Instant, rates: &[(u8, f64)]) -> Vec<(u8, bool)> {
         for (path, rate) in rates {
             let Some(seen) = self.paths.get_mut(usize::from(*path)) else { continue };
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(threshold.look(at(4), &[(0, 1e6), (1, 1e5)]), [(1, false)], "the mean of five looks");
         assert_eq!(threshold.look(at(13), &[(0, 1e6)]), []);
         assert_eq!(threshold.look(at(14), &[(0, 1e6)]), [(1, true)]);
-        assert_eq!(threshold.look(at(15), &[(0, 1e6), (1, 1e5)]), [], "it is measured anew");
+        assert_eq!(threshold.look(at(15), &[(0, 1e6), (1, 1e5)]), [], "its rate is measured again");
     }
 
     #[test]

@@ -36,7 +36,7 @@ struct Probed {
     alive: bool,
 }
 
-/// Sends probes and hears their echoes.
+/// Sends probes and receives their echoes.
 #[derive(Debug)]
 pub(super) struct Prober {
     paths: Vec<Probed>,
@@ -59,7 +59,7 @@ impl Prober {
         Self { paths: ways.iter().enumerate().map(probed).collect() }
     }
 
-    /// What is known of the paths. A path that has never answered is not among them.
+    /// Measurements of the paths. Paths that have never answered are left out.
     pub fn reports(&self, now: Instant) -> Vec<PathReport> {
         let report = |path: &Probed| {
             let answers = path.alive && now.saturating_since(path.heard) < DEAD;

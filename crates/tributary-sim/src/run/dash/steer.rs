@@ -1,9 +1,9 @@
-//! Who changes paths and transport: the decision engine with what the path controller would tell it, or the threshold of
-//! bandwidth, or nobody.
+//! Changes paths and transport, by the decision engine with the path controller's measurements, by a threshold of
+//! bandwidth, or never.
 //!
-//! The engine hears the paths' round-trip times from probe packets and their retransmissions from the server's subflows.
-//! QUIC connections are made beforehand, one for each path, so that a move needs no handshake; on sockets the first path
-//! has one, and requests on the others go out with 0-RTT.
+//! The engine gets the paths' round-trip times from probe packets and their retransmissions from the server's
+//! subflows. QUIC connections are made beforehand, one for each path, so that a move needs no handshake; on sockets
+//! the first path has one, and requests on the others go out with 0-RTT.
 
 use tributary_player::engine::{Decided, Decision, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
@@ -80,8 +80,7 @@ impl Steer {
         Self { who, decisions: Vec::new(), path_changes: 0 }
     }
 
-    /// The connections that the client begins with: the first is used; the others, one for each path, are those it may
-    /// move to.
+    /// The connections at the start. The first is used; the client may move to the others, one for each path.
     pub fn begin(&mut self, now: Instant, playback: &mut Playback<'_>) -> Result<Vec<Connection>, RunError> {
         let mut kinds = Vec::new();
         if let Who::Engine(controlled) = &mut self.who {
@@ -105,7 +104,7 @@ impl Steer {
         kinds.iter().map(|kind| playback.connection(kind)).collect()
     }
 
-    /// A controller's answer is due.
+    /// Handles an answer of the controller that is due.
     pub fn look(&mut self, now: Instant, playback: &mut Playback<'_>) {
         match &mut self.who {
             Who::Nobody => {}
@@ -143,7 +142,7 @@ impl Controlled {
         Kind { transport: TransportName::Quic(name), congestion: self.quic.clone() }
     }
 
-    /// What the controller and the server tell of the paths.
+    /// Reports of the controller and the server about the paths.
     fn reports(&mut self, now: Instant, playback: &Playback<'_>) -> Vec<PathReport> {
         let server = playback.server().map(|server| server.transport() as &dyn core::any::Any);
         if let Some(mptcp) = server.and_then(|server| server.downcast_ref::<MptcpTransport>()) {

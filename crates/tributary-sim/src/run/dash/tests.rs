@@ -91,7 +91,7 @@ fn an_abandoned_download_ends_a_tcp_connection_and_only_a_stream_elsewhere() {
 }
 
 #[test]
-fn the_engine_begins_as_the_paths_are() {
+fn the_engine_starts_with_the_transport_that_suits_the_paths() {
     let balanced = with_engine(&network(5, 0.0), engine::Settings::default());
     let mptcp = Decision::Start(Transport::Mptcp(vec![PathId(0), PathId(1)]));
     assert_eq!((&balanced.decisions[0].decision, balanced.decisions.len()), (&mptcp, 1));

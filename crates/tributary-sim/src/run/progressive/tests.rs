@@ -61,7 +61,7 @@ fn the_same_playback_twice_is_the_same() {
 fn a_cut_path_carries_nothing_more_and_the_other_carries_the_film() {
     for transport in ["mptcp/min-rtt", "mptcp/greedy-sticky", "fbdt"] {
         let outcome = cell(transport, true).run_progressive(&long()).unwrap();
-        // What was on its way at the cut arrives in the first step.
+        // Data under way at the cut arrives in the first step.
         let after =
             |path: usize| outcome.paths[path].delivered[CUT as usize * STEPS + 1..].iter().sum::<u64>();
         let before = outcome.paths[0].delivered[..CUT as usize * STEPS].iter().sum::<u64>();
@@ -102,7 +102,7 @@ fn a_full_player_slows_the_server_to_the_films_bitrate() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn impossible_settings_are_refused() {
     let wrong = Cell { congestion: "fast".to_owned(), ..cell("fbdt", false) };
     assert!(wrong.run_progressive(&spec()).unwrap_err().to_string().contains("`fast`"));
 }

@@ -67,7 +67,7 @@ fn the_end_counts_one_and_waits_for_what_is_before_it() {
 }
 
 #[test]
-fn what_lies_beyond_the_window_or_in_too_many_pieces_is_refused() {
+fn data_beyond_the_window_or_in_too_many_pieces_is_refused() {
     let mut receiver = receiver();
     receiver.handle(Instant::ZERO, &data(70_000, 100), 1);
     assert_eq!(receiver.held(), 0);
@@ -78,7 +78,7 @@ fn what_lies_beyond_the_window_or_in_too_many_pieces_is_refused() {
 }
 
 #[test]
-fn nothing_counts_beyond_an_end_that_lies_inside_what_is_held() {
+fn data_beyond_the_end_of_the_stream_does_not_count() {
     let mut receiver = receiver();
     receiver.handle(Instant::ZERO, &data(201, 300), 1);
     receiver.handle(Instant::ZERO, &data(601, 100), 1);

@@ -11,7 +11,7 @@ use crate::tcp::{LossDetection, TcpConfig};
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_the_wire_does_what_is_written_is_read(
+    fn data_arrives_unchanged_over_any_wire(
         seed in 0_u64..1 << 32,
         loss in 0.0_f64..0.3,
         repeat in 0.0_f64..0.1,
@@ -54,7 +54,7 @@ fn reordering_within_a_quarter_of_the_round_trip_costs_next_to_nothing() {
 }
 
 #[test]
-fn duplicates_of_the_network_are_no_losses() {
+fn packets_duplicated_by_the_network_are_not_taken_for_losses() {
     let weather = Weather { repeat: 0.05, ..Weather::default() };
     let info = send(3_000_000, &TcpConfig::default(), weather).ends[0].info();
     assert_eq!((info.retransmitted, info.timeouts), (0, 0), "{info:?}");

@@ -15,7 +15,7 @@ use crate::id::HostId;
 use crate::packet::Packet;
 use crate::transport::{Notice, StreamKey};
 
-/// What can be asked for.
+/// What the client can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Manifest,
@@ -38,7 +38,7 @@ struct Exchange {
     arrived: u64,
 }
 
-/// What is known of a quality.
+/// The client's knowledge of a quality.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     initialization: bool,
@@ -107,7 +107,7 @@ impl DashClient {
 
     // ---- commands of the run
 
-    /// Asks for the title, on the first of these connections; all of them connect.
+    /// Requests the title on the first of these connections; all of them connect.
     pub(crate) fn begin(&mut self, now: Instant, connections: Vec<Connection>, out: &mut Outbox) {
         self.connections = connections;
         for connection in &mut self.connections {
@@ -118,7 +118,7 @@ impl DashClient {
         self.settle(now, out);
     }
 
-    /// Gives it a connection that can take the current one's place.
+    /// Adds a connection that can replace the current one.
     pub(crate) fn supply(&mut self, now: Instant, connection: Connection, out: &mut Outbox) {
         self.spares.push_back(connection);
         if !self.connections[self.current].is_open() {
@@ -127,7 +127,7 @@ impl DashClient {
         }
     }
 
-    /// Goes on over another of the connections it began with.
+    /// Continues over another of its first connections.
     pub(crate) fn move_to(&mut self, now: Instant, connection: usize, out: &mut Outbox) {
         self.connections[self.current].close();
         self.spares.clear();
@@ -200,7 +200,7 @@ impl DashClient {
 
     // ---- requests
 
-    /// What has to be asked for to get this segment.
+    /// The next thing to request for this segment.
     fn next(&self, request: Request) -> What {
         let known = self.known[request.quality];
         match (known.initialization, known.index) {
@@ -225,7 +225,7 @@ impl DashClient {
         (self.title.ladder.bitrate(quality) * self.title.segments[segment].as_secs_f64() / 8.0) as u64
     }
 
-    /// Sends the request that is wanted, if a connection can take it now.
+    /// Sends the wanted request if a connection can take it now.
     fn ask(&mut self, now: Instant) {
         let Some(what) = self.wanted.filter(|_| self.exchange.is_none()) else { return };
         let length = self.length(what);
@@ -243,14 +243,14 @@ impl DashClient {
         }
     }
 
-    /// What was on its way is to be asked for again.
+    /// Requests again what was under way.
     fn ask_again(&mut self) {
         if let Some(exchange) = self.exchange.take() {
             self.wanted = Some(exchange.what);
         }
     }
 
-    /// Ends the answer on its way, and the connection where there is no other way.
+    /// Ends the current answer, and with it the connection if its transport cannot end a single answer.
     fn abort(&mut self, now: Instant, out: &mut Outbox) {
         (self.wanted, self.media) = (None, None);
         let Some(exchange) = self.exchange.take() else { return };
@@ -269,7 +269,7 @@ impl DashClient {
         self.reconnects += 1;
     }
 
-    /// Does what the player asks for and notes what it says.
+    /// Carries out the player's commands and records its events.
     fn carry_out(&mut self, now: Instant, out: &mut Outbox) {
         loop {
             let State::Playing(player) = &mut self.state else { return };
@@ -291,7 +291,7 @@ impl DashClient {
 
     // ---- answers
 
-    /// Bytes came in on a stream.
+    /// Bytes arrived on a stream.
     fn arrived(&mut self, now: Instant, (connection, stream): (usize, StreamKey), bytes: u64) {
         let Some(exchange) = &mut self.exchange else { return };
         if (exchange.connection, exchange.stream) != (connection, stream) {
@@ -347,7 +347,7 @@ impl DashClient {
         }
     }
 
-    /// A connection is over without having been given up.
+    /// A connection has ended without being closed by the client.
     fn lost(&mut self, now: Instant, connection: usize, out: &mut Outbox) {
         self.connections[connection].close();
         if connection != self.current {
@@ -366,7 +366,7 @@ impl DashClient {
 
     // ---- the turn
 
-    /// Handles the notices of all connections; whether there were any.
+    /// Handles the notices of all connections. Returns whether there were any.
     fn take_notices(&mut self, now: Instant, out: &mut Outbox) -> bool {
         let mut any = false;
         for at in 0..self.connections.len() {

@@ -50,7 +50,7 @@ impl Connection {
         self.ways.iter().any(|way| way.down == packet.route)
     }
 
-    /// Sends a request for a body of this length; the stream it is on. `None` while that is not possible.
+    /// Sends a request for a body of this length. Returns its stream; `None` while that is not possible.
     pub(super) fn ask(&mut self, now: Instant, length: u64) -> Option<StreamKey> {
         let transport = self.transport.as_mut().filter(|_| self.connected)?;
         let stream = match self.stream {
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Ends the answer on its way; `false` when the connection has to end with it.
+    /// Ends the current answer. Returns `false` if the connection must end with it.
     pub(super) fn stop(&mut self, now: Instant) -> bool {
         let Some(stream) = self.stream.take() else { return true };
         self.unsent = 0;
@@ -94,8 +94,8 @@ impl Connection {
         stopped
     }
 
-    /// Ends the connection without a word: what still arrives is answered with resets, as the kernel does for a socket that
-    /// was closed.
+    /// Ends the connection silently. Further packets are answered with resets, as the kernel does for a closed
+    /// socket.
     pub(super) fn close(&mut self) {
         self.transport = None;
     }
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// Begins without these paths.
+    /// Starts without these paths.
     pub(super) fn without(&mut self, now: Instant, paths: &[u8], out: &mut Outbox) {
         for path in paths {
             self.handle_path(now, (*path, false), out);
@@ -138,7 +138,7 @@ impl Connection {
         self.transport.as_ref()?.poll_timeout()
     }
 
-    /// The next notice for the client; those about sending are dealt with here.
+    /// The next notice for the client. Notices about sending are handled here.
     pub(super) fn poll_notice(&mut self, now: Instant) -> Option<Notice> {
         let notice = self.transport.as_mut()?.poll_notice()?;
         match notice {

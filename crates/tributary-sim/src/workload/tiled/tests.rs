@@ -46,7 +46,7 @@ fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 
 }
 
 #[test]
-fn what_fits_arrives_in_time_over_every_transport() {
+fn tiles_that_fit_arrive_in_time_over_every_transport() {
     for transport in ["fbdt", "mptcp", "wifi"] {
         let outcome = watch("los", transport, ("fix", 1), [200_000, 90_000, 30_000]);
         assert_eq!((outcome.started, outcome.record.slots.len()), (Some(Instant::from_millis(300)), 6));
@@ -74,7 +74,7 @@ fn too_much_is_cut_off_at_the_deadline_and_the_next_gop_is_not_delayed() {
 }
 
 #[test]
-fn the_same_viewing_comes_out_the_same_and_plans_again_while_a_gop_is_sent() {
+fn a_repeated_viewing_is_identical_and_plans_again_while_a_gop_is_sent() {
     let run = || watch("deep-fade", "fbdt", ("ows", 4), [800_000, 300_000, 100_000]);
     let first = run();
     assert!(first.record.slots.iter().all(|slot| slot.plans > 1), "{:?}", first.record.slots);

@@ -7,7 +7,7 @@
 
 use super::super::TileChoice;
 use super::super::outcome::Sent;
-use super::super::problem::{Arrival, GopProblem};
+use super::super::problem::{ArrivalOrder, GopProblem};
 
 /// The decision for one tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl<'a> Queue<'a> {
             sizes.sort_by(f64::total_cmp);
             sizes
         };
-        let ends = (problem.arrival() == Arrival::BothEnds).then(|| (sorted(|s| s.0), sorted(|s| s.1)));
+        let ends = (problem.arrival() == ArrivalOrder::BothEnds).then(|| (sorted(|s| s.0), sorted(|s| s.1)));
         let by_rate = Vec::with_capacity(2 * problem.tiles().len());
         Self { problem, by_rate, ends, placed: Vec::new(), descending: Vec::new() }
     }
