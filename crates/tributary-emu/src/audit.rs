@@ -192,7 +192,7 @@ impl Audit {
         let limit = DELAY_LIMIT.as_micros() as f64;
         if self.delay_error.p99_us > limit {
             let p99 = self.delay_error.p99_us;
-            reasons.push(format!("packets were late: p99 {p99:.0} µs, at most {limit:.0} µs is valid"));
+            reasons.push(format!("packets were late: 99th percentile {p99:.0} µs, limit {limit:.0} µs"));
         }
         if self.overruns > OVERRUN_SHARE {
             let share = self.overruns * 100.0;
@@ -208,7 +208,10 @@ impl Audit {
             if let Some(error) = link.rate_error.filter(|error| error.abs() > RATE_LIMIT) {
                 let direction = format!("{:?}", link.direction).to_lowercase();
                 let percent = error * 100.0;
-                reasons.push(format!("{} {direction} was {percent:+.1} % off its rate", link.path));
+                reasons.push(format!(
+                    "link {} {direction} was {percent:+.1} % off its configured rate",
+                    link.path
+                ));
             }
         }
         if reasons.is_empty() { Verdict::Valid } else { Verdict::Invalid { reasons } }
@@ -233,7 +236,7 @@ impl std::fmt::Display for Audit {
             let direction = format!("{:?}", link.direction).to_lowercase();
             writeln!(
                 f,
-                "  {:<12} {direction:<4} {:>9.2} Mbit/s of {:>9.2}, dropped {} full {} lost {} dead",
+                "  {:<12} {direction:<4} {:>9.2} of {:>9.2} Mbit/s; segments dropped: {} queue full, {} random loss, {} dead path",
                 link.path,
                 s.delivered.bytes as f64 * 8e-6 / self.seconds.max(1e-9),
                 link.capacity_bytes as f64 * 8e-6 / self.seconds.max(1e-9),

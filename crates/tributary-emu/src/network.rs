@@ -394,7 +394,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_the_simulator_can_do_is_refused_before_anything_is_made() {
+    fn simulator_only_scenarios_are_refused_before_anything_is_created() {
         let scenario = Scenario::builtin("multi-hop").expect("it is shipped");
         let refused = Network::start(&scenario).map(|_| ()).unwrap_err();
         assert!(matches!(&refused, NetworkError::NeedsSimulator(_)), "{refused}");

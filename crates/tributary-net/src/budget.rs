@@ -1,12 +1,12 @@
 //! Memory of a listener, shared by its sessions.
 //!
-//! Half of it is kept for the least that each session needs, so that a session which is accepted always has that.
-//! The other half is the pool, for sessions that need more. It is shared by dynamic thresholds (Choudhury and Hahne,
-//! 1998): a session may take more if it then has no more than the rest that is free. So one session alone gets at most
-//! half of the pool, and `n` sessions that want everything get one part in `n + 1` each. While half of the pool is free,
-//! a session gets the memory of an ample start at once. A quarter of the pool is for sessions with steady traffic: those
-//! that fill what they were granted and then stand still take the rest at most, and do not slow down the others.
-//! Not here: which sessions need more ([`tributary_proto::Demand`]).
+//! Half of it is kept for the least that each session needs, so that a session which is accepted always has that. The
+//! other half is the pool, for sessions that need more. It is shared by dynamic thresholds (Choudhury and Hahne,
+//! 1998): a session may take more if it then has no more than the rest that is free. So one session alone gets at
+//! most half of the pool, and `n` sessions that want everything get one part in `n + 1` each. While half of the pool
+//! is free, a session gets the memory of an ample start at once. A quarter of the pool is reserved for sessions with
+//! steady traffic. Sessions that fill what they were granted and then stop share the other three quarters, so they do
+//! not slow down the steady ones. Not here: which sessions need more ([`tributary_proto::Demand`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ pub(crate) struct Use {
     pub memory: Memory,
     /// Number of its subflows' connections.
     pub subflows: usize,
-    /// Connections that its streams are carried on to.
+    /// Proxied TCP connections to targets, one for each of its streams.
     pub connections: usize,
     /// Its traffic is steady ([`tributary_proto::Session::is_steady`]).
     pub steady: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Budget {
 #[derive(Debug, Default)]
 struct Taken {
     sessions: u64,
-    /// Bytes that sessions have taken beyond [`Limits::SESSION`], all together.
+    /// Bytes that all sessions together have taken in addition to the [`Limits::SESSION`] reserved for each.
     extra: u64,
 }
 
@@ -104,7 +104,7 @@ impl Budget {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What sessions may have beyond [`Limits::SESSION`], all together.
+    /// Bytes that all sessions together may have in addition to the [`Limits::SESSION`] reserved for each.
     fn pool(&self) -> u64 {
         self.total / 2
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_accepted_as_long_as_the_least_of_each_fits() {
+    fn sessions_are_accepted_while_their_minimum_memory_fits() {
         let budget = Budget::new(80 * MIB);
         let mut shares: Vec<Share> = std::iter::from_fn(|| budget.enter()).collect();
         assert_eq!(shares.len(), 10);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_takes_no_more_than_it_leaves_and_later_ones_get_theirs() {
+    fn a_session_gets_at_most_half_of_the_pool_and_later_sessions_get_a_share() {
         let budget = Budget::new(2000 * MIB);
         let mut shares: Vec<Share> = (0..4).filter_map(|_| budget.enter()).collect();
         let got: Vec<u64> = shares.iter_mut().map(|share| grow(share) / MIB).collect();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_stand_still_leave_a_quarter_to_those_with_steady_traffic() {
+    fn idle_sessions_leave_a_quarter_of_the_pool_to_steady_ones() {
         let budget = Budget::new(2000 * MIB);
         let mut steady = budget.enter().unwrap();
         let mut still: Vec<Share> = (0..200).filter_map(|_| budget.enter()).collect();
@@ -280,13 +280,14 @@ mod tests {
         let taken = budget.taken().extra / MIB;
         assert!((700..=750).contains(&taken), "{taken} of 1000 MiB");
         assert!(grow(&mut steady) >= 120 * MIB);
-        // It keeps that as long as it needs it, and one that stands still with as much gives way.
+        // A steady session keeps this memory as long as it needs it. An idle session with the same amount gives some
+        // back.
         assert_eq!(steady.settle(&holding(SESSION + 120 * MIB)), Standing::Fair);
         assert_eq!(steady.settle(&stands(SESSION + 120 * MIB)), Standing::Above);
     }
 
     #[test]
-    fn records_that_nobody_can_refuse_end_a_session_only_when_nothing_is_left() {
+    fn large_records_end_a_session_only_when_no_memory_is_left() {
         let budget = Budget::new(40 * MIB);
         let mut share = budget.enter().unwrap();
         let records = |mib| {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_begin_amply_while_half_of_the_pool_is_free() {
+    fn sessions_start_with_ample_memory_while_half_of_the_pool_is_free() {
         let budget = Budget::new(800 * MIB);
         let mut shares: Vec<Share> = std::iter::from_fn(|| budget.enter()).collect();
         let ample =
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_states_what_a_fast_session_comes_to() {
+    fn the_guide_states_the_memory_of_a_fast_session() {
         let config = tributary_proto::Config::default();
         let memory = Memory {
             receive: config.receive_credit,

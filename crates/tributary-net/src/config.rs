@@ -65,10 +65,11 @@ pub use siblings::{MarkError, Siblings};
 pub struct Limits {
     /// Sessions at once.
     pub sessions: usize,
-    /// Bytes that all sessions and the connections they are carried on to hold together. Half is kept for the least
-    /// that each session needs ([`Self::SESSION`]), so this bounds their number too. The other half is shared by those
-    /// that need more, none of which may take more than it leaves, and a quarter of it by those with steady traffic only.
-    /// While half of that is free, a session begins with [`Self::AMPLE`] in each direction. The kernel's socket buffers are not in it.
+    /// Bytes that all sessions and the connections they are carried on to hold together. Half is reserved:
+    /// [`Self::SESSION`] for each session, which also limits the number of sessions. The other half is a pool for
+    /// sessions that need more. A session may take from it as long as at least as much stays free; a quarter of the
+    /// pool is only for sessions with steady traffic. While half of the pool is free, a new session starts with
+    /// [`Self::AMPLE`] in each direction. The kernel's socket buffers are not counted.
     pub memory: u64,
     /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
     /// a fresh ticket. Beyond it the oldest connection of the address with most of them is dropped. Connections that

@@ -291,7 +291,7 @@ mod tests {
 
     /// A path to an address where nothing listens, and one to a server, on real sockets.
     #[tokio::test]
-    async fn what_sockets_tell_the_machine_makes_a_fresh_one_decide_the_same() {
+    async fn recorded_socket_inputs_give_the_same_decisions_when_replayed() {
         let mut common = Common::new(Key::from_bytes([1; 32]));
         common.plaintext = true;
         let addresses = vec!["127.0.0.1:0".parse().unwrap()];

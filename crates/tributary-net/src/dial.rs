@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_take_turns_and_ipv6_begins() {
+    fn address_families_alternate_and_ipv6_is_first() {
         let parse = |texts: &[&str]| texts.iter().map(|t| t.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let found =
             parse(&["1.1.1.1:1", "1.1.1.2:1", "[::1]:1", "1.1.1.3:1", "[::2]:1", "[::1]:1", "1.1.1.1:1"]);
@@ -195,7 +195,7 @@ mod tests {
 
     /// In virtual time: the first address never answers, the second after some time, the third at once.
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_says_nothing_costs_a_quarter_of_a_second() {
+    async fn an_address_that_does_not_answer_costs_250_ms() {
         let [silent, slow, quick] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let connect = |takes: Duration| {
             move |address| async move {

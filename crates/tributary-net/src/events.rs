@@ -8,7 +8,7 @@ use tributary_types::PathId;
 
 use crate::paths::PathStatus;
 
-/// An event, when it happened and of which session.
+/// An event, with its time and its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEvent {
     /// Time since the session began.

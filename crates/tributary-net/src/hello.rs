@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_is_worth_nothing_on_another_connection_key_or_session() {
+    fn a_hello_is_invalid_for_another_connection_key_or_session() {
         let (key, here, there) = (Key::from_bytes([1; 32]), tls(2), tls(3));
         let sent = Auth::opening(&key, &here).seal_hello(&hello(Intent::New));
         assert!(Auth::opening(&key, &there).verify_hello(&sent).is_err());
@@ -391,7 +391,7 @@ mod tests {
     /// An attacker in the middle chooses the challenge of a plaintext client: the exporter of the attacker's own
     /// TLS connection, to make the client sign what a TLS server would accept.
     #[test]
-    fn what_was_signed_in_one_mode_is_worth_nothing_in_the_other() {
+    fn a_mac_of_one_mode_is_invalid_in_the_other() {
         let key = Key::from_bytes([1; 32]);
         let tls = tls(2);
         let plaintext = Binding { mode: Mode::Plaintext, ..tls };
@@ -409,7 +409,7 @@ mod tests {
 
     /// A restarted server knows the key but not the session. It can say so, and nobody without the key can.
     #[test]
-    fn an_unknown_session_is_told_under_the_key_alone() {
+    fn an_unknown_session_is_reported_only_to_peers_that_know_the_key() {
         let (key, binding) = (Key::from_bytes([1; 32]), tls(2));
         let session = SessionSecret::derive(&key, &tls(3), &hello(Intent::New), &[5; 16]);
         let client = Auth::joining(&key, &binding).of_session(&session);
@@ -420,7 +420,7 @@ mod tests {
         let forger = Key::from_bytes([7; 32]);
         let forged = Auth::joining(&forger, &binding).seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &forged), Err(HelloError::WrongKey));
-        // Whoever knows only the key cannot accept a join in the session's name.
+        // The key alone is not enough to accept a join; that needs the session's secret.
         let accepted = server.seal_reply(&sent, Answer::Accepted, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &accepted), Err(HelloError::WrongKey));
     }

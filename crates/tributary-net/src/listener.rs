@@ -1,7 +1,7 @@
 //! A server: accepts connections, and lets peers that know the key open sessions or join them.
 //!
-//! A connection that has shown no ticket holds a socket, a task and a few hundred bytes, for a bounded time, and
-//! the number of such connections is bounded. One with a ticket has a place of its own kind ([`admission`]).
+//! A connection without a ticket holds a socket, a task and a few hundred bytes, for a limited time, and their number
+//! is limited. Connections with a ticket have separate limits ([`admission`]).
 
 pub(crate) mod admission;
 
@@ -407,7 +407,7 @@ impl Registry {
     }
 }
 
-/// The place of a handshake in the limits; freed when the handshake ends for any reason.
+/// A handshake's place within the limits; freed when the handshake ends for any reason.
 struct Place {
     registry: Arc<Registry>,
     standing: Standing,

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_with_its_cause() {
+    fn a_change_is_reported_once_with_its_cause() {
         let mut paths = paths();
         let mut down = |cause: &str| {
             let changed = paths.change(Instant::ZERO, PATH, PathState::Down, Some(cause.to_owned()));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_subflows_that_are_gone_still_count() {
+    fn bytes_of_ended_subflows_still_count() {
         let mut paths = paths();
         let stats = |subflow, sent, received| SubflowStats {
             subflow: SubflowId(subflow),

@@ -47,7 +47,7 @@ pub enum ProxyError {
     NoPath {
         /// The time.
         wait: std::time::Duration,
-        /// What each path said.
+        /// The last error of each path.
         said: String,
     },
     /// The local address cannot be listened on.
@@ -61,7 +61,7 @@ pub enum ProxyError {
     /// No target, or two that a client could not tell apart.
     #[error("forward targets: {0}")]
     Targets(String),
-    /// A priority rule that could never fit.
+    /// A priority rule that can match no connection.
     #[error("priority rules: {0}")]
     Priority(String),
     /// The event log cannot be written.

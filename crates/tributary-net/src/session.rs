@@ -302,7 +302,7 @@ impl Session {
         self.handle.0.lock().session.is_closed()
     }
 
-    /// Whether there is a subflow at this moment.
+    /// Whether the session has a subflow at the moment.
     pub(crate) fn has_subflow(&self) -> bool {
         self.handle.0.lock().session.subflow_stats().next().is_some()
     }
@@ -316,7 +316,7 @@ impl Session {
         });
     }
 
-    /// Waits until there is a subflow; for ever when the session has ended without one.
+    /// Waits until the session has a subflow. Never returns if the session ends without one.
     pub(crate) async fn until_subflow(&self) {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();

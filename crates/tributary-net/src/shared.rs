@@ -87,7 +87,7 @@ pub(crate) struct State {
     pub failures: BTreeMap<PathId, HandshakeError>,
     /// Server: the session's part of the listener's memory, kept until no handle of the session is left.
     pub share: Option<Share>,
-    /// Number of connections onwards to targets, which count in the share.
+    /// Number of connections to targets; they count in the share.
     pub connections: usize,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// When the session began.
     origin: Duration,
-    /// A test has the machine suspended for so many milliseconds.
+    /// Set by tests: milliseconds for which the machine was suspended.
     #[cfg(test)]
     pub suspended: AtomicU64,
     pub commands: mpsc::UnboundedSender<Command>,
@@ -379,7 +379,7 @@ mod tests {
     use crate::driver::Driver;
 
     #[test]
-    fn failures_beside_a_dead_path_do_not_add_up() {
+    fn at_most_one_failure_is_kept_for_each_path() {
         let machine = Session::new(Side::Client, Config::default(), 1, Instant::ZERO).unwrap();
         let (shared, _commands) = Shared::new(machine, false);
         (0..100_000).for_each(|_| shared.lock().fail(PathId(0), HandshakeError::Timeout));

@@ -201,8 +201,7 @@ impl Stream {
         Some((state.session.send_rate(), state.session.unsent_time()?))
     }
 
-    /// Takes memory for a connection onwards that carries this stream. `None` when the session has no memory left
-    /// for it.
+    /// Takes memory for this stream's connection to a target. `None` when the session has no memory left for it.
     pub(crate) fn carried_on(&self) -> Option<CarriedOn> {
         let shared = self.handle.0.clone();
         let mut state = shared.lock();
@@ -286,7 +285,7 @@ impl Stream {
     }
 }
 
-/// Memory of a connection onwards that carries a stream, given back when it is dropped.
+/// Memory of a stream's connection to a target, given back when it is dropped.
 pub(crate) struct CarriedOn(Arc<Shared>);
 
 impl Drop for CarriedOn {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_fresh_once_and_for_a_while() {
+    fn a_ticket_is_accepted_once_and_only_near_its_time() {
         let mut tickets = Tickets::new(at(0));
         let ticket = |seconds, nonce| Ticket::new(at(seconds), [nonce; 16], None);
         assert_eq!(tickets.look(at(0), &ticket(0, 1)), Worth::Fresh);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_remembered_tickets_is_bounded() {
         let mut tickets = Tickets::new(at(0));
         for number in 0..200_000_u128 {
             tickets.look(at(0), &Ticket::new(at(0), number.to_be_bytes(), None));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_proves_the_key_for_this_certificate_and_this_ticket_alone() {
+    fn a_servers_proof_is_valid_for_one_certificate_and_one_ticket_only() {
         let (key, other) = (Key::from_bytes([1; 32]), Key::from_bytes([2; 32]));
         let proof = certificate_proof(&key, b"certificate");
         verify_certificate(&key, b"certificate", &proof).unwrap();

@@ -36,13 +36,13 @@ impl Write for Log {
 /// One second of virtual time passes without descriptors. Virtual time moves only while no task can run, so a loop
 /// without a pause would stop it.
 #[tokio::test]
-async fn a_server_without_descriptors_rests_and_then_goes_on() {
+async fn a_server_without_free_descriptors_pauses_and_then_accepts_again() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(DESCRIPTORS), ..limit }).unwrap();
     let (done, wait) = mpsc::channel::<()>();
     std::thread::spawn(move || {
         if wait.recv_timeout(GUARD) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("the acceptor does not rest: virtual time stood still for {GUARD:?}");
+            eprintln!("the acceptor loops without a pause: virtual time stood still for {GUARD:?}");
             std::process::exit(101);
         }
     });

@@ -160,7 +160,7 @@ async fn until(session: &Session, what: &str, so: impl Fn(&Session) -> bool) {
 async fn read(stream: &mut Stream, bytes: usize) {
     let mut got = 0;
     while got < bytes {
-        got += stream.read_chunk().await.unwrap().expect("the server sends on and on").len();
+        got += stream.read_chunk().await.unwrap().expect("the server never stops sending").len();
     }
 }
 
@@ -177,8 +177,8 @@ fn is_up(session: &Session, name: &str) -> bool {
 }
 
 #[test]
-fn a_session_follows_interfaces_and_its_data_goes_on() {
-    play("a_session_follows_interfaces_and_its_data_goes_on", async |server: String| {
+fn a_session_follows_interfaces_and_keeps_sending() {
+    play("a_session_follows_interfaces_and_keeps_sending", async |server: String| {
         ip("rule add from 10.9.2.2 lookup 102");
         let (session, mut stream) = session(common(), &server, &["auto"]).await;
         read(&mut stream, ENOUGH).await;
@@ -187,7 +187,7 @@ fn a_session_follows_interfaces_and_its_data_goes_on() {
         until(&session, "the second interface is a path", |s| is_up(s, "near2=")).await;
         carries(&session, &mut stream, "near2=").await;
         ip("link set near1 down");
-        until(&session, "the first is none any more", |s| status(s, "near1=").is_none()).await;
+        until(&session, "the first interface is no longer a path", |s| status(s, "near1=").is_none()).await;
         carries(&session, &mut stream, "near2=").await;
         // The interface is renamed: for a moment there is no path at all.
         ip("link set near2 down");
@@ -211,34 +211,31 @@ fn a_session_follows_interfaces_and_its_data_goes_on() {
 }
 
 #[test]
-fn an_interface_that_flaps_leaves_nothing_behind_and_is_used_when_it_stays() {
-    play(
-        "an_interface_that_flaps_leaves_nothing_behind_and_is_used_when_it_stays",
-        async |server: String| {
-            ip("rule add from 10.9.2.2 lookup 102");
-            let (session, mut stream) = session(common(), &server, &["auto"]).await;
-            read(&mut stream, ENOUGH).await;
-            let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-            let before = descriptors();
-            for _ in 0..40 {
-                second_way("near2");
-                read(&mut stream, 64 << 10).await;
-                ip("link set near2 down");
-            }
-            until(&session, "the interface is gone", |s| status(s, "near2=").is_none()).await;
-            assert!(session.stats().subflows.len() == 1 && is_up(&session, "near1="));
+fn a_flapping_interface_leaks_nothing_and_is_used_once_it_is_stable() {
+    play("a_flapping_interface_leaks_nothing_and_is_used_once_it_is_stable", async |server: String| {
+        ip("rule add from 10.9.2.2 lookup 102");
+        let (session, mut stream) = session(common(), &server, &["auto"]).await;
+        read(&mut stream, ENOUGH).await;
+        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = descriptors();
+        for _ in 0..40 {
             second_way("near2");
-            until(&session, "the interface is used again", |s| is_up(s, "near2=")).await;
-            carries(&session, &mut stream, "near2=").await;
-            // Ended connections wait a moment for their peer's end.
-            until(&session, "ended connections are closed", |_| descriptors() <= before + 4).await;
-        },
-    );
+            read(&mut stream, 64 << 10).await;
+            ip("link set near2 down");
+        }
+        until(&session, "the interface is gone", |s| status(s, "near2=").is_none()).await;
+        assert!(session.stats().subflows.len() == 1 && is_up(&session, "near1="));
+        second_way("near2");
+        until(&session, "the interface is used again", |s| is_up(s, "near2=")).await;
+        carries(&session, &mut stream, "near2=").await;
+        // Ended connections wait a moment for their peer's end.
+        until(&session, "ended connections are closed", |_| descriptors() <= before + 4).await;
+    });
 }
 
 #[test]
-fn with_every_path_cut_a_stream_waits_and_goes_on_or_ends_as_it_was_told() {
-    play("with_every_path_cut_a_stream_waits_and_goes_on_or_ends_as_it_was_told", async |server: String| {
+fn with_every_path_cut_a_stream_waits_and_resumes_or_ends_as_configured() {
+    play("with_every_path_cut_a_stream_waits_and_resumes_or_ends_as_configured", async |server: String| {
         let (patient, mut stream) = session(common(), &server, &["near1"]).await;
         let soon = common().waiting(Duration::from_secs(3));
         let (impatient, mut cut_short) = session(soon, &server, &["auto"]).await;

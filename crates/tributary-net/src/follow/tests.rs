@@ -92,7 +92,7 @@ fn an_address_is_followed_once_an_interface_has_had_it() {
     follow.handle_network(at(0), &network(&[("wlan0", "10.0.0.2")]));
     assert_eq!(changes(&mut follow), ["+10.0.0.2", "+10.7.7.7", "+127.0.0.2"]);
     follow.handle_network(at(1), &network(&[]));
-    assert_eq!(changes(&mut follow), ["-0"], "10.7.7.7 may be there by a rule");
+    assert_eq!(changes(&mut follow), ["-0"], "a rule of the kernel may make 10.7.7.7 usable");
     // When the address appears, it is connected at once and not with the next attempt.
     follow.handle_network(at(2), &network(&[("usb0", "10.7.7.7")]));
     assert_eq!(changes(&mut follow), ["-1", "+10.7.7.7"]);
@@ -101,7 +101,7 @@ fn an_address_is_followed_once_an_interface_has_had_it() {
 }
 
 #[test]
-fn an_interface_that_flaps_ten_times_a_second_is_used_again_when_it_stays() {
+fn an_interface_that_flaps_ten_times_a_second_is_used_again_once_it_is_stable() {
     let mut follow = follow(&["auto"]);
     let (up, down) = (network(&[("usb0", "10.2.0.2")]), network(&[]));
     let mut added = 0;

@@ -1,9 +1,9 @@
-//! Who may have a handshake under way: places for strangers, for those that know the key, and for sessions.
+//! Limits on concurrent handshakes: one for strangers, one for peers that know the key, and one for each session.
 //!
-//! A connection begins as a stranger and moves on with its ticket, which comes right behind it: however many
-//! strangers there are, they push out only each other. Each kind has its places; when they are taken, the
-//! source that has most of them loses its oldest. Servers of kernel TCP and MPTCP use [`Places`] too, for connections
-//! that have sent nothing yet. Not here: what a ticket is ([`crate::ticket`]).
+//! A connection starts as a stranger. Its first message is its ticket, with which it moves to another class. So
+//! strangers, however many, only push out other strangers. When the places of a class are all taken, the source with
+//! the most places loses its oldest one. Servers of kernel TCP and MPTCP use [`Places`], too, for connections that
+//! have sent nothing yet. Not here: what a ticket is ([`crate::ticket`]).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -12,15 +12,15 @@ use tokio::task::AbortHandle;
 
 use crate::hello::SessionTag;
 
-/// Handshakes of one session at once: as many as it may have subflows.
+/// Limit on concurrent handshakes of one session; equals its limit of subflows.
 const OF_A_SESSION: usize = 16;
 
-/// Who shares a part of the places.
+/// Where a handshake comes from. The places of a class are shared fairly between sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
     Address(IpAddr),
-    /// A session that lives.
+    /// An open session.
     Session(SessionTag),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Standing {
     Stranger,
     /// It has shown a fresh ticket.
     Known,
-    /// The same, for a session that lives.
+    /// It has shown a fresh ticket for an open session.
     Rejoin,
 }
 
@@ -56,19 +56,19 @@ pub(crate) struct Places<T> {
 }
 
 impl<T> Places<T> {
-    /// At most so many, but at least one.
+    /// Places for at most `most` entries, at least one.
     pub(crate) fn new(most: usize) -> Self {
         Self { most: most.max(1), taken: 0, sources: HashMap::new() }
     }
 
-    /// Takes a place; returns who lost theirs.
+    /// Takes a place. Returns the entry that lost its place to it, if all were taken.
     pub(crate) fn enter(&mut self, source: Source, id: u64, who: T) -> Option<T> {
         let own = self.sources.get(&source).map_or(0, VecDeque::len);
         let of_a_session = matches!(source, Source::Session(_));
         let out = if of_a_session && own >= OF_A_SESSION {
             Some(source)
         } else if self.taken >= self.most && !of_a_session {
-            // Of sources with equally many, the one whose oldest is the oldest.
+            // If several sources have the most places, the one with the oldest entry loses it.
             let count = |held: &VecDeque<(u64, T)>| (held.len(), u64::MAX - held.front().map_or(0, |f| f.0));
             self.sources.iter().max_by_key(|(_, held)| count(held)).map(|(source, _)| *source)
         } else {
@@ -80,7 +80,7 @@ impl<T> Places<T> {
         loser
     }
 
-    /// Frees the places of those for whom `keep` is false.
+    /// Frees the places of entries for which `keep` is false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.sources.values_mut().for_each(|held| held.retain(|(_, who)| keep(who)));
         self.sources.retain(|_, held| !held.is_empty());
@@ -108,7 +108,7 @@ pub(super) struct Admission<T = AbortHandle> {
 }
 
 impl<T> Admission<T> {
-    /// `most` places for strangers and as many for those that know the key. Sessions have theirs each.
+    /// `most` places for strangers, `most` for peers that know the key, and [`OF_A_SESSION`] for each session.
     pub(super) fn new(most: usize) -> Self {
         let standings = [Standing::Stranger, Standing::Known, Standing::Rejoin];
         Self { places: standings.map(|standing| (standing, Places::new(most))).into(), next: 0 }
@@ -120,7 +120,7 @@ impl<T> Admission<T> {
         self.next
     }
 
-    /// Takes a place; returns who lost theirs.
+    /// Takes a place. Returns the entry that lost its place to it, if all were taken.
     pub(super) fn enter(&mut self, standing: Standing, source: Source, id: u64, who: T) -> Option<T> {
         self.places.get_mut(&standing)?.enter(source, id, who)
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_loses_the_oldest() {
+    fn the_source_with_the_most_places_loses_its_oldest() {
         let mut admission = Admission::new(6);
         let mut lost = Vec::new();
         let mut enter = |address: &str, id| {
@@ -152,32 +152,36 @@ mod tests {
             enter("10.0.0.3", id);
         }
         enter("10.0.0.1", 20);
-        // The other two kept theirs; the flood lost its own, oldest first.
+        // The other two kept their places; the flood lost its own, oldest first.
         assert_eq!(lost, (3..17).collect::<Vec<_>>());
         assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.1"), 1), Some(1));
         assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.3"), 3), None);
     }
 
     #[test]
-    fn strangers_take_no_place_of_those_that_know_the_key_nor_of_sessions() {
+    fn strangers_do_not_push_out_peers_with_the_key_or_sessions() {
         let mut admission = Admission::new(4);
         for id in 0..1000 {
             let address = format!("10.0.{}.{}", id / 250, id % 250);
             let lost = admission.enter(Standing::Stranger, source(&address), id, id);
-            assert_eq!(lost, id.checked_sub(4), "of equals the oldest goes");
+            assert_eq!(
+                lost,
+                id.checked_sub(4),
+                "of sources with equally many places, the one with the oldest loses it"
+            );
         }
         assert_eq!(admission.enter(Standing::Known, source("10.0.0.1"), 1000, 1000), None);
         let session = |tag| Source::Session([tag; 16]);
         for id in 0..32 {
             assert_eq!(admission.enter(Standing::Rejoin, session(id as u8 % 2), id, id), None);
         }
-        // A session pushes out its own, however few places there are.
+        // A session pushes out only its own handshakes, even with very few places.
         assert_eq!(admission.enter(Standing::Rejoin, session(1), 99, 99), Some(1));
         assert_eq!(admission.places[&Standing::Rejoin].taken, 32);
     }
 
     #[test]
-    fn places_of_those_that_are_done_are_free_again() {
+    fn places_of_finished_handshakes_are_free_again() {
         let mut places = Places::new(2);
         for id in 0..2 {
             assert_eq!(places.enter(source("10.0.0.1"), id, id), None);
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_customer_share() {
+    fn addresses_of_one_customer_share_their_places() {
         assert_eq!(source("2001:db8:1:2::1"), source("2001:db8:1:2:ffff::9"));
         assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
         assert_eq!(source("::ffff:10.1.2.3"), source("10.1.2.3"));

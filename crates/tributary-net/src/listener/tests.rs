@@ -30,7 +30,7 @@ fn hello(intent: Intent) -> Hello {
 }
 
 #[test]
-fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
+fn every_reason_to_refuse_a_subflow_has_a_refusal_code() {
     assert_eq!(refusal_of(OpenError::Closed), Refusal::SessionEnded);
     assert_eq!(refusal_of(OpenError::TooMany(1)), Refusal::TooManySubflows);
     assert_eq!(refusal_of(OpenError::Superfluous(Default::default())), Refusal::Superfluous);
@@ -38,7 +38,7 @@ fn every_reason_a_session_has_not_to_open_a_subflow_has_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_join_of_an_unknown_session_is_told_so() {
+async fn joining_an_unknown_session_is_refused_with_that_reason() {
     for plaintext in [true, false] {
         let common = Common { plaintext, ..common() };
         let listener = listener(common.clone()).await;
@@ -80,7 +80,7 @@ impl Log {
 }
 
 #[tokio::test]
-async fn noise_does_not_hide_a_wrong_key_in_the_log() {
+async fn other_refusals_do_not_hide_a_wrong_key_in_the_log() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let log = Log::default();
@@ -126,7 +126,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
 /// An attacker in the middle who does not know the key answers with their own certificate and accepts any ticket.
 /// The client ends the handshake before it sends anything else.
 #[tokio::test]
-async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
+async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
     use tokio::io::AsyncReadExt;
     let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap().into(), metered: false };
@@ -151,7 +151,7 @@ async fn a_tls_server_that_does_not_prove_the_key_is_sent_nothing() {
 
 /// A runtime that ends drops a new task within the call that starts it.
 #[test]
-fn a_connection_that_comes_while_the_runtime_ends_blocks_nothing() {
+fn a_connection_during_shutdown_does_not_block_the_listener() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (client, stream, from) = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

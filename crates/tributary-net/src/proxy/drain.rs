@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::session::Session;
 
-/// Time for resets to go out, and for a session to say goodbye, once the connections' time is over.
+/// Time for sending resets, and for closing a session, after the connections' time is over.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// How a server ended.

@@ -97,7 +97,7 @@ impl Forwarder {
         self.sessions.current()
     }
 
-    /// What there is to see while it runs.
+    /// The status of the running proxy.
     #[must_use]
     pub fn watch(&self) -> Watch {
         self.sessions.watch()

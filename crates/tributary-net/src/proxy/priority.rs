@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_with_what_was_expected() {
+    fn invalid_rules_are_refused_with_the_expected_form() {
         for rule in ["", "80", "=7", "0=7", "65536=7", "80=256", "80=-1", "dscp:XX=7", "dscp=7", "mark:3=7"] {
             let error = rule.parse::<PriorityRule>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{rule}`")) && error.contains("dscp:EF=7"), "{error}");

@@ -29,7 +29,7 @@ const BUFFER: usize = intake::MOST;
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
-/// Time to pass on what had arrived before the session ended.
+/// Time to deliver data that had arrived before the session ended.
 const AFTER_THE_END: Duration = Duration::from_secs(30);
 
 /// Codes of streams that were reset, as `docs/wire-format.md` lists them.
@@ -52,7 +52,7 @@ pub(super) fn meaning(code: u32) -> Option<&'static str> {
     }
 }
 
-/// Who is at the other end of the TCP connection.
+/// The program at the other end of the TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// An application that connected to the client side.

@@ -104,7 +104,7 @@ impl Server {
         self.listener.addresses()
     }
 
-    /// What there is to see while it runs.
+    /// The status of the running proxy.
     #[must_use]
     pub fn watch(&self) -> Watch {
         self.watch.clone()

@@ -25,7 +25,7 @@ use crate::session::{Session, begin};
 use crate::sockopt;
 use crate::stream::Stream;
 
-/// Local connections that wait for a session or a stream at once.
+/// Limit on local connections that wait for a session or a stream.
 const MOST_WAITING: usize = 256;
 /// Least time that a local connection waits, because its arrival makes all paths be tried at once.
 const GRACE: Duration = Duration::from_millis(500);
@@ -42,9 +42,9 @@ const CLOSE_WAIT: u8 = 8;
 pub(super) enum Refused {
     #[error("no path to the server is up since {0:.0?}: {1}")]
     Down(Duration, String),
-    #[error("{MOST_WAITING} applications wait already")]
+    #[error("{MOST_WAITING} applications are waiting already")]
     Crowd,
-    #[error("this session has its {0} connections; one of them must end first")]
+    #[error("the session has its limit of {0} connections; one of them must end first")]
     Full(u32),
     #[error("the application left")]
     Left,
@@ -70,7 +70,8 @@ enum Link {
 #[derive(Debug)]
 pub(super) struct Sessions {
     link: watch::Receiver<Link>,
-    /// How many wait for a session or for a subflow of it; the task hurries while anybody does.
+    /// Number of connections that wait for a session or for a subflow of it. While there are any, the task retries
+    /// without pauses.
     waiting: watch::Sender<usize>,
     places: Semaphore,
     patience: Duration,
@@ -251,8 +252,8 @@ impl Sessions {
         }
     }
 
-    /// Why local connections wait no longer: there has been no session for too long, or every path has failed and
-    /// none was ever up.
+    /// The reason to refuse waiting local connections: there has been no session for too long, or every path has
+    /// failed and none was ever up.
     fn refusal(&self) -> Option<Refused> {
         let link = self.link.borrow();
         let Link::Down { since, was_up, said, .. } = &*link else { return None };

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused_with_what_was_expected() {
+    fn invalid_targets_are_refused_with_the_expected_form() {
         for text in ["", "host", ":80", "host:", "host:0", "host:65536", "a=host", "a=:80"] {
             let error = text.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains("HOST:PORT"), "{error}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn heads_pass_and_others_are_refused() {
+    async fn valid_heads_are_read_and_others_are_refused() {
         for name in [None, Some("video".parse().unwrap())] {
             let bytes = [head(name.as_ref()), b"GET /".to_vec()].concat();
             let mut rest = bytes.as_slice();

@@ -70,11 +70,11 @@ pub struct PathSnapshot {
     pub rtt_ms: Option<f64>,
     /// Payload rate of the last second.
     pub send_mbps: f64,
-    /// As `send_mbps`.
+    /// Payload rate received in the last second.
     pub receive_mbps: f64,
-    /// Payload bytes in all, copies included.
+    /// Payload bytes sent since the session began, copies included.
     pub sent: u64,
-    /// As `sent`.
+    /// Payload bytes received since the session began, copies included.
     pub received: u64,
 }
 

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_worth_nothing_for_another_key_connection_or_role() {
+    fn a_proof_is_invalid_for_another_key_connection_or_role() {
         let proof = Proof::new(&Key::from_bytes([1; 32]), &[2; 32]);
         assert!(proof.is_client(&proof.client()) && proof.is_server(&proof.server()));
         assert!(!proof.is_server(&proof.client()[MAGIC.len()..]));

@@ -257,7 +257,7 @@ async fn certificates_take_the_place_of_the_key() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_says_why() {
+async fn impossible_settings_are_refused_with_the_reason() {
     let server: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for (name, count, part) in [
         ("tcp", 2, "tcp:PATH"),

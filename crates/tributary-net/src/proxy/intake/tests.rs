@@ -16,7 +16,7 @@ fn mbps(rate: u64) -> Bitrate {
 }
 
 #[test]
-fn a_receive_buffer_has_a_part_of_what_the_session_holds_and_the_kernel_sizes_fast_far_ones() {
+fn receive_buffers_follow_the_hold_time_and_the_kernel_sizes_those_of_fast_distant_applications() {
     assert_eq!(size(Bitrate::ZERO, HOLD, LOCAL), Size::Bytes(8 << 10));
     assert_eq!(size(mbps(40), HOLD, Duration::ZERO), Size::Bytes(15_625));
     assert_eq!(size(mbps(40), HOLD, LOCAL), Size::Bytes(16_125));
@@ -28,7 +28,7 @@ fn a_receive_buffer_has_a_part_of_what_the_session_holds_and_the_kernel_sizes_fa
 }
 
 #[test]
-fn a_small_change_of_the_rate_is_not_worth_a_system_call() {
+fn small_rate_changes_do_not_resize_the_buffer() {
     let near = |rate| size(mbps(rate), HOLD, Duration::ZERO);
     let set = near(40);
     assert!(!near(48).differs(set) && near(52).differs(set) && near(28).differs(set));
@@ -74,7 +74,7 @@ fn round_trip(tcp: &TcpStream) -> Duration {
 }
 
 #[tokio::test]
-async fn an_application_can_write_less_than_a_tenth_of_a_second_carries() {
+async fn limits_keep_an_applications_unread_data_below_100_ms_of_20_mbps() {
     let (before, after) = (taken(false).await, taken(true).await);
     assert!(after <= 250_000, "100 ms of 20 Mbit/s: {after}, {before} without limits");
 }

@@ -20,7 +20,7 @@ async fn state_is(tcp: &TcpStream, state: u8) {
 }
 
 #[tokio::test]
-async fn an_application_that_reset_or_ended_without_a_word_has_left() {
+async fn an_application_that_reset_or_closed_without_sending_has_left() {
     let (near, far) = pair().await;
     assert!(!has_left(&near));
     drop(far);
@@ -44,7 +44,7 @@ async fn an_application_that_ended_its_request_has_not_left() {
 }
 
 #[tokio::test]
-async fn so_many_applications_wait_and_the_next_is_refused_at_once() {
+async fn the_number_of_waiting_applications_is_limited() {
     // The kernel accepts connections here, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
@@ -153,7 +153,7 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_application_that_waits_for_a_subflow_has_the_paths_tried_at_once_and_gets_the_first() {
+async fn paths_are_tried_at_once_while_an_application_waits_for_a_subflow() {
     let (session, sessions, mut commands) = without_subflow();
     let (application, _far) = pair().await;
     let test = async {
@@ -175,7 +175,7 @@ async fn an_application_that_waits_for_a_subflow_has_the_paths_tried_at_once_and
 }
 
 #[tokio::test]
-async fn an_application_that_comes_after_a_suspend_is_not_given_the_session_of_before() {
+async fn an_application_after_a_suspend_does_not_get_the_old_session() {
     let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
     let test = async {
         let (sessions, _forgotten, mut listener) = connected(common, Duration::from_secs(600)).await;

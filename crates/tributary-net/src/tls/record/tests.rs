@@ -21,7 +21,7 @@ fn sealed(sealer: &mut Sealer, data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn plaintexts_of_many_records_come_out_side_by_side() {
+fn plaintexts_of_many_records_are_contiguous() {
     let (mut sealer, mut opener) = pair();
     let data: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
     let mut wire = sealed(&mut sealer, &data);
@@ -70,7 +70,7 @@ fn an_orderly_end_is_seen() {
 }
 
 #[test]
-fn what_a_record_lacks_is_known_from_its_head() {
+fn the_missing_length_of_a_record_is_read_from_its_head() {
     let (mut sealer, _) = pair();
     let wire = sealed(&mut sealer, &[1; 1000]);
     assert_eq!(missing(&wire[..4]), 0);
