@@ -1,5 +1,5 @@
-//! What decides one run on real sockets: a scenario, a transport, a congestion control, a workload. Runs
-//! nothing ([`crate::run()`] does).
+//! All settings of one run on real sockets: scenario, transport, congestion control, workload. Not here: the run
+//! itself ([`crate::run()`]).
 
 use crate::messages::MessageFlow;
 use crate::transport::SessionSettings;
@@ -10,19 +10,19 @@ use tributary_link::Scenario;
 use tributary_net::transport::TransportName;
 use tributary_types::DataSize;
 
-/// A run with an invalid audit is usually made this often.
+/// Default number of attempts for a run whose audit is invalid.
 const ATTEMPTS: u32 = 3;
 
 /// The limit of every link's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queue {
-    /// As the scenario says.
+    /// The scenario's own queue.
     #[default]
     Scenario,
     /// This many bytes.
     Bytes(u64),
-    /// This many milliseconds at the present rate.
+    /// This many milliseconds at the link's current rate.
     Millis(u64),
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for Queue {
         match self {
             Self::Scenario => write!(f, "as the scenario says"),
             Self::Bytes(bytes) => write!(f, "{} kB", bytes / 1000),
-            Self::Millis(millis) => write!(f, "{millis} ms at the present rate"),
+            Self::Millis(millis) => write!(f, "{millis} ms at the link's current rate"),
         }
     }
 }
@@ -57,21 +57,21 @@ pub struct Cell {
     pub queue: Queue,
     /// The transport.
     pub transport: TransportName,
-    /// How it is set up, when it is a session.
+    /// Settings of a session; unused by other transports.
     pub session: SessionSettings,
     /// Congestion control of every socket of both ends.
     pub congestion: String,
-    /// What is asked for.
+    /// What the client asks for.
     pub workload: Workload,
-    /// What live streams are made of.
+    /// The video that live streams send.
     pub video: Option<Video>,
     /// Threads of each endpoint's runtime.
     pub threads: usize,
-    /// The window of a single TCP connection is noted over time.
+    /// Whether to record the window of a single TCP connection over time.
     pub windows: bool,
-    /// Messages beside the workload, each kind on a stream or a connection of its own.
+    /// Messages sent beside the workload; each kind has its own stream or connection.
     pub messages: Vec<MessageFlow>,
-    /// How often a run that the emulator finds invalid is made until it is kept and marked.
+    /// Number of attempts for a run that the emulator finds invalid. The last attempt is kept and marked.
     pub attempts: u32,
 }
 

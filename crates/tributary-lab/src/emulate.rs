@@ -1,5 +1,5 @@
-//! What to emulate: what a user asked for, else what the scenario's `run` table says, else the customary; as
-//! [`crate::simulate::Request`] does it for the simulator. Runs nothing.
+//! Settings of an emulated run: the user's choice, else the scenario's `run` table, else the defaults.
+//! [`crate::simulate::Request`] does the same for the simulator. Not here: the run itself.
 
 use crate::cell::{Cell, Queue};
 use crate::simulate::check_metrics;
@@ -12,11 +12,11 @@ use tributary_proto::transport::{TransportName, UnknownName};
 
 /// Length of a run in seconds where neither the user nor a `run` table decides.
 const SECONDS: f64 = 10.0;
-/// Transport where nobody names one; its scheduler may be named beside it.
+/// Default transport. Its scheduler may be given separately.
 const SESSION: &str = "session";
 
-/// What a user asked for; `None` leaves it to the scenario. The scenario's scheduler and subflows are those
-/// of its own transport: where a user names another, they count as far as that can have them.
+/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows belong
+/// to its own transport. If the user names another transport, they apply only where that transport supports them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Transport, as [`TransportName::find`] names it.
@@ -44,7 +44,7 @@ pub struct Request {
 pub enum Asked {
     /// As many bytes as arrive.
     Bulk,
-    /// Objects: bytes of each, how many, milliseconds between two.
+    /// Objects: bytes of each, number of objects, pause between two in milliseconds.
     Object(u64, u32, u64),
     /// Live video this many milliseconds behind the live edge.
     Live(u64),
@@ -53,28 +53,28 @@ pub enum Asked {
 /// Why a request is refused.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// A name or a value of the scenario's file.
+    /// A name or a value in the scenario's file is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The transport.
+    /// The transport is unknown.
     #[error(transparent)]
     Transport(#[from] UnknownName),
-    /// An option that the transport or the emulator has no use for.
+    /// The transport or the emulator does not support an option.
     #[error("{option}: {problem}")]
     Option {
         /// The option.
         option: String,
-        /// What is wrong and the way out.
+        /// What is wrong, and what to do instead.
         problem: String,
     },
 }
 
 impl Request {
-    /// The run of `scenario` that is asked for.
+    /// The run of `scenario` with these settings.
     ///
     /// # Errors
-    /// [`RequestError`]: with file, line and field when the scenario's file asks for what only the simulator
-    /// has.
+    /// [`RequestError`], with file, line and field when the scenario's file uses something that only the simulator
+    /// supports.
     pub fn resolve(&self, scenario: &Scenario) -> Result<Cell, RequestError> {
         let run = &scenario.run;
         check_metrics(run)?;
@@ -82,7 +82,7 @@ impl Request {
             return Err(RequestError::Option { option: "--world emu".to_owned(), problem });
         }
         if run.connections.is_some_and(|n| n > 1) {
-            return Err(simulator_only(run, "run.connections", "several connections side by side"));
+            return Err(simulator_only(run, "run.connections", "several connections at once"));
         }
         if self.transport.is_none() && run.subflows.is_some_and(|n| n > 1) {
             return Err(simulator_only(run, "run.subflows", "several subflows on a path"));
@@ -112,7 +112,7 @@ impl Request {
     fn seconds(&self, scenario: &Scenario) -> f64 {
         match self.seconds {
             Some(seconds) => seconds.into(),
-            // A scenario that says what to run also says for how long.
+            // A scenario with a `run` table also sets the length of the run.
             None if !scenario.run.is_empty() => scenario.duration.as_secs_f64(),
             None => SECONDS,
         }
@@ -124,7 +124,7 @@ impl Request {
             (Some(asked), _) => Ok(asked),
             (None, [] | [WorkloadSpec::Bulk { size: None }]) => Ok(Asked::Bulk),
             (None, [WorkloadSpec::Object { pause, .. }]) if pause.subsec_nanos() % 1_000_000 != 0 => {
-                simulated("a pause that is no whole number of milliseconds")
+                simulated("a pause that is not a whole number of milliseconds")
             }
             (None, [WorkloadSpec::Object { size, count, pause }]) => {
                 let count = u32::try_from(*count).unwrap_or(u32::MAX);
@@ -139,7 +139,7 @@ impl Request {
     fn transport(&self, scenario: &Scenario) -> Result<TransportName, RequestError> {
         let run = &scenario.run;
         let (asked, written) = (self.transport.as_deref(), run.transport.as_ref());
-        // The file's scheduler is that of its own transport, and of a session that the user names.
+        // The file's scheduler applies to its own transport, and to a session that the user names.
         let own = run.scheduler.as_ref().filter(|_| asked.is_none_or(|name| name == SESSION));
         let scheduler = self.scheduler.as_deref().or(own.map(Name::as_str));
         let name = asked.or(written.map(Name::as_str)).unwrap_or(SESSION);
@@ -160,7 +160,7 @@ impl Request {
         };
         let transport = found.kind();
         let problem = format!(
-            "`{transport}` does not run it here: leave it out, take transport session, or --world sim"
+            "`{transport}` does not support it on real sockets: leave it out, take --transport session, or --world sim"
         );
         Err(match in_file {
             Some(place) => place.refuse(&problem).into(),
@@ -168,19 +168,20 @@ impl Request {
         })
     }
 
-    /// Refuses settings of a session for a transport that is none.
+    /// Refuses settings of a session when the transport is not a session.
     fn check_settings(&self, transport: &TransportName) -> Result<(), RequestError> {
         if matches!(transport, TransportName::Session { .. }) || self.session.is_default() {
             return Ok(());
         }
         let option = "--plaintext, --window and --rto-max".to_owned();
-        let problem = format!("are settings of a session; `{}` is none", transport.name());
+        let problem = format!("are settings of a session; `{}` is not a session", transport.name());
         Err(RequestError::Option { option, problem })
     }
 }
 
 fn simulator_only(run: &RunSpec, field: &str, what: &str) -> RequestError {
-    run.refuse(field, &format!("{what} runs in the simulator only: add --world sim, or leave it out")).into()
+    run.refuse(field, &format!("{what}: only the simulator supports this; add --world sim, or leave it out"))
+        .into()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Endpoint processes: the server and the client of one run, each in its own namespace.
 //!
-//! The lab starts the program itself twice with the hidden command `endpoint`. Each reads its [`Plan`]
-//! from the first line of standard input and answers with JSON lines ([`Reply`]) on standard output.
-//! The server ends when its input does. Neither can outlive its limit.
+//! The lab starts the program itself twice with the hidden command `endpoint`. Each reads its [`Plan`] from the first
+//! line of standard input and answers with JSON lines ([`Reply`]) on standard output. The server ends when its
+//! standard input ends. Both end when their time limit has passed.
 
 mod client;
 mod input;
@@ -29,19 +29,19 @@ pub struct Plan {
     /// The transport. Its path is among those of the role.
     #[serde(with = "transport::text")]
     pub transport: TransportName,
-    /// How it is set up, when it is a session.
+    /// Settings of a session; unused by other transports.
     pub session: SessionSettings,
     /// Congestion control of every socket.
     pub congestion: String,
     /// The session's key, in the form of a key file's line.
     pub key: String,
-    /// The process ends after this many seconds, whatever happens.
+    /// The process ends after this many seconds in any case.
     pub limit: f64,
-    /// Threads of the runtime; 1 is the calling thread alone.
+    /// Threads of the runtime; with 1, only the calling thread.
     pub threads: usize,
-    /// The server notes the window of a single TCP connection over time.
+    /// Whether the server records the window of a single TCP connection over time.
     pub windows: bool,
-    /// Messages beside the workload, each kind on a stream or a connection of its own.
+    /// Messages sent beside the workload; each kind has its own stream or connection.
     #[serde(default)]
     pub messages: Vec<MessageFlow>,
     /// Which end.
@@ -63,14 +63,14 @@ pub enum Role {
     Server {
         /// Addresses to listen on.
         addresses: Vec<Ipv4Addr>,
-        /// What live streams are made of.
+        /// The video that live streams send.
         video: Option<Video>,
     },
     /// Asks for one workload.
     Client {
         /// Local address and server of each path.
         paths: Vec<(Ipv4Addr, SocketAddr)>,
-        /// What to ask for.
+        /// The workload to ask for.
         workload: Workload,
     },
 }
@@ -85,16 +85,16 @@ pub enum Reply {
     Connected,
     /// The client's measurement.
     Measured(Box<ClientReport>),
-    /// The server's account at its end.
+    /// The server's report when it ends.
     Served(ServerReport),
-    /// It did not work.
+    /// The endpoint failed, with the reason.
     Failed(String),
 }
 
-/// What the client reports.
+/// Report of the client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientReport {
-    /// What arrived.
+    /// Bytes and messages that arrived.
     pub record: Record,
     /// Processor seconds from the beginning to the end of the workload.
     pub cpu_seconds: f64,
@@ -109,7 +109,7 @@ pub struct ClientReport {
     pub messages: Vec<MessageRecord>,
 }
 
-/// What the server reports.
+/// Report of the server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerReport {
     /// Processor seconds since it was ready.
@@ -148,7 +148,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Times a path fell silent.
     pub silences: u64,
-    /// Most payload bytes ever held for reassembly.
+    /// Largest number of payload bytes held for reassembly.
     pub receive_held_most: u64,
 }
 
@@ -165,10 +165,10 @@ impl From<tributary_proto::SessionStats> for Counters {
     }
 }
 
-/// Why an endpoint gave up.
+/// Why an endpoint failed.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// Started by hand.
+    /// The plan on standard input is missing or invalid, for example because a user started it.
     #[error("`endpoint` is started by the experiments, with a plan on its standard input: {0}")]
     Plan(String),
     /// A system call failed.
@@ -179,7 +179,7 @@ pub enum EndpointError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The transport cannot be had.
+    /// The transport cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The key is invalid.
@@ -188,7 +188,7 @@ pub enum EndpointError {
     /// The measurement failed.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// No video.
+    /// The video cannot be used.
     #[error(transparent)]
     Ladder(#[from] LadderError),
     /// Not all paths came up.
@@ -237,7 +237,7 @@ fn runtime(threads: usize) -> io::Result<tokio::runtime::Runtime> {
     }
 }
 
-/// Ends the process when its time is over: nothing that hangs in here may hang the experiment.
+/// Ends the process when its time is over, so that a hanging endpoint cannot block the experiment.
 fn watchdog(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
@@ -246,7 +246,7 @@ fn watchdog(limit: Duration) {
     });
 }
 
-/// Writes one line; ignores the error if the lab has ended.
+/// Writes one line. If the lab has ended, the error is ignored.
 fn reply(reply: &Reply) {
     let mut line = serde_json::to_string(reply).expect("replies have string keys only");
     line.push('\n');

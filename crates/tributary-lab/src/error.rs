@@ -1,4 +1,4 @@
-//! Why a run on real sockets gave no result. Not what a transport did badly: that is a result.
+//! Why a run on real sockets gave no result. Bad performance of a transport is a result, not an error.
 
 use crate::process::ProcessError;
 use thiserror::Error;
@@ -7,10 +7,10 @@ use tributary_emu::NetworkError;
 /// Why a run gave no result.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// The emulated network.
+    /// The emulated network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// A socket of the kernel runs another congestion control.
+    /// A socket runs another congestion control than asked for.
     #[error("on the {side} a subflow runs congestion control `{actual}`, not `{wanted}`")]
     Congestion {
         /// Which end.
@@ -26,7 +26,7 @@ pub enum LabError {
         /// Which end.
         side: &'static str,
     },
-    /// A child process.
+    /// A child process failed.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// No random bytes for a key.

@@ -19,7 +19,7 @@ pub fn tone(transport: &str, scenario: &Scenario) -> Tone {
     }
 }
 
-/// Times at which a path carries less than a third of its best, as bands of at least 100 ms.
+/// Intervals of at least 100 ms in which a path carries less than a third of its highest rate.
 #[must_use]
 pub fn blockages(scenario: &Scenario, seconds: f64) -> Vec<Band> {
     let steps = (seconds * 10.0).round() as usize;
@@ -45,7 +45,7 @@ pub fn blockages(scenario: &Scenario, seconds: f64) -> Vec<Band> {
     bands
 }
 
-/// Goodput of every second over the links' capacity.
+/// Goodput of every second, drawn over the links' capacity.
 #[must_use]
 pub fn goodput(results: &[&RunResult], scenario: &Scenario, layout: Layout) -> TimeSeries {
     let seconds = whole_seconds(results);
@@ -66,7 +66,7 @@ pub fn goodput(results: &[&RunResult], scenario: &Scenario, layout: Layout) -> T
     plot
 }
 
-/// One row a transport, one cell a second, as a share of what the links could carry in it.
+/// One row per transport, one cell per second: goodput as a share of what the links could carry.
 #[must_use]
 pub fn strip(results: &[&RunResult], scenario: &Scenario) -> Strip {
     let mut strip = Strip::new("Where it hurts", "% of link capacity", 100.0);

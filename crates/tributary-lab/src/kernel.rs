@@ -1,5 +1,4 @@
-//! What experiments ask of the kernel by iproute2: MPTCP's endpoints, and which congestion control every
-//! established connection really runs.
+//! Uses iproute2 to configure MPTCP endpoints and to check which congestion control each connection runs.
 
 use crate::error::LabError;
 use crate::process::{ProcessError, output};

@@ -1,4 +1,4 @@
-//! Experiments: a scenario, several transports, one workload, measured alike.
+//! Experiments: a scenario, several transports, one workload, all measured in the same way.
 //!
 //! A [`Cell`] is one run: it starts the emulated network, a server and a client process in it, and returns
 //! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs

@@ -8,7 +8,7 @@ use crate::result::{AuditNote, RunResult};
 
 static COMMIT: OnceLock<String> = OnceLock::new();
 
-/// Says which commit the program was built from; reports carry it. The first call counts.
+/// Sets the commit that the program was built from, for reports. Only the first call has an effect.
 pub fn built_from(commit: &str) {
     let _ = COMMIT.set(commit.to_owned());
 }
@@ -27,13 +27,13 @@ pub fn run_info(command: &str) -> RunInfo {
     }
 }
 
-/// What the emulator said of all runs together.
+/// Summary of the emulator's audits of all runs.
 #[must_use]
 pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema::Audit {
     audit_notes(results.map(|r| (format!("{} {} {}", r.scenario, r.transport, r.congestion), &r.audit)))
 }
 
-/// As [`audit`], of runs by their names.
+/// As [`audit`], for runs with their names.
 #[must_use]
 pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Clone) -> schema::Audit {
     let all = notes.clone().count();
@@ -45,13 +45,14 @@ pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Cl
         .collect();
     let verdict = match invalid.len() {
         0 => "all valid".to_owned(),
-        n => format!("{n} invalid after repetition and kept ({})", invalid.join("; ")),
+        n => format!("{n} still invalid after repetition, kept ({})", invalid.join("; ")),
     };
     let detail = format!("{all} runs, {verdict}; {repeated} repeated; delay error p99 at most {worst:.0} µs");
     schema::Audit { valid: invalid.is_empty(), detail }
 }
 
-/// The commit that the program or this library was built from, else the one that is checked out where it runs.
+/// The commit that the program or this library was built from; if unknown, the commit checked out in the current
+/// directory.
 #[must_use]
 pub fn commit() -> Option<String> {
     let built = || option_env!("TRIBUTARY_COMMIT").map(str::to_owned);

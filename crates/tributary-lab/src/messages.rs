@@ -1,24 +1,24 @@
-//! Small messages beside a run's workload, on real sockets: what is asked for and what was measured.
+//! Small messages beside a run's workload, on real sockets: their settings and their measurements.
 //!
-//! The server makes them by the clock and writes on each when it was made; both ends read the machine's
-//! monotonic clock, which their namespaces share. Not here: the two ends ([`crate::endpoint`]).
+//! The server sends them at fixed intervals with the time of sending in each. Both ends use the machine's monotonic
+//! clock, which their namespaces share. Not here: the two ends ([`crate::endpoint`]).
 
 use serde::{Deserialize, Serialize};
 use tributary_report::stats;
 
-/// Bytes of a message that say when it was made.
+/// Bytes of a message that hold its time of sending.
 pub(crate) const STAMP: usize = 8;
 
 /// Messages of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageFlow {
-    /// What they are.
+    /// Name of the kind.
     pub name: String,
-    /// How many a second, from 1 to 10 000.
+    /// Messages per second, from 1 to 10 000.
     pub per_second: u32,
-    /// Bytes of each, from 8 to 65 536.
+    /// Bytes of each message, from 8 to 65 536.
     pub size: usize,
-    /// Of their stream, in sessions; elsewhere they have a connection of their own.
+    /// Priority of their stream in a session. With other transports they have their own connection, without priority.
     pub priority: u8,
 }
 
@@ -35,7 +35,7 @@ impl MessageFlow {
         Self { name: "audio".to_owned(), per_second: 50, size: 320, priority: 6 }
     }
 
-    /// Within what an endpoint accepts from a plan.
+    /// The values clamped to the range that an endpoint accepts.
     pub(crate) fn bounded(&self) -> Self {
         Self {
             per_second: self.per_second.clamp(1, 10_000),
@@ -45,15 +45,15 @@ impl MessageFlow {
     }
 }
 
-/// From making a message to its arrival in order.
+/// Latencies from sending a message to its arrival in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageRecord {
     /// Their kind.
     pub name: String,
-    /// How many arrived.
+    /// Number of messages that arrived.
     pub arrived: usize,
-    /// How many were made and had not arrived when the run ended. They count with their age, which is
-    /// less than what they would have taken: left out, a flow that stands still would look fast.
+    /// Number of messages sent that had not arrived when the run ended. They count with their age at that time, a
+    /// lower bound of their latency. Leaving them out would make a blocked flow look fast.
     pub missing: usize,
     /// Median, milliseconds.
     pub p50_ms: f64,
@@ -63,12 +63,12 @@ pub struct MessageRecord {
     pub p99_ms: f64,
     /// The longest, milliseconds.
     pub longest_ms: f64,
-    /// The percentiles from 0 to 100, milliseconds; empty when none was made.
+    /// The percentiles from 0 to 100, milliseconds; empty if no message was sent.
     pub percentiles_ms: Vec<f64>,
 }
 
 impl MessageRecord {
-    /// From the latencies of those that arrived and the ages of those that did not, milliseconds.
+    /// From the latencies of messages that arrived and the ages of those that did not, milliseconds.
     pub(crate) fn new(name: &str, latencies_ms: &[f64], ages_ms: &[f64]) -> Self {
         let mut sorted = [latencies_ms, ages_ms].concat();
         sorted.sort_by(f64::total_cmp);
@@ -87,7 +87,7 @@ impl MessageRecord {
         }
     }
 
-    /// How many of those made arrived, per cent.
+    /// Share of the sent messages that arrived, per cent.
     #[must_use]
     pub fn arrived_percent(&self) -> f64 {
         100.0 * self.arrived as f64 / (self.arrived + self.missing).max(1) as f64
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_of_the_percentiles() {
+    fn a_record_has_the_percentiles_of_latencies_and_ages() {
         let half = |half: i32| f64::from(half) * 0.5;
         let arrived: Vec<f64> = (0..=100).rev().map(half).collect();
         let ages: Vec<f64> = (101..=200).map(half).collect();

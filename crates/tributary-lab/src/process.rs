@@ -1,5 +1,5 @@
-//! A child process that answers in lines of JSON: started, talked to, never waited for longer than it may
-//! take, killed when dropped. Not here: what the lines mean.
+//! A child process that answers in lines of JSON. Every wait has a time limit, and the process is killed when
+//! dropped. Not here: the meaning of the lines.
 
 use core::time::Duration;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 use thiserror::Error;
 
-/// How often it is looked whether a process that was told to end has ended.
+/// Time between two checks whether a terminated process has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Why a child process gave no answer.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// It could not be started or talked to.
+    /// It could not be started, or its input could not be written.
     #[error("the {name} process: {source}")]
     System {
         /// Which.
@@ -33,12 +33,12 @@ pub enum ProcessError {
         /// What it said.
         reason: String,
     },
-    /// A program that sets something up.
+    /// A program for the set-up failed.
     #[error("cannot run `{program}` (Debian package {package}): {reason}")]
     Program {
         /// Program and arguments.
         program: String,
-        /// Where it comes from.
+        /// Debian package of the program.
         package: &'static str,
         /// What it said.
         reason: String,
@@ -74,7 +74,7 @@ impl Process {
     /// [`ProcessError::System`]: it has ended.
     pub fn tell(&mut self, message: &impl Serialize) -> Result<(), ProcessError> {
         let line = serde_json::to_string(message).expect("messages have string keys only");
-        let input = self.input.as_mut().expect("told only before its input is closed");
+        let input = self.input.as_mut().expect("the input is not closed yet");
         let told = writeln!(input, "{line}").and_then(|()| input.flush());
         told.map_err(|source| ProcessError::System { name: self.name.clone(), source })
     }
@@ -84,10 +84,10 @@ impl Process {
         self.input = None;
     }
 
-    /// The next line that it prints, read as JSON.
+    /// The next line that it prints, parsed as JSON.
     ///
     /// # Errors
-    /// [`ProcessError::Failed`]: none came `within` this time, or it is not a `T`.
+    /// [`ProcessError::Failed`] if no line came `within` this time, or the line is not a `T`.
     pub fn answer<T: DeserializeOwned>(&self, within: Duration) -> Result<T, ProcessError> {
         let line = self.line(within)?;
         serde_json::from_str(&line).map_err(|error| self.failed(format!("answered `{line:.200}`: {error}")))
@@ -96,7 +96,7 @@ impl Process {
     /// The next line that it prints.
     ///
     /// # Errors
-    /// [`ProcessError::Failed`]: none came `within` this time.
+    /// [`ProcessError::Failed`] if no line came `within` this time.
     pub fn line(&self, within: Duration) -> Result<String, ProcessError> {
         self.lines.recv_timeout(within).map_err(|error| match error {
             RecvTimeoutError::Timeout => self.failed(format!("no answer within {} s", within.as_secs())),
@@ -104,18 +104,18 @@ impl Process {
         })
     }
 
-    /// Its number.
+    /// Its process identifier.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends SIGTERM and waits, at most so long; the time until it has ended and its exit code. Without a code it
-    /// has not ended in this time, or a signal ended it.
+    /// Sends SIGTERM and waits for at most this time. Returns the time until the process ended and its exit code.
+    /// There is no exit code if the process is still running or was killed by a signal.
     pub fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
         let told = Instant::now();
         let pid = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself, which shows below.
+        // It may have ended by itself; this is detected below.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let code = self.wait(most);
         (told.elapsed().min(most), code)
@@ -134,7 +134,7 @@ impl Process {
         None
     }
 
-    /// It failed for this reason.
+    /// The error of this process with this reason.
     #[must_use]
     pub fn failed(&self, reason: impl Into<String>) -> ProcessError {
         ProcessError::Failed { name: self.name.clone(), reason: reason.into() }
@@ -149,7 +149,7 @@ impl Drop for Process {
     }
 }
 
-/// What a process prints, line by line; the end of it closes the channel.
+/// A channel with the lines that a process prints; it closes at the end of the output.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -162,10 +162,10 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     lines
 }
 
-/// Runs a program that sets something up and returns what it prints. `package` is where it comes from.
+/// Runs a program for the set-up and returns its output. `package` is its Debian package, for errors.
 ///
 /// # Errors
-/// [`ProcessError::Program`] with the program's own words.
+/// [`ProcessError::Program`] with the program's error message.
 pub fn output(mut command: Command, package: &'static str) -> Result<String, ProcessError> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let program = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
@@ -177,7 +177,7 @@ pub fn output(mut command: Command, package: &'static str) -> Result<String, Pro
     }
 }
 
-/// This program, to be started again as a child.
+/// Path of this program, to start it again as a child.
 ///
 /// # Errors
 /// [`ProcessError::System`]: its file cannot be named.
@@ -192,7 +192,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_process_is_told_and_answers() {
+    fn a_process_gets_a_message_and_answers() {
         let mut cat = Process::start("cat", Command::new("cat")).unwrap();
         cat.tell(&[1, 2]).unwrap();
         assert_eq!(cat.answer::<Vec<u8>>(WITHIN).unwrap(), [1, 2]);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_to_end_and_may_say_how_it_did() {
+    fn a_terminated_process_reports_its_exit_code() {
         let script = |line: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", line]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_named_with_its_package() {
+    fn a_missing_program_is_named_with_its_package() {
         let mut command = Command::new("/nonexistent/ip");
         command.args(["mptcp", "limits"]);
         let error = output(command, "iproute2").unwrap_err().to_string();

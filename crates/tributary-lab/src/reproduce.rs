@@ -1,4 +1,4 @@
-//! Reproductions of papers: their experiments, beside their values, judged claim by claim.
+//! Reproductions of papers: runs their experiments, compares the results with the papers' values, judges each claim.
 //!
 //! A [`Paper`] is data: cells, claims, tables and figures. [`run`] measures its cells by [`Experiment`]s and
 //! judges the claims; [`Page`] prints them. Adding a paper: `docs/guide/reproductions.md`.

@@ -1,4 +1,4 @@
-//! What one run measured, as it goes into JSON, tables and plots.
+//! Measurements of one run, for JSON, tables and plots.
 //!
 //! Goodput figures leave out the first second, in which every transport opens its windows; silences are
 //! counted from the first byte.
@@ -38,14 +38,14 @@ pub struct RunResult {
     pub world: World,
     /// Name of the scenario.
     pub scenario: String,
-    /// Short name of what carried the bytes.
+    /// Short name of the transport.
     pub transport: String,
     /// Its name for tables and figures.
     pub label: String,
-    /// How it was set up, where a session was not as usual.
+    /// Settings of the session, where they differ from the defaults.
     #[serde(default, skip_serializing_if = "SessionSettings::is_default")]
     pub session_settings: SessionSettings,
-    /// Congestion control, as the kernel reported it of every connection of both ends; of QUIC, as asked for.
+    /// Congestion control, as the kernel reports it for every connection of both ends; for QUIC, as requested.
     pub congestion: String,
     /// Name of the workload.
     pub workload: String,
@@ -53,9 +53,9 @@ pub struct RunResult {
     pub seed: u64,
     /// Base RTT in milliseconds.
     pub rtt_ms: f64,
-    /// Queue of every link, in words.
+    /// Queue of every link, as text.
     pub queue: String,
-    /// Goodput from the second second on; `None` for objects.
+    /// Goodput without the first second; `None` for objects.
     pub goodput: Option<Goodput>,
     /// The longest time without a byte in order, in milliseconds.
     pub longest_silence_ms: Option<f64>,
@@ -69,13 +69,13 @@ pub struct RunResult {
     pub session: Option<BothEnds>,
     /// Paths in use when the workload began.
     pub paths_up: usize,
-    /// An MPTCP connection fell back to TCP: then it is no measurement of MPTCP.
+    /// An MPTCP connection fell back to TCP, so the run does not measure MPTCP.
     pub fallback: bool,
     /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by path.
     pub links: BTreeMap<String, Vec<f64>>,
-    /// The emulator's judgement.
+    /// The emulator's audit.
     pub audit: AuditNote,
-    /// All that the client recorded.
+    /// The client's record.
     pub record: Record,
     /// The window of a single TCP connection every 10 ms, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -92,7 +92,7 @@ pub struct Goodput {
     pub skipped_seconds: usize,
     /// Mean, Mbit/s.
     pub mean_mbps: f64,
-    /// A tenth of the seconds are below this, Mbit/s.
+    /// 10th percentile of the seconds, Mbit/s.
     pub p10_mbps: f64,
     /// The worst whole second, Mbit/s.
     pub worst_second_mbps: f64,
@@ -100,7 +100,7 @@ pub struct Goodput {
     pub per_second_mbps: Vec<f64>,
     /// What all links could carry in each of them, Mbit/s of IP packets.
     pub capacity_per_second_mbps: Vec<f64>,
-    /// Mean goodput over the mean capacity of all links in the same seconds.
+    /// Mean goodput divided by the mean capacity of all links in the same seconds.
     pub share_of_capacity: f64,
 }
 
@@ -124,20 +124,20 @@ pub struct BothEnds {
     pub server: Counters,
 }
 
-/// The emulator's judgement of a run.
+/// The emulator's audit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditNote {
     /// Whether the network was what the scenario asked for.
     pub valid: bool,
-    /// Why not.
+    /// Reasons why it is invalid.
     pub reasons: Vec<String>,
-    /// How often the run was made until this one was kept.
+    /// Number of attempts until this run was kept.
     pub attempts: u32,
     /// 99th percentile of the delay error in microseconds.
     pub delay_error_p99_us: f64,
 }
 
-/// What the emulator reports after a run.
+/// The emulator's report after a run.
 pub(crate) struct NetworkReport {
     pub(crate) audit: Audit,
     pub(crate) links: Vec<LinkSample>,
@@ -241,7 +241,7 @@ pub fn capacity_mbps(scenario: &Scenario, from: f64, length: f64) -> f64 {
     (0..scenario.paths.len()).map(|path| path_capacity_mbps(scenario, path, from, length)).sum()
 }
 
-/// What one path's link towards the client can carry, as in [`capacity_mbps`].
+/// Capacity of one path's link towards the client, as in [`capacity_mbps`].
 #[must_use]
 pub fn path_capacity_mbps(scenario: &Scenario, path: usize, from: f64, length: f64) -> f64 {
     let at = |seconds: f64| Instant::from_nanos((seconds * 1e9).max(0.0) as u64);
@@ -258,7 +258,7 @@ fn links(samples: &[LinkSample]) -> BTreeMap<String, Vec<f64>> {
     out
 }
 
-/// Means of whole seconds of a series of 100 ms.
+/// Means over whole seconds of a series with a value every 100 ms.
 #[must_use]
 pub fn seconds_of(tenths: &[f64]) -> Vec<f64> {
     tenths.chunks_exact(10).filter_map(stats::mean).collect()

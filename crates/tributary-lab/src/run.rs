@@ -1,5 +1,5 @@
-//! One run on real sockets. Fresh namespaces every time, so that nothing a kernel remembers of one transport
-//! reaches the next.
+//! One run on real sockets. Every run has new namespaces, so that no cached state of the kernel passes from one
+//! transport to the next.
 
 use crate::cell::Cell;
 use crate::endpoint::{ClientReport, Plan, Reply, Role};
@@ -17,13 +17,13 @@ use tributary_proto::transport::TransportName;
 
 /// Time for an endpoint to start and connect, video from the cache included.
 const START: Duration = Duration::from_secs(60);
-/// Time beyond the workload's own for the client's answer.
+/// Time for the client's answer, in addition to the workload's own.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Makes one run; again when the emulator finds it invalid, up to [`Cell::attempts`] times.
+/// Makes one run, and repeats it if the emulator finds it invalid, up to [`Cell::attempts`] times.
 ///
 /// # Errors
-/// [`LabError`]; a transport that merely performs badly is a result.
+/// [`LabError`]; bad performance is a result, not an error.
 pub fn run(cell: &Cell) -> Result<RunResult, LabError> {
     let mut attempts = 0;
     loop {
@@ -85,7 +85,7 @@ fn start(name: &str, network: &Network, side: Side, plan: &Plan) -> Result<Proce
     Ok(endpoint)
 }
 
-/// Connects a client, starts the scenario anew, and lets the client begin in the same moment.
+/// Connects a client, restarts the scenario, and starts the client at the same moment.
 fn measure(
     cell: &Cell,
     network: &Network,
@@ -103,7 +103,7 @@ fn measure(
         let command = |side, program: &OsStr| network.command(side, program);
         let checked = kernel::assert_congestion(&command, side, &cell.congestion)?;
         if checked == 0 && !cell.transport.is_quic() {
-            return Err(client.failed("connected, and the kernel shows no connection").into());
+            return Err(client.failed("connected, but the kernel shows no connection").into());
         }
     }
     network.rewind()?;

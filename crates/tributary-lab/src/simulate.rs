@@ -1,5 +1,5 @@
-//! One run in the simulator: the same scenario, transports by the same names, a result with the same
-//! fields wherever they mean the same.
+//! One run in the simulator: the same scenarios and names of transports as in the emulator, and the same fields of
+//! the result where they mean the same.
 
 mod files;
 mod request;
@@ -27,7 +27,7 @@ pub struct Simulation {
     pub transport: TransportName,
     /// Congestion control of every subflow.
     pub congestion: String,
-    /// What each connection carries, all at once.
+    /// Workloads of each connection, all at the same time.
     pub workloads: Vec<WorkloadSpec>,
     /// Everything else.
     pub options: Options,
@@ -59,8 +59,8 @@ impl Simulation {
         }
     }
 
-    /// A text that two runs share exactly when they are the same run of the same models
-    /// ([`MODEL_VERSION`]). Names of files and descriptions decide nothing and are left out.
+    /// All settings of the run as text, with the version of the models ([`MODEL_VERSION`]). Two runs with the same
+    /// text have the same result. File names and descriptions are left out.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut cell = self.cell();
@@ -77,7 +77,7 @@ impl Simulation {
     /// Makes the run.
     ///
     /// # Errors
-    /// [`RunError`]; a transport that merely performs badly is a result.
+    /// [`RunError`]; bad performance is a result, not an error.
     pub fn run(&self) -> Result<(SimResult, Outcome), RunError> {
         let outcome = self.cell().run()?;
         Ok((SimResult::new(self, &outcome), outcome))

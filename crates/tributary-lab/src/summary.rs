@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use tributary_report::stats;
 use tributary_stream::{End, Silence};
 
-/// The run in words and numbers, one fact a line.
+/// The results of the run, one per line.
 #[must_use]
 pub fn of(result: &RunResult) -> String {
     let mut out = format!(
@@ -50,7 +50,7 @@ pub fn of(result: &RunResult) -> String {
     out
 }
 
-/// How it ended, in words.
+/// How the workload ended.
 fn ending(record: &Record) -> String {
     match (record.end(), record) {
         (End::Complete, _) => "as planned".to_owned(),
@@ -58,19 +58,19 @@ fn ending(record: &Record) -> String {
             let asked = object.completion_ms.len() as u32 + object.unfinished;
             format!("when the time was over, with {} of {asked} objects", object.completion_ms.len())
         }
-        (End::TimedOut, _) => "when the time was over, before everything had arrived".to_owned(),
+        (End::TimedOut, _) => "when the time was over, with data still missing".to_owned(),
         (End::Failed(reason), _) => format!("early: {reason}"),
     }
 }
 
-/// What both worlds say alike: goodput, what each path carried, and silences.
+/// The lines that simulator and emulator share: goodput, rate of each path, and silences.
 pub(crate) fn of_delivery(
     (goodput, links): (Option<&Goodput>, &BTreeMap<String, Vec<f64>>),
     (longest_silence_ms, silences): (Option<f64>, &[Silence]),
     line: &mut dyn FnMut(&str, String),
 ) {
     if let Some(goodput) = goodput {
-        line("goodput", format!("{:.1} Mbit/s from second 2 on", goodput.mean_mbps));
+        line("goodput", format!("{:.1} Mbit/s without the first second", goodput.mean_mbps));
         line("of link capacity", format!("{:.1} %", goodput.share_of_capacity * 100.0));
         line("p10 of seconds", format!("{:.1} Mbit/s", goodput.p10_mbps));
         line("worst second", format!("{:.1} Mbit/s", goodput.worst_second_mbps));
@@ -85,7 +85,7 @@ pub(crate) fn of_delivery(
     }
 }
 
-/// What only one kind of workload has.
+/// The lines of one kind of workload.
 fn of_record(record: &Record, line: &mut dyn FnMut(&str, String)) {
     match record {
         Record::Live(live) => {

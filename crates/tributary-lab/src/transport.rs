@@ -1,6 +1,5 @@
-//! Transports of experiments: the product's, by the registry's names, with the settings and the labels that
-//! experiments give them. Not here: the names ([`tributary_proto::transport`]) and the sockets
-//! ([`tributary_net::transport`]).
+//! Transports of experiments: the product's transports, with the settings and labels of experiments. Not here: the
+//! names ([`tributary_proto::transport`]) and the sockets ([`tributary_net::transport`]).
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -12,10 +11,10 @@ use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
 /// Time for every path to come up.
 const ALL_PATHS: Duration = Duration::from_secs(8);
-/// How often that is looked at.
+/// Time between two checks of the paths.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How the session of an experiment is set up, its scheduler aside. Other transports use nothing of it.
+/// Settings of an experiment's session, without its scheduler. Unused by other transports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSettings {
     /// TCP subflows without TLS.
@@ -34,8 +33,8 @@ impl SessionSettings {
     }
 }
 
-/// One end's transport. It runs on the paths it is given, whatever path its name has; kernel sockets keep the
-/// kernel's own send queue, as any program would have it.
+/// Settings of one end's transport. It uses the paths given to it and not the path in its name. Kernel sockets keep
+/// the kernel's default send queue, as in ordinary programs.
 #[must_use]
 pub fn config(
     name: &TransportName,
@@ -77,9 +76,9 @@ pub async fn listen(
 /// The paths of a client: local address and server of each.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// Given to the transport; the kernel finds MPTCP's further paths itself.
+    /// Paths given to the transport; the kernel finds further MPTCP paths itself.
     dialled: Vec<PathConfig>,
-    /// How many are to come up.
+    /// Number of paths that must come up.
     wanted: usize,
 }
 
@@ -92,7 +91,7 @@ pub struct PathsMissing {
 }
 
 impl Paths {
-    /// For this transport.
+    /// The paths for this transport.
     #[must_use]
     pub fn new(name: &TransportName, paths: &[(Ipv4Addr, SocketAddr)]) -> Self {
         let path = |(local, server): &(Ipv4Addr, SocketAddr)| PathConfig {
@@ -133,7 +132,7 @@ impl Paths {
     }
 }
 
-/// Whether real sockets can run it: the kernel brings its own MPTCP scheduler.
+/// Whether real sockets support it: the kernel has its own MPTCP scheduler.
 #[must_use]
 pub fn is_on_sockets(name: &TransportName) -> bool {
     !matches!(name, TransportName::Mptcp { scheduler } if scheduler != MPTCP_DEFAULT)
@@ -149,7 +148,7 @@ pub fn label(name: &TransportName) -> String {
     }
 }
 
-/// A path's name as people write the radio's.
+/// The usual spelling of a radio's name.
 #[must_use]
 pub fn radio(path: &str) -> String {
     match path {
@@ -178,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_say_which_radio_and_whose_transport() {
+    fn labels_name_the_radio_and_the_transport() {
         let label = |name: &str| label(&TransportName::find(name, None, &["wifi", "wigig"]).unwrap());
         for (name, wanted) in [
             ("wigig", "WiGig alone"),
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_schedules_its_mptcp_itself() {
+    fn schedulers_of_mptcp_are_simulator_only() {
         let on_sockets = |name: &str| is_on_sockets(&name.parse().unwrap());
         assert!(tributary_proto::transport::names().into_iter().all(on_sockets));
         assert!(!on_sockets("mptcp/min-rtt"));

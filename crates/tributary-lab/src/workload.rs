@@ -1,4 +1,4 @@
-//! Workloads of experiments and what they record: bulk, objects and live video of `tributary-stream`.
+//! Workloads of experiments and their records: bulk, objects and live video of `tributary-stream`.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum Workload {
         size: u64,
         /// How many.
         count: u32,
-        /// Rest between two, in milliseconds.
+        /// Pause between two, in milliseconds.
         pause_ms: u64,
         /// The run ends after this, in seconds.
         limit: f64,
@@ -48,7 +48,7 @@ impl Workload {
         }
     }
 
-    /// The longest it may take, from the request on.
+    /// Time limit, from the request on.
     #[must_use]
     pub fn duration(&self) -> Duration {
         match self {
@@ -65,16 +65,16 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Record {
-    /// Of [`Workload::Bulk`].
+    /// Record of [`Workload::Bulk`].
     Bulk(BulkRecord),
-    /// Of [`Workload::Object`].
+    /// Record of [`Workload::Object`].
     Object(ObjectRecord),
-    /// Of [`Workload::Live`].
+    /// Record of [`Workload::Live`].
     Live(LiveRecord),
 }
 
 impl Record {
-    /// What arrived when; objects have no such record.
+    /// Arrivals over time; objects have no such record.
     #[must_use]
     pub fn arrivals(&self) -> Option<&Arrivals> {
         match self {
@@ -110,7 +110,7 @@ impl Record {
 pub struct Video {
     /// Bitrates in bit/s, ascending.
     pub rates: Vec<u64>,
-    /// What is in the GoPs.
+    /// Content of the GoPs.
     pub content: Content,
 }
 
@@ -130,7 +130,7 @@ pub enum Content {
         width: Option<u32>,
         /// Whether a picture that is not equirectangular is accepted.
         any_aspect: bool,
-        /// Where encoded ladders are kept.
+        /// Directory for encoded ladders.
         cache: PathBuf,
     },
 }
@@ -139,13 +139,13 @@ impl Video {
     /// The ladder of the FBDT experiments, in Mbit/s: from below WiFi alone to all that both radios carry.
     pub const LADDER: [u64; 8] = [10, 20, 32, 45, 64, 85, 110, 140];
 
-    /// The customary ladder without pictures.
+    /// The default ladder without pictures.
     #[must_use]
     pub fn synthetic() -> Self {
         Self { rates: Self::LADDER.map(|mbps| mbps * 1_000_000).to_vec(), content: Content::Synthetic }
     }
 
-    /// Encodes it or takes it from the cache; `progress` is told 0 to 1. Blocks.
+    /// Encodes the video or takes it from the cache; calls `progress` with 0 to 1. Blocks.
     ///
     /// # Errors
     /// When the file is not a video or ffmpeg is missing.

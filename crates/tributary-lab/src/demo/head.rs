@@ -65,7 +65,7 @@ mod tests {
     use tributary_video::head::{Format, read};
 
     #[test]
-    fn it_is_a_trace_that_moves_and_rests_and_never_jumps() {
+    fn the_generated_head_moves_rests_and_never_jumps() {
         let cache = tempfile::tempdir().unwrap();
         let path = generated_head(cache.path()).unwrap();
         assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1);

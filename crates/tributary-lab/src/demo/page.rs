@@ -15,15 +15,15 @@ pub(super) fn render(outcome: &Outcome, stills: &[Image]) -> String {
         report.card(card);
     }
     report
-        .section("What the transports carried")
+        .section("Results of the transports")
         .table(&outcome.table(), "The goodput figures leave out the first second; p10: a tenth of the seconds are below this. GoPs, stalls and the bitrate played are those of the live video, everything else is the bulk transfer's.")
-        .figure(&figures::strip(&bulk, scenario), "One row a transport, one cell a second, as a share of what the links could carry in that second, so that a blockage is nobody's fault.")
+        .figure(&figures::strip(&bulk, scenario), "One row per transport, one cell per second: goodput as a share of what the links could carry in that second, so that a blockage does not count against a transport.")
         .figure(&figures::goodput(&bulk, scenario, Layout::Stacked), "Grey is what all links together could carry.")
-        .figure(&overlay(outcome), "The product, its rival and the first radio alone, over each other.")
-        .figure(&bars(outcome), "Mean goodput of the bulk transfer from the second second on.")
-        .figure(&figures::silences(&bulk, scenario), "How long nothing arrived in order; further left is better. A transport without a silence of 20 ms has no line.")
-        .section("What a viewer got")
-        .figure(&quality(outcome), "Bitrate of each second of video that was complete in time; zero is a second that came too late.");
+        .figure(&overlay(outcome), "The product, its rival and the first radio alone in one figure.")
+        .figure(&bars(outcome), "Mean goodput of the bulk transfer, without its first second.")
+        .figure(&figures::silences(&bulk, scenario), "Silences: times without bytes arriving in order. Further left is better. A transport without a silence of 20 ms has no line.")
+        .section("Bitrate that the viewer got")
+        .figure(&quality(outcome), "Bitrate of each second of video; zero if the second was not complete in time.");
     if !stills.is_empty() {
         let second = outcome.worst_gop();
         report

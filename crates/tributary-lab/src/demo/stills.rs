@@ -49,7 +49,7 @@ mod tests {
     use tributary_stream::GopRecord;
 
     #[test]
-    fn a_late_gop_leaves_the_one_before_on_the_screen() {
+    fn a_late_gop_leaves_the_previous_one_on_the_screen() {
         let gop = |index, in_time, frozen_ms| GopRecord {
             index,
             in_time,

@@ -91,7 +91,7 @@ pub fn tiles_of(
         })
     };
     let made = match cut() {
-        // Another file of this name and length was here, or other settings: a cache holds what is used.
+        // The cached tiles are of another file with this name and length, or of other settings: replace them.
         Err(IngestError::Occupied { .. }) => {
             std::fs::remove_dir_all(&directory).map_err(failed(&directory))?;
             cut()
@@ -109,7 +109,7 @@ fn scene(cache: &Path) -> Result<PathBuf, TilesError> {
         return Ok(path);
     }
     let failed = |source| TilesError::Cache { path: path.clone(), source };
-    // Renamed when it is whole, and gone when it never is.
+    // Renamed when complete; deleted if it never is.
     let part = tempfile::Builder::new().suffix(".mp4").tempfile_in(cache).map_err(failed)?;
     let (size, rate) = (format!("{}x{}", SIZE.0, SIZE.1), RATE.to_string());
     let mut command = Command::new("ffmpeg");

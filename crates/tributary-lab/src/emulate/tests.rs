@@ -1,4 +1,5 @@
-//! One file, the same experiment as in the simulator; what the emulator lacks is refused where it stands.
+//! The same file gives the same experiment as in the simulator; settings that the emulator does not support are
+//! refused with file and line.
 
 use super::*;
 
@@ -17,7 +18,7 @@ fn refused(run: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_file_is_the_experiment_that_it_is_in_the_simulator() {
+fn a_scenario_file_is_the_same_experiment_as_in_the_simulator() {
     let run = "transport = \"session\"\nscheduler = \"blest\"\ncongestion = \"reno\"\n\
                workload = { kind = \"object\", size = \"10 kB\", count = 4, pause = \"20 ms\" }\n";
     let cell = Request::default().resolve(&scenario(run)).unwrap();
@@ -53,7 +54,7 @@ fn every_transport_of_the_registry_can_be_asked_for() {
 }
 
 #[test]
-fn what_the_emulator_lacks_is_refused_where_it_stands() {
+fn unsupported_settings_are_refused_with_file_and_line() {
     refused("subflows = 4\n", &["net.toml:7: run.subflows", "--world sim"]);
     refused("connections = 2\n", &["net.toml:7: run.connections", "--world sim"]);
     refused("workload = { kind = \"bulk\", size = \"1 MB\" }\n", &["net.toml:7: run.workload", "given size"]);
@@ -64,7 +65,7 @@ fn what_the_emulator_lacks_is_refused_where_it_stands() {
 }
 
 #[test]
-fn options_that_a_transport_has_no_use_for_are_refused_by_name() {
+fn options_that_do_not_apply_to_the_transport_are_refused_by_name() {
     let with = |transport: &str, request: Request| {
         let request = Request { transport: Some(transport.to_owned()), ..request };
         request.resolve(&scenario("")).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! The client of a run: connects over all its paths, waits for the word, measures one workload.
+//! The client of a run: connects over all its paths, waits for the start, measures one workload.
 
 use super::{ClientReport, EndpointError, Plan, Reply, input, messages, reply, system, usage};
 use crate::messages::{MessageFlow, MessageRecord};
@@ -13,9 +13,9 @@ use tokio::io::AsyncWriteExt;
 use tributary_net::transport::{Connection, TransportConfig, TransportStream};
 use tributary_stream::{BulkParams, LiveParams, ObjectParams, Verify, fetch_bulk, fetch_live, fetch_object};
 
-/// Receive buffer of a kernel connection with messages. The kernel counts their bookkeeping as well as
-/// them: with its own 128 KiB an MPTCP receiver on unequal paths fills up with messages that are
-/// out of order, drops the one that they wait for each time it comes, and stands still for ever.
+/// Receive buffer of a kernel connection with messages. The kernel also counts its bookkeeping for each message. With
+/// the default of 128 KiB, an MPTCP receiver on unequal paths fills up with messages that are out of order, drops the
+/// missing one each time it arrives, and never continues.
 const ROOM: usize = 2 << 20;
 
 type Path = (Ipv4Addr, SocketAddr);
@@ -48,7 +48,7 @@ pub(super) async fn run(plan: &Plan, paths: &[Path], workload: &Workload) -> Res
     Ok(())
 }
 
-/// What carries a kind of messages: the connection, or one of its own where a connection has no streams.
+/// The connection for one kind of messages: the given one, or a new one if the transport has no streams.
 async fn beside(
     connection: &Connection,
     config: &TransportConfig,
@@ -62,8 +62,8 @@ async fn beside(
     Ok(to.connect(&config).await?)
 }
 
-/// A stream that has said what it is for: 0 is the workload, n the n-th kind of messages. A kernel that joins
-/// paths after the first byte does so then.
+/// Opens a stream and sends its purpose in one byte: 0 for the workload, n for the n-th kind of messages. This first
+/// byte also lets the kernel join further MPTCP paths.
 async fn introduced(
     connection: &Connection,
     kind: u8,
@@ -74,7 +74,7 @@ async fn introduced(
     Ok(stream)
 }
 
-/// Says that it is connected, waits for the word, runs the workload and the messages beside it.
+/// Reports that it is connected, waits for the start, runs the workload and the messages beside it.
 async fn begin(
     stream: TransportStream,
     workload: &Workload,
@@ -100,7 +100,7 @@ async fn begin(
     Ok((record, messages.collect(), usage::cpu_time().saturating_sub(began).as_secs_f64()))
 }
 
-/// Lets all go on; the workload's end is the end.
+/// Polls all futures; they run until the workload ends.
 fn poll_all<T>(futures: &mut [Pin<Box<dyn Future<Output = ()> + '_>>], cx: &mut Context<'_>) -> Poll<T> {
     for future in futures {
         let _ = future.as_mut().poll(cx);

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The lines that follow; the channel closes at the end of the input.
+/// A channel with the remaining lines; it closes at the end of the input.
 pub(crate) fn lines() -> UnboundedReceiver<String> {
     let (sender, receiver) = unbounded_channel();
     std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::messages::{MessageFlow, MessageRecord, STAMP};
 
-/// Latencies kept of one flow at most: ten minutes of a thousand a second.
+/// Limit on the recorded latencies of a flow: ten minutes at a thousand per second.
 const MOST: usize = 600_000;
 
 /// Nanoseconds of the machine's monotonic clock.
@@ -16,7 +16,7 @@ fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Server: makes messages from the next byte that arrives until the stream ends.
+/// Server: sends messages, from the next byte that arrives until the stream ends.
 pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow: MessageFlow) {
     if stream.read_u8().await.is_err() {
         return;
@@ -35,10 +35,10 @@ pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow:
     }
 }
 
-/// What a client saw of a flow.
+/// A client's measurements of a flow.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// When the server was let begin, nanoseconds.
+    /// When the client told the server to begin, nanoseconds.
     began: u64,
     /// How long each message took, milliseconds.
     latencies_ms: Vec<f64>,
@@ -50,8 +50,8 @@ impl Received {
         MessageRecord::new(&flow.name, &self.latencies_ms, &self.ages_ms(flow, monotonic()))
     }
 
-    /// How old the messages are that were due until `end` and have not arrived, milliseconds. They arrive
-    /// in the order in which they are made.
+    /// Ages in milliseconds of the messages that were due before `end` and have not arrived. Messages arrive in the
+    /// order in which they are made.
     fn ages_ms(&self, flow: &MessageFlow, end: u64) -> Vec<f64> {
         let most = MOST.saturating_sub(self.latencies_ms.len());
         let due = |number: usize| {
@@ -62,7 +62,7 @@ impl Received {
     }
 }
 
-/// Client: lets the server begin, and notes how long each message took, until dropped.
+/// Client: tells the server to begin, and records the latency of each message, until dropped.
 pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     flow: &MessageFlow,
@@ -80,7 +80,7 @@ pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
     }
-    // A connection that has ended brings no more; the run goes on.
+    // No more messages arrive on a connection that has ended; the run continues.
     core::future::pending::<()>().await;
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn messages_arrive_with_the_time_they_took() {
+    async fn latencies_of_messages_are_recorded() {
         let flow = MessageFlow { size: 100, per_second: 2000, ..MessageFlow::imu() };
         let (mut near, far) = tokio::io::duplex(1 << 16);
         let pushing = tokio::spawn(push(far, flow.clone()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_arrived_counts_with_its_age() {
+    fn messages_that_have_not_arrived_count_with_their_age() {
         let flow = MessageFlow::audio(); // One every 20 ms.
         let received = Received { began: 5_000_000_000, latencies_ms: vec![1.0; 3] };
         assert_eq!(received.ages_ms(&flow, 5_105_000_000), [45.0, 25.0, 5.0]);

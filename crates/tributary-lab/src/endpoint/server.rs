@@ -1,4 +1,4 @@
-//! The server of a run: accepts, serves every stream, accounts for itself at the end of its input.
+//! The server of a run: accepts connections, serves every stream, and reports when its input ends.
 
 use super::{
     Counters, EndpointError, Plan, Reply, ServerReport, WindowSample, input, messages, reply, usage, windows,
@@ -13,7 +13,7 @@ use tributary_net::Session;
 use tributary_net::transport::{Connection, TransportName, TransportStream};
 use tributary_stream::{Ladder, serve};
 
-/// What the tasks of the server leave for its report.
+/// Data that the server's tasks collect for its report.
 #[derive(Default)]
 struct Seen {
     fallback: bool,
@@ -21,12 +21,12 @@ struct Seen {
     windows: Vec<WindowSample>,
 }
 
-/// What every task of the server has.
+/// State shared by all tasks of the server.
 #[derive(Clone)]
 struct Shared {
     flows: Arc<[MessageFlow]>,
     ladder: Option<Arc<Ladder>>,
-    /// The window of the workload's connection is noted.
+    /// Whether the window of the workload's connection is recorded.
     windows: bool,
     seen: Arc<Mutex<Seen>>,
 }
@@ -82,7 +82,7 @@ async fn serve_connection(connection: Connection, shared: Shared) {
     }
 }
 
-/// The first byte says what a stream is for. How it ends is the client's to judge.
+/// The first byte gives the purpose of a stream. Errors at its end are ignored here, because the client reports them.
 async fn serve_stream(mut stream: TransportStream, connection: Connection, shared: Shared) {
     let Ok(kind) = stream.read_u8().await else { return };
     let Some(flow) = usize::from(kind).checked_sub(1) else {

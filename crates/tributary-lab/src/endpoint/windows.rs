@@ -5,14 +5,14 @@ use core::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_net::transport::Connection;
 
-/// How often it is looked at.
+/// Time between two samples.
 const EVERY: Duration = Duration::from_millis(10);
-/// Longest series: ten minutes.
+/// Largest number of samples: ten minutes.
 const MOST: usize = 60_000;
-/// Bytes that arrive before the first request: what the stream is for.
+/// Bytes that arrive before the first request: the purpose of the stream.
 const INTRODUCTION: u64 = 1;
 
-/// Looks from the moment the first request arrives, until the connection is gone or the series is full.
+/// Samples from the first request until the connection is gone or the series is full.
 pub(super) async fn watch(connection: &Connection, mut note: impl FnMut(WindowSample)) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -33,6 +33,6 @@ pub(super) async fn watch(connection: &Connection, mut note: impl FnMut(WindowSa
             srtt_ms: path.rtt.as_secs_f64() * 1e3,
         });
     }
-    // Serving goes on.
+    // The server continues.
     core::future::pending::<()>().await;
 }

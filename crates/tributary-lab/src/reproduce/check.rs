@@ -1,4 +1,4 @@
-//! A paper from its file, and what the file must satisfy beyond its form: expressions parse, names exist.
+//! Reads a paper's file and checks it: expressions must parse and names must exist.
 
 use super::expression::Expression;
 use super::matrix::{AXES, Axes};
@@ -7,7 +7,7 @@ use super::sample::{Labels, Metric};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Where a fault is, and what.
+/// Place and description of a fault.
 type Fault = (String, String);
 
 impl Paper {
@@ -46,10 +46,10 @@ impl Paper {
         Ok(paper)
     }
 
-    /// Every metric of the experiments of its matrices must be known.
+    /// Checks that the experiments of its matrices measure every metric that it uses.
     ///
     /// # Errors
-    /// [`PaperError::Meaning`] lists the metrics there are.
+    /// [`PaperError::Meaning`] lists the known metrics.
     pub fn check_metrics(&self, known: &[Metric]) -> Result<(), PaperError> {
         metrics(self, known).map_err(|(place, problem)| PaperError::Meaning {
             file: self.name.clone(),
@@ -59,7 +59,7 @@ impl Paper {
     }
 }
 
-/// Every expression of a paper with its place; placeholders are filled with a name.
+/// Every expression of a paper with its place; placeholders are replaced by a name.
 fn expressions(paper: &Paper) -> Vec<(String, String, &Axes)> {
     let none: &'static Axes = {
         static NONE: Axes = Axes::new();
@@ -93,7 +93,7 @@ fn expressions(paper: &Paper) -> Vec<(String, String, &Axes)> {
     all
 }
 
-/// The expressions of one series of bars, a text for each of the groups.
+/// The expressions of one series of bars, one for each group.
 fn bars<'a>(figure: &'a FigureSpec, series: &'a str) -> impl Iterator<Item = String> + 'a {
     let text = figure.value.replace("{series}", series);
     figure.own_groups().map(move |group| text.replace("{group}", group))
@@ -111,7 +111,7 @@ fn check(paper: &Paper) -> Result<(), Fault> {
         let unknown = names.into_iter().find(|name| !axes.contains(name.as_str()));
         let listed = || axes.iter().copied().collect::<Vec<_>>().join(", ");
         unknown.map_or(Ok(()), |name| {
-            Err((place.to_owned(), format!("`{name}` is no axis; known: {}", listed())))
+            Err((place.to_owned(), format!("`{name}` is not an axis; known: {}", listed())))
         })
     };
     for (name, labels) in &paper.subject {
@@ -125,7 +125,7 @@ fn check(paper: &Paper) -> Result<(), Fault> {
             claim.world.map(|world| world.to_string()),
             claim.each.values().collect::<Vec<_>>(),
         )) {
-            return Err((place, "another claim has this id: give it one of its own".to_owned()));
+            return Err((place, "another claim has this id; give each claim its own".to_owned()));
         }
         known(&place, claim.each.keys().chain(claim.over.keys()).chain(&claim.pool).collect())?;
         let wanted = Wanted::parse(&claim.wanted)
@@ -165,11 +165,11 @@ fn single(place: &str, value: &Expression) -> Result<(), Fault> {
     if value.is_single() {
         return Ok(());
     }
-    let problem = "the value is one number for each run: put it into a statistic, such as mean(…)";
+    let problem = "the value has one number per run; use a statistic such as mean(…)";
     Err((place.to_owned(), problem.to_owned()))
 }
 
-/// `{name}` becomes `name`, which is a subject of no cell.
+/// Replaces `{name}` by `name`; no cell has a subject of this name.
 fn placeholders_named(text: &str) -> String {
     text.replace(['{', '}'], "")
 }
@@ -191,7 +191,7 @@ fn metrics(paper: &Paper, known: &[Metric]) -> Result<(), Fault> {
     expressions(paper).into_iter().try_for_each(|(place, text, _)| check(place, &text))
 }
 
-/// Every combination of the values of some axes.
+/// Every combination of the values of these axes.
 pub(super) fn combinations(axes: &Axes, planned: &[Labels]) -> Vec<Labels> {
     let mut all = vec![Labels::new()];
     for (axis, values) in axes {

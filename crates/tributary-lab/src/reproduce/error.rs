@@ -1,4 +1,4 @@
-//! Why a reproduction failed. A claim that fails is no error: that is a result.
+//! Why a reproduction failed. A claim that does not hold is a result, not an error.
 
 use super::evaluate::Ambiguous;
 use super::matrix::CellError;
@@ -9,10 +9,10 @@ use thiserror::Error;
 /// Why a reproduction failed.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
-    /// The paper's file.
+    /// The paper's file is invalid.
     #[error(transparent)]
     Paper(#[from] PaperError),
-    /// A cell that is not possible.
+    /// A cell is not possible.
     #[error("{cell}: {source}")]
     Cell {
         /// Which.
@@ -20,21 +20,21 @@ pub enum ReproduceError {
         /// Why.
         source: CellError,
     },
-    /// The choice leaves nothing.
+    /// The user's choice leaves nothing to run.
     #[error(transparent)]
     Choice(#[from] CellError),
-    /// A matrix names an experiment that there is not.
+    /// A matrix names an unknown experiment.
     #[error("unknown experiment `{name}`; known: {known}")]
     Experiment {
         /// What was asked for.
         name: String,
-        /// Those there are.
+        /// The known ones.
         known: String,
     },
-    /// Finished cells cannot be kept.
+    /// Finished cells cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An expression.
+    /// An expression is ambiguous.
     #[error("{place}: {source}")]
     Ambiguous {
         /// Which claim, table or figure.

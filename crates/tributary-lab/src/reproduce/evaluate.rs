@@ -1,9 +1,9 @@
 //! Values of expressions over measured cells, with paired intervals.
 //!
-//! All cells that an expression names are looked at on the same seeds, and resampled on the same seeds:
-//! what a seed does to every transport cancels. One run alone has an interval only where everything in the
-//! expression comes from series of equal length, such as the goodput of each second: then the seconds are
-//! resampled, the same for every cell. Cells without anything random count as one run, however many seeds.
+//! All cells of an expression are compared on the same seeds and resampled together, so effects of a seed on all
+//! transports cancel. A single run has an interval only if everything in the expression comes from series of equal
+//! length, such as the goodput of each second. Then the seconds are resampled, the same ones for every cell. Cells
+//! without randomness count as one run for any number of seeds.
 
 use super::expression::{Expression, Map, Operator, Statistic};
 use super::sample::{Labels, Metric, Sample, filled};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use tributary_report::{Interval, stats};
 
-/// More than the largest seed: the number of a run is its seed, and a multiple of this for each pooled value.
+/// Larger than every seed. The number of a run is its seed plus a multiple of this for each pooled value.
 const SEEDS: u64 = 1 << 32;
 /// Rounds and seed of the bootstrap.
 const BOOTSTRAP: (u32, u64) = (1000, 1);
@@ -24,9 +24,9 @@ pub enum Method {
     /// 95 % percentile bootstrap over the seeds.
     #[default]
     Bootstrap,
-    /// 95 % by Student's t; for the mean of one number a seed.
+    /// 95 % by Student's t; for the mean of one number per seed.
     Student,
-    /// From the least to the most seed: for few seeds.
+    /// From the smallest to the largest value; for few seeds.
     Range,
 }
 
@@ -37,16 +37,16 @@ pub struct Measured {
     pub value: Option<f64>,
     /// Its interval.
     pub interval: Option<Interval>,
-    /// Seeds that it comes from.
+    /// Number of seeds.
     pub seeds: usize,
-    /// It comes from cells that are the same for every seed, so seeds say nothing about its interval.
+    /// Every seed gives the same result, so the seeds give no interval.
     pub deterministic: bool,
 }
 
-/// Cells that an expression cannot tell apart.
+/// An expression matches several cells of one seed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error(
-    "`{subject}` is several cells ({first} and {second}): say more in the subject, or add the axis to `each` or `over`"
+    "`{subject}` matches several cells ({first} and {second}): make the subject more specific, or add the axis to `each` or `over`"
 )]
 pub struct Ambiguous {
     subject: String,
@@ -54,14 +54,14 @@ pub struct Ambiguous {
     second: String,
 }
 
-/// What expressions are evaluated on.
+/// The data on which expressions are evaluated.
 #[derive(Clone, Copy)]
 pub struct Measurements<'a> {
     /// Finished cells.
     pub samples: &'a [Sample],
-    /// Names of the file: labels that a subject stands for.
+    /// Subjects of the file, with the labels that they stand for.
     pub subjects: &'a BTreeMap<String, Labels>,
-    /// What is measured.
+    /// The known metrics.
     pub metrics: &'a [Metric],
     /// Axes whose values count as further runs. Example: with `scenario`, runs of twenty networks with one seed are
     /// twenty runs, and the interval is over the networks.
@@ -70,14 +70,14 @@ pub struct Measurements<'a> {
 
 type Series<'a> = BTreeMap<u64, &'a Sample>;
 
-/// An expression with the cells that it names.
+/// An expression with the cells that it refers to.
 pub struct Bound<'a> {
     expression: &'a Expression,
     cells: BTreeMap<&'a str, Series<'a>>,
     metrics: &'a [Metric],
 }
 
-/// Which runs, and which items of their series.
+/// The runs to use, and the items of their series.
 #[derive(Clone, Copy)]
 struct Draw<'a> {
     seeds: &'a [u64],
@@ -127,7 +127,7 @@ impl<'a> Measurements<'a> {
     }
 }
 
-/// Whether labels have every value that is wanted; axes that the cells do not have are no condition.
+/// Whether the labels have every wanted value. Axes that the cells do not have are ignored.
 pub(super) fn matches(labels: &Labels, wanted: &Labels) -> bool {
     wanted.iter().all(|(axis, value)| labels.get(axis).is_none_or(|own| own == value))
 }
@@ -140,14 +140,14 @@ impl Bound<'_> {
         self.expression.metrics().into_iter().all(has)
     }
 
-    /// Seeds that every cell of the expression has.
+    /// Seeds for which every cell of the expression has a run.
     #[must_use]
     pub fn seeds(&self) -> Vec<u64> {
         let all: BTreeSet<u64> = self.cells.values().flat_map(|series| series.keys().copied()).collect();
         all.into_iter().filter(|seed| self.has(*seed)).collect()
     }
 
-    /// Whether some cell measured exactly the same for all of several seeds.
+    /// Whether some cell has exactly the same result for all of several seeds.
     fn has_invariant_cell(&self) -> bool {
         let invariant = |series: &Series<'_>| {
             let mut runs = series.values().map(|sample| &sample.metrics);
@@ -157,7 +157,7 @@ impl Bound<'_> {
         self.cells.values().any(invariant)
     }
 
-    /// Items of the series that everything of one run is made of; `None` unless all have as many.
+    /// Length of the series from which all values of a run are computed; `None` if the lengths differ.
     fn items(&self, seed: u64) -> Option<usize> {
         let mut lengths = self.expression.metrics().into_iter().map(|(subject, metric)| {
             let sample = self.cells[subject].get(&seed)?;
@@ -214,7 +214,7 @@ impl Bound<'_> {
         })
     }
 
-    /// A metric of one run; of a resampled run where it comes from a series.
+    /// A metric of one run, from resampled items if it comes from a series.
     fn run(&self, (subject, metric): (&str, &str), seed: u64, items: Option<&[usize]>) -> Option<Vec<f64>> {
         let sample = self.cells.get(subject)?.get(&seed)?;
         let Some(items) = items else { return sample.metrics.get(metric).cloned() };
@@ -269,7 +269,7 @@ fn apply(statistic: Statistic, sample: &[f64]) -> Option<f64> {
     }
 }
 
-/// The value of one expression in one or more places, put together by `fold`, on the seeds that all have.
+/// The value of an expression in one or more places, combined by `fold`, on the seeds that all of them have.
 pub fn measure(
     bound: &[Bound<'_>],
     fold: impl Fn(&[Option<f64>]) -> Option<f64>,

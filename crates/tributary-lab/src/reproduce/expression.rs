@@ -1,10 +1,10 @@
 //! Expressions of claims and tables: numbers of measured cells, arithmetic and statistics.
 //!
-//! `mean(fbdt.goodput / (wifi.goodput + wigig.goodput))` is the mean over the seeds of a ratio formed seed by
-//! seed. `SUBJECT.METRIC` is one number, or a series of numbers, for each run; arithmetic works run by run
-//! and, on series, item by item; a statistic (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`) of one
-//! argument turns all runs into one number; with `run_` in front it does so within each run. `min` and
-//! `max` of two arguments compare item by item. Parses only; values come from [`super::evaluate`].
+//! `mean(fbdt.goodput / (wifi.goodput + wigig.goodput))` is the mean over the seeds of a ratio formed seed by seed.
+//! `SUBJECT.METRIC` is one number, or a series of numbers, for each run; arithmetic works run by run and, on series,
+//! item by item; a statistic (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`) of one argument computes one
+//! number from all runs; with the prefix `run_`, one number for each run. `min` and `max` of two arguments compare
+//! item by item. Parses only; values come from [`super::evaluate`].
 
 use thiserror::Error;
 
@@ -20,17 +20,17 @@ pub enum Expression {
         /// The metric's name.
         metric: String,
     },
-    /// One number of all runs.
+    /// A statistic over all runs.
     Statistic(Statistic, Box<Self>),
-    /// One number of each run.
+    /// A statistic within each run.
     RunStatistic(Statistic, Box<Self>),
-    /// Item by item, of one argument.
+    /// A function of one argument, item by item.
     Map(Map, Box<Self>),
-    /// Item by item, of two arguments.
+    /// An operation on two arguments, item by item.
     Binary(Operator, Box<Self>, Box<Self>),
 }
 
-/// What becomes of a sample.
+/// A statistic of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
     /// Arithmetic mean.
@@ -39,24 +39,24 @@ pub enum Statistic {
     Minimum,
     /// Largest.
     Maximum,
-    /// So many per cent are below it; 50 is the median.
+    /// The value below which this percentage of the sample lies; 50 is the median.
     Percentile(f64),
     /// Mean of the largest 5 % of the sample, at least one item.
     Worst5,
 }
 
-/// What becomes of an item.
+/// A function of one item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Map {
     /// Its magnitude.
     Magnitude,
     /// Peak signal-to-noise ratio in dB of a mean squared error of 8-bit pictures.
     Psnr,
-    /// The other sign.
+    /// Negation.
     Negative,
 }
 
-/// What becomes of two items.
+/// An operation on two items.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operator {
     /// Sum.
@@ -82,7 +82,7 @@ pub struct ExpressionError {
     problem: String,
 }
 
-/// Parentheses may nest so deep.
+/// Largest depth of nested parentheses.
 const DEPTH: usize = 32;
 
 impl Expression {
@@ -99,7 +99,7 @@ impl Expression {
         }
     }
 
-    /// Whether it is one number rather than one for each run.
+    /// Whether it gives one number, not one per run.
     #[must_use]
     pub fn is_single(&self) -> bool {
         match self {
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
         if self.take(&['(']).is_some() {
             return self.call(name, start);
         }
-        Err(self.refuse("expected `.METRIC` behind a subject, or `(` behind a function"))
+        Err(self.refuse("expected `.METRIC` after a subject, or `(` after a function"))
     }
 
     fn name(&mut self) -> Result<&'a str, ExpressionError> {
@@ -244,8 +244,8 @@ impl<'a> Parser<'a> {
             None => {
                 self.at = start;
                 Err(self.refuse(
-                    "unknown function; known: mean, median, min, max, p1 … p99, worst5, the same with run_ in \
-                     front, abs, psnr",
+                    "unknown function; known: mean, median, min, max, p1 … p99, worst5, the same with the prefix \
+                     run_, abs, psnr",
                 ))
             }
         }
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_bind_tighter_and_names_may_have_hyphens() {
+    fn products_bind_tighter_than_sums_and_names_may_have_hyphens() {
         let parsed = Expression::parse("1 + 2 * fbdt-paper.p10 - 3").unwrap();
         let Expression::Binary(Operator::Minus, left, _) = &parsed else { panic!("{parsed:?}") };
         let Expression::Binary(Operator::Plus, _, product) = &**left else { panic!("{left:?}") };

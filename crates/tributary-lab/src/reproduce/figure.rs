@@ -72,7 +72,7 @@ impl Page<'_> {
         plot
     }
 
-    /// One row a series, one cell a second: a share of `of`, or of the largest value without it.
+    /// One row per series, one cell per second, as a share of `of`, or of the largest value if `of` is not given.
     fn strip(&self, spec: &FigureSpec, title: &str, found: &[Found<'_>]) -> Strip {
         let all = found.iter().flat_map(|(_, samples)| &samples[0].metrics[&spec.value]);
         let largest = all.copied().fold(0.0, f64::max);
@@ -97,7 +97,7 @@ impl Page<'_> {
         strip
     }
 
-    /// When a link of the first seed's network is blocked.
+    /// Intervals in which a link of the first seed's network is blocked.
     fn bands(&self, spec: &FigureSpec, found: &[Found<'_>]) -> Vec<Band> {
         let Some(sample) = found.first().map(|(_, samples)| samples[0]).filter(|_| spec.bands) else {
             return Vec::new();

@@ -9,7 +9,7 @@ use super::sample::{Labels, filled};
 use crate::result::World;
 use tributary_report::Claim;
 
-/// Every claim of a world, judged. A claim about cells that were not planned is left out.
+/// Judges every claim of a world. Claims about cells that were not planned are left out.
 ///
 /// # Errors
 /// [`ReproduceError::Ambiguous`] when an expression names several cells at once.
@@ -80,7 +80,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The claim in words; of many places the one that decides is named.
+    /// The text of the claim; if it covers several places, it names the decisive one.
     fn text(&self, at: &Labels, places: &[(Labels, Expression)], terms: &[Bound<'_>]) -> String {
         let label =
             |(axis, value): (&String, &String)| (axis.clone(), self.paper.label(axis, value).to_owned());
@@ -125,7 +125,7 @@ pub(super) fn taken(take: Take, values: &[Option<f64>]) -> Option<f64> {
     }
 }
 
-/// Was parsed when the file was checked; a value that placeholders made unreadable is never planned.
+/// The file's expressions were parsed when the file was checked; one that placeholders make invalid is never planned.
 fn parsed(text: &str) -> Expression {
     Expression::parse(text).unwrap_or(Expression::Number(f64::NAN))
 }

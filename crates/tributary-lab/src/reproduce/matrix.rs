@@ -15,10 +15,10 @@ use tributary_types::Rng;
 /// Axes that every matrix has; further ones are in `axes`.
 pub(super) const AXES: [&str; 7] =
     ["scenario", "transport", "scheduler", "congestion", "rtt", "queue", "loss"];
-/// Resolution of the moment at which a run with `any-phase` begins.
+/// Resolution of the start time of a run with `any-phase`.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Values of axes; `["*"]` is every value that was planned.
+/// Values of axes; `["*"]` stands for every planned value.
 pub type Axes = BTreeMap<String, Vec<String>>;
 
 /// All matrices of a paper.
@@ -29,7 +29,7 @@ pub(super) struct Matrices<'a> {
     pub matrix: &'a [Matrix],
     /// Transports that are always run.
     pub reference: &'a [String],
-    /// Where the paper's file lies.
+    /// Directory of the paper's file.
     pub beside: &'a Path,
 }
 
@@ -39,16 +39,16 @@ pub(super) struct Matrices<'a> {
 pub struct Matrix {
     /// Where.
     pub world: World,
-    /// `quick` or `full`; both without it.
+    /// `quick` or `full`; without it the matrix belongs to both.
     pub size: Option<Size>,
-    /// What is done in each cell.
+    /// The experiment of each cell.
     #[serde(default = "transfer")]
     pub experiment: String,
-    /// Networks: names of scenarios, or files beside the paper's.
+    /// Networks: names of scenarios, or files in the directory of the paper's file.
     pub scenarios: Vec<String>,
     /// Transports, by name.
     pub transports: Vec<String>,
-    /// Schedulers of the transports `mptcp` and `session`; `none` is their own.
+    /// Schedulers of the transports `mptcp` and `session`; `none` is their default.
     #[serde(default = "none")]
     pub schedulers: Vec<String>,
     /// Congestion controls.
@@ -60,10 +60,10 @@ pub struct Matrix {
     /// Queues such as `300 kB` or `20 ms`; `scenario` is the scenario's own.
     #[serde(default = "scenario")]
     pub queue: Vec<String>,
-    /// Random loss on every link instead of the scenario's, such as `1 %`; `none` is the scenario's own.
+    /// Random loss on every link, such as `1 %`; `none` leaves the scenario's own.
     #[serde(default = "none")]
     pub loss: Vec<String>,
-    /// Further axes, for the experiment to understand.
+    /// Further axes, interpreted by the experiment.
     #[serde(default)]
     pub axes: Axes,
     /// Rates and queue sizes of every link are multiplied by this.
@@ -71,42 +71,42 @@ pub struct Matrix {
     pub scale: u64,
     /// Seeds, from 1 up.
     pub seeds: u32,
-    /// What the user's choice of seeds means here.
+    /// How the user's choice of seeds applies to this matrix.
     #[serde(default)]
     pub repeat: Repeat,
     /// Seconds of each run.
     pub seconds: u32,
-    /// A thousand messages of 64 bytes a second beside the bulk transfer.
+    /// Whether 1000 messages of 64 bytes per second are sent beside the bulk transfer.
     #[serde(default)]
     pub messages: bool,
-    /// The radios' turns begin anywhere, by the seed.
+    /// Whether each seed starts the radios' rate cycles at another phase.
     #[serde(default)]
     pub any_phase: bool,
-    /// How often an emulated run that was not exact is made until it is kept and marked.
+    /// Number of attempts for an emulated run with an invalid audit. The last attempt is kept and marked.
     #[serde(default = "three")]
     pub attempts: u32,
 }
 
-/// Which reproduction a matrix belongs to.
+/// The size of reproduction that a matrix belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Size {
-    /// Within ten minutes.
+    /// A reproduction within ten minutes.
     Quick,
-    /// The whole.
+    /// The whole reproduction.
     Full,
 }
 
-/// How many seeds a matrix is run with when the user chooses.
+/// Number of seeds of a matrix when the user chooses one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repeat {
-    /// As many as chosen.
+    /// The user's number.
     #[default]
     All,
-    /// As many as chosen for what no main claim is about.
+    /// The user's number for cells without a main claim.
     Aside,
-    /// The file's: nothing in it is random.
+    /// The file's number, because nothing in the matrix is random.
     Once,
 }
 
@@ -129,18 +129,18 @@ fn three() -> u32 {
     3
 }
 
-/// What a user chooses; empty lists and `None` are the file's.
+/// The user's choice; empty lists and `None` leave a setting to the file.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Where.
     pub world: World,
-    /// The quick matrices rather than the full ones.
+    /// Whether to run the quick matrices instead of the full ones.
     pub quick: bool,
     /// Scenarios to keep.
     pub scenarios: Vec<String>,
-    /// Transports in place of the file's; the reference ones are always run.
+    /// Transports instead of the file's; the reference transports are always run.
     pub transports: Vec<String>,
-    /// Congestion controls in place of the file's.
+    /// Congestion controls instead of the file's.
     pub congestion: Vec<String>,
     /// Base RTT of every path.
     pub rtt: Option<String>,
@@ -148,7 +148,7 @@ pub struct Selection {
     pub queue: Option<String>,
     /// Seeds of every cell.
     pub seeds: Option<u32>,
-    /// Seeds of the cells that no main claim is about; may be 0.
+    /// Number of seeds of cells without a main claim; may be 0.
     pub aside: Option<u32>,
     /// Seconds of every run.
     pub seconds: Option<u32>,
@@ -157,21 +157,21 @@ pub struct Selection {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// What names it.
+    /// Labels that identify the run.
     pub labels: Labels,
     /// Seed of everything random.
     pub seed: u64,
     /// Where.
     pub world: World,
-    /// What is done.
+    /// Name of the experiment.
     pub experiment: String,
     /// Seconds of the run.
     pub seconds: u32,
     /// Factor of rates and queue sizes.
     pub scale: u64,
-    /// Messages beside the transfer.
+    /// Whether messages are sent beside the transfer.
     pub messages: bool,
-    /// The radios' turns begin anywhere.
+    /// Whether the radios' rate cycles start at a random phase.
     pub any_phase: bool,
     /// Attempts of an emulated run.
     pub attempts: u32,
@@ -181,32 +181,32 @@ pub struct Cell {
 /// Why a cell is not possible.
 #[derive(Debug, Error)]
 pub enum CellError {
-    /// Its scenario.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A value of an axis.
+    /// A value of an axis is invalid.
     #[error("{axis} `{value}`: {expected}")]
     Value {
         /// The axis.
         axis: &'static str,
         /// Its value.
         value: String,
-        /// What is possible.
+        /// The possible values.
         expected: String,
     },
-    /// Nothing is left to run.
+    /// The choice leaves nothing to run.
     #[error("nothing to run: {problem}")]
     Empty {
-        /// What was asked for and what there is.
+        /// The choice, and the known values.
         problem: String,
     },
-    /// The experiment's reason.
+    /// The experiment failed, with its reason.
     #[error("{0}")]
     Experiment(String),
 }
 
 impl Matrix {
-    /// The combinations of its lists, each list as the user chose it.
+    /// All combinations of its lists after the user's choice.
     fn combinations(&self, paper: &Matrices<'_>, chosen: &Selection) -> Vec<Labels> {
         let or = |own: &[String], chosen: &[String]| {
             if chosen.is_empty() { own.to_vec() } else { chosen.to_vec() }
@@ -242,7 +242,7 @@ impl Matrix {
     }
 }
 
-/// All runs, first to last: seed by seed, so that what runs out of time has fewer seeds, not fewer cells.
+/// All runs in order, seed by seed: when the time runs out, cells have fewer seeds, but none is missing.
 ///
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.
@@ -253,7 +253,7 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
         paper.matrix.iter().filter(fits).flat_map(|m| m.scenarios.iter().map(String::as_str)).collect();
     if let Some(name) = chosen.scenarios.iter().find(|name| !known.contains(&name.as_str())) {
         let problem = format!(
-            "`{name}` is no scenario of {} in world {}; known: {}",
+            "`{name}` is not a scenario of {} in world {}; known: {}",
             paper.name,
             chosen.world,
             known.join(", ")
@@ -288,7 +288,7 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
         }
     }
     if cells.is_empty() {
-        let problem = format!("{} has no such matrix in world {}", paper.name, chosen.world);
+        let problem = format!("{} has no matrix of this size in world {}", paper.name, chosen.world);
         return Err(CellError::Empty { problem });
     }
     cells.sort_by_key(|cell| cell.seed);
@@ -296,7 +296,7 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
 }
 
 impl Cell {
-    /// Its value on an axis; empty when it has none.
+    /// Its value on an axis; empty if it has none.
     #[must_use]
     pub fn label(&self, axis: &str) -> &str {
         self.labels.get(axis).map_or("", String::as_str)
@@ -308,7 +308,7 @@ impl Cell {
         Some(self.label("scheduler")).filter(|name| *name != "none")
     }
 
-    /// Everything that decides the run, as a text.
+    /// All settings of the run as text.
     #[must_use]
     pub fn identity(&self) -> String {
         format!("{self:?}")

@@ -1,11 +1,11 @@
-//! The networks of cells: a scenario with other rates, or begun at another moment. Runs nothing.
+//! The networks of cells: scenarios with scaled rates, or started at another phase. Not here: the runs.
 
 use core::time::Duration;
 use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario};
 use tributary_types::{Bitrate, DataSize};
 
-/// The scenario with rates and queue sizes of every link `factor` times as large; times stay. Recorded
-/// traces have rates of their own and keep them.
+/// The scenario with rates and queue sizes of every link multiplied by `factor`; times and recorded traces stay as
+/// they are.
 pub(super) fn scaled(scenario: &Scenario, factor: u64) -> Scenario {
     let mut scenario = scenario.clone();
     for path in &mut scenario.paths {
@@ -21,7 +21,7 @@ fn scale(link: &mut LinkSpec, factor: u64) {
         QueueSpec::Bytes(bytes) => size(bytes),
         QueueSpec::Packets(packets) => *packets *= factor,
         QueueSpec::Time { floor, .. } => size(floor),
-        _ => {} // measured in time: follows the rate
+        _ => {} // in milliseconds, so it follows the rate
     }
     let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * factor);
     match &mut link.rate {
@@ -36,7 +36,7 @@ fn scale(link: &mut LinkSpec, factor: u64) {
     }
 }
 
-/// The same turns for ever, begun in the middle of one.
+/// The same cycle of rates, started at another phase.
 pub(super) fn turned(turns: &[(Duration, Bitrate)], phase: u64, step: Duration) -> Vec<(Duration, Bitrate)> {
     let period: Duration = turns.iter().map(|turn| turn.0).sum();
     let steps = (period.as_nanos() / step.as_nanos()).max(1) as u64;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_begin_anywhere_and_go_on_as_before() {
+    fn turns_begin_at_any_phase_and_keep_their_order() {
         let ms = Duration::from_millis;
         let turns = [(ms(1500), Bitrate::from_mbps(140)), (ms(1000), Bitrate::from_mbps(3))];
         let at = |turns: &[(Duration, Bitrate)], ms: u64| {

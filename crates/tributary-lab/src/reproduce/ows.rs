@@ -1,10 +1,11 @@
-//! OWS: what viewers see of tiled video over two radios, by allocator and transport, live and in a closed loop, in the
-//! simulator or on real sockets through the emulator.
+//! OWS: the quality that viewers of tiled video see over two radios, by allocator and transport. Viewings are live
+//! and closed-loop, in the simulator or on real sockets through the emulator.
 //!
-//! Cells, claims, tables and figures are data (`scenarios/papers/ows.toml`), run and judged like those of any paper; here
-//! are the clips, the viewers and the experiment. Real sizes and errors of tiles, real head movement, the product's player,
-//! pusher and session, and a model of the kernel's MPTCP, in virtual time. What is seen there is put together from measured
-//! errors; live viewings are decoded. Source: the OWS paper §4, §6.3. Deviations: `docs/reproductions/ows.md`.
+//! Cells, claims, tables and figures are data (`scenarios/papers/ows.toml`), run and judged like those of any paper;
+//! here are the clips, the viewers and the experiment. Real sizes and errors of tiles, real head movement, the
+//! product's player, pusher and session, and a model of the kernel's MPTCP, in virtual time. In the simulator the
+//! quality is computed from measured errors; live viewings are decoded. Source: the OWS paper §4, §6.3. Deviations:
+//! `docs/reproductions/ows.md`.
 
 pub mod audience;
 mod by_gain;
@@ -41,28 +42,29 @@ pub use motion::STARTING;
 /// The paper's data.
 const PAPER: &str = include_str!("../../papers/ows.toml");
 
-/// What to reproduce.
+/// Settings of the reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where viewings are played.
     pub world: World,
-    /// Directories of tiles; none takes clips that the program draws, in the simulator only.
+    /// Directories of tiles. If empty, synthetic clips are used, in the simulator only.
     pub tiled: Vec<PathBuf>,
-    /// Recorded head movement: format and folder; `None` generates some.
+    /// Recorded head movement: format and folder; `None`: generated.
     pub heads: Option<(Format, PathBuf)>,
     /// Viewings of each clip in each scene.
     pub viewings: u32,
-    /// So many of them also with the allocators that no main claim is about.
+    /// Viewings of each clip that are also run with the allocators without a main claim.
     pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
-    /// Bytes of the finest quality relative to what both radios carry in line of sight; live, tiles are as they are.
+    /// Bytes of the finest quality relative to what both radios carry in line of sight. Live viewings use the tiles
+    /// unchanged.
     pub load: f64,
-    /// Viewings at once; `None` is one a core.
+    /// Parallel viewings; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
-    /// Live viewings that have finished before are taken over; simulated ones always are.
+    /// Whether finished live viewings are reused; finished simulated ones always are.
     pub resume: bool,
-    /// Where finished viewings are kept.
+    /// Directory for finished viewings.
     pub directory: PathBuf,
     /// The command line, for the report.
     pub command: String,
@@ -73,11 +75,11 @@ pub struct Settings {
 pub struct Reproduced {
     /// The paper with the clips' names.
     pub paper: Paper,
-    /// Every viewing, and the claims.
+    /// All viewings and the claims.
     pub outcome: Outcome,
-    /// One moment as two chains showed it, and the original; empty for drawn clips.
+    /// One moment as two transports and allocators showed it, and the original; empty for synthetic clips.
     pub pictures: Vec<Image>,
-    /// Why there are no pictures although there are tiles.
+    /// Why there are no pictures, if there are tiles.
     pub no_pictures: Option<String>,
 }
 
@@ -87,10 +89,10 @@ pub enum OwsError {
     /// A clip cannot be used.
     #[error(transparent)]
     Clip(#[from] ClipError),
-    /// Nobody watches.
+    /// The viewers' head movement cannot be used.
     #[error(transparent)]
     Audience(#[from] AudienceError),
-    /// The simulator refuses.
+    /// The simulator refuses a run.
     #[error(transparent)]
     Run(#[from] RunError),
     /// A scenario is missing.
@@ -102,25 +104,25 @@ pub enum OwsError {
     /// The paper's file.
     #[error(transparent)]
     Paper(#[from] PaperError),
-    /// The runner.
+    /// The runner failed.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
-    /// Too short to say anything.
+    /// The viewings are too short to be measured.
     #[error("{gops} GoPs; the first {STARTING} are not counted, so at least {} are needed", STARTING + 1)]
     Short {
         /// GoPs asked for.
         gops: usize,
     },
-    /// A live viewing sends real tiles.
+    /// A live viewing needs tiles on disk.
     #[error("clip `{0}` has no tiles on disk; give a directory that `tributary ingest` has written")]
     NoTiles(String),
-    /// A live viewing.
+    /// A live viewing failed.
     #[error(transparent)]
     Live(#[from] TiledDemoError),
-    /// Clips are told apart by the names of their directories.
+    /// Two directories have the same name, which is the clip's name.
     #[error("two clips are called `{0}`; rename one directory")]
     SameName(String),
-    /// A connection that carried nothing.
+    /// A connection carried nothing.
     #[error("{scene} over {transport}: no GoP was ever asked for")]
     NothingSeen {
         /// Radio condition.
@@ -130,7 +132,7 @@ pub enum OwsError {
     },
 }
 
-/// Runs the experiment and judges the claims. Finished viewings are kept: what was stopped goes on where it was.
+/// Runs the experiment and judges the claims. Finished viewings are kept, so a stopped reproduction can be resumed.
 ///
 /// # Errors
 /// [`OwsError`]; a claim that does not hold is a result.
@@ -167,7 +169,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     Ok(Reproduced { paper, outcome, pictures, no_pictures })
 }
 
-/// The paper with the clips' names in their places.
+/// The paper with the clips' names filled in.
 fn paper(clips: &[Arc<Clip>]) -> Result<Paper, OwsError> {
     let mut paper = Paper::parse(PAPER, "scenarios/papers/ows.toml")?;
     let names = |of: &dyn Fn(&ClipInfo) -> bool| -> Vec<String> {
@@ -217,7 +219,7 @@ fn describe(
         World::Emu => ("the clip's first", ViewerConfig::default().assumed),
     };
     let text = format!(
-        "a seed is a viewing of each clip in each scene, {} GoPs each from {begins} on, the first {STARTING} not counted",
+        "a seed is a viewing of each clip in each scene, {} GoPs each, starting at {begins}; the first {STARTING} are not counted",
         settings.gops
     );
     set("viewings", text);
@@ -236,13 +238,13 @@ fn describe(
     Ok(())
 }
 
-/// A clip in words.
+/// Description of a clip.
 fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
     let [los, nlos, mobility, fades] = scene::names(world);
     let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
     let tiling = match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
         (Some((_, finest)), Some((_, coarsest))) => {
-            format!(", tiling costs {finest:.1} % (finest) … {coarsest:.1} % (coarsest) more bytes")
+            format!(", tiling adds {finest:.1} % (finest) to {coarsest:.1} % (coarsest) bytes")
         }
         _ => String::new(),
     };

@@ -19,19 +19,19 @@ pub struct Page<'a> {
     pub(super) subjects: BTreeMap<String, Labels>,
 }
 
-/// Where a value is measured.
+/// The cells over which a value is computed.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     /// Labels of its cells.
     pub at: &'a Labels,
-    /// It is the mean over all combinations of these values.
+    /// The value is the mean over all combinations of these values.
     pub over: &'a Axes,
     /// Axes whose values count as further seeds.
     pub pool: &'a [String],
 }
 
 impl<'a> Page<'a> {
-    /// To be printed.
+    /// The page of this outcome.
     #[must_use]
     pub fn new(paper: &'a Paper, outcome: &'a Outcome) -> Self {
         let mut subjects = paper.subject.clone();
@@ -39,8 +39,8 @@ impl<'a> Page<'a> {
         Self { paper, outcome, subjects }
     }
 
-    /// The mean of a value over the combinations of a place, and its interval if it is wanted; none when its cells cannot
-    /// be told apart or were not run.
+    /// The mean of a value over the combinations of a place, with its interval if wanted. No value if a subject
+    /// matches several cells or a cell was not run.
     pub(super) fn value(&self, text: &str, place: Place<'_>, interval: bool) -> Measured {
         let places = combinations(place.over, &self.outcome.planned);
         let places: Vec<Labels> =
@@ -79,7 +79,7 @@ impl<'a> Page<'a> {
             };
             let values: Vec<Measured> = rows.iter().map(value).collect();
             if values.iter().all(|measured| measured.value.is_none()) {
-                continue; // not measured in this world or by this choice
+                continue; // not measured in this world or with this choice
             }
             if column.paper.is_some() {
                 columns.push(Column::right(&format!("{}, paper", column.head)).unit(&column.unit));
@@ -127,7 +127,7 @@ impl<'a> Page<'a> {
         rows.into_iter().filter(planned).collect()
     }
 
-    /// All tables as Markdown, each below its title; first a line that says by which command and commit they were made.
+    /// All tables as Markdown, each below its title. The first line states the command and the commit that made them.
     #[must_use]
     pub fn markdown(&self) -> String {
         let run = &self.outcome.reproduction.run;
@@ -146,7 +146,7 @@ impl<'a> Page<'a> {
         out
     }
 
-    /// What is printed on a terminal.
+    /// The text for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         let own = self.tables();
@@ -155,7 +155,7 @@ impl<'a> Page<'a> {
         all.join("\n")
     }
 
-    /// The drawings that have a file of their own: its name and an SVG.
+    /// Figures with a separate file: file name and SVG.
     #[must_use]
     pub fn drawings(&self) -> Vec<(String, String)> {
         let bars = self.paper.figure.iter().filter(|spec| spec.kind == FigureKind::Bars);
@@ -170,7 +170,7 @@ impl<'a> Page<'a> {
         self.report().render()
     }
 
-    /// The page, to which more may be added.
+    /// The page, to which the caller may add more.
     #[must_use]
     pub fn report(&self) -> HtmlReport {
         let (paper, made) = (self.paper, &self.outcome.reproduction);
@@ -184,9 +184,9 @@ impl<'a> Page<'a> {
             .section("Claims")
             .reproduction(
                 made,
-                "A claim holds or fails when its whole interval lies on one side of what is wanted, else it is \
-                 undecided. Intervals: over the seeds, paired; of one seed alone, or where every seed gives the same \
-                 (deterministic), over its seconds.",
+                "A claim holds or fails if its whole interval lies on one side of the wanted bound; otherwise it is \
+                 undecided. Intervals are over the seeds, paired; with a single seed, or if every seed gives the same \
+                 result (deterministic), over the seconds of the run.",
             );
         let shown = |world: Option<crate::result::World>| world.is_none_or(|w| w == self.outcome.world);
         for spec in paper.table.iter().filter(|spec| shown(spec.world)) {

@@ -28,49 +28,49 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Paper {
-    /// Short name: files of the report are called so.
+    /// Short name, used for the files of the report.
     pub name: String,
     /// Headline of the page.
     pub title: String,
-    /// What was done, in a sentence or two.
+    /// Summary in one or two sentences.
     pub lead: String,
-    /// Where it is run unless the user says otherwise.
+    /// Default world.
     #[serde(default)]
     pub world: World,
-    /// Experiments that a quick run starts after so many seconds are left out.
+    /// Seconds after which a quick run starts no further cells.
     pub quick_limit: Option<u64>,
-    /// A folder that its scenarios read, as they name it; without it nothing can be run.
+    /// A folder that its scenarios read, as named in them. Nothing can be run without it.
     pub needs: Option<PathBuf>,
-    /// Transports that claims refer to: run whatever else is chosen.
+    /// Transports that claims refer to; always run.
     #[serde(default)]
     pub reference: Vec<String>,
-    /// How intervals are made.
+    /// Method of the intervals.
     #[serde(default)]
     pub interval: Method,
-    /// The paper's values are multiplied by this in a world: for links slower than the paper's.
+    /// Factor for the paper's values in a world, for links slower than the paper's.
     #[serde(default)]
     pub paper_scale: BTreeMap<String, f64>,
     /// The paper's numbers: table name, then value of the first axis of rows, then subject.
     #[serde(default)]
     pub paper: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
-    /// Names for values: axis, then value, then what people read.
+    /// Display names of values: axis, then value, then name.
     #[serde(default)]
     pub label: BTreeMap<String, BTreeMap<String, String>>,
-    /// Names for cells: the labels that a subject of an expression stands for.
+    /// Subjects of expressions, with the labels that they stand for.
     #[serde(default)]
     pub subject: BTreeMap<String, Labels>,
-    /// What is run.
+    /// The runs.
     pub matrix: Vec<Matrix>,
-    /// What is claimed.
+    /// The claims.
     #[serde(default)]
     pub claim: Vec<ClaimSpec>,
-    /// What is printed.
+    /// The tables.
     #[serde(default)]
     pub table: Vec<TableSpec>,
-    /// What is drawn.
+    /// The figures.
     #[serde(default)]
     pub figure: Vec<FigureSpec>,
-    /// Where the file is: scenarios that are files are looked for beside it.
+    /// Directory of the file; scenario files are searched there.
     #[serde(skip)]
     pub beside: PathBuf,
 }
@@ -81,7 +81,7 @@ pub struct Paper {
 pub struct ClaimSpec {
     /// Short and stable; `{axis}` stands for the value.
     pub id: String,
-    /// In words; `{axis}` stands for the value's label.
+    /// Text; `{axis}` stands for the value's label.
     pub text: String,
     /// Expression of the measured value.
     pub value: String,
@@ -95,21 +95,21 @@ pub struct ClaimSpec {
     /// A claim for each combination of these values.
     #[serde(default)]
     pub each: Axes,
-    /// One claim over all combinations of these values, as `take` says.
+    /// One claim over all combinations of these values; `take` says how they are combined.
     #[serde(default)]
     pub over: Axes,
     /// Axes whose values count as further seeds: the interval is over them.
     #[serde(default)]
     pub pool: Vec<String>,
-    /// Which of the values over `over` is the measured one.
+    /// How the values over `over` are combined.
     #[serde(default)]
     pub take: Take,
-    /// The paper's value: an expression of numbers, or one for each value of the first axis of `each`.
+    /// The paper's value: an expression of numbers, or one expression per value of the first axis of `each`.
     pub paper: Option<PaperValue>,
     /// Figure, table or section of the paper.
     #[serde(default)]
     pub source: String,
-    /// How its interval is made, if not as the file says.
+    /// Method of its interval, if not the file's.
     pub interval: Option<Method>,
 }
 
@@ -117,13 +117,13 @@ pub struct ClaimSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum PaperValue {
-    /// For all.
+    /// One value for all.
     One(String),
-    /// By value of the first axis of `each`.
+    /// A value for each value of the first axis of `each`.
     Each(BTreeMap<String, String>),
 }
 
-/// What is taken of many values.
+/// How many values are combined into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Take {
@@ -149,7 +149,7 @@ pub struct TableSpec {
     pub world: Option<World>,
     /// Axes whose values make the rows, outermost first.
     pub rows: Vec<String>,
-    /// Values of axes that make rows; without it all.
+    /// Values of axes that make rows; without it, all values.
     #[serde(default)]
     pub only: Axes,
     /// A number is the mean over all combinations of these values.
@@ -158,10 +158,10 @@ pub struct TableSpec {
     /// Axes whose values count as further seeds.
     #[serde(default)]
     pub pool: Vec<String>,
-    /// Rows with these labels stand out.
+    /// Rows with these labels are emphasised.
     #[serde(default)]
     pub highlight: Labels,
-    /// The columns behind those of the axes.
+    /// The columns after those of the axes.
     pub column: Vec<ColumnSpec>,
 }
 
@@ -179,9 +179,9 @@ pub struct ColumnSpec {
     /// Decimals.
     #[serde(default)]
     pub digits: usize,
-    /// A column with the paper's numbers in front: `TABLE.SUBJECT` of `paper`.
+    /// Adds a column with the paper's numbers before this one: `TABLE.SUBJECT` of `paper`.
     pub paper: Option<String>,
-    /// With the interval.
+    /// Whether to print the interval.
     #[serde(default)]
     pub interval: bool,
 }
@@ -190,7 +190,7 @@ pub struct ColumnSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FigureSpec {
-    /// What kind.
+    /// Kind of figure.
     pub kind: FigureKind,
     /// Heading.
     pub title: String,
@@ -202,7 +202,7 @@ pub struct FigureSpec {
     /// Label or unit of the values.
     #[serde(default)]
     pub unit: String,
-    /// Name of a file for the drawing alone; bars only.
+    /// Name of a separate file for the figure; bars only.
     pub file: Option<String>,
     /// Bars: axes of the groups. Others: a figure for each combination.
     pub each: Axes,
@@ -212,15 +212,16 @@ pub struct FigureSpec {
     /// Bars: axes whose values count as further seeds.
     #[serde(default)]
     pub pool: Vec<String>,
-    /// Bars: expression, `{series}` the subject, `{group}` one of `groups`. Others: the metric, a series.
+    /// Bars: an expression in which `{series}` stands for the subject and `{group}` for one of `groups`. Others: a
+    /// metric that is a series.
     pub value: String,
     /// Bars: further groups, in each combination of `each`.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// Seconds and strips: the metric of what could have been, such as link capacity, in each item. Seconds
-    /// have it as a grey area; cells of strips are shares of it.
+    /// Seconds and strips: the metric of the upper bound of each item, such as link capacity. Seconds show it as a
+    /// grey area; cells of strips are shares of it.
     pub of: Option<String>,
-    /// Seconds and strips: when a link carries less than a third of its best is marked.
+    /// Seconds and strips: marks the times at which a link carries less than a third of its highest rate.
     #[serde(default)]
     pub bands: bool,
     /// Seconds and strips: the second of the first item.
@@ -233,7 +234,7 @@ pub struct FigureSpec {
 }
 
 impl FigureSpec {
-    /// Its groups; one without a name when the file gives none.
+    /// Its groups; one without a name if the file gives none.
     pub(super) fn own_groups(&self) -> impl Iterator<Item = &str> {
         let none = self.groups.is_empty().then_some("");
         self.groups.iter().map(String::as_str).chain(none)
@@ -271,7 +272,7 @@ pub struct SeriesSpec {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToneName {
-    /// The product's own.
+    /// The product.
     Hero,
     /// Its close rival.
     Rival,
@@ -307,7 +308,7 @@ pub enum PaperError {
     Unknown {
         /// What was asked for.
         name: String,
-        /// Those there are.
+        /// The known papers.
         known: String,
     },
     /// The file could not be read.
@@ -326,9 +327,9 @@ pub enum PaperError {
         /// Line, column and what is wrong.
         source: Box<toml::de::Error>,
     },
-    /// The data that its scenarios read is not there.
+    /// The folder that its scenarios read is missing.
     #[error(
-        "{file} needs the folder {folder}, which is not there: its scenarios say where the data comes from"
+        "{file} needs the folder {folder}, which does not exist; its scenarios say where to get the data"
     )]
     Missing {
         /// The file.
@@ -354,14 +355,14 @@ pub fn papers() -> impl Iterator<Item = &'static str> {
 }
 
 impl Paper {
-    /// Its matrices and what they need of it.
+    /// Its matrices, with the fields of the paper that they use.
     pub(super) fn matrices(&self) -> Matrices<'_> {
         let Self { name, matrix, reference, beside, .. } = self;
         Matrices { name, matrix, reference, beside }
     }
 
-    /// Puts `values` in the place of the value `@group` of an axis: what only the user's files decide, such as the names
-    /// of clips.
+    /// Replaces the value `@group` of an axis by `values`, for values that depend on the user's files, such as the
+    /// names of clips.
     pub fn fill(&mut self, axis: &str, group: &str, values: &[String]) {
         let place = format!("@{group}");
         let claims = self.claim.iter_mut().flat_map(|claim| [&mut claim.each, &mut claim.over]);
@@ -376,13 +377,13 @@ impl Paper {
         }
     }
 
-    /// What people read for a value of an axis.
+    /// Display name of a value of an axis.
     #[must_use]
     pub fn label<'a>(&'a self, axis: &str, value: &'a str) -> &'a str {
         self.label.get(axis).and_then(|labels| labels.get(value)).map_or(value, String::as_str)
     }
 
-    /// The paper's number of a table, in the unit of a world.
+    /// The paper's number for a row of a table, scaled for a world.
     #[must_use]
     pub fn number(&self, table: &str, row: &str, subject: &str, world: World) -> Option<f64> {
         let value = self.paper.get(table)?.get(row)?.get(subject)?;
@@ -390,7 +391,7 @@ impl Paper {
     }
 }
 
-/// A bound: the relation and the expression behind it.
+/// A bound: a relation and an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     at_least: bool,
@@ -402,7 +403,7 @@ impl Wanted {
     /// Parses `>= EXPRESSION` or `<= EXPRESSION`.
     ///
     /// # Errors
-    /// [`ExpressionError`] of the bound; a text without a relation is a bound that does not parse.
+    /// [`ExpressionError`] of the bound, also if the relation is missing.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         let text = text.trim();
         let (at_least, bound) = match (text.strip_prefix(">="), text.strip_prefix("<=")) {
@@ -413,7 +414,7 @@ impl Wanted {
         Ok(Self { at_least, bound: Expression::parse(bound.trim())? })
     }
 
-    /// With the bound's value.
+    /// The bound with its value.
     #[must_use]
     pub fn expectation(&self, bound: f64) -> Expectation {
         if self.at_least { Expectation::AtLeast(bound) } else { Expectation::AtMost(bound) }

@@ -13,16 +13,16 @@ use network::Setting;
 use tributary_report::stats;
 use tributary_sim::run::MODEL_VERSION;
 
-/// What it measures; the first ten seconds are left out.
+/// The metrics. The first ten seconds are left out.
 const METRICS: [Metric; 19] = [
     Metric::new("mean_rtt", "ms", "mean of the smoothed round-trip time over all acknowledgements"),
     Metric::new("rtt_deviation", "ms", "its standard deviation"),
     Metric::new("rtt_seconds", "ms", "its mean in every second"),
     Metric::new("throughput", "Mbit/s", "in-order bytes at the sink"),
     Metric::new("retransmitted", "%", "payload sent again on the same subflow"),
-    Metric::new("duplicate_acks", "", "duplicate acknowledgements heard"),
-    Metric::new("fast_retransmissions", "", "fast recoveries begun"),
-    Metric::new("lost", "", "segments believed lost"),
+    Metric::new("duplicate_acks", "", "duplicate acknowledgements received"),
+    Metric::new("fast_retransmissions", "", "number of fast recoveries"),
+    Metric::new("lost", "", "segments marked as lost"),
     Metric::new("subflow_bytes", "MB", "bytes handed to each subflow"),
     Metric::new("subflow_0", "MB", "bytes handed to the first subflow"),
     Metric::new("subflow_1", "MB", "to the second"),
@@ -40,16 +40,16 @@ const METRICS: [Metric; 19] = [
 /// How the paper is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// The pathways part at the source; the source always has data.
+    /// The pathways are separate from the source on; the source always has data.
     Printed,
-    /// As printed, with the schedulers that wait for their choice.
+    /// As printed, with schedulers that wait for their preferred subflow.
     Waiting,
-    /// The source and the sink have one link each, as in the paper's figure.
+    /// The source and the sink have one link each, shared by all subflows, as in the paper's figure.
     SharedAccess,
     /// The source offers nine tenths of what the pathways carry.
     Limited,
-    /// As the public ns-3 model has it that the paper names as its base (reference 26): one access link, subflows hashed
-    /// onto the pathways, recovery without selective acknowledgements.
+    /// As in the public ns-3 model that the paper extends (reference 26): one access link, subflows hashed onto the
+    /// pathways, recovery without selective acknowledgements.
     References,
 }
 

@@ -1,7 +1,7 @@
 //! Runs the cells of a paper and keeps what they measured. One runner for every paper and both worlds.
 //!
-//! Simulated cells run side by side, emulated ones one after the other. Finished cells are kept in the
-//! report's directory, so that a reproduction that was stopped goes on where it was.
+//! Simulated cells run in parallel, emulated ones one after the other. Finished cells are kept in the report's
+//! directory, so that a stopped reproduction can be resumed.
 
 use super::error::ReproduceError;
 use super::evaluate::Measurements;
@@ -21,23 +21,23 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tributary_report::{Reproduction, RunInfo};
 
-/// Setting up and taking down one emulated run.
+/// Time to set up and take down an emulated run.
 const OVERHEAD: Duration = Duration::from_secs(1);
 
-/// The experiment of a cell. Papers name it; all cells of a matrix have the same.
+/// The experiment of a cell. Papers name it; all cells of a matrix have the same one.
 pub trait Experiment: Sync {
     /// Its name in a matrix.
     fn name(&self) -> &'static str;
 
-    /// What it measures.
+    /// The metrics that it measures.
     fn metrics(&self) -> &[Metric];
 
-    /// Everything that decides a cell's run, as a text: runs with the same text have the same result.
+    /// All settings of a cell's run as text. Runs with the same text have the same result.
     fn identity(&self, cell: &Cell) -> String {
         cell.identity()
     }
 
-    /// Whether the cell is possible, without running it.
+    /// Checks whether the cell is possible, without running it.
     ///
     /// # Errors
     /// [`CellError`] names what is not possible.
@@ -46,20 +46,20 @@ pub trait Experiment: Sync {
     /// Runs the cell. Key, labels and seed of the sample are set by the runner.
     ///
     /// # Errors
-    /// [`CellError`]; something that merely performs badly is a result.
+    /// [`CellError`]; bad performance is a result, not an error.
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError>;
 }
 
-/// How a reproduction is run.
+/// Settings of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is run.
+    /// The user's choice.
     pub selection: Selection,
-    /// Where finished cells are kept.
+    /// Directory for finished cells.
     pub directory: PathBuf,
-    /// Emulated cells that have finished before are taken over.
+    /// Whether finished emulated cells are reused; finished simulated ones always are.
     pub resume: bool,
-    /// Simulated runs at once; `None` is one a core.
+    /// Parallel simulated runs; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
     /// The command line, for the report.
     pub command: String,
@@ -68,7 +68,7 @@ pub struct Settings {
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Claims and how they were measured.
+    /// Claims and the conditions of the measurement.
     #[serde(flatten)]
     pub reproduction: Reproduction,
     /// Every cell.
@@ -79,13 +79,13 @@ pub struct Outcome {
     /// The planned cells of the first seed.
     #[serde(skip)]
     pub first: Vec<Cell>,
-    /// What became of the runs.
+    /// Counts of finished, failed and left-out runs.
     #[serde(skip)]
     pub report: Report,
     /// Where.
     #[serde(skip)]
     pub world: World,
-    /// What is measured.
+    /// The metrics.
     #[serde(skip)]
     pub metrics: Vec<Metric>,
 }
@@ -114,7 +114,7 @@ pub fn run(
     for task in tasks.iter().filter(|task| task.cell.seed == 1) {
         let impossible =
             |source| ReproduceError::Cell { cell: super::sample::title(&task.cell.labels, 1), source };
-        task.experiment.check(task.cell).map_err(impossible)?; // before hours of runs
+        task.experiment.check(task.cell).map_err(impossible)?; // checked before the runs, which may take hours
     }
     let world = settings.selection.world;
     let directory = settings.directory.join(format!("{}-{world}-cells", paper.name));
@@ -144,8 +144,8 @@ pub fn run(
     Ok(Outcome { reproduction, samples, planned, first, report, world, metrics })
 }
 
-/// How long all emulated runs of a choice take at most, in wall time; nothing for simulated ones, which take
-/// what the processor takes.
+/// Upper bound of the wall time of a choice's emulated runs. Simulated runs count as zero, because their time depends
+/// on the processor.
 ///
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.
@@ -220,7 +220,7 @@ fn describe(
     set("each run", format!("{} s", seconds.join(" or ")));
     set("runs", format!("{} of {}", samples.len(), cells.len()));
     if report.left_out + report.failed > 0 {
-        set("left out", format!("{} for want of time, {} failed", report.left_out, report.failed));
+        set("left out", format!("{} because the time was over, {} failed", report.left_out, report.failed));
     }
     set("paper", paper.title.clone());
     info

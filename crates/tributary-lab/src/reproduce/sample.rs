@@ -1,11 +1,11 @@
-//! One measured cell of a reproduction: the labels that name it and the metrics it gave.
+//! One measured cell of a reproduction: its labels and its metrics.
 
 use crate::result::AuditNote;
 use crate::sweep::Finished;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What names a cell: axis to value, such as `transport` to `fbdt`.
+/// Labels of a cell: axis to value, such as `transport` to `fbdt`.
 pub type Labels = BTreeMap<String, String>;
 
 /// A text with `{axis}` replaced by the axis's value.
@@ -20,14 +20,14 @@ pub struct Metric {
     pub name: &'static str,
     /// Unit, empty for a ratio.
     pub unit: &'static str,
-    /// What it is.
+    /// Description.
     pub what: &'static str,
-    /// It is this statistic of this series of the same run. Lets one run alone give an interval.
+    /// The metric is this statistic of this series of the same run. With it a single run has an interval.
     pub of_series: Option<(super::Statistic, &'static str)>,
 }
 
 impl Metric {
-    /// A number or a series that stands for itself.
+    /// A metric that is not derived from a series.
     #[must_use]
     pub const fn new(name: &'static str, unit: &'static str, what: &'static str) -> Self {
         Self { name, unit, what, of_series: None }
@@ -44,24 +44,24 @@ impl Metric {
 /// A finished cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Key of everything that decides the run.
+    /// Key of all settings of the run.
     pub key: String,
-    /// What names the cell.
+    /// Labels of the cell.
     pub labels: Labels,
     /// Runs of the same seed are compared with each other.
     pub seed: u64,
     /// Why the run has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// The emulator's judgement; `None` in the simulator.
+    /// The emulator's audit; `None` in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditNote>,
-    /// Metric to its value; a series has one number an item.
+    /// Values by metric; a series has one number per item.
     pub metrics: BTreeMap<String, Vec<f64>>,
 }
 
 impl Sample {
-    /// Sets a metric that may be missing; numbers that are not finite are left out.
+    /// Sets a metric. `None` and numbers that are not finite are left out.
     pub fn set(&mut self, name: &str, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.metrics.insert(name.to_owned(), vec![short(value)]);
@@ -73,19 +73,19 @@ impl Sample {
         self.metrics.insert(name.to_owned(), values.into_iter().map(short).collect());
     }
 
-    /// The cell in words.
+    /// Description of the cell.
     #[must_use]
     pub fn title(&self) -> String {
         title(&self.labels, self.seed)
     }
 }
 
-/// Six decimals: they are the same after they were written and read as JSON.
+/// Rounds to six decimals, so that values do not change when written and read as JSON.
 fn short(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// A cell in words: its values that are not the customary ones, and its seed.
+/// Description of a cell: its values other than the defaults, and its seed.
 pub(super) fn title(labels: &Labels, seed: u64) -> String {
     let first = ["scenario", "transport", "congestion"];
     let order = first.iter().copied().chain(labels.keys().map(String::as_str).filter(|k| !first.contains(k)));

@@ -18,19 +18,18 @@ use tributary_types::DataSize;
 
 /// Shorter silences are not recorded.
 const UNRECORDED_MS: f64 = 20.0;
-/// A link counts as used from this share of its rate on.
+/// A link counts as used when it carries at least this share of its rate.
 const USED: f64 = 0.1;
-/// Messages of the first two seconds: handshakes and empty histories.
+/// Number of messages in the first two seconds, which include handshakes and schedulers without history.
 const START: usize = 2 * PER_SECOND;
 const PER_SECOND: usize = 1000;
 
-/// What it measures.
+/// The metrics.
 pub const METRICS: [Metric; 21] = [
     Metric::new("seconds", "Mbit/s", "goodput of every whole second but the first"),
     Metric::new("capacity", "Mbit/s", "what all links could carry in each of these seconds"),
     Metric::new("goodput", "Mbit/s", "mean goodput").of(Statistic::Mean, "seconds"),
-    Metric::new("p10", "Mbit/s", "a tenth of the seconds are below")
-        .of(Statistic::Percentile(10.0), "seconds"),
+    Metric::new("p10", "Mbit/s", "10th percentile of the seconds").of(Statistic::Percentile(10.0), "seconds"),
     Metric::new("worst_second", "Mbit/s", "the worst whole second").of(Statistic::Minimum, "seconds"),
     Metric::new("of_capacity", "", "mean goodput over link capacity"),
     Metric::new("silence", "ms", "longest time without a byte in order"),
@@ -38,15 +37,19 @@ pub const METRICS: [Metric; 21] = [
     Metric::new("sent_again", "%", "payload bytes sent again on another path"),
     Metric::new("cpu", "s/GB", "processor time of both ends; emulator only"),
     Metric::new("rtt", "ms", "base round-trip time"),
-    Metric::new("dead_silence", "ms", "longest silence while a radio is dead"),
-    Metric::new("back_after", "s", "until a radio that was dead carries a tenth of its rate again"),
+    Metric::new("dead_silence", "ms", "longest silence during the time a radio is dead"),
+    Metric::new("back_after", "s", "time until a radio that was dead carries a tenth of its rate again"),
     Metric::new("bulk", "Mbit/s", "goodput of the transfer over the whole run"),
     Metric::new("message_p50", "ms", "median latency of messages"),
-    Metric::new("message_p95", "ms", "95th percentile of it"),
-    Metric::new("message_p99", "ms", "99th percentile of it"),
-    Metric::new("message_longest", "ms", "the longest; emulator only"),
-    Metric::new("message_p99_start", "ms", "99th percentile of the first two seconds; simulator only"),
-    Metric::new("message_p99_after", "ms", "99th percentile of the others; simulator only"),
+    Metric::new("message_p95", "ms", "95th percentile of the latency"),
+    Metric::new("message_p99", "ms", "99th percentile of the latency"),
+    Metric::new("message_longest", "ms", "longest latency; emulator only"),
+    Metric::new(
+        "message_p99_start",
+        "ms",
+        "99th percentile of the latency in the first two seconds; simulator only",
+    ),
+    Metric::new("message_p99_after", "ms", "99th percentile of the latency after them; simulator only"),
     Metric::new("messages_arrived", "%", "messages that arrived"),
 ];
 
@@ -127,7 +130,7 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
         for (name, percent) in [("message_p50", 50.0), ("message_p95", 95.0), ("message_p99", 99.0)] {
             sample.set(name, stats::percentile(&took, percent));
         }
-        // They arrive in the order in which they were made.
+        // Messages arrive in the order in which they were made.
         let (start, after) = took.split_at(took.len().min(START));
         sample.set("message_p99_start", stats::percentile(start, 99.0));
         sample.set("message_p99_after", stats::percentile(after, 99.0));
@@ -190,7 +193,8 @@ fn delivery(sample: &mut Sample, goodput: Option<&Goodput>, silences: &[Silence]
     sample.series("silences", silences.iter().map(|silence| silence.length_ms).collect());
 }
 
-/// The first radio that is dead for a while: how long nothing arrived then, and when it was used again.
+/// For the first radio that is dead for a while: the longest silence in that time, and the time until it was used
+/// again.
 fn dead_radio(
     sample: &mut Sample,
     scenario: &Scenario,
@@ -209,7 +213,7 @@ fn dead_radio(
     let Some(tenths) = links.get(&path.name) else { return };
     let (rate, first) = (path_capacity_mbps(scenario, index, 0.0, 0.1), (to * 10.0).ceil() as usize);
     let used = tenths.iter().skip(first).position(|mbps| *mbps >= rate * USED);
-    // Never used again counts as the rest of the run and an hour, so that it misses every bound.
+    // A radio that is never used again counts as the rest of the run plus an hour, so that it misses every bound.
     let never = scenario.duration.as_secs_f64() - to + 3600.0;
     let back = used.map_or(never, |steps| (first + steps + 1) as f64 / 10.0 - to);
     sample.set("back_after", Some(back));

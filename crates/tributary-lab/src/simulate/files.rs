@@ -22,7 +22,7 @@ pub struct Files {
 /// Why a run with files gave no result.
 #[derive(Debug, Error)]
 pub enum FilesError {
-    /// The run.
+    /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
     /// A file.
@@ -36,10 +36,10 @@ pub enum FilesError {
 }
 
 impl Files {
-    /// Makes the run and writes the files; the files written. `progress` hears of every hundredth.
+    /// Makes the run and writes the files. Returns the files written. `progress` is called for every per cent.
     ///
     /// # Errors
-    /// [`FilesError`]: a file that cannot be made is refused before the run.
+    /// [`FilesError`]. Files are created before the run, so that an error comes early.
     pub fn run(
         &self,
         simulation: &Simulation,
@@ -87,7 +87,7 @@ fn title(simulation: &Simulation) -> String {
     format!("{} {transport} {} seed {}", scenario.name, simulation.congestion, scenario.seed)
 }
 
-/// `SCENARIO-TRANSPORT-CONGESTION-SEED.sqlog`, with nothing in it that is no file name.
+/// `SCENARIO-TRANSPORT-CONGESTION-SEED.sqlog`, without characters that a file name cannot have.
 fn log_file(directory: &Path, simulation: &Simulation) -> Result<(PathBuf, BufWriter<File>), FilesError> {
     std::fs::create_dir_all(directory).map_err(failed(directory))?;
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };

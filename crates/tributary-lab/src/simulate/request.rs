@@ -1,5 +1,4 @@
-//! What to simulate: what a user asked for, else what the scenario's `run` table says, else the
-//! customary.
+//! Settings of a simulated run: the user's choice, else the scenario's `run` table, else the defaults.
 
 use super::Simulation;
 use crate::cell::Queue;
@@ -12,14 +11,14 @@ use tributary_sim::run::{Options, RunError, TransportName, UnknownName, check_co
 const TRANSPORT: &str = "fbdt";
 /// Default congestion control.
 const CONGESTION: &str = "cubic";
-/// Length of a run where neither the user nor a `run` table decides.
+/// Length of a run in seconds if neither the user nor a `run` table sets it.
 pub const SECONDS: u32 = 10;
 
 /// What `run.metrics` may name. Every result has all of them.
 pub const METRICS: [&str; 6] = ["goodput", "silences", "links", "flows", "retransmissions", "duplicates"];
 
-/// What a user asked for; `None` leaves it to the scenario. The scenario's scheduler and subflows are those
-/// of its own transport: where a user names another, they count as far as that can have them.
+/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows belong
+/// to its own transport. If the user names another transport, they apply only where that transport supports them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Transport, as [`TransportName::find`] names it.
@@ -49,16 +48,16 @@ pub struct Request {
 /// Why a request is refused.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// A name or a value of the scenario's file.
+    /// A name or a value in the scenario's file is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A name of the request.
+    /// A name in the user's choice is unknown.
     #[error(transparent)]
     Name(#[from] UnknownName),
     /// An option is out of range.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A scheduler for a transport that has none, or names its own.
+    /// A scheduler was given for a transport that has none, or that names its own.
     #[error(
         "--scheduler {scheduler}: `{transport}` has none to choose; leave it out, or take --transport mptcp \
          or session"
@@ -72,7 +71,7 @@ pub enum RequestError {
 }
 
 impl Request {
-    /// The simulation of `scenario` that is asked for.
+    /// The simulation of `scenario` with these settings.
     ///
     /// # Errors
     /// [`RequestError`]: unknown names with file, line and field when the scenario's file has them.
@@ -119,7 +118,7 @@ impl Request {
         Ok(simulation)
     }
 
-    /// A scheduler that the transport does not run is refused, unless it is the file's for another one.
+    /// Refuses a scheduler that the transport does not support, unless the file gives it for another transport.
     fn check_scheduler_of(&self, transport: &TransportName, scenario: &Scenario) -> Result<(), RequestError> {
         match (&self.scheduler, &scenario.run.scheduler) {
             (Some(name), _) if !transport.is_scheduled_by(name) => {
@@ -145,7 +144,7 @@ impl Request {
         }
         match self.seconds {
             Some(seconds) => scenario.with_duration(Duration::from_secs(seconds.into())),
-            // A scenario that says what to run also says for how long.
+            // A scenario with a `run` table also sets the length of the run.
             None if !scenario.run.is_empty() => scenario,
             None => scenario.with_duration(Duration::from_secs(SECONDS.into())),
         }
@@ -160,7 +159,7 @@ pub(crate) fn check_metrics(run: &RunSpec) -> Result<(), ScenarioError> {
     }
 }
 
-/// The user's name, else the scenario's; refused where it stands when it is not known.
+/// The user's name, else the scenario's. An unknown name is refused, with file and line if it is the scenario's.
 fn named(
     asked: &Option<String>,
     written: &Option<Name>,

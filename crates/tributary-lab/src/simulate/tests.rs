@@ -1,4 +1,4 @@
-//! What a request becomes, and the result's shape.
+//! Settings of a run from the user and the scenario, and the fields of the result.
 
 use super::*;
 use std::time::Duration;
@@ -28,7 +28,7 @@ workload = { kind = "object", size = "10 kB", count = 4 }
 "#;
 
 #[test]
-fn what_is_not_asked_for_comes_from_the_scenario() {
+fn settings_not_given_come_from_the_scenario() {
     let simulation = Request::default().resolve(&parse(NETWORK)).unwrap();
     assert_eq!(simulation.transport.name(), "mptcp/blest");
     assert_eq!((simulation.congestion.as_str(), simulation.scenario.seed), ("reno", 9));
@@ -51,7 +51,7 @@ fn what_is_not_asked_for_comes_from_the_scenario() {
 }
 
 #[test]
-fn unknown_names_of_a_file_are_refused_where_they_stand() {
+fn unknown_names_in_a_file_are_refused_with_their_line() {
     for (from, to, place) in [
         ("\"mptcp\"", "\"mptpc\"", "net.toml:13: run.transport"),
         ("\"blest\"", "\"best\"", "net.toml:14: run.scheduler"),
@@ -65,7 +65,7 @@ fn unknown_names_of_a_file_are_refused_where_they_stand() {
 }
 
 #[test]
-fn results_have_the_fields_of_emulated_ones() {
+fn simulated_results_have_the_fields_of_emulated_ones() {
     let mut simulation = Simulation::bulk(
         &parse(NETWORK),
         &TransportName::find("fbdt", None, &parse(NETWORK).path_names()).unwrap(),
@@ -80,7 +80,7 @@ fn results_have_the_fields_of_emulated_ones() {
     assert!(json["record"]["bulk"]["bytes"].as_u64().unwrap() > 1_000_000);
     assert_eq!(json["virtual"]["hash"].as_str().unwrap().len(), 16);
     let text = summary(&result);
-    assert!(text.contains("Mbit/s from second 2 on") && text.contains("event log"), "{text}");
+    assert!(text.contains("Mbit/s without the first second") && text.contains("event log"), "{text}");
     simulation.workloads = Request::default().resolve(&parse(NETWORK)).unwrap().workloads;
     let (result, _) = simulation.run().unwrap();
     assert!(result.goodput.is_none());
@@ -147,7 +147,7 @@ fn a_transfer_of_known_size_has_its_own_length() {
 }
 
 #[test]
-fn what_a_transport_has_no_use_for_is_refused() {
+fn settings_that_do_not_apply_to_the_transport_are_refused() {
     let with = |transport: &str, scheduler: &str| Request {
         transport: Some(transport.to_owned()),
         scheduler: Some(scheduler.to_owned()),

@@ -1,10 +1,10 @@
-//! A simulated run in a few lines of text, with the lines of an emulated one where they mean the same.
+//! A simulated run as a few lines of text, with the same lines as an emulated one where they mean the same.
 
 use super::SimResult;
 use crate::summary;
 use std::fmt::Write as _;
 
-/// The run in words and numbers, one fact a line.
+/// The results of the run, one per line.
 #[must_use]
 pub fn summary(result: &SimResult) -> String {
     let mut out = format!(
@@ -28,7 +28,7 @@ pub fn summary(result: &SimResult) -> String {
             line(
                 &flow.kind,
                 format!(
-                    "median {:.1} ms, p95 {:.1} ms, p99 {:.1} ms, worst {:.1} ms; {} complete, {} not, {} late",
+                    "median {:.1} ms, p95 {:.1} ms, p99 {:.1} ms, worst {:.1} ms; {} complete, {} unfinished, {} late",
                     took.p50, took.p95, took.p99, took.worst, flow.complete, flow.unfinished, flow.late
                 ),
             );

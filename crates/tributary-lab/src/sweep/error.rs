@@ -1,4 +1,4 @@
-//! Why a plan is refused: with its file and place. Decides nothing.
+//! Errors of a plan, with file and place.
 
 use thiserror::Error;
 use tributary_link::ScenarioError;

@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// The conditions in which the product's scheduler is not the best, worst first.
+    /// The conditions in which the product's scheduler is not the best, the worst first.
     fn losses(&self) -> Table {
         let mut lost: Vec<Standing> =
             self.standings().into_iter().filter(|s| s.hero < s.best * (1.0 - TIE)).collect();
@@ -264,7 +264,7 @@ impl<'a> Page<'a> {
             "{} transports in {} rows of conditions and controls{}.",
             self.transports.len(),
             self.lines.len(),
-            if self.is_held_back { ", on seeds that nothing was tuned on" } else { "" }
+            if self.is_held_back { ", on seeds that were not used for tuning" } else { "" }
         ));
         report.lead(&verdicts.join(" "));
         for (measure, verdict) in MEASURES.iter().zip(&verdicts) {

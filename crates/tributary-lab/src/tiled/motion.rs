@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_a_tile_can_come_and_go() {
+    fn tiles_come_into_view_good_late_or_not_at_all() {
         let mut meter = MotionMeter::new(&[22, 27, 37], 4, 0.1);
         let view = |b: f64, c: f64, d: f64| vec![1.0 - b - c - d, b, c, d];
         let good = [Some(0), Some(2), Some(1), None];

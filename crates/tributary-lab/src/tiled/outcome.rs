@@ -175,11 +175,7 @@ pub fn clip(video: &TiledVideo, slots: u32) -> String {
     let ((width, height), grid) = (video.size(), video.grid());
     let seconds = video.table().duration_s();
     let played = f64::from(slots) * video.table().layout().gop_duration_s;
-    let again = if played > seconds + 1e-9 {
-        format!(", played over and over for {played:.0} s")
-    } else {
-        String::new()
-    };
+    let again = if played > seconds + 1e-9 { format!(", repeated for {played:.0} s") } else { String::new() };
     format!(
         "{} {width}×{height}, {seconds:.0} s{again}, {}×{} tiles, QP {:?}",
         video.source().name,
@@ -195,7 +191,7 @@ impl TiledResult {
     pub fn sentence(&self) -> String {
         let Some(quality) = &self.quality else {
             return format!(
-                "{} of {} tiles were in time over {}; nothing was measured for want of the source.",
+                "{} of {} tiles were in time over {}; quality was not measured because the source was not given.",
                 self.load.tiles_in_time, self.load.tiles_planned, self.transport
             );
         };
@@ -223,7 +219,7 @@ impl TiledResult {
     pub fn load_words(&self) -> String {
         let Load { planned_mbps, tiles_planned, tiles_in_time, tiles_late, tiles_dropped, .. } = self.load;
         format!(
-            "{} on {}: {planned_mbps:.1} Mbit/s asked for, planned {}× a GoP; {tiles_planned} tiles, {tiles_in_time} in time, \
+            "{} on {}: {planned_mbps:.1} Mbit/s requested, {} plans per GoP; {tiles_planned} tiles, {tiles_in_time} in time, \
              {tiles_late} late, {tiles_dropped} dropped; capacity {}",
             self.allocator,
             self.transport,
@@ -247,7 +243,7 @@ impl TiledResult {
 /// The PSNR shown in tables for a picture without error.
 #[must_use]
 pub fn psnr_cap() -> String {
-    format!("PSNR: what has no error counts as {MOST_DB:.0} dB")
+    format!("PSNR: pictures without error count as {MOST_DB:.0} dB")
 }
 
 /// A table of viewings.

@@ -38,7 +38,7 @@ pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &Run
     for card in cards(results) {
         report.card(card);
     }
-    report.section("What the viewer saw");
+    report.section("Quality of the view");
     for moment in moments {
         report.text(&moment.words).images(&moment.images);
     }
@@ -56,12 +56,12 @@ pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &Run
                 &quality(results),
                 &format!("Each GoP's mean error in the viewport, as decibels, at most {TOP_DB:.0}."),
             )
-            .figure(&late(results), "Late and left-out tiles weigh as much as they fill of the view.");
+            .figure(&late(results), "Late and left-out tiles, weighted by their share of the view.");
     }
-    report.section("What was asked for and what came");
+    report.section("Requested and received media");
     report.figure(
         &load(results),
-        "Media asked for, and of it what was in time. Capacity as it was known at each plan: the mean of the samples.",
+        "Media requested, and the part of it that was in time. Capacity as known at each plan: the mean of the samples.",
     );
     report.table(
         &tiles(results),
@@ -94,8 +94,8 @@ fn headline(results: &[&TiledResult]) -> String {
 
 fn lead(result: &TiledResult) -> String {
     format!(
-        "{}. The viewer's head: {}. Tiles were pushed live, one GoP of {:.0} ms after the other, each in the order and quality the \
-         viewer's end had planned from where the head was and from what had arrived. What was not there when its GoP began was {} on \
+        "{}. Head movement: {}. Tiles were pushed live, one GoP of {:.0} ms after the other, in the order and quality that the \
+         player had planned from the head's position and from the tiles that had arrived. Tiles missing when their GoP began were {} on \
          the screen.",
         result.clip,
         result.head,
@@ -159,7 +159,7 @@ fn quality(results: &[&TiledResult]) -> TimeSeries {
 }
 
 fn late(results: &[&TiledResult]) -> TimeSeries {
-    let mut plot = TimeSeries::per_second("Share of the view that was not there", "%");
+    let mut plot = TimeSeries::per_second("Share of the view that was missing", "%");
     lines(&mut plot, results, ", late or left out", |r| {
         of_gops(r, |gop| 100.0 * (gop.late_share + gop.left_out_share))
     });
@@ -179,15 +179,17 @@ fn load(results: &[&TiledResult]) -> TimeSeries {
         let tone = TONES[at % TONES.len()];
         if results.len() == 1 {
             let known = points(&|slot| slot.capacity_mean);
-            plot.series.push(Series::new("capacity as known", Tone::Neutral, known));
+            plot.series.push(Series::new("known capacity", Tone::Neutral, known));
             plot.series.push(Series::new(
                 "asked for",
                 Tone::Rival,
                 points(&|slot| slot.planned_bytes as f64),
             ));
         }
-        let note =
-            format!("asked {:.1}, in time {:.1} Mbit/s", result.load.planned_mbps, result.load.in_time_mbps);
+        let note = format!(
+            "requested {:.1}, in time {:.1} Mbit/s",
+            result.load.planned_mbps, result.load.in_time_mbps
+        );
         let in_time = points(&|slot| slot.bytes_in_time() as f64);
         let series_name = if results.len() == 1 { "in time".to_owned() } else { name(result) };
         plot.series.push(Series::new(&series_name, tone, in_time).note(&note));

@@ -117,7 +117,7 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         assert_eq!(result.record.slots.len(), 3);
         assert!(result.load.tiles_in_time > 0, "{:?}", result.load);
         assert!(result.head.contains("ends at 1.2 s, its last pose is held"), "{}", result.head);
-        assert!(result.clip.contains("played over and over"), "{}", result.clip);
+        assert!(result.clip.contains("repeated for"), "{}", result.clip);
         let quality = result.quality.as_ref().unwrap();
         assert_eq!(quality.gops.len(), 3);
         // On a loaded machine some tiles may be late; the result is far better than without tiles.
@@ -134,7 +134,7 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
 }
 
 #[test]
-fn what_arrived_in_time_is_what_is_measured() {
+fn only_tiles_that_arrived_in_time_are_measured() {
     let clip = clip();
     let video = TiledVideo::open(&clip.path()).unwrap();
     let viewpoint = Viewpoint::new(viewer("fix", None)).unwrap();
@@ -184,7 +184,7 @@ fn what_arrived_in_time_is_what_is_measured() {
 }
 
 #[test]
-fn wishes_that_cannot_be_met_are_named_before_anything_connects() {
+fn invalid_options_are_refused_before_connecting() {
     let refused = |change: fn(&mut ViewerConfig)| {
         let mut config = viewer("ows", None);
         change(&mut config);
@@ -211,7 +211,7 @@ fn wishes_that_cannot_be_met_are_named_before_anything_connects() {
 }
 
 #[tokio::test]
-async fn segments_that_are_gone_and_servers_that_are_none_are_named() {
+async fn missing_segments_and_foreign_servers_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("tiles");
     let copied = Command::new("cp").args(["-r"]).arg(clip().path()).arg(&copy).status().unwrap();

@@ -1,4 +1,4 @@
-//! From the user's options to a measured viewing: names and files are checked before connecting.
+//! Makes a measured viewing from the user's options. Names and files are checked before connecting.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -96,18 +96,18 @@ pub enum ViewError {
     Trace {
         /// Which.
         path: PathBuf,
-        /// What it was read as.
+        /// The format it was read as.
         format: Format,
         /// What is wrong.
         source: ReadError,
     },
-    /// The video to compare with.
+    /// The video to compare with cannot be used.
     #[error(transparent)]
     Video(#[from] TiledError),
-    /// No viewing.
+    /// The viewing failed.
     #[error(transparent)]
     Play(#[from] PlayFailure),
-    /// Nothing to measure.
+    /// The viewing cannot be measured.
     #[error(transparent)]
     Measure(#[from] MeasureError),
     /// The server's video is another one.
@@ -115,7 +115,7 @@ pub enum ViewError {
     Differs {
         /// The directory compared with.
         directory: PathBuf,
-        /// In what.
+        /// How the videos differ.
         differs: &'static str,
     },
 }
@@ -129,10 +129,10 @@ pub struct Viewpoint {
     field: FieldOfView,
 }
 
-/// A viewing, its bytes decoded and measured where there was something to compare with.
+/// A viewing, decoded and measured if there is a source to compare with.
 #[derive(Debug)]
 pub struct Viewed {
-    /// What it came to.
+    /// Its results.
     pub result: TiledResult,
     /// Figures and pictures; `None` without the source.
     pub measured: Option<Measured>,
@@ -178,7 +178,7 @@ impl Viewpoint {
         PlayerSettings { seconds, assumed, plans }
     }
 
-    /// What plans are made with.
+    /// Settings of plans.
     ///
     /// # Errors
     /// [`UnknownAllocator`] cannot occur after the check in [`Self::new`].
@@ -192,7 +192,7 @@ impl Viewpoint {
         })
     }
 
-    /// How the viewing is looked at.
+    /// Settings of the measurement.
     #[must_use]
     pub fn measure_settings(&self) -> MeasureSettings {
         let (across, upwards) = self.field.half_extent();
@@ -205,7 +205,7 @@ impl Viewpoint {
         }
     }
 
-    /// The head in words; says where its last pose had to be held.
+    /// Description of the head movement, also of where its last pose was held.
     fn words(&self, record: &TiledRecord) -> String {
         let Some((path, format)) = &self.config.head else {
             return "straight ahead, without moving".to_owned();
@@ -246,7 +246,7 @@ impl Viewpoint {
         self.judge(&transport, played, reference.as_ref(), &mut report)
     }
 
-    /// Plays only; what arrives stays in the file `keep`.
+    /// Plays without measuring; received data stays in the file `keep`.
     ///
     /// # Errors
     /// [`ViewError`].
@@ -299,13 +299,13 @@ impl Viewpoint {
     fn same(&self, reference: &TiledVideo, video: &tributary_stream::tiled::Video) -> Result<(), ViewError> {
         let (ours, theirs) = (reference.table().layout(), &video.layout);
         let differs = if ours.grid != theirs.grid {
-            "its grid is another"
+            "its grid differs"
         } else if (ours.width, ours.height) != (theirs.width, theirs.height) {
-            "its pictures have another size"
+            "its pictures have a different size"
         } else if ours.qps != theirs.qps {
-            "its qualities are others"
+            "its qualities differ"
         } else if reference.gops() != video.gops as usize {
-            "it has another number of GoPs"
+            "it has a different number of GoPs"
         } else {
             return Ok(());
         };

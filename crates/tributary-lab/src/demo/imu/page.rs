@@ -65,7 +65,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> Table {
     table
 }
 
-/// Head movement of the product and of its rival.
+/// Latencies of head movement with the product and with its rival.
 fn rivals<'a>(rows: &'a [Row<'_>]) -> Option<[(&'a Row<'a>, &'a MessageRecord); 2]> {
     let find = |name| {
         let row = rows.iter().find(|row| row.transport == name)?;
@@ -139,12 +139,12 @@ pub(super) fn render(rows: &[Row<'_>], run: &RunInfo) -> String {
         report.card(card);
     }
     report
-        .section("What a movement waits for")
-        .figure(&bars(rows), "From making a message to its arrival in order; what had not arrived at the end counts with its age. Schedulers without avira+ carry movement and sound as bulk.")
+        .section("Latency of head movement")
+        .figure(&bars(rows), "From the time a message is made to its arrival in order. Messages that had not arrived at the end count with their age. Schedulers without avira+ send movement and sound as bulk.")
         .figure(&distribution(rows, "imu", "Movement: share that has arrived"), "Further left is better.")
         .figure(&distribution(rows, "audio", "Sound: share that has arrived"), "Frames of 20 ms; further left is better.")
         .section("All numbers")
-        .table(&table(rows), "Over kernel MPTCP each flow has a connection of its own; in a session each has a stream. Video and stalls are the transport's and the same for both flows.");
+        .table(&table(rows), "Over kernel MPTCP each flow has its own connection; in a session each has its own stream. The columns video and stalls belong to the transport and are the same for both flows.");
     report.made(run);
     report.render()
 }

@@ -1,4 +1,4 @@
-//! Values and intervals of made-up runs that are known.
+//! Values and intervals of invented runs with known results.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn measured(samples: &[Sample], text: &str, method: Method) -> Measured {
 }
 
 #[test]
-fn ratios_are_formed_seed_by_seed_so_that_what_a_seed_does_to_all_cancels() {
+fn ratios_are_formed_seed_by_seed() {
     // Seeds differ tenfold; the ratio is always two.
     let samples: Vec<Sample> = (1..=5)
         .flat_map(|seed| {
@@ -52,7 +52,7 @@ fn ratios_are_formed_seed_by_seed_so_that_what_a_seed_does_to_all_cancels() {
 }
 
 #[test]
-fn networks_that_are_pooled_count_as_runs_of_their_own() {
+fn pooled_networks_count_as_further_runs() {
     // Three networks of one seed; ours has 2, 3 and 4 times their rate.
     let networks = [("car", 2.0), ("train", 3.0), ("home", 4.0)];
     let on = |scenario: &str, sample: Sample| {
@@ -92,11 +92,11 @@ fn only_seeds_that_every_cell_has_count() {
 }
 
 #[test]
-fn one_run_has_an_interval_over_its_seconds_and_none_for_what_has_none() {
+fn a_single_run_has_an_interval_over_its_seconds_only_for_series() {
     let samples = [sample("ours", 1, &[8.0, 12.0, 9.0, 11.0]), sample("theirs", 1, &[4.0, 6.0, 4.5, 5.5])];
     let ratio = measured(&samples, "mean(ours.goodput) / mean(theirs.goodput)", Method::Bootstrap);
     assert_eq!(ratio.value, Some(2.0));
-    // The same seconds are drawn of both: the ratio never changes.
+    // The same seconds are drawn from both runs, so the ratio never changes.
     assert!(ratio.interval.is_some_and(|i| (i.low - 2.0).abs() < 1e-9 && (i.high - 2.0).abs() < 1e-9));
     let mean = measured(&samples, "mean(ours.goodput)", Method::Bootstrap).interval.unwrap();
     assert!(mean.low < 10.0 && mean.high > 10.0);
@@ -104,7 +104,7 @@ fn one_run_has_an_interval_over_its_seconds_and_none_for_what_has_none() {
 }
 
 #[test]
-fn the_same_result_for_every_seed_is_one_run_and_not_certainty() {
+fn equal_results_for_every_seed_count_as_one_run() {
     let same = |seed| Sample { seed, ..sample("ours", 1, &[8.0, 12.0, 9.0, 11.0]) };
     let mut samples: Vec<Sample> = (1..=5).map(same).collect();
     for method in [Method::Bootstrap, Method::Student, Method::Range] {
@@ -114,13 +114,13 @@ fn the_same_result_for_every_seed_is_one_run_and_not_certainty() {
         let silence = measured(&samples, "mean(ours.silence)", method);
         assert!(silence.deterministic && silence.interval.is_none(), "{silence:?}");
     }
-    // One other seed, and the runs are not all the same: the median's interval may have no width.
+    // With one different seed the runs are no longer all the same; the median's interval may have zero width.
     samples[4] = sample("ours", 5, &[1.0, 2.0, 3.0, 4.0]);
     assert!(!measured(&samples, "median(ours.goodput)", Method::Bootstrap).deterministic);
 }
 
 #[test]
-fn cells_that_cannot_be_told_apart_are_refused() {
+fn ambiguous_subjects_are_refused() {
     let mut samples = vec![sample("ours", 1, &[1.0]), sample("ours", 1, &[2.0])];
     samples[1].labels.insert("scenario".to_owned(), "nlos".to_owned());
     let expression = Expression::parse("mean(ours.goodput)").unwrap();

@@ -1,4 +1,4 @@
-//! The shipped claims judged on made-up runs whose verdicts are known, and the guide's example.
+//! The shipped claims judged on invented runs with known verdicts, and the guide's example.
 
 use super::*;
 use crate::reproduce::sample::Sample;
@@ -34,7 +34,7 @@ fn claim<'a>(claims: &'a [Claim], id: &str) -> &'a Claim {
 }
 
 #[test]
-fn a_blackout_that_goes_well() {
+fn a_good_blackout_run_meets_the_claims() {
     let samples = [
         sample("blackout", "wifi", 1, &[45.0, 45.0], 20.0),
         sample("blackout", "wigig", 1, &[130.0, 10.0], 1000.0),
@@ -55,7 +55,7 @@ fn a_blackout_that_goes_well() {
 }
 
 #[test]
-fn the_worst_cell_is_named_and_what_was_not_measured_is_undecided() {
+fn the_worst_cell_is_named_and_unmeasured_claims_are_undecided() {
     let mut samples: Vec<Sample> = (1..=3)
         .flat_map(|seed| {
             [
@@ -139,7 +139,7 @@ fn faults_of_a_file_name_their_place() {
         ("mean(fbdt.goodput", "(fbdt.goodput", vec!["claim", "mean(…)"]),
         ("fbdt.goodput", "fbdt.godput", vec!["godput", "known: seconds"]),
         ("seeds =", "sedes =", vec!["sedes", "line"]),
-        ("each = { scenario", "each = { scenery", vec!["`scenery` is no axis", "scenario"]),
+        ("each = { scenario", "each = { scenery", vec!["`scenery` is not an axis", "scenario"]),
     ] {
         assert!(example.contains(from), "{from}");
         let text = example.replace(from, to);

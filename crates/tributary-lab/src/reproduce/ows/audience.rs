@@ -1,7 +1,7 @@
-//! Who watches: head movement from recordings, or generated.
+//! The viewers: head movement from recordings, or generated.
 //!
-//! Recordings are of other videos than the clips: viewers move as real viewers do, but not because of what
-//! they see here. The crowd is the other viewers of the same recording's video, without the viewer himself.
+//! Recordings are of other videos than the clips: viewers move like real viewers, but not in response to these clips.
+//! The crowd is all other viewers of the recorded video.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use tributary_video::sphere::Orientation;
 use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::{FieldOfView, Viewer};
 
-/// Moments of a GoP at which the viewport is looked at.
+/// Number of moments of a GoP at which the viewport is computed.
 const MOMENTS: usize = 5;
-/// Seconds that a recording must have to be used, and of which it is used.
+/// Least length of a recording in seconds; only this much of it is used.
 const RECORDED_S: f64 = 55.0;
 
 /// Why the viewers cannot be made.
@@ -39,10 +39,10 @@ pub enum AudienceError {
         /// What is wrong with it.
         source: ReadError,
     },
-    /// Nothing to use.
+    /// No video has enough recordings.
     #[error("{}: no video with two recordings of {RECORDED_S} s; give the folder with its .csv files", .0.display())]
     Nobody(PathBuf),
-    /// More GoPs than the recordings have.
+    /// The viewing is longer than the recordings.
     #[error("a viewing of {0} s; at most {most} s fit into the recordings", most = RECORDED_S - 2.0)]
     Long(f64),
     /// A recording is too short.
@@ -63,19 +63,19 @@ pub struct Audience {
 pub struct Watched {
     /// The head's movement from the first GoP on.
     pub trace: HeadTrace,
-    /// That of the other viewers.
+    /// Head movement of the other viewers.
     pub crowd: Vec<HeadTrace>,
     /// Where the head was in the middle of each GoP.
     pub heads: Vec<Orientation>,
     /// Which of the clip's GoPs is shown first.
     pub first: usize,
-    /// What was really looked at, GoP by GoP.
+    /// What the viewer looked at, GoP by GoP.
     pub views: Vec<Vec<TileView>>,
 }
 
 impl Audience {
-    /// Those recorded in a folder; files that name the same video (`video<V>_user<U>` or `<USER>_<VIDEO>`)
-    /// belong together. Videos in order of their names.
+    /// The viewers recorded in a folder. Files that name the same video (`video<V>_user<U>` or `<USER>_<VIDEO>`) are
+    /// grouped. Videos are sorted by name.
     ///
     /// # Errors
     /// [`AudienceError`].
@@ -103,8 +103,8 @@ impl Audience {
         Ok(videos.into_iter().map(|(video, traces)| Self { video, traces }).collect())
     }
 
-    /// Generated ones, for want of recordings: heads rest on one of a few places that all find attractive, with a
-    /// tremor, and turn to another one every few seconds.
+    /// Generated viewers, for use without recordings. Heads rest, with a tremor, on one of a few places that all
+    /// viewers share, and turn to another one every few seconds.
     #[must_use]
     pub fn generated() -> Vec<Self> {
         (0..4).map(|video| Self { video: format!("generated-{video}"), traces: generate(video) }).collect()
@@ -116,7 +116,7 @@ impl Audience {
         self.traces.len()
     }
 
-    /// The audience before a grid of tiles, with GoPs of `gop_s` seconds.
+    /// The audience of a video with this grid of tiles and GoPs of `gop_s` seconds.
     ///
     /// # Errors
     /// A recording is too short.
@@ -130,7 +130,7 @@ impl Audience {
     }
 }
 
-/// An audience before a grid of tiles.
+/// An audience of a video with a grid of tiles.
 #[derive(Debug)]
 pub struct Stage<'a> {
     traces: &'a [HeadTrace],
@@ -157,7 +157,7 @@ impl Stage<'_> {
         if gops + 2 > recorded {
             return Err(AudienceError::Long(gop_duration_s * gops as f64));
         }
-        // Different viewers see different parts of what was recorded.
+        // Each viewer gets another part of the recording.
         let from = 1 + (viewer * 7) % (recorded - gops - 1);
         let cut = |trace: &HeadTrace| trace.starting_at(from as f64 * gop_duration_s);
         let others = self.traces.iter().enumerate().filter(|(other, _)| *other != viewer);
@@ -204,7 +204,7 @@ mod tests {
     use tributary_video::projection::Projection;
 
     #[test]
-    fn viewers_are_cut_alike_and_views_add_up() {
+    fn viewers_get_equal_excerpts_and_view_shares_add_up() {
         let grid = TileGrid::new(6, 4, Projection::Equirectangular).unwrap();
         let audience = &Audience::generated()[0];
         let stage = audience.before(grid, 1.0).unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_grouped_by_video_and_folders_without_are_refused() {
+    fn recordings_are_grouped_by_video_and_empty_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let error = Audience::read(Format::Plain, folder.path()).unwrap_err();
         assert!(error.to_string().contains("two recordings"), "{error}");

@@ -1,11 +1,11 @@
-//! `fix-q` with its tiles sent by gain per byte: what the order alone adds.
+//! `fix-q` with its tiles sent in order of gain per byte, to measure the effect of the order alone.
 
 use tributary_video::allocation::{Allocation, Allocator, GopProblem, TileChoice};
 
 /// Its name in tables.
 pub const BY_GAIN: &str = "fix-q-by-gain";
 
-/// An allocator whose order is replaced. The figures of its allocations are those of the order before.
+/// An allocator whose order is replaced. Its reported expectations are still those of the original order.
 pub struct ByGain(pub Box<dyn Allocator>);
 
 impl Allocator for ByGain {

@@ -1,9 +1,9 @@
-//! The videos of the experiment: rate–distortion tables, ingested from files or drawn by the program, looped
-//! and brought to a common load.
+//! The videos of the experiment: rate–distortion tables, measured from files or synthetic, looped and scaled to a
+//! common load.
 //!
-//! Errors stay as they were measured. Sizes of a clip are all multiplied by one factor, so that clips of any
-//! resolution load the radios alike: the paper's videos have 16 times the pixels of a 2K clip and its radios
-//! ten times our rates. The factor is named in every result.
+//! Errors stay as measured. All sizes of a clip are multiplied by one factor, so that clips of any resolution load
+//! the radios equally: the paper's videos have 16 times the pixels of a 2K clip, and its radios ten times our rates.
+//! Every result states the factor.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use tributary_video::tiles::TileGrid;
 
 /// The table's name in a directory of tiles.
 const TABLE: &str = "table.json";
-/// A clip moves when freezing its pictures for a GoP leaves less than this, dB.
+/// A clip counts as moving if freezing its pictures for a GoP gives a PSNR below this, dB.
 const MOVING_BELOW_DB: f64 = 30.0;
 
 /// Why a clip cannot be used.
@@ -43,7 +43,7 @@ pub enum ClipError {
         /// What is wrong with it.
         source: TableError,
     },
-    /// Every size is 0.
+    /// All sizes of the finest quality are 0.
     #[error("{name}: the finest quality has no bytes")]
     Empty {
         /// The clip.
@@ -51,45 +51,44 @@ pub enum ClipError {
     },
 }
 
-/// What is said of a clip.
+/// Description of a clip for results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClipInfo {
     /// Its name.
     pub name: String,
-    /// Whether encoded from pictures, or drawn.
+    /// Whether encoded from pictures, or synthetic.
     pub origin: &'static str,
     /// Whether it moves.
     pub moving: bool,
-    /// PSNR of showing the last picture of the GoP before throughout a GoP, dB.
+    /// PSNR when the last picture of the previous GoP is shown for a whole GoP, dB.
     pub freeze_db: f64,
-    /// GoPs before it starts again.
+    /// Number of GoPs before it repeats.
     pub gops: usize,
     /// Tiles.
     pub tiles: usize,
     /// Quantisation parameters.
     pub qps: Vec<u8>,
-    /// What every size was multiplied by.
+    /// Factor by which all sizes were multiplied.
     pub factor: f64,
-    /// Mean bytes of a GoP with every tile in the finest quality, after that.
+    /// Mean bytes of a GoP with every tile in the finest quality, after multiplication.
     pub finest_bytes: f64,
     /// The same in the coarsest.
     pub coarsest_bytes: f64,
-    /// How many more bytes the tiles have than the same pictures in one piece, percent, by QP.
+    /// Additional bytes of the tiles over the untiled pictures, per cent, by QP.
     pub tiling_percent: Vec<(u8, f64)>,
 }
 
 /// A clip ready to be streamed.
 #[derive(Clone, Debug)]
 pub struct Clip {
-    /// What is said of it.
+    /// Its description.
     pub info: ClipInfo,
     table: RdTable,
     directory: Option<PathBuf>,
 }
 
 impl Clip {
-    /// The clip in a directory of tiles, loaded so that its finest quality has `bytes` a second; without a number as it
-    /// is on disk.
+    /// The clip in a directory of tiles, scaled so that its finest quality has `bytes` per second; `None`: unscaled.
     ///
     /// # Errors
     /// [`ClipError`].
@@ -104,7 +103,7 @@ impl Clip {
         Ok(clip)
     }
 
-    /// Two clips without pictures, drawn like an encoder's: one that moves and one that hardly does.
+    /// Two synthetic clips with sizes and errors like an encoder's: one with motion and one with little.
     ///
     /// # Errors
     /// None in practice.
@@ -148,19 +147,19 @@ impl Clip {
         Ok(Self { info, table: looped, directory: None })
     }
 
-    /// Where its tiles are; `None` for a drawn one.
+    /// Directory of its tiles; `None` for a synthetic clip.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 
-    /// Its table, sizes multiplied.
+    /// Its table, with sizes multiplied.
     #[must_use]
     pub fn table(&self) -> &RdTable {
         &self.table
     }
 
-    /// Its table as a video that begins with GoP `first`.
+    /// Its table, starting with GoP `first`.
     #[must_use]
     pub fn starting_at(&self, first: usize) -> RdTable {
         let gops = self.table.gops();
@@ -168,7 +167,7 @@ impl Clip {
         RdTable::new(self.table.layout().clone(), cells).expect("a table stays one in another order")
     }
 
-    /// What a server says of it.
+    /// The video's description as a server sends it.
     #[must_use]
     pub fn video(&self) -> Video {
         Video { layout: self.table.layout().clone(), gops: self.table.gops() as u32 }
@@ -187,15 +186,15 @@ impl Clip {
     }
 }
 
-/// What tiling costs, as the ingest measured it; empty where there is only a table.
+/// The cost of tiling as measured by the ingest; empty if there is only a table.
 fn tiling_percent(directory: &Path) -> Vec<(u8, f64)> {
     let Ok(video) = TiledVideo::open(directory) else { return Vec::new() };
     video.record().overhead.iter().map(|overhead| (overhead.qp, 100.0 * overhead.share())).collect()
 }
 
-/// Sizes multiplied, and the seam made smooth: when a clip starts again, its first GoP has nothing before it that could
-/// be frozen, which a longer clip would have. There freezing costs what it does in the tile's other GoPs on average.
-/// What a real cut costs would be more, and would favour whoever misses less.
+/// The table with multiplied sizes and a smooth seam. In a loop, the first GoP follows the last one, so freezing it
+/// has no measured error. It gets the mean freezing error of the tile's other GoPs. The error of a real cut would be
+/// larger, and would favour transports that miss fewer tiles.
 fn looped(table: &RdTable, factor: f64) -> RdTable {
     let (gops, tiles) = (table.gops(), table.layout().grid.tiles());
     let scaled = |bytes: &u64| ((*bytes as f64 * factor).round().max(1.0) as u64).min(MOST_BYTES);
@@ -217,8 +216,8 @@ fn freeze_mse(table: &RdTable) -> f64 {
     (0..table.gops()).map(gop).sum::<f64>() / table.gops() as f64
 }
 
-/// Sizes fall by 2^-0.8 and errors double for six QP, around a tile's own busyness, as in the allocators' own
-/// benchmark; rows near the equator are busier.
+/// For every six QP more, sizes fall by a factor of 2^-0.8 and errors double, scaled by a tile's complexity, as in
+/// the allocators' benchmark. Rows near the equator are more complex.
 fn draw(motion: f64) -> RdTable {
     const GOPS: usize = 10;
     let grid = TileGrid::new(8, 4, Projection::Equirectangular).expect("a valid grid");
@@ -256,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drawn_clips_are_loaded_as_asked_and_told_apart() {
+    fn synthetic_clips_have_the_requested_load_and_differ() {
         let clips = Clip::drawn(40e6).unwrap();
         for clip in &clips {
             assert!((clip.info.finest_bytes / 40e6 - 1.0).abs() < 1e-6, "{:?}", clip.info);
@@ -274,10 +273,10 @@ mod tests {
         draw(1.0).write_json(File::create(directory.path().join(TABLE)).unwrap()).unwrap();
         let clip = Clip::read(directory.path(), Some(1e6)).unwrap();
         assert_eq!((clip.info.origin, clip.info.gops, clip.at(23)), ("encoded", 10, 3));
-        // The seam costs what the other GoPs do.
+        // Freezing at the seam has the mean error of the other GoPs.
         let mean = (1..10).map(|gop| clip.table().gop(gop)[5].freeze_mse).sum::<f64>() / 9.0;
         assert!((clip.table().gop(0)[5].freeze_mse - mean).abs() < 1e-9);
-        // Without a load it is the table on disk, its first GoP too.
+        // Without a load it is the table on disk, including its first GoP.
         let (plain, written) = (Clip::read(directory.path(), None).unwrap(), draw(1.0));
         assert_eq!(plain.info.factor, 1.0);
         assert_eq!(plain.table().gop(3)[5].bytes, written.gop(3)[5].bytes);

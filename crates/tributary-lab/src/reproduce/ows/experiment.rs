@@ -1,9 +1,9 @@
 //! The experiment of `scenarios/papers/ows.toml`: a cell is one viewing of one clip over one transport with one
 //! allocator, a seed is a viewer and a place in the clip.
 //!
-//! In the emulator a viewing is played on real sockets, and again in the simulator (`live`). Two kinds of cell are no
-//! viewings: allocator `connecting` measures how long a transport takes to connect, and transport
-//! `certain` what a known capacity shows (`curve`).
+//! In the emulator a viewing is played on real sockets, and again in the simulator (`live`). Two kinds of cells are
+//! not viewings: allocator `connecting` measures the connection time of a transport, and transport `certain` the
+//! quality with a known capacity (`curve`).
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ const METRICS: [Metric; 15] = [
     Metric::new("quality", "dB", "mean of the viewport's PSNR"),
     Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
     Metric::new("gop_quality", "dB", "PSNR in the viewport of each GoP, at most 100"),
-    Metric::new("late", "%", "viewport whose tiles were sent and came late"),
-    Metric::new("left_out", "%", "viewport whose tiles the plan left out"),
+    Metric::new("late", "%", "share of the viewport whose tiles were sent but late"),
+    Metric::new("left_out", "%", "share of the viewport whose tiles the plan left out"),
     Metric::new("in_time", "MB", "data of a GoP that arrived in time"),
     Metric::new(
         "to_quality",
         "s",
-        "time until what comes into view is as good as the rest; 0 when nothing comes",
+        "time until tiles that come into view are as good as the rest; 0 if none come",
     ),
-    Metric::new("first_late", "%", "viewport late in the very first GoP"),
+    Metric::new("first_late", "%", "late share of the viewport in the first GoP"),
     Metric::new("connecting", "ms", "time from the first packet to the first request"),
     Metric::new("start_up", "RTT", "time to the first picture less one GoP; emulator only"),
     Metric::new("simulated_quality", "dB", "`quality` of the same viewing in the simulator; emulator only"),
@@ -53,14 +53,14 @@ const METRICS: [Metric; 15] = [
     ),
 ];
 
-/// Clips and who watches them.
+/// Clips and their viewers.
 pub(super) struct Viewings {
     clips: Vec<Arc<Clip>>,
-    /// Of each clip, viewing by viewing.
+    /// Viewers of each clip, viewing by viewing.
     watched: Vec<Vec<Arc<Watched>>>,
     assumed: Bitrate,
     outlooks: Outlooks,
-    /// Says what decides every cell besides its labels.
+    /// Settings, besides the labels, that decide the result of a cell.
     identity: String,
 }
 
@@ -100,7 +100,7 @@ impl Viewings {
         &self.clips
     }
 
-    /// The first viewing of a clip with tiles on disk, in deep fades: baseline, whole chain, original.
+    /// Pictures of the first viewing of a clip with tiles on disk, in deep fades: baseline, product, original.
     pub(super) fn moment(&self) -> (Vec<Image>, Option<String>) {
         let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
             return Default::default();
@@ -228,7 +228,7 @@ fn capacity(cell: &Cell) -> Result<f64, CellError> {
     })
 }
 
-/// How long the transport connects before the start can be asked for.
+/// Time for the transport to connect, before the client can request the start.
 fn connecting(task: &Task) -> Result<Sample, OwsError> {
     let fix = Task { allocator: "fix".to_owned(), ..task.clone() };
     let Some(started) = fix.outcome(Duration::ZERO)?.started else {
@@ -239,7 +239,7 @@ fn connecting(task: &Task) -> Result<Sample, OwsError> {
     Ok(sample)
 }
 
-/// Videos in turn, so that few viewings have viewers of all.
+/// Takes videos in turn, so that even a few viewings have viewers of every video.
 fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
     let stage = &stages[viewing % stages.len()];
     Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops)?)

@@ -1,7 +1,8 @@
-//! Pictures for the report: one GoP of one viewing as two chains showed it, decoded, beside the original.
+//! Pictures for the report: one GoP of a viewing, decoded, as two transports and allocators showed it, beside the
+//! original.
 //!
-//! The GoP is the one in which the baseline did worst among those counted. Sizes were multiplied to load the radios
-//! (`clip`); the pictures are those that were ingested.
+//! The GoP is the one in which the baseline did worst among those counted. Sizes are scaled (`clip`), but the
+//! pictures are the original ones.
 
 use std::path::Path;
 
@@ -18,34 +19,34 @@ use super::motion::STARTING;
 use super::viewing::{Shown, Task};
 use crate::tiled::{StillError, pictures};
 
-/// The viewport's pictures in a report, pixels; the shape is that of the field of view.
+/// Size of the viewport's pictures in a report, pixels; the aspect ratio is that of the field of view.
 const VIEWPORT: (usize, usize) = (640, 448);
 
 /// Why there are no pictures.
 #[derive(Debug, thiserror::Error)]
 enum EyesError {
-    /// The simulator.
+    /// The simulator failed.
     #[error(transparent)]
     Run(#[from] Box<OwsError>),
-    /// The tiles.
+    /// The tiles cannot be read.
     #[error(transparent)]
     Tiled(#[from] TiledError),
-    /// Decoding them.
+    /// The tiles cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Putting them together.
+    /// The panorama cannot be assembled.
     #[error(transparent)]
     Picture(#[from] PictureError),
-    /// Looking at them.
+    /// The viewport cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Writing JPEG.
+    /// A JPEG cannot be written.
     #[error(transparent)]
     Still(#[from] StillError),
 }
 
-/// Two viewings of one clip with tiles on disk, and the original. For a drawn clip none, and without a decoder the
-/// reason in their place.
+/// Pictures of two viewings of a clip with tiles on disk, and the original. None for a synthetic clip; the reason if
+/// there is no decoder.
 pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Image>, Option<String>) {
     match base.clip.directory().map(|directory| beside(directory, base, whole)) {
         Some(Ok(images)) => (images, None),
@@ -97,7 +98,7 @@ fn original(video: &TiledVideo, gop: usize) -> Result<Picture, EyesError> {
     Ok(picture)
 }
 
-/// What the player shows in the middle of a GoP: of tiles that came their middle picture, of frozen ones their last.
+/// The panorama in the middle of a GoP: the middle picture of received tiles, the last picture of frozen ones.
 fn panorama(video: &TiledVideo, gop: usize, shown: &Shown) -> Result<Picture, EyesError> {
     let (width, height) = video.size();
     let mut panorama = Picture::black(width, height)?;

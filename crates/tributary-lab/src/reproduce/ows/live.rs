@@ -1,9 +1,9 @@
 //! A viewing on real sockets through the emulator, and the same viewing in the simulator: the same clip, head, other
 //! viewers, network, player settings and allocator.
 //!
-//! What arrived in time is decoded and measured the same way on both sides (`crate::tiled::measure`), so a difference
-//! comes from how the bytes were carried. The simulated viewing is also measured from the table, as the simulator's
-//! own cells are. Runs no server itself: both ends are the program's own `stream serve` and `stream play`.
+//! Tiles that arrived in time are decoded and measured the same way on both sides (`crate::tiled::measure`), so
+//! differences come from the transfer. The simulated viewing is also measured from the table, like the simulator's
+//! own cells. Both ends are the program's own commands, `stream serve` and `stream play`.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -21,11 +21,11 @@ use crate::reproduce::sample::Sample;
 use crate::result::AuditNote;
 use crate::tiled::{Played, Spool, ViewerConfig, Viewpoint, measure};
 
-/// Metrics of a live viewing that are also measured on the simulated one, there with `simulated_` in front.
+/// Metrics that are measured on both viewings; those of the simulated one have the prefix `simulated_`.
 const BOTH: [&str; 4] = ["quality", "late", "left_out", "in_time"];
 
 impl Task {
-    /// Plays live and in the simulator, up to `attempts` times until the emulator was exact.
+    /// Plays live, up to `attempts` times until the emulator's audit is valid, and in the simulator.
     pub(super) fn live(&self, attempts: u32) -> Result<Sample, OwsError> {
         let Some(directory) = self.clip.directory() else {
             return Err(OwsError::NoTiles(self.clip.info.name.clone()));
@@ -75,7 +75,7 @@ impl Task {
         Ok(TiledSettings { scenario, directory, viewer, seconds, congestion, command })
     }
 
-    /// Plays until the emulator was exact, or keeps the last attempt.
+    /// Plays until the emulator's audit is valid, or keeps the last attempt.
     fn exact(
         &self,
         settings: &TiledSettings,
@@ -95,7 +95,7 @@ impl Task {
     }
 }
 
-/// The allocator as the product's player calls it; how often it plans is a setting there.
+/// The allocator's name in the product's player, where the number of plans is a separate setting.
 pub(super) fn product_name(allocator: &str) -> &str {
     if allocator == UPDATED { "ows" } else { allocator }
 }
@@ -105,7 +105,7 @@ fn product_transport(transport: &str) -> &str {
     if transport == "fbdt" { "session" } else { transport }
 }
 
-/// The head movement in the plain format, with every digit.
+/// Writes the head movement in the plain format, with full precision.
 fn write_trace(path: &Path, trace: &HeadTrace) -> std::io::Result<PathBuf> {
     let mut text = "time_s,yaw_deg,pitch_deg,roll_deg\n".to_owned();
     for sample in trace.samples() {
@@ -118,7 +118,7 @@ fn write_trace(path: &Path, trace: &HeadTrace) -> std::io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// The tiles that a simulated viewing had in time, with the bytes that they have on disk.
+/// The tiles that were in time in a simulated viewing, with their bytes on disk.
 fn spooled(video: &TiledVideo, record: &TiledRecord) -> Result<Spool, TiledDemoError> {
     let mut spool = Spool::temporary()?;
     for slot in &record.slots {

@@ -1,16 +1,16 @@
-//! Motion to high quality: how long what newly comes into view looks worse than what was in view before.
+//! Motion to high quality: how long tiles that come into view look worse than those already in view.
 
 use tributary_video::prediction::TileView;
 
-/// GoPs at the beginning that no quality figure counts: nothing is there to be frozen, and windows are small.
-/// How starting goes is reported apart.
+/// GoPs at the beginning that quality figures leave out, because no earlier picture can be frozen and windows are
+/// small. The start is reported separately.
 pub const STARTING: usize = 2;
-/// A tile is as good as the others up to 3 dB more error.
+/// A tile counts as good as the others with up to 3 dB more error.
 const AS_GOOD: f64 = 2.0;
 
-/// Mean time in GoPs, weighted by the tiles' shares of the view, from a tile's coming into view until its error is at
-/// most twice the median of those in view before, or until it leaves the view again. `shown` are the tiles' errors.
-/// `None` when no tile came into view.
+/// Mean time in GoPs, weighted by the tiles' shares of the view. The time of a tile starts when it comes into view.
+/// It ends when the tile's error is at most twice the median of the tiles already in view, or when it leaves the
+/// view. `shown` are the tiles' errors. `None` if no tile came into view.
 pub(super) fn to_quality(shown: &[&[f64]], views: &[Vec<TileView>]) -> Option<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for gop in STARTING.max(1)..views.len() {
@@ -30,7 +30,7 @@ pub(super) fn to_quality(shown: &[&[f64]], views: &[Vec<TileView>]) -> Option<f6
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// (Lower) median error of the tiles in view now and a GoP before.
+/// Lower median of the errors of the tiles that are in view both in this GoP and in the previous one.
 fn usual(shown: &[f64], now: &[TileView], before: &[TileView]) -> Option<f64> {
     let stay = |tile: &usize| now[*tile].seen && before[*tile].seen;
     let mut errors: Vec<f64> = (0..shown.len()).filter(stay).map(|tile| shown[tile]).collect();

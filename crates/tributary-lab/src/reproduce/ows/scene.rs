@@ -1,4 +1,5 @@
-//! The networks of the viewings: three conditions of the paper's radios at a tenth of its rates, for live viewings at a hundredth.
+//! The networks of the viewings: conditions of the paper's radios at a tenth of its rates; at a hundredth for live
+//! viewings.
 
 use core::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::tiled::ViewerConfig;
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
 
-/// The scenes of a world: line of sight, none, both in turn, deep fades.
+/// The scenes of a world: line of sight, no line of sight, both in turn, deep fades.
 pub(super) fn names(world: World) -> [&'static str; 4] {
     match world {
         World::Sim => ["los", "nlos", "mobility", "deep-fade"],
@@ -25,14 +26,14 @@ pub(super) fn names(world: World) -> [&'static str; 4] {
 /// The scenario of a viewing of `duration`.
 ///
 /// # Errors
-/// There is none.
+/// The scenario is missing.
 pub(super) fn scenario(name: &str, duration: Duration) -> Result<Scenario, OwsError> {
     let mut scenario = Scenario::builtin(name)?;
     scenario.duration = duration;
     Ok(scenario)
 }
 
-/// One connection of a transport in a scenario; a viewing puts its own bytes in the workload's place.
+/// A cell with one connection of a transport in a scenario. A viewing replaces the workload by its own data.
 ///
 /// # Errors
 /// The transport does not exist.
@@ -41,7 +42,7 @@ pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsErro
     Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
 }
 
-/// What both radios carry in line of sight, bytes a second: loads are named relative to it.
+/// What both radios carry in line of sight, bytes per second. Loads are relative to it.
 ///
 /// # Errors
 /// The scenario does not exist.
@@ -49,8 +50,8 @@ pub(super) fn full_rate() -> Result<f64, OwsError> {
     mean_rate("los")
 }
 
-/// The rate that a player assumes before it has measured one: the product's default, which suits the live scenes, in
-/// proportion to these scenes' rates.
+/// The rate that a player assumes before it has measured one: the product's default, scaled from the live scenes to
+/// these scenes.
 ///
 /// # Errors
 /// The scenario does not exist.

@@ -26,12 +26,14 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
     let of = |transport: &str| {
         outcome.samples.iter().filter(|s| s.labels["transport"] == transport).collect::<Vec<_>>()
     };
-    // Of two clips: four main chains twice in four scenes, aside eleven and three in black once in three; two connections;
-    // and a known capacity: three allocators at eight rates of two clips.
+    // For two clips: four main pairs of transport and allocator in four scenes with two viewings; eleven others, and
+    // three with black concealment, in three scenes with one viewing; two connection times; and known capacity with
+    // three allocators at eight rates.
     assert_eq!(of("mptcp").len() + of("fbdt").len(), 2 * (4 * 2 * 4 + 3 * 14) + 2);
     assert_eq!(of("certain").len(), 3 * 8 * 2);
     let claims = &outcome.reproduction.claims;
-    // Five gains in each scene and one in three, four over the others, two of what is late, and two of connecting.
+    // Five claims of gain in each scene and one in three, four about the other allocators, two about late tiles, and
+    // two about connecting.
     assert_eq!(claims.len(), 5 * 4 + 3 + 4 + 2 + 2);
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
     assert!(claims.iter().any(|claim| claim.paper == Some(13.0)));
@@ -49,7 +51,7 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
     let html = page.html();
     assert!(html.contains("step by step") && html.contains("drawn-moving"));
     assert!(page.markdown().contains("| transport |"));
-    // Fewer viewings, and none aside: those that are left come out the same.
+    // With fewer viewings, and none with other allocators, the remaining results are the same.
     let fresh = tempfile::tempdir().unwrap();
     let fewer = Settings { viewings: 1, aside: 0, ..settings(&fresh) };
     let again = run(&fewer, &mut |_, _| ()).unwrap().outcome;
@@ -58,7 +60,7 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused() {
+fn impossible_settings_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let few = Settings { gops: 2, ..settings(&directory) };
     assert!(matches!(run(&few, &mut |_, _| ()), Err(OwsError::Short { gops: 2 })));

@@ -1,4 +1,4 @@
-//! One viewing: one viewer, one clip, one scene, one transport, one allocator; what was seen of every GoP.
+//! One viewing (one viewer, clip, scene, transport and allocator) and the quality of every GoP.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use super::motion::{self, STARTING};
 use super::{OwsError, scene};
 use crate::reproduce::sample::Sample;
 
-/// `ows` as the product plays it: each GoP is planned anew while it is sent. The other allocators plan a GoP once.
+/// `ows` as in the product: each GoP is planned again while it is sent. The other allocators plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
 
-/// Viewings begin at any moment of this, so that blockages come at any moment of a GoP.
+/// Viewings start at a random time within this span, so that blockages hit any part of a GoP.
 const SPREAD: Duration = Duration::from_millis(2500);
 
-/// What decides a viewing.
+/// All settings of a viewing.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub clip: Arc<Clip>,
-    /// Number of the viewing, the same for all that are compared.
+    /// Number of the viewing; equal for viewings that are compared.
     pub viewing: usize,
     pub watched: Arc<Watched>,
     pub scene: String,
     pub transport: String,
     pub allocator: String,
-    /// What is shown of tiles that did not arrive.
+    /// Concealment of tiles that did not arrive.
     pub concealment: Concealment,
     /// The rate that is assumed until one has been measured.
     pub assumed: Bitrate,
 }
 
-/// One GoP as it was seen.
+/// The viewer's quality of one GoP.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     /// Mean squared error in the viewport.
     pub mse: f64,
-    /// Share of the viewport whose tiles were asked for and not in time.
+    /// Share of the viewport whose tiles were requested but not in time.
     pub late: f64,
-    /// Share of the viewport whose tiles were not asked for.
+    /// Share of the viewport whose tiles were not requested.
     pub left_out: f64,
     /// Bytes of media that arrived in time.
     pub bytes_in_time: u64,
@@ -57,11 +57,12 @@ pub(super) struct Seen {
 /// One GoP as the player showed it.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
-    /// What was seen of it.
+    /// The viewer's quality.
     pub seen: Seen,
-    /// Per tile, of which of the clip's GoPs, counted on past its end, which quality is shown; `None` is black.
+    /// For each tile, the GoP and quality shown; `None` is black. GoPs are numbered on through repetitions of the
+    /// clip.
     pub held: Vec<Option<(usize, usize)>>,
-    /// Per tile, its error.
+    /// Error of each tile.
     errors: Vec<f64>,
 }
 
@@ -75,7 +76,7 @@ impl Task {
         Ok(sample)
     }
 
-    /// What the player plans with, for the allocator called `name`.
+    /// Settings of the player's plans, with the allocator `name`.
     pub fn planner(&self, name: &str) -> Result<Planner, OwsError> {
         let allocator = match name {
             BY_GAIN => Box::new(ByGain(tiled::allocator("fix-q", 1, false)?)),
@@ -87,7 +88,7 @@ impl Task {
         Ok(Planner { allocator, field, trace: trace.clone(), crowd: crowd.clone(), concealment })
     }
 
-    /// The viewing, begun `from` after the first packet or when the connection is up.
+    /// Runs the viewing, started `from` after the first packet or when the connection is up, if that is later.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
         let clip = &self.clip;
         let seconds = self.watched.views.len() as f64 * clip.gop_s();
@@ -110,7 +111,7 @@ impl Task {
         Ok(self.composed(&self.outcome(from)?.record))
     }
 
-    /// What was shown of each GoP, put together from the table.
+    /// What was shown of each GoP, computed from the table.
     pub fn composed(&self, record: &TiledRecord) -> Vec<Shown> {
         let clip = &self.clip;
         let mut screen = Screen::new(clip.info.tiles, self.concealment);
@@ -133,7 +134,7 @@ impl Task {
         all
     }
 
-    /// What is told of a viewing: means over the GoPs that count.
+    /// Results of a viewing: means over the GoPs that count.
     pub fn report(&self, seen: &[Seen]) -> Result<Sample, OwsError> {
         let counted = &seen[STARTING.min(seen.len())..];
         let errors: Vec<f64> = counted.iter().map(|seen| seen.mse).collect();
@@ -159,7 +160,7 @@ pub(super) fn plans(name: &str) -> u16 {
     if name == UPDATED { tiled::default_plans("ows") } else { 1 }
 }
 
-/// What a viewer saw of a slot whose tiles had these errors.
+/// The viewer's quality in a slot whose tiles had these errors.
 fn seen(slot: &SlotRecord, errors: &[f64], views: &[TileView]) -> Seen {
     let mut seen = Seen { bytes_in_time: slot.bytes_in_time(), ..Seen::default() };
     for (tile, (mse, view)) in errors.iter().zip(views).enumerate() {
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_was_late_or_left_out() {
+    fn missing_tiles_are_counted_as_late_or_left_out() {
         let slot = SlotRecord { planned: vec![(0, 1)], ..SlotRecord::default() };
         let views = [0.25, 0.75].map(|share| TileView { seen: true, share });
         let seen = seen(&slot, &[2.0, 9000.0], &views);

@@ -5,9 +5,9 @@
 //! paper's round trips of 900 ms come from. Four subflows on each pathway, one bulk transfer, one segment
 //! in 500 prioritised. AVIRA §IV and table I.
 //!
-//! Deviates: the paper's source has one device, so that one link of 1 Mbit/s is before both pathways. Then
-//! all subflows wait in the same queue, and no scheduler can choose; [`Form::SharedAccess`] has it so, and
-//! [`Form::References`] with the rules of the model that the paper extends (mkheirkhah/mptcp).
+//! Deviates: in the paper the source has one device, so one link of 1 Mbit/s precedes both pathways. Then all
+//! subflows share one queue, and the scheduler has no effect. [`Form::SharedAccess`] models this;
+//! [`Form::References`] does so with the rules of the ns-3 model that the paper extends (mkheirkhah/mptcp).
 
 use core::time::Duration;
 
@@ -25,13 +25,14 @@ use super::Form;
 const RATE: Bitrate = Bitrate::from_mbps(1);
 const DELAY: Duration = Duration::from_millis(2);
 const SUBFLOWS_ON_EACH: usize = 4;
-/// One segment in so many is prioritised.
+/// One segment in this many is prioritised.
 const PRIORITISED: u64 = 500;
 /// ns-3's `DropTailQueue`, packets.
 const QUEUE: u64 = 100;
-/// The same in [`Form::References`], so that the default's mean round trip is near the paper's 927 ms.
+/// Queue in [`Form::References`], chosen so that the default's mean round trip is near the paper's 927 ms.
 const REFERENCES_QUEUE: u64 = 130;
-/// Drawn for each packet and link, so that seeds differ: a quarter of a packet's time on a link.
+/// Upper bound of a random delay per packet and link, so that seeds differ: a quarter of a packet's transmission
+/// time.
 const JITTER: Duration = Duration::from_millis(3);
 /// Bytes of a segment in the ns-3 model.
 const SEGMENT: u64 = 1400;
@@ -55,20 +56,20 @@ pub(super) struct Setting {
     pub seconds: u64,
 }
 
-/// What came out of one run, the first ten seconds left out.
+/// Results of one run without its first ten seconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     /// Mean of the smoothed round-trip time over all acknowledgements, milliseconds.
     pub rtt_ms: f64,
     /// Its standard deviation.
     pub rtt_deviation_ms: f64,
-    /// Mean of each second, for as many seconds as there were, milliseconds.
+    /// Mean of each second, milliseconds.
     pub rtt_series_ms: Vec<f64>,
     /// In-order bytes at the sink, Mbit/s.
     pub throughput_mbps: f64,
     /// Payload sent again on the same subflow, per cent of what was sent.
     pub retransmitted_percent: f64,
-    /// Duplicate acknowledgements, fast recoveries and segments believed lost, of all subflows over the whole run.
+    /// Duplicate acknowledgements, fast recoveries and segments marked as lost, of all subflows over the whole run.
     pub duplicate_acks: u64,
     pub fast_retransmissions: u64,
     pub lost_segments: u64,
@@ -89,7 +90,7 @@ struct Network {
 
 impl Network {
     fn build(setting: &Setting) -> Self {
-        // Packets of 1.5 kB on 1 Mbit/s: some hundred a second on each of a few links.
+        // Budget of events: packets of 1.5 kB at 1 Mbit/s are about a hundred per second on each of a few links.
         let mut world = World::new(setting.seconds.saturating_mul(1_000_000).max(1_000_000));
         let (client, server) = (world.reserve_host(), world.reserve_host());
         let rng = Rng::new(setting.seed).child("links");
@@ -143,10 +144,10 @@ impl Network {
     }
 }
 
-/// Lets one run happen.
+/// Simulates one run.
 ///
 /// # Errors
-/// What the simulator says against it.
+/// The simulator's errors.
 pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run::RunError> {
     let mut network = Network::build(setting);
     let loss_detection = match setting.form {
@@ -201,7 +202,7 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
     Ok(measured)
 }
 
-/// Round-trip times of all subflows up to a moment.
+/// Sums over the round-trip times of all subflows up to a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     count: f64,

@@ -13,7 +13,7 @@ fn settings(directory: &std::path::Path, selection: Selection) -> Settings {
     }
 }
 
-/// Runs the same choice in two directories, so that nothing is taken over, and compares.
+/// Runs the same choice in two directories, so that no result is reused, and compares.
 fn twice(paper: &Paper, selection: &Selection) -> Outcome {
     let once = || {
         let directory = tempfile::tempdir().expect("a directory");
@@ -69,8 +69,8 @@ fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
     for sample in &outcome.samples {
         let one = |name: &str| sample.metrics[name][0];
         let sum: f64 = sample.metrics["subflow_bytes"].iter().sum();
-        // What waited for a hole in the first ten seconds comes in those measured, but never more than the
-        // pathways carried from the beginning.
+        // Data that waited for a gap in the first ten seconds may be delivered later, but the total is never more
+        // than the pathways carried since the start.
         let one_link = ["shared-access", "references"].contains(&sample.labels["form"].as_str());
         let carried = if one_link { 1.0 } else { 2.0 } * 25.0;
         assert!(one("mean_rtt") > 8.0 && sample.metrics["rtt_seconds"].len() == 15, "{sample:?}");
@@ -93,7 +93,7 @@ fn emulated_runs_are_estimated_before_they_begin() {
         let selection = Selection { world, quick, scenarios, seconds, ..Selection::default() };
         expected(&paper, &selection).unwrap()
     };
-    // Five transports of one seed, a second more each; never more than a quick run may take.
+    // Five transports with one seed, one second of overhead each; at most the limit of a quick run.
     assert_eq!(of(World::Emu, true, None), Duration::from_secs(5 * (7 + 1)));
     assert_eq!(of(World::Emu, true, Some(600)), Duration::from_secs(555));
     assert_eq!(of(World::Sim, true, None), Duration::ZERO);

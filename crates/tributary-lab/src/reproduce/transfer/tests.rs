@@ -1,17 +1,17 @@
-//! What a radio that dies leaves in a sample.
+//! Metrics of a radio that dies and comes back.
 
 use super::*;
 use core::time::Duration;
 
 #[test]
-fn a_radio_that_dies_and_comes_back_is_told() {
+fn a_radio_that_dies_and_comes_back_is_measured() {
     let scenario = Scenario::builtin("dead-wigig").unwrap().with_duration(Duration::from_secs(6));
     let mut sample = Sample::default();
     // Dead from a third to two thirds of six seconds; it carries again at 4.3 s.
     let tenths = [vec![140.0; 20], vec![0.0; 23], vec![140.0; 17]].concat();
     let silences = [(500.0, 900.0), (2000.0, 60.0)].map(|(at_ms, length_ms)| Silence { at_ms, length_ms });
     dead_radio(&mut sample, &scenario, &silences, &[("wigig".to_owned(), tenths)].into());
-    assert_eq!(sample.metrics["dead_silence"], [60.0], "the one before does not count");
+    assert_eq!(sample.metrics["dead_silence"], [60.0], "the earlier silence does not count");
     assert!((0.2..=0.5).contains(&sample.metrics["back_after"][0]), "{:?}", sample.metrics);
     dead_radio(&mut sample, &scenario, &[], &[("wigig".to_owned(), vec![0.0; 60])].into());
     assert_eq!(sample.metrics["dead_silence"], [UNRECORDED_MS]);

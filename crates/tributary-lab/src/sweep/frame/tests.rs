@@ -15,7 +15,7 @@ fn frame() -> Frame {
 }
 
 #[test]
-fn csv_quotes_what_needs_it() {
+fn csv_quotes_fields_with_separators() {
     assert_eq!(frame().to_csv(), "name,value,count\n\"a, \"\"b\"\"\",,1\n,2.5,2\n");
 }
 

@@ -46,7 +46,7 @@ fn the_grid_has_every_combination_once() {
 }
 
 #[test]
-fn keys_do_not_depend_on_where_a_plan_lies_or_what_it_is_called() {
+fn keys_do_not_depend_on_the_place_or_name_of_a_plan() {
     let one = parse(PLAN).unwrap().cells(Seeds::Working).unwrap();
     let two = PLAN.replace("little", "other").replace("\"1-3\", 7", "7, \"1-3\"");
     let two =
@@ -106,7 +106,7 @@ fn scenarios_beside_the_plan_are_found_and_blamed_in_their_own_file() {
 }
 
 #[test]
-fn what_would_have_no_effect_or_hang_is_refused() {
+fn settings_without_effect_and_endless_lists_are_refused() {
     let with = |from: &str, to: &str| PLAN.replace(from, to);
     let none = with("\"wifi\", \"mptcp\", \"fbdt\"", "\"wifi\", \"fbdt\"");
     refused(&none, &["little.toml:5: schedulers", "no transport of the plan takes one"]);

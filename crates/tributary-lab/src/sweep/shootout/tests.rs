@@ -30,7 +30,7 @@ fn plan() -> Plan {
 }
 
 #[test]
-fn says_where_another_is_better_and_by_how_much() {
+fn the_report_names_rows_in_which_another_transport_is_better() {
     let mut rows = Vec::new();
     for seed in 1..=5 {
         let noise = seed as f64 * 0.1;
@@ -55,7 +55,7 @@ fn says_where_another_is_better_and_by_how_much() {
 }
 
 #[test]
-fn a_clean_sweep_and_no_rows_at_all_are_said_too() {
+fn the_report_covers_winning_every_row_and_having_no_rows() {
     let rows = [row("los", "fbdt", 1, 100.0), row("los", "blest", 1, 90.0)];
     let page = Page::new(&plan(), &rows, "x");
     assert!(page.html().contains("in every row"));
@@ -65,7 +65,7 @@ fn a_clean_sweep_and_no_rows_at_all_are_said_too() {
 }
 
 #[test]
-fn one_seed_is_no_interval_and_failures_are_counted() {
+fn a_single_seed_has_no_interval_and_failures_are_counted() {
     let mut rows = vec![row("los", "fbdt", 1, 80.0), row("los", "blest", 1, 100.0)];
     rows.push(Row { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
     let text = Page::new(&plan(), &rows, "x").markdown();
@@ -74,7 +74,7 @@ fn one_seed_is_no_interval_and_failures_are_counted() {
 }
 
 #[test]
-fn seeds_that_change_nothing_are_no_interval() {
+fn equal_results_for_all_seeds_have_no_interval() {
     let mut rows = Vec::new();
     for seed in 1..=5 {
         rows.push(row("los", "fbdt", seed, 80.0));

@@ -26,7 +26,7 @@ fn rows(store: &Store<Row>) -> Vec<Row> {
 }
 
 #[test]
-fn a_sweep_goes_on_after_a_half_written_line() {
+fn a_sweep_resumes_after_a_half_written_line() {
     let directory = tempfile::tempdir().unwrap();
     let (store, report) = sweep(directory.path(), Shard::WHOLE);
     assert_eq!(report, Report { cells: 6, before: 0, now: 6, failed: 0, left_out: 0 });
@@ -43,7 +43,7 @@ fn a_sweep_goes_on_after_a_half_written_line() {
 }
 
 #[test]
-fn shards_together_are_the_whole() {
+fn shards_together_are_the_whole_plan() {
     let (whole, parts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (store, _) = sweep(whole.path(), Shard::WHOLE);
     let expected = rows(&store);
@@ -75,7 +75,7 @@ fn damage_is_refused_with_file_and_line() {
 }
 
 #[test]
-fn a_cell_that_fails_is_a_row_that_says_so() {
+fn a_failed_cell_is_a_row_with_its_failure() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path(), Shard::WHOLE).unwrap();
     let mut cells = cells();
@@ -94,7 +94,7 @@ fn a_cell_that_fails_is_a_row_that_says_so() {
 }
 
 #[test]
-fn shards_are_written_i_of_n() {
+fn shards_are_parsed_from_i_of_n() {
     assert_eq!("2/4".parse(), Ok(Shard { index: 2, count: 4 }));
     for bad in ["0/4", "5/4", "4", "a/b", "1/0", "1/99999"] {
         assert!(bad.parse::<Shard>().unwrap_err().to_string().contains("1/4"), "{bad}");

@@ -12,7 +12,7 @@ fn flows(ms: f64) -> Vec<MessageRecord> {
 }
 
 #[test]
-fn the_headline_has_both_numbers_whichever_is_better() {
+fn the_headline_has_both_numbers_in_either_case() {
     let (fast, slow) = (flows(1.0), flows(10.0));
     let verdicts = |rows: &[Row<'_>]| cards(rows)[1].verdict;
     let good = [row("mptcp", &slow), row("avira+fbdt", &fast)];
