@@ -1,4 +1,5 @@
-//! What each fuzz target does with its bytes. Shared with the test that replays the seeds, so it needs no nightly compiler.
+//! The fuzz targets: what each does with its bytes. Shared with the test that replays the seeds, so it needs no
+//! nightly compiler.
 //!
 //! Each function panics when the code under test breaks a promise; refusing the bytes is not a fault.
 
@@ -35,7 +36,7 @@ pub use coding::gateway as cotag_gateway;
 pub use coding::packet as cotag_packet;
 pub use tributary_nodes::fuzz::hop as cotag_hop;
 
-/// Frames decode alike however the bytes are cut, and what was decoded survives being encoded again.
+/// Frames decode equally for any cut of the bytes, and encoding a decoded frame gives the same frame.
 pub fn wire(data: &[u8]) {
     let whole = decode(data, usize::MAX);
     for cut in [1, 2, 7] {
@@ -79,7 +80,7 @@ fn decode(data: &[u8], cut: usize) -> (Vec<Frame>, Option<DecodeError>) {
     (frames, None)
 }
 
-/// A server session takes anything from its peer, over two subflows, without breaking its bounds.
+/// A server session accepts any bytes from its peer, over two subflows, and stays within its bounds.
 ///
 /// Input: records of a command byte (bit 0 the subflow, bits 1–2 the time that passes in steps of
 /// 40 ms, bit 3 whether the application writes), a length byte, and that many bytes from the peer.
@@ -106,14 +107,14 @@ pub fn session(mut data: &[u8]) {
         let streams = session.streams();
         assert!(streams.ending <= streams.own + streams.peers, "a stream is kept that does not count");
     }
-    // Once the application has let go of every stream, none is left that somebody holds.
+    // Once the application has dropped every stream, no open stream is left.
     for id in known.clone() {
         session.reset(id, 0);
         session.stop(id, 0);
     }
     drain(&mut session, now, false, &mut known);
     let streams = session.streams();
-    assert_eq!(streams.own + streams.peers - streams.ending, 0, "a stream that nobody holds counts as open");
+    assert_eq!(streams.own + streams.peers - streams.ending, 0, "a dropped stream counts as open");
 }
 
 /// `known` gets the streams that the peer opens.
@@ -144,7 +145,7 @@ fn answer(session: &mut Session, stream: StreamId) {
     let _ = session.finish(stream);
 }
 
-/// Every trace format refuses or reads any text; what was read has a period, and can be written.
+/// Every trace format refuses or reads any text; a trace that was read has a period and can be written.
 pub fn trace(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     let mut read = vec![Trace::parse_mahimahi(text), Trace::parse_csv(text)];

@@ -14,7 +14,7 @@ use tributary_types::Rng;
 const MUTATIONS: usize = 4000;
 
 #[test]
-fn seeds_and_their_mutations_break_no_target() {
+fn no_target_fails_on_seeds_and_their_mutations() {
     for (name, run) in entry::TARGETS {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "fuzz/seeds/{name} is empty");

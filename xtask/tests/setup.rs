@@ -88,7 +88,7 @@ fn the_first_run_installs_what_is_absent_and_the_second_nothing() {
 }
 
 #[test]
-fn a_tool_that_vanished_is_installed_again() {
+fn a_removed_tool_is_installed_again() {
     let machine = Machine::without_ffmpeg("vanished", 0).with_apt();
     assert!(machine.set_up().status.success());
     let calls = machine.apt_calls();

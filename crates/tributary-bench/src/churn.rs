@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leak_of_a_kilobyte_is_told_from_a_sawtooth() {
+    fn a_leak_of_a_kilobyte_is_distinguished_from_a_sawtooth() {
         let rest = Sample { descriptors: 20, ..Sample::default() };
         assert!(end(0, rest).holds);
         let leaks = end(1, rest);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_or_a_stream_that_stays_is_told() {
+    fn a_leaked_descriptor_or_stream_is_reported() {
         assert!(!end(0, Sample { descriptors: 21, ..Sample::default() }).holds);
         assert!(!end(0, Sample { descriptors: 20, streams: 1, ..Sample::default() }).holds);
     }

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_plan_is_an_answer_and_no_panic() {
+    fn a_broken_plan_is_answered_with_an_error() {
         assert!(!run("{"));
         assert!(memory_kb("VmRSS:") > 0);
     }

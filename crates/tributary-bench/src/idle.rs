@@ -10,7 +10,7 @@ use tributary_report::{Cell, Column, Table};
 
 /// Paths of the session.
 const PATHS: usize = 2;
-/// Largest share of a core that both ends together may use.
+/// Largest share of one core that both ends together may use.
 const MARK: f64 = 0.001;
 
 /// Settings of the benchmark.

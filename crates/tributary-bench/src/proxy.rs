@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ahead_is_not_on_its_way_and_what_is_held_is_in_no_socket() {
+    fn bytes_ahead_in_flight_and_held_are_counted_apart() {
         // 1 MB/s is delivered. From the first second on the application is 300 kB ahead; 100 kB of that are
         // in sockets, 70 kB of these on the way to the radio.
         let delivered: Log =

@@ -11,7 +11,7 @@ use tributary_report::{Cell, Column, Table};
 
 /// Paths between the namespaces.
 const PATHS: usize = 2;
-/// A transfer of kernel MPTCP that stands still is repeated at most this many times.
+/// A stalled transfer of kernel MPTCP is repeated at most this many times.
 const STALLS: u32 = 3;
 /// A plaintext session must reach this share of kernel MPTCP.
 const PLAINTEXT_MARK: f64 = 1.0;
@@ -52,8 +52,8 @@ pub struct ContestantReport {
     pub sink_cpu_per_gb: Vec<f64>,
     /// Number of subflows in use.
     pub subflows: usize,
-    /// Transfers that stood still until their time was over, and were repeated. This happens now and then to
-    /// writers of kernel MPTCP; for every other contestant it is an error at once.
+    /// Transfers that stalled until their time was over, and were repeated. This happens occasionally to writers of
+    /// kernel MPTCP; with every other contestant it is an error at once.
     pub stalls: u32,
 }
 

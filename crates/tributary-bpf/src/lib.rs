@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_means_all_and_twice_means_once() {
+    fn no_name_selects_all_controllers_and_duplicates_are_removed() {
         assert_eq!(names(&[], "").unwrap(), CONTROLLERS);
         assert_eq!(names(&["olia", "lia", "olia"], "t_").unwrap(), ["t_lia", "t_olia"]);
     }
@@ -205,7 +205,7 @@ mod tests {
 
     #[cfg(feature = "ebpf")]
     #[test]
-    fn a_name_that_the_kernel_has_from_elsewhere_is_taken() {
+    fn a_name_the_kernel_already_uses_is_refused() {
         let error = refuse_taken("reno").unwrap_err();
         assert!(matches!(error, CcError::Taken(_) | CcError::Permission), "{error}");
     }

@@ -80,7 +80,7 @@ pub enum ControllerError {
     #[error("the answer is not a list of paths: {0}")]
     Malformed(#[from] serde_json::Error),
     /// Too many paths.
-    #[error("it lists {0} paths; at most {PATHS} are looked at")]
+    #[error("it lists {0} paths; at most {PATHS} are supported")]
     Excess(usize),
     /// A value is impossible.
     #[error("path {path}: {name} is {value}, which is impossible")]
@@ -283,7 +283,7 @@ mod tests {
     const GOOD: &str = "\"loss\":0.01,\"rate_mbps\":2.5,\"up\":true,\"at\":100.5,\"via\":[\"1\"]";
 
     #[test]
-    fn numbers_of_paths_stay_and_a_path_that_is_down_has_no_rtt() {
+    fn path_numbers_are_stable_and_a_path_that_is_down_has_no_rtt() {
         let mut judge = Judge::default();
         let first = judge.read(at(0), &answer("p7", "12.5", GOOD)).unwrap();
         assert_eq!(first[0].1.rtt, Some(Duration::from_micros(12_500)));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_true_is_refused_by_name() {
+    fn impossible_values_are_refused_by_name() {
         let mut judge = Judge::default();
         for (rtt, more, part) in [
             ("NaN", GOOD, "not a list of paths"),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_that_stands_still_is_refused_after_a_while() {
+    fn a_measurement_that_is_not_updated_is_refused_after_its_lifetime() {
         let mut judge = Judge::default();
         for second in 0..=5 {
             assert!(judge.read(at(second), &answer("p1", "5", GOOD)).is_ok(), "{second}");

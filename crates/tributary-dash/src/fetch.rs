@@ -33,7 +33,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 pub enum FetchError {
     /// The URL is not `http`, and not `https` over QUIC.
     #[error(
-        "`{0}` is no URL that can be fetched; write http://HOST:PORT/PATH, or https:// with --transport quic"
+        "`{0}` is not a URL that can be fetched; write http://HOST:PORT/PATH, or https:// with --transport quic"
     )]
     Url(String),
     /// The media is on another server.

@@ -112,7 +112,7 @@ pub enum PackageError {
     #[error("the ladder has to rise from 10 kbit/s to at most 100000 kbit/s in at most 64 steps: {0}")]
     Ladder(String),
     /// The file is not a video.
-    #[error("{} is no video that ffmpeg can read: {reason}", .path.display())]
+    #[error("{} is not a video that ffmpeg can read: {reason}", .path.display())]
     NotVideo {
         /// The file.
         path: PathBuf,

@@ -189,7 +189,7 @@ async fn a_title_plays_over_every_transport_and_with_both_kinds_of_addressing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_played_says_why() {
+async fn unplayable_titles_are_refused_with_the_reason() {
     let site = site("tcp").await;
     let mut errors = Vec::new();
     for file in ["none.mpd", "live.mpd", "0/1.m4s", "a.mpd"] {

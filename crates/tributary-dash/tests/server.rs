@@ -260,7 +260,7 @@ async fn tls_over_tcp_names_the_port_of_http_3() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_stand_still_are_let_go() {
+async fn stalled_clients_are_disconnected() {
     let short = Duration::from_millis(100);
     let limits = Limits { headers: short, idle: short, ..Limits::default() };
     let server = start("tcp", limits, Duration::from_secs(60)).await;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_limited_rate_is_no_measurement_and_the_window_stands_in_for_it() {
+    fn an_application_limited_rate_is_replaced_by_the_window() {
         let mut room = Room::new(false);
         // 100 kB in 10 ms are 80 Mbit/s, 40 kB in 4 ms.
         for (mbps, target) in [(8, 40_000), (400, 200_000)] {

@@ -186,7 +186,7 @@ fn main() -> std::io::Result<()> {
         .card(KeyFigure::new("Worst second", "49", "Mbit/s").note("promised: 5 × kernel MPTCP's").verdict(Verdict::Bad))
         .section("What a viewer gets")
         .table(&table(&samples), "p10: the worst tenth of all seconds stays under this.")
-        .figure(&strip, "One row a transport, one cell a second. Red seconds are the ones a viewer remembers.")
+        .figure(&strip, "One row per transport, one cell per second. Red: seconds with a low share.")
         .figure(&time_plot(&samples, Layout::Stacked, &bands), "Grey is what both links can carry.")
         .figure(&time_plot(&samples, Layout::Overlaid, &bands), "The product, its rival and the better radio.")
         .figure(&cdf, "Further right is better; a steep line is a steady transport.")

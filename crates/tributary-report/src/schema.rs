@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_the_intervals_and_not_the_values() {
+    fn the_verdict_follows_from_the_interval_and_not_from_the_value() {
         let verdict = |low, high| {
             let claim = Claim::judge("a", "b", Some(1.2), Expectation::AtLeast(1.0));
             claim.interval(Some(Interval { low, high })).verdict
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_and_a_value_that_differ_look_different() {
+    fn different_bounds_and_values_are_printed_differently() {
         let row = |measured, expected, interval: Option<(f64, f64)>| {
             let claim = Claim::judge("a", "words", Some(measured), expected);
             let claim = claim.interval(interval.map(|(low, high)| Interval { low, high }));

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn data_expected_later_is_no_silence_yet() {
+    fn time_before_data_is_expected_is_not_silence() {
         let began = Instant::now();
         let mut recorder = Recorder::new(began);
         recorder.expect(at(began, 1000));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_is_the_earliest_sight_of_it() {
+    fn the_live_edge_is_the_earliest_observation() {
         let began = Instant::now();
         let gop = Duration::from_secs(1);
         let mut schedule =

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn little_time_left_means_a_small_gop() {
+    fn with_little_time_left_a_small_gop_is_chosen() {
         let mut chooser = chooser();
         (0..4).for_each(|_| feed(&mut chooser, 150));
         assert_eq!((0..4).map(|_| chooser.choose(GOP)).max(), Some(5));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_of_nothing_teaches_nothing() {
+    fn an_empty_transfer_does_not_change_the_estimate() {
         let mut chooser = chooser();
         chooser.on_transfer(DataSize::ZERO, GOP);
         chooser.on_transfer(DataSize::from_bytes(9), Duration::ZERO);

@@ -111,7 +111,7 @@ async fn bulk_and_objects_are_intact_over_tcp() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_comes_byte_by_byte_is_given_up_like_none() {
+async fn a_request_sent_byte_by_byte_times_out_like_a_missing_one() {
     let (mut client, server) = duplex(1 << 16);
     let began = tokio::time::Instant::now();
     let serving = tokio::spawn(serve(server, None));
@@ -165,7 +165,7 @@ async fn a_transport_that_dies_leaves_a_record() {
 }
 
 #[tokio::test]
-async fn a_server_refuses_what_is_beyond_its_limits_and_lives_on() {
+async fn a_server_refuses_requests_beyond_its_limits_and_keeps_serving() {
     let (mut client, server) = duplex(1 << 16);
     let serving = tokio::spawn(serve(server, None));
     let beyond = [
@@ -212,7 +212,7 @@ fn lying(reply: Vec<u8>) -> DuplexStream {
 }
 
 #[tokio::test]
-async fn a_lying_server_is_an_error_not_a_panic_and_costs_no_memory() {
+async fn false_announcements_of_a_server_are_errors_and_reserve_no_memory() {
     let live = LiveParams { gops: 1, start_up: SECOND };
     let refused = fetch_live(lying(vec![9; 64]), &live, |_, _| {}).await;
     assert!(matches!(refused, Err(FetchError::Wire(_))));

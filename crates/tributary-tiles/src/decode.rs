@@ -28,7 +28,7 @@ pub struct TileData<'a> {
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// The container cannot be read.
-    #[error("tile {tile} of those given is no segment of H.264: {source}")]
+    #[error("tile {tile} of those given is not a segment of H.264: {source}")]
     Container {
         /// Index of the tile, from 0.
         tile: usize,

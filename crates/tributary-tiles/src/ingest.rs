@@ -179,7 +179,7 @@ pub enum IngestError {
     },
     /// The caller stopped the ingest.
     #[error("{}", if *kept {
-        "stopped; finished pieces are kept: the same command goes on from there"
+        "stopped; finished pieces are kept: the same command continues from there"
     } else {
         "stopped; nothing was finished, and nothing is left behind"
     })]

@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_is_short() {
+    fn error_output_of_a_program_is_shortened() {
         assert_eq!(complaint(b""), "it gave no reason");
         assert_eq!(complaint(b"a\n\nb\nc\nd\n"), "b; c; d");
         assert_eq!(complaint(&[b'x'; 5000]).len(), 400);
     }
 
     #[test]
-    fn input_goes_in_and_output_comes_out() {
+    fn a_program_gets_its_input_and_returns_its_output() {
         let input: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
         assert_eq!(run("cat", &mut Command::new("cat"), &input).expect("cat copies"), input);
     }

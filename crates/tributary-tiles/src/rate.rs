@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_as_they_are_meant() {
+    fn rates_are_parsed() {
         for (text, shown) in [
             ("30", "30/1"),
             ("29.97", "30000/1001"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused() {
+    fn invalid_rates_are_refused() {
         for text in ["", "x", "0", "-30", "NaN", "inf", "30/0", "1/2", "1e9", "0/0", "99999999999/1"] {
             assert!(text.parse::<FrameRate>().is_err(), "{text}");
         }

@@ -38,9 +38,7 @@ pub enum TiledError {
         directory: PathBuf,
     },
     /// The ingest is not complete.
-    #[error(
-        "the ingest into {directory} was not finished; the same command, given again, goes on where it stopped"
-    )]
+    #[error("the ingest into {directory} was not finished; give the same command again to continue it")]
     Unfinished {
         /// The directory.
         directory: PathBuf,
@@ -315,13 +313,13 @@ fn read_sums(directory: &Path, record: &Record) -> Result<BTreeMap<String, [u8; 
     if layout::hex(&layout::sum(&bytes)) != record.sums_sha256 {
         return Err(damaged("its SHA-256 is another than was recorded"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
     let line = |line: &str| {
         let (sum, name) = line.split_once("  ")?;
         Some((name.to_owned(), parse_sum(sum)?))
     };
     let sums: Option<BTreeMap<_, _>> = text.lines().map(line).collect();
-    sums.ok_or_else(|| damaged("it has a line that is no checksum"))
+    sums.ok_or_else(|| damaged("it has a line that is not a checksum"))
 }
 
 fn parse_sum(text: &str) -> Option<[u8; 32]> {

@@ -66,7 +66,7 @@ pub(crate) fn bytes_in(
     move |text| within(read(text, &SIZES, "65536, 64KiB or 0.5MB")?, &range, "bytes")
 }
 
-/// Bytes within a range; a bare number is of `unit` bytes, the name of which the option's help says.
+/// Bytes within a range. A number without unit counts in `unit` bytes; the option's help names this unit.
 pub(crate) fn bytes_of(
     unit: u64,
     range: RangeInclusive<u64>,

@@ -43,7 +43,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-/// Whether emulated networks can be made here; a machine where they cannot fails in CI and says why elsewhere.
+/// Whether emulated networks can be made on this machine. If not, prints the reason, and fails in CI.
 fn networks() -> bool {
     let output = output(&["emu", "run", "los", "--", "true"]);
     if output.status.success() {
@@ -81,7 +81,7 @@ fn help_version_and_keys() {
 }
 
 #[test]
-fn key_files_are_their_owners_and_never_overwritten() {
+fn key_files_are_private_to_their_owner_and_never_overwritten() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("key");
     let keygen = || output(&["keygen", "--out", text(&file)]);
@@ -97,7 +97,7 @@ fn key_files_are_their_owners_and_never_overwritten() {
 fn quantities_may_have_units() {
     refused(&output(&["run", "mars", "--rtt", "5ms", "--seconds", "10s"]), 1, &["`mars`"]);
     refused(&output(&["run", "mars", "--rtt", "5kg"]), 2, &["--rtt", "5ms"]);
-    // Each of these is understood and fails for what does not exist.
+    // Each of these is parsed, and fails because the file or server does not exist.
     let key = ["--key", "/nowhere/key"];
     for (arguments, missing) in [
         (
@@ -147,7 +147,7 @@ fn a_limit_of_memory_is_refused_where_there_are_no_sessions() {
     refused(&output(&[&serve[..], &key].concat()), 1, &["/nowhere/key"]);
 }
 
-/// What is written where the user did not say where must not be committed by accident.
+/// Default output folders must not be committed by accident.
 #[test]
 fn default_output_folders_are_ignored_by_git() {
     let ignored = include_str!("../../../.gitignore");
@@ -213,7 +213,7 @@ fn a_broken_scenario_file_is_named_with_its_line() {
 }
 
 #[test]
-fn videos_that_are_none() {
+fn files_that_are_not_videos_are_refused_by_name() {
     refused(&output(&["demo", "--video", "/nowhere/film.mp4"]), 1, &["/nowhere/film.mp4"]);
     if !networks() {
         return;
@@ -263,7 +263,7 @@ fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
 }
 
 #[test]
-fn priorities_weights_and_schedulers_that_are_none_say_what_is() {
+fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
     let directory = TempDir::new().unwrap();
     let key = key(&directory, "key");
     let connect = |more: &[&str]| {
@@ -324,7 +324,7 @@ fn a_wrong_key_is_reported_at_once() {
 }
 
 #[test]
-fn missing_permission_says_what_to_allow() {
+fn a_missing_permission_names_what_to_allow() {
     let program = env!("CARGO_BIN_EXE_tributary");
     let script = format!("echo 0 > /proc/sys/user/max_net_namespaces && exec {program} run --seconds 2");
     let output = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output();
@@ -340,7 +340,7 @@ fn missing_permission_says_what_to_allow() {
 }
 
 #[test]
-fn emulated_commands_keep_their_exit_codes_and_runs_their_promises() {
+fn emulated_commands_keep_their_exit_codes_and_runs_write_their_files() {
     if !networks() {
         return;
     }

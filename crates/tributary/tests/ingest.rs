@@ -24,7 +24,7 @@ fn tributary(source: &Path, out: &Path) -> Command {
 }
 
 #[test]
-fn a_killed_ingest_goes_on_and_makes_the_same_video() {
+fn a_killed_ingest_resumes_and_makes_the_same_video() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (directory.path().join("clip.mp4"), directory.path().join("tiles"));
     clip(&source);
@@ -76,7 +76,7 @@ fn ctrl_c_leaves_no_process_and_no_temporary_file() {
     before.extend(said);
     assert_eq!(status.code(), Some(130), "{before:#?}");
     let says = |text: &str| before.iter().any(|line| line.contains(text));
-    assert!(says("20 pictures of 160×80: about") && says("goes on from there"), "{before:#?}");
+    assert!(says("20 pictures of 160×80: about") && says("continues from there"), "{before:#?}");
     assert!(!is_running(&mark));
     let work = fs::read_dir(out.join("work")).expect("notes are kept").flatten();
     assert_eq!(work.filter(|entry| entry.path().is_dir()).count(), 0, "scratch is left");

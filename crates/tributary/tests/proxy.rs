@@ -98,7 +98,7 @@ fn after_sigterm_an_upload_is_finished_and_the_program_ends() {
 }
 
 #[test]
-fn what_the_target_does_not_take_ends_with_a_reset_and_the_exit_code_tells() {
+fn undelivered_data_ends_with_a_reset_and_a_nonzero_exit_code() {
     let mut proxied = proxied("1");
     let (mut application, _target) = upload(&proxied);
     let told = Instant::now();
@@ -153,7 +153,7 @@ fn a_wrong_key_and_a_dead_target_are_in_the_servers_log() {
     assert!(log.contains(&target) && log.contains("unreachable"), "{log}");
 }
 
-/// What `tributary status` of the programs with logs in `directory` prints and complains of.
+/// Output and error output of `tributary status` for the programs with logs in `directory`.
 fn status(directory: &std::path::Path, more: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
     let output = command.arg("status").args(more).env("XDG_RUNTIME_DIR", directory).output().unwrap();
@@ -162,7 +162,7 @@ fn status(directory: &std::path::Path, more: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn a_bad_path_is_in_the_status_and_in_the_log_with_its_cause() {
+fn a_failing_path_is_shown_in_status_and_log_with_its_cause() {
     const CAUSE: &str = "does not have the local address";
     let Proxied { directory, target: _target, mut server, mut client } = proxied("1");
     client.signal("TERM");
@@ -202,7 +202,7 @@ fn a_bad_path_is_in_the_status_and_in_the_log_with_its_cause() {
 }
 
 #[test]
-fn a_client_without_its_server_says_so_before_it_listens() {
+fn a_client_without_its_server_reports_it_before_it_listens() {
     let directory = TempDir::new().unwrap();
     let at = |name: &str| directory.path().join(name);
     let key = at("key");
@@ -235,7 +235,7 @@ fn source() -> String {
 }
 
 #[test]
-fn downloads_of_a_prioritised_target_are_decided_first_and_others_are_not() {
+fn downloads_of_a_prioritised_target_are_sent_first() {
     for (name, prioritised) in [("web", false), ("video", true)] {
         let directory = TempDir::new().unwrap();
         let at = |name: &str| directory.path().join(name);

@@ -91,7 +91,7 @@ fn captures_and_logs() {
 }
 
 #[test]
-fn what_cannot_be_simulated_or_emulated_is_refused_in_one_line() {
+fn impossible_runs_are_refused_in_one_line() {
     let sim = |arguments: &[&'static str]| [&["run", "los", "--world", "sim"], arguments].concat();
     refused(&sim(&["--transport", "fdbt"]), &["`fdbt`", "mpquic", "fbdt-paper"]);
     refused(&sim(&["--transport", "mptcp", "--scheduler", "best"]), &["`best`", "blest"]);
@@ -133,7 +133,7 @@ const PLAN: &str = "scenarios = [\"own.toml\"]\ntransports = [\"wifi\", \"mptcp\
                     congestion = [\"cubic\", \"reno\"]\nseeds = [\"1-2\"]\nheld-back = [9]\nseconds = 2\n";
 
 #[test]
-fn a_sweep_writes_its_tables_and_goes_on_where_it_was() {
+fn a_sweep_writes_its_tables_and_resumes() {
     let directory = TempDir::new().unwrap();
     let (plan, out) = (plan(&directory, PLAN), directory.path().join("out"));
     let sweep = |more: &[&str]| json(&[&["sweep", &plan, "--out", text(&out), "--json"], more].concat());

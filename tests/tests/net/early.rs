@@ -17,7 +17,7 @@ const REPLY: usize = 56;
 /// Two ends with different keys: the client gets an error at once and can write nothing, and the server
 /// accepts no session.
 #[tokio::test]
-async fn an_early_client_with_another_key_gets_no_further_than_its_ticket() {
+async fn an_early_client_with_another_key_is_refused_at_its_ticket() {
     for plaintext in [true, false] {
         let mut listener = listen(settings(plaintext)).await;
         let common = Common { plaintext, ..Common::new(Key::from_bytes([1; 32])) };
@@ -39,7 +39,7 @@ async fn an_early_client_with_another_key_gets_no_further_than_its_ticket() {
 
 /// A refusal arrives although the server leaves the bytes after the hello unread.
 #[tokio::test]
-async fn a_full_server_tells_an_early_client_so() {
+async fn a_full_server_refuses_an_early_client_with_that_reason() {
     for plaintext in [true, false] {
         let limits = Limits { sessions: 1, ..Limits::default() };
         let mut listener = listen_with(settings(plaintext), limits).await;
@@ -58,7 +58,7 @@ async fn a_full_server_tells_an_early_client_so() {
 
 /// Bytes after the hello arrive with it, and both paths are used in the end.
 #[tokio::test]
-async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
+async fn data_sent_right_after_the_hello_arrives_complete_and_once() {
     for plaintext in [true, false] {
         let mut listener = listen(settings(plaintext)).await;
         let config = client(settings(plaintext), paths(2, listener.addresses()[0]));
@@ -80,7 +80,7 @@ async fn what_is_written_behind_the_hello_arrives_whole_and_once() {
 
 /// The reply may arrive in any pieces, with frames directly after it.
 #[tokio::test]
-async fn a_reply_that_comes_in_crumbs_is_a_reply() {
+async fn a_reply_in_small_pieces_is_accepted() {
     in_time(async {
         let mut listener = listen(settings(true)).await;
         let server = listener.addresses()[0];
@@ -118,7 +118,7 @@ async fn a_reply_that_comes_in_crumbs_is_a_reply() {
 /// Before the server has proved that it knows the key, the client sends only a ticket, which contains no
 /// information. Over TLS: `listener::tests` of the crate.
 #[tokio::test]
-async fn a_server_that_does_not_prove_the_key_is_sent_nothing() {
+async fn a_client_sends_nothing_to_a_server_that_does_not_prove_the_key() {
     in_time(async {
         let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = forger.local_addr().unwrap();

@@ -45,7 +45,7 @@ fn held(session: &Session) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_writes_and_never_reads_holds_the_least_and_the_honest_one_goes_on() {
+async fn a_peer_that_never_reads_holds_the_least_memory_and_others_continue() {
     in_time(async {
         // Memory for 48 sessions, and as much to share.
         let limits = Limits { memory: 96 * Limits::SESSION, ..Limits::default() };

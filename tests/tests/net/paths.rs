@@ -52,7 +52,7 @@ async fn ready_now<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_path_that_dies_without_a_word_loses_nothing() {
+async fn a_path_that_dies_silently_loses_no_data() {
     in_time(async {
         for plaintext in [true, false] {
             let mut listener = listen(settings(plaintext)).await;

@@ -61,7 +61,7 @@ async fn messages_beside_bulk_arrive_whole_and_before_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_with_its_bounds() {
+async fn invalid_values_are_refused_with_their_bounds() {
     in_time(async {
         let (session, _peer, _listener) = pair(first_things_first(), 1).await;
         let mut messages = session.open_stream(7).await.unwrap();
@@ -81,7 +81,7 @@ async fn what_cannot_be_is_refused_with_its_bounds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_of_the_peers_is_bulk_here_whatever_it_claims() {
+async fn a_stream_opened_by_the_peer_is_bulk_on_this_side() {
     in_time(async {
         let (session, peer, _listener) = pair(first_things_first(), 2).await;
         let mut claimed = session.open_stream(255).await.unwrap();
@@ -138,7 +138,7 @@ async fn exchange(address: SocketAddr, dscp: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_proxy_puts_first_what_its_rules_name() {
+async fn the_proxy_sends_connections_named_by_its_rules_first() {
     in_time(async {
         // A free port: a rule must contain it before anything listens on it.
         let named = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();

@@ -311,7 +311,7 @@ async fn paths_that_cannot_work_are_seen_with_their_reasons() {
 }
 
 #[tokio::test]
-async fn errors_name_the_thing() {
+async fn errors_name_their_subject() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let listen = |common| ListenConfig { addresses: vec![address], common, limits: Limits::default() };

@@ -77,7 +77,7 @@ async fn uploaded(address: SocketAddr, bytes: usize) -> TcpStream {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_that_is_under_way_when_an_end_is_told_to_stop_arrives_whole() {
+async fn an_upload_under_way_during_shutdown_arrives_complete() {
     for stop_server in [false, true] {
         in_time(async {
             let proxied = proxied(LONG).await;
@@ -103,7 +103,7 @@ async fn an_upload_that_is_under_way_when_an_end_is_told_to_stop_arrives_whole()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_delivered_in_time_ends_with_a_reset() {
+async fn data_not_delivered_in_time_ends_with_a_reset() {
     for stop_server in [false, true] {
         in_time(async {
             let proxied = proxied(Duration::from_millis(50)).await;
@@ -156,7 +156,7 @@ async fn nobody_connects_to_an_end_that_is_stopping() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_target_is_let_go_when_the_session_has_died() {
+async fn an_idle_target_is_disconnected_when_the_session_has_ended() {
     in_time(async {
         let proxied = proxied(LONG).await;
         let mut application = uploaded(proxied.address, 1000).await;
@@ -174,7 +174,7 @@ async fn an_idle_target_is_let_go_when_the_session_has_died() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_application_is_let_go_when_the_session_has_died() {
+async fn an_idle_application_is_disconnected_when_the_session_has_ended() {
     in_time(async {
         let proxied = proxied(LONG).await;
         let mut application = TcpStream::connect(proxied.address).await.unwrap();

@@ -18,7 +18,7 @@ const BACK_AT_ONCE: Duration = Duration::from_secs(5);
 /// Close code of a session that the server does not know any more.
 const GONE: u32 = 5;
 
-/// What a network that wants a login answers.
+/// The answer of a network that wants a login.
 const LOGIN: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n";
 
 /// A network that wants a login: plain HTTP for everybody. Counts its visitors.
@@ -92,7 +92,7 @@ async fn login_network(server: SocketAddr, visitors: u32) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_session_starts_once_every_paths_network_has_had_its_login() {
+async fn a_session_starts_after_the_login_on_every_network() {
     in_time(async {
         for plaintext in [true, false] {
             let mut listener = listen(settings(plaintext)).await;
@@ -107,7 +107,7 @@ async fn a_session_starts_once_every_paths_network_has_had_its_login() {
     .await;
 }
 
-/// A proxy server in a runtime of its own, which can die like a process.
+/// A proxy server in its own runtime, which can be killed like a process.
 struct Process(Option<tokio::runtime::Runtime>);
 
 impl Process {
@@ -187,8 +187,8 @@ async fn a_server_that_was_started_again_is_used_at_once() {
     .await;
 }
 
-/// A network that can lose what it carries: connections that exist at a change of `lost` stay open and carry nothing more,
-/// so that neither an end nor a reset of the other side arrives. Those that come later pass.
+/// A network that can lose its connections: those that exist at a change of `lost` stay open but carry no more data,
+/// so neither an end nor a reset of the other side arrives. Later connections work.
 async fn forgetful_network(server: SocketAddr, lost: watch::Receiver<()>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -210,7 +210,7 @@ async fn forgetful_network(server: SocketAddr, lost: watch::Receiver<()>) -> Soc
 }
 
 #[tokio::test]
-async fn a_client_that_slept_through_its_servers_restart_is_answered() {
+async fn a_client_resumed_after_its_servers_restart_is_answered() {
     in_time(async {
         let target = echo().await;
         let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), target);

@@ -30,7 +30,7 @@ async fn a_wrong_key_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn plaintext_and_tls_do_not_meet() {
+async fn plaintext_and_tls_peers_refuse_each_other() {
     for plaintext in [true, false] {
         let listener = listen(settings(!plaintext)).await;
         let mut config = client(settings(plaintext), paths(1, listener.addresses()[0]));
@@ -76,7 +76,7 @@ async fn a_replayed_handshake_is_refused() {
 }
 
 #[tokio::test]
-async fn garbage_and_truncation_disturb_nobody() {
+async fn garbage_and_truncation_do_not_disturb_other_connections() {
     in_time(async {
         for plaintext in [true, false] {
             let (client, server, listener) = pair(settings(plaintext), 2).await;
@@ -99,7 +99,7 @@ async fn garbage_and_truncation_disturb_nobody() {
 }
 
 #[tokio::test]
-async fn a_flood_of_half_open_connections_leaves_room_for_the_honest() {
+async fn a_flood_of_half_open_connections_leaves_room_for_other_clients() {
     in_time(async {
         let limits = Limits { half_open: 8, ..Limits::default() };
         let mut listener = listen_with(settings(false), limits).await;
@@ -120,7 +120,7 @@ async fn a_flood_of_half_open_connections_leaves_room_for_the_honest() {
 }
 
 #[tokio::test]
-async fn silent_connections_are_hung_up_on_and_sessions_are_counted() {
+async fn silent_connections_are_closed_and_sessions_are_counted() {
     in_time(async {
         let limits = Limits { sessions: 1, handshake: Duration::from_millis(50), ..Limits::default() };
         let listener = listen_with(settings(false), limits).await;
@@ -162,7 +162,7 @@ async fn a_peer_that_stops_reading_holds_bounded_memory_and_blocks_nobody() {
 }
 
 #[tokio::test]
-async fn wrong_settings_name_themselves() {
+async fn invalid_settings_are_refused_by_name() {
     let server = "127.0.0.1:9".parse().unwrap();
     let with = |change: fn(&mut Common)| {
         let mut common = settings(false);

@@ -36,7 +36,7 @@ async fn tls_over_one_to_eight_paths() {
 }
 
 #[tokio::test]
-async fn on_one_thread_and_with_nothing_to_say() {
+async fn empty_streams_work_on_a_single_thread() {
     in_time(both_directions(false, 2, 0)).await;
     in_time(both_directions(true, 2, 1)).await;
 }

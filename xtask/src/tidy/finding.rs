@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_names_the_rule_the_place_and_the_way_out() {
+    fn a_finding_names_the_rule_the_place_and_the_remedy() {
         let finding = Finding::error("a/b.rs", 7, "too long", "divide it");
         assert_eq!(finding.line_for("sizes"), "error[sizes] a/b.rs:7: too long; divide it");
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_the_median_of_the_rounds_ratios() {
+    fn a_comparison_is_the_median_of_the_rounds_ratios() {
         let mut contest = contest([("ours", [4.0, 8.0, 3.0]), ("peer", [2.0, 4.0, 3.5])]);
         contest.mark("ours", "peer", Some(2.0));
         contest.mark("ours", "absent", Some(2.0));

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_simulators_get_the_same_packets_a_second_and_the_same_room() {
+    fn both_simulators_get_the_same_packet_rate_and_queue() {
         let cell = Bottleneck::new(12_000_000, Duration::from_millis(100), 1.0, "cubic-no-hystart");
         assert_eq!(cell.buffer_packets, 100);
         assert_eq!(cell.queue_bytes(), 101 * 1500);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_product_still_has_room_for_a_pair() {
+    fn a_queue_holds_at_least_two_packets() {
         assert_eq!(Bottleneck::new(1_000_000, Duration::from_millis(1), 0.25, "cubic").buffer_packets, 2);
     }
 

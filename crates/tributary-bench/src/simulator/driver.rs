@@ -93,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_driver_is_said_with_the_way_out() {
+    fn a_missing_driver_is_an_error_that_names_the_remedy() {
         let error = Driver::build(Path::new("nowhere/at/all")).unwrap_err().to_string();
         assert!(error.contains("--driver"), "{error}");
     }
 
     #[test]
-    fn nonsense_crashes_and_silence_are_told_apart() {
+    fn invalid_answers_crashes_and_timeouts_are_distinguished() {
         let ask = |line: &str, patience| {
             let mut command = Command::new("sh");
             command.args(["-c", line]);

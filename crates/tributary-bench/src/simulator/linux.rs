@@ -88,7 +88,7 @@ pub struct Row {
     pub group: Group,
     /// The network in words.
     pub network: String,
-    /// What carried the bytes.
+    /// The transport.
     pub transport: String,
     /// Congestion control.
     pub congestion: String,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn light_loss_is_none() {
+    fn light_loss_is_not_a_policer() {
         let mut long_term = LongTerm::default();
         rounds(&mut long_term, 100, 0, 15_000);
         assert_eq!(long_term.rate(), None);

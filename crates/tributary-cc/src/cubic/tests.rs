@@ -117,7 +117,7 @@ fn short_paths_grow_as_reno_does() {
 }
 
 #[test]
-fn growth_is_worked_out_afresh_only_so_often() {
+fn growth_is_recomputed_at_limited_intervals() {
     let mut epoch = Epoch::begin(at(0), 4.0, 4.0);
     let ahead = (Duration::from_millis(5), true);
     epoch.aim(at(0), 4.0, ahead);
@@ -130,7 +130,7 @@ fn growth_is_worked_out_afresh_only_so_often() {
 }
 
 #[test]
-fn without_a_loss_to_aim_at_the_window_grows_by_a_twentieth_a_round_trip() {
+fn without_an_earlier_loss_the_window_grows_by_a_twentieth_a_round_trip() {
     let mut cubic = with_window(100);
     cubic.cwnd.end_slow_start();
     feed(&mut cubic, &ack(at(0), 100_000));
@@ -229,7 +229,7 @@ fn hystart_leaves_on_delay_after_eight_samples() {
 }
 
 #[test]
-fn a_train_is_counted_from_the_beginning_of_its_round_however_small_the_window_was_then() {
+fn an_ack_train_is_counted_from_the_beginning_of_its_round_for_any_window() {
     // The window exceeds sixteen segments in the middle of a round whose acknowledgements came with a pause,
     // which ended their train.
     let mut cubic = Cubic::new(Setup { initial_window: 10 * MSS, ..Setup::new(MSS) });

@@ -194,7 +194,7 @@ fn a_restarted_gateway_begins_anew_and_its_old_packets_are_refused() {
 }
 
 #[test]
-fn a_gateway_that_restarts_with_its_clock_set_back_is_believed_in_the_end() {
+fn a_gateway_that_restarts_with_its_clock_set_back_is_accepted_in_the_end() {
     let mut world = World::new(Mode::Systematic, 0.0, 1);
     world.run(0..500);
     assert_eq!(world.delivered.len(), 500);
@@ -276,7 +276,7 @@ fn packets_that_contradict_their_cohort_are_counted_and_spoil_nothing() {
 }
 
 #[test]
-fn a_device_that_was_cut_off_finds_its_way_back() {
+fn a_device_that_was_disconnected_resumes() {
     let mut device = Device::new(config(Mode::Systematic), 1);
     let now = Instant::from_millis(1);
     device.handle_packet(now, 0, &original(1, 0, 0, 0));
@@ -351,7 +351,7 @@ fn a_clock_that_jumps_ends_cohorts_and_loses_nothing() {
 
 proptest! {
     #[test]
-    fn what_is_accepted_is_written_back_byte_by_byte(
+    fn accepted_packets_are_written_back_unchanged(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..90), kind in 0_u8..7, label: u32,
     ) {
         // Mostly valid heads, so that the code behind the checks is reached.

@@ -92,7 +92,7 @@ fn a_single_file_has_its_index_where_the_manifest_says() {
 }
 
 #[test]
-fn what_cannot_be_packaged_says_why_and_leaves_nothing() {
+fn invalid_input_is_refused_with_the_reason_and_leaves_no_files() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let stop = AtomicBool::new(false);
@@ -102,7 +102,7 @@ fn what_cannot_be_packaged_says_why_and_leaves_nothing() {
             .to_string()
     };
     std::fs::write(at("text"), b"no video").unwrap();
-    assert!(refuse(&at("text"), &at("out"), &Settings::default()).contains("is no video"));
+    assert!(refuse(&at("text"), &at("out"), &Settings::default()).contains("is not a video"));
     let video = video(directory.path());
     let falling = Settings { ladder: vec![100, 50], ..Settings::default() };
     assert!(refuse(&video, &at("out"), &falling).contains("has to rise"));

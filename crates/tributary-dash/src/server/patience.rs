@@ -99,7 +99,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn silence_ends_a_read_and_a_full_pipe_ends_a_write() {
+    async fn a_silent_peer_ends_a_read_and_a_full_pipe_ends_a_write() {
         let (ours, _theirs) = tokio::io::duplex(16);
         let mut ours = Patient::new(ours, LIMIT);
         let began = Instant::now();

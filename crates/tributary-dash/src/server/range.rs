@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_does_not_have_is_unsatisfiable() {
+    fn ranges_beyond_the_file_are_unsatisfiable() {
         for value in ["bytes=10-", "bytes=10-12", "bytes=-0", "bytes=99999999999999999999999-"] {
             assert_eq!(of(value, 10), Asked::Unsatisfiable, "{value}");
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_ignored() {
+    fn malformed_ranges_are_ignored() {
         for value in [
             "bytes",
             "bytes=",

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_and_nothing_hidden_can_be_named() {
+    fn files_outside_the_directory_and_hidden_files_cannot_be_named() {
         for path in [
             "",
             "a",

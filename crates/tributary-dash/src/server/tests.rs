@@ -109,7 +109,7 @@ async fn ranges_bring_exactly_their_bytes_from_memory_and_from_disk() {
 }
 
 #[tokio::test]
-async fn conditions_spare_and_guard_the_transfer() {
+async fn conditional_requests_skip_or_refuse_the_transfer() {
     let site = Site::new();
     let (_, headers, _) = site.get("/a.mpd", &[]).await;
     let tag = headers["etag"].to_str().unwrap().to_owned();

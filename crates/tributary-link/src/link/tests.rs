@@ -100,7 +100,7 @@ fn a_lost_segment_cuts_the_chunk_and_nothing_else() {
 }
 
 #[test]
-fn losses_are_as_asked_and_come_in_bursts_when_asked() {
+fn losses_have_the_configured_rate_and_burst_length() {
     let run = |loss: LossSpec| {
         let expected = loss.mean();
         let spec = LinkSpec { loss, ..roomy(RateSpec::Constant(Bitrate::from_mbps(10_000))) };
@@ -328,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn never_faster_than_the_capacity(spec in any_spec(), seed in any::<u64>(), traffic in any_traffic()) {
+    fn a_link_is_never_faster_than_its_capacity(spec in any_spec(), seed in any::<u64>(), traffic in any_traffic()) {
         let spec = LinkSpec { delay: DelaySpec::default(), ..spec };
         let mut link = Link::new(LinkConfig::new(spec, seed));
         for (i, &(_, payload, segment)) in traffic.iter().enumerate() {

@@ -60,7 +60,7 @@ fn a_markov_chain_is_in_each_state_for_its_stationary_share() {
 }
 
 #[test]
-fn cotags_links_have_the_papers_correlation_and_flip_as_often() {
+fn cotag_links_have_the_papers_correlation_and_rate_of_change() {
     for (p, q) in [(0.1, 0.33), (0.3, 0.5), (0.1, 0.67)] {
         let exact = |mean| (mbps(mean), Bitrate::ZERO);
         let channel = CotagChannel { high: exact(10_000), low: exact(3_000), ..CotagChannel::paper(p, q) };
@@ -79,7 +79,7 @@ fn cotags_links_have_the_papers_correlation_and_flip_as_often() {
 }
 
 #[test]
-fn deviations_within_a_state_are_normal_and_each_links_own() {
+fn deviations_within_a_state_are_normal_and_independent_for_each_link() {
     let channel = CotagChannel::paper(0.0, 1.0); // both links stay high
     let [one, two] = [1, 2].map(|link| spans(&channel.rate(link), 3, 50_000));
     let gbps = |spans: &[(Duration, u64)]| spans.iter().map(|span| span.1 as f64 / 1e9).collect::<Vec<_>>();
@@ -105,7 +105,7 @@ fn a_gaussian_rate_has_its_mean_and_deviation_and_never_goes_below_zero() {
 }
 
 #[test]
-fn blockages_come_after_exponential_times_and_last_as_asked() {
+fn blockages_come_after_exponential_times_and_have_the_configured_length() {
     for (clear_mean, shortest, longest) in [(1_000, 260, 300), (8_000, 2_000, 5_000)] {
         let [clear_mean, shortest, longest] = [clear_mean, shortest, longest].map(Duration::from_millis);
         let (clear, blocked) = (mbps(400), Bitrate::ZERO);

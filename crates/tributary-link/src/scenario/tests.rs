@@ -46,7 +46,7 @@ fn all_shipped_scenarios_load_and_are_named_as_their_files() {
 }
 
 #[test]
-fn every_field_arrives() {
+fn every_field_of_a_scenario_is_read() {
     let scenario = Scenario::parse(GOOD, "two.toml").unwrap();
     let (index, wigig) = scenario.path("wigig").unwrap();
     assert_eq!(scenario.paths[0].up, scenario.paths[0].down, "up follows down");
@@ -96,7 +96,7 @@ fn refused(from: &str, to: &str, line: usize, words: &[&str]) {
 }
 
 #[test]
-fn refusals_name_file_line_and_field() {
+fn errors_name_file_line_and_field() {
     refused("seed = 7", "sede = 7", 4, &["sede", "unknown key", "seed"]);
     refused("seed = 7", "seed = -7", 4, &["seed", "-7"]);
     refused("\"20 ms\"", "\"-20 ms\"", 5, &["rtt", "negative"]);
@@ -164,7 +164,7 @@ fn traces_follow_their_formats() {
 }
 
 #[test]
-fn code_is_checked_as_files_are() {
+fn scenarios_made_in_code_are_checked_like_files() {
     let zero = Scenario::new("zero").with_path(PathSpec::symmetric("a", LinkSpec::constant(Bitrate::ZERO)));
     let error = zero.check().unwrap_err().to_string();
     assert!(error.contains("zero") && error.contains("path a: down.rate"), "{error}");

@@ -89,7 +89,7 @@ fn a_record_of_other_inputs_is_another_record() {
 }
 
 #[test]
-fn a_path_whose_answers_are_somebody_elses_backs_off_and_the_other_opens_the_session() {
+fn a_path_with_a_captive_portal_backs_off_and_the_other_opens_the_session() {
     let mut rig = Rig::new(&[WIFI, LTE]);
     let first = rig.dialled();
     let (portal, slow) = (first[0].1, first[1].1);
@@ -126,7 +126,7 @@ fn a_subflow_that_is_refused_after_its_hello_is_not_tried_again_at_once() {
 }
 
 #[test]
-fn a_server_that_hung_up_and_does_not_listen_has_lost_the_session() {
+fn a_server_that_closed_and_does_not_listen_has_lost_the_session() {
     let mut rig = Rig::new(&[WIFI]);
     let (_, subflow) = rig.dialled()[0];
     rig.accept(subflow);
@@ -160,7 +160,7 @@ fn a_refusal_alone_does_not_end_a_session() {
 }
 
 #[test]
-fn who_waits_has_a_refused_path_tried_at_short_intervals() {
+fn a_refused_path_is_tried_at_short_intervals_while_an_application_waits() {
     let (gone, full) = (Failure::NobodyListens, Failure::TurnedDown);
     for (failure, hurry, least, most) in
         [(gone, false, 11, 14), (full, false, 11, 14), (gone, true, 380, 401), (full, true, 90, 101)]
@@ -181,7 +181,7 @@ fn who_waits_has_a_refused_path_tried_at_short_intervals() {
 }
 
 #[test]
-fn each_step_has_its_own_deadline_and_an_attempt_that_came_further_is_not_pushed_out() {
+fn each_step_has_its_own_deadline_and_a_more_advanced_attempt_is_kept() {
     let mut rig = Rig::new(&[WIFI]);
     let (_, first) = rig.dialled()[0];
     for progress in [Progress::Connected, Progress::Ready, Progress::Introduced] {

@@ -184,7 +184,7 @@ impl Driver {
 }
 
 #[test]
-fn any_operations_leave_every_scheduler_sound() {
+fn every_scheduler_keeps_its_invariants_under_any_operations() {
     for name in names().into_iter().flat_map(|name| [name.to_owned(), format!("avira+{name}")]) {
         let seeds = if names().contains(&name.as_str()) { 25 } else { 8 };
         for seed in 0..if is_known(&name) { seeds } else { 0 } {

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_others_fill_is_no_reason_to_hold_back_and_is_tried_again() {
+    fn a_queue_filled_by_others_lifts_the_limit_for_a_while() {
         let ms = Duration::from_millis;
         let rate = Bitrate::from_mbps(5);
         let mut short = ShortQueue::new(Instant::ZERO);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_without_a_queue_is_stuck_and_said_once() {
+    fn a_slow_subflow_without_a_queue_is_reported_as_stuck_once() {
         let mut speed = Speed::default();
         assert_eq!(second(&mut speed, 0, 140, &info(8, 1)), None);
         assert_eq!(second(&mut speed, 1000, 3, &info(8, 1)), Some(1250));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_or_an_idle_application_explains_it() {
+    fn a_queue_or_an_idle_application_explains_a_slow_subflow() {
         let mut speed = Speed::default();
         assert_eq!(second(&mut speed, 0, 140, &info(8, 1)), None);
         assert_eq!(second(&mut speed, 1000, 3, &info(80, 1)), None);

@@ -142,7 +142,7 @@ proptest! {
 }
 
 #[test]
-fn refusals_name_the_field() {
+fn errors_name_the_field() {
     let oversized = SegmentHead {
         seq: DataSeq(1),
         stream: StreamId(0),

@@ -21,7 +21,7 @@ fn mean_median_and_percentiles_of_a_known_set() {
 }
 
 #[test]
-fn what_is_not_finite_is_ignored_and_nothing_gives_none() {
+fn non_finite_values_are_ignored_and_an_empty_set_gives_none() {
     let broken = [f64::NAN, 5.0, f64::INFINITY];
     close(mean(&broken), 5.0);
     close(median(&broken), 5.0);

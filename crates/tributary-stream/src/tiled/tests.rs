@@ -130,7 +130,7 @@ async fn view_with(
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_planned_arrives_in_order_and_as_it_was() {
+async fn every_planned_tile_arrives_unchanged_and_in_order() {
     let seen = view("fix", 5, 400_000.0, (99.0, 99.0)).await.unwrap();
     let record = &seen.record;
     assert_eq!((record.end.clone(), record.slots.len()), (End::Complete, 5));
@@ -175,7 +175,7 @@ async fn plans_follow_what_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_begin_in_time_is_dropped_and_the_next_gop_is_whole() {
+async fn tiles_that_cannot_begin_in_time_are_dropped_and_the_next_gop_is_complete() {
     let seen = view("ows-every-tile", 8, 300_000.0, (2.2, 4.6)).await.unwrap();
     let in_time: Vec<bool> =
         seen.record.slots.iter().map(|s| s.planned.iter().all(|(t, _)| s.in_time(*t).is_some())).collect();
@@ -188,7 +188,7 @@ async fn what_cannot_begin_in_time_is_dropped_and_the_next_gop_is_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing_twice() {
+async fn planning_again_follows_the_head_and_requests_no_tile_twice() {
     // The head turns by 180° in the middle of a slot.
     let at = |time_s, yaw| HeadSample { time_s, orientation: Orientation { yaw, ..Orientation::default() } };
     let turning = || Planner {
@@ -220,7 +220,7 @@ async fn planning_again_follows_the_head_fills_what_is_left_and_asks_for_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_plans_count_what_is_on_its_way() {
+async fn later_plans_count_tiles_under_way() {
     // A steady link: the request of each plan plus the data in flight must fit, or the plan's last tiles are lost.
     let often = PlayerSettings { plans: 8, ..settings(10) };
     let seen = view_with(planner("ows-every-tile"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
@@ -230,7 +230,7 @@ async fn later_plans_count_what_is_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_or_leaves_ends_the_viewing() {
+async fn a_silent_or_closed_server_ends_the_viewing() {
     let (client, _server) = duplex(1 << 16);
     let began = Clock::now();
     let (tiles, plans) = split(client);
@@ -258,7 +258,7 @@ async fn both_ends_give_the_same_account_of_a_viewing_that_drops_and_plans_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_hangs_up_behind_its_end_has_left_in_order_and_one_without_an_end_has_not() {
+async fn closing_after_the_end_message_is_orderly_and_closing_before_it_is_not() {
     for (last, orderly) in [(&[4, 1, 0, 0, 0, 0, 0, 0][..], true), (&[], false)] {
         let (client, server) = duplex(1000);
         let (plans, out) = split(server);
@@ -291,7 +291,7 @@ async fn a_missing_segment_is_named_to_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_sends_a_message_byte_by_byte_is_given_up_like_a_silent_one() {
+async fn a_message_sent_byte_by_byte_times_out_like_a_missing_one() {
     // START with its magic; a MENUS message that never ends.
     let start = [1, 1, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0];
     let menus = [2, 1, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0];

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn without_times_the_header_is_believed() {
+    fn without_timestamps_the_header_is_used() {
         assert_eq!(shown(&stream("25/1", "50/1"), &[f64::NAN; 9]), ("25/1".to_owned(), true));
         assert_eq!(shown(&stream("0/0", "0/0"), &[0.0]), ("none".to_owned(), true));
         let (times, hidden) = times(b"-0.04,KD\n0.04,_\n\n0.00,__,\nN/A,K_\n");

@@ -25,7 +25,7 @@ fn pair() -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn what_was_written_is_read_back_without_the_encoders_notes() {
+fn written_streams_are_read_back_without_the_encoders_metadata() {
     let (init, segment) = pair();
     let read = to_annex_b(&init, &segment).expect("our own");
     assert_eq!(read, stream(&[&parameters().sequence, &parameters().picture, FIRST, LATER, LATER]));
@@ -52,7 +52,7 @@ fn streams_without_parameters_or_pictures_are_refused() {
 }
 
 #[test]
-fn what_is_cut_or_changed_anywhere_is_an_error_or_other_bytes() {
+fn truncated_or_changed_files_give_errors_or_other_bytes() {
     let (init, segment) = pair();
     for length in 0..init.len() {
         assert!(to_annex_b(&init[..length], &segment).is_err(), "init cut at {length}");

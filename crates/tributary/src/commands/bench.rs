@@ -20,8 +20,8 @@ use tributary_report::Table;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
 ///
-/// A figure that misses its bound is marked `missed`; the exit code is 0 all the same. Run benchmarks on a
-/// machine that does nothing else. They need root or user namespaces.
+/// A figure that misses its bound is marked `missed`; the exit code is still 0. Run benchmarks on a machine that does
+/// nothing else. They need root or user namespaces.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary bench unshaped --rounds 5 --json
@@ -280,7 +280,7 @@ pub(crate) struct TunnelArguments {
     /// Rate of each of the two links in Mbit/s
     #[arg(long, default_value_t = tunnel::Plan::default().rate)]
     rate: f64,
-    /// TCP connections side by side
+    /// TCP connections at the same time
     #[arg(long, default_value_t = tunnel::Plan::default().flows)]
     flows: u32,
     /// Base round-trip time of the lossy links in milliseconds
@@ -305,7 +305,8 @@ pub(crate) struct CodingArguments {
     /// Rounds of each contest; in each every contestant has its turn
     #[arg(long, default_value_t = coding::Plan::default().rounds)]
     rounds: u32,
-    /// Contests whose name begins so: kernels, encode-192, encode-128, encode-10, decode-systematic, decode-dense, recode
+    /// Run only contests whose name begins with this: kernels, encode-192, encode-128, encode-10, decode-systematic,
+    /// decode-dense, recode
     #[arg(long)]
     only: Option<String>,
     /// Print one JSON object

@@ -98,7 +98,7 @@ fn print(controllers: &[tributary_bpf::Loaded], groups: Option<usize>, json: boo
     }
     output::line(&format!("{:<16} {:<10} {:>7}  state", "name", "controller", "sockets"))?;
     for one in controllers {
-        let state = if one.selectable { "loaded" } else { "unloaded, goes with its last socket" };
+        let state = if one.selectable { "loaded" } else { "unloaded, removed with its last socket" };
         output::line(&format!("{:<16} {:<10} {:>7}  {state}", one.name, one.controller, one.sockets))?;
     }
     groups.map_or(Ok(()), |groups| output::line(&format!("groups of sibling subflows: {groups}")))

@@ -21,11 +21,11 @@ use tributary_video::tiles::TileGrid;
 
 /// Cut a 360° video into independently coded tiles × qualities × one-second GoPs, and measure them.
 ///
-/// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes the
-/// result to measure it. The directory gets fMP4 segments, an MPD with the position of every tile, the source's
-/// pictures without loss, and a table of measured sizes and errors. Time and size are estimated before it begins.
-/// Ctrl-C stops it; the same command then goes on after the last finished second. The picture must divide into
-/// equal tiles of even size.
+/// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes the result to
+/// measure it. The directory gets fMP4 segments, an MPD with the position of every tile, the source's pictures
+/// without loss, and a table of measured sizes and errors. Time and size are estimated before it begins. Ctrl-C stops
+/// it; the same command then continues after the last finished second. The picture must divide into equal tiles of
+/// even size.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary ingest panorama.mp4 --out panorama.tiles
@@ -36,7 +36,7 @@ pub(crate) struct IngestArguments {
     /// Equirectangular video: any file that ffmpeg reads
     #[arg(value_name = "VIDEO")]
     video: PathBuf,
-    /// Tiles beside and above each other
+    /// Tiles across and down
     #[arg(long, default_value = "8x4", value_parser = grid)]
     grid: TileGrid,
     /// Quantisation parameters, from 1 (finest) to 51
@@ -60,7 +60,7 @@ pub(crate) struct IngestArguments {
     /// libx264's preset
     #[arg(long, default_value = "fast", value_parser = ingest::PRESETS)]
     preset: String,
-    /// Encoders at once [default: one a core]
+    /// Encoders at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Print what was made as one JSON object
@@ -74,7 +74,7 @@ fn grid(text: &str) -> Result<TileGrid, String> {
 
 fn size(text: &str) -> Result<(usize, usize), String> {
     let sides = text.split_once(['x', '×']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    sides.ok_or_else(|| format!("`{text}` is no size; write 2048x1024"))
+    sides.ok_or_else(|| format!("`{text}` is not a size; write 2048x1024"))
 }
 
 /// What `--json` prints.
@@ -220,7 +220,7 @@ fn estimated(of: &Estimate) -> String {
     )
 }
 
-/// A time as people say it: `40 s`, `3 min 20 s`, `2 h 5 min`.
+/// A time as text: `40 s`, `3 min 20 s`, `2 h 5 min`.
 fn spoken(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {

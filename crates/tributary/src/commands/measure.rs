@@ -51,7 +51,7 @@ fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     let simulation = request.resolve(scenario)?;
     let files = Files { pcap: arguments.pcap.clone(), qlog: arguments.qlog.clone() };
     let mut progress = Progress::new();
-    let shown = std::io::stderr().is_terminal(); // elsewhere a line a run would only be in the way
+    let shown = std::io::stderr().is_terminal(); // no progress line where there is no terminal
     let ran = files.run(&simulation, &mut |share, text| {
         if shown {
             progress.at(share, text);
@@ -105,7 +105,7 @@ fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
         (arguments.budget.is_some(), "--budget"),
     ];
     if let Some((_, name)) = only_simulated.iter().find(|(given, _)| *given) {
-        bail!("{name} is for the simulator only: add --world sim, or leave it out");
+        bail!("only the simulator supports {name}: add --world sim, or leave it out");
     }
     let object = (arguments.size(), arguments.count(), arguments.pause());
     let request = emulate::Request {

@@ -36,13 +36,13 @@ pub(crate) struct Form {
 
 /// A result in all its forms.
 pub(crate) struct Report {
-    /// Files are called so, each with its ending.
+    /// Name of the files, without their endings.
     pub name: String,
     pub json: String,
     pub markdown: String,
-    /// A page, where there is one.
+    /// The HTML page, if there is one.
     pub html: Option<String>,
-    /// What is printed unless another form is asked for.
+    /// The text that is printed by default.
     pub text: String,
 }
 
@@ -109,7 +109,7 @@ impl Progress {
         Self { bar, terminal, last: String::new(), written: None }
     }
 
-    /// `share` of everything is done, 0 to 1; `text` comes next.
+    /// `share` of all work is done, 0 to 1; `text` is the next step.
     pub(crate) fn at(&mut self, share: f64, text: &str) {
         self.bar.set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
         if self.last != text {
@@ -123,7 +123,7 @@ impl Progress {
         }
     }
 
-    /// The line to write at `now` where there is no terminal; `None` while the last one is young.
+    /// The line to write at `now` where there is no terminal; `None` if the last one was written recently.
     fn line(&mut self, now: Instant, share: f64, text: &str) -> Option<String> {
         if self.written.is_some_and(|written| now.duration_since(written) < LINES) {
             return None;
@@ -132,7 +132,7 @@ impl Progress {
         Some(format!("{:3.0} % {text}", share * 100.0))
     }
 
-    /// Another part of the work begins: the next line comes at once.
+    /// Another part of the work begins: the next line is written at once.
     pub(crate) fn begin_part(&mut self) {
         self.written = None;
     }

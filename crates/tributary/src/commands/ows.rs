@@ -15,8 +15,7 @@ use tributary_lab::reproduce::ows::{self, Reproduced, STARTING, Settings};
 use tributary_lab::tiled::psnr_cap;
 use tributary_video::head::Format;
 
-/// OWS: what viewers see of tiled 360° video over WiFi and WiGig, by allocator and
-/// transport.
+/// OWS: quality of tiled 360° video over WiFi and WiGig, by allocator and transport.
 ///
 /// A claim holds or fails when its whole interval is on one side of the bound; otherwise it is undecided. The exit
 /// code is 0 in each case. In the simulator the same tables and recordings give the same numbers on every machine.
@@ -125,8 +124,8 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     }
     let mut html = page.report();
     if !pictures.is_empty() {
-        html.section("A moment of it")
-            .text("The worst GoP of FIX on MPTCP in the first viewing, as each chain showed it, decoded from the tiles that arrived.")
+        html.section("One moment in pictures")
+            .text("The worst GoP of FIX on MPTCP in the first viewing, as the player showed it in each viewing, decoded from the tiles that arrived.")
             .images(pictures);
     }
     if let Some(reason) = no_pictures {

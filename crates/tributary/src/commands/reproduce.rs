@@ -68,7 +68,7 @@ pub(crate) struct ReproduceArguments {
     /// Also reuse finished emulated runs from the report's directory
     #[arg(long)]
     resume: bool,
-    /// Simulated runs at once [default: one a core]
+    /// Simulated runs at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Directory for the report (PAPER-WORLD.html, .json and .md)
@@ -86,7 +86,7 @@ pub(crate) struct ReproduceArguments {
     own: Option<Own>,
 }
 
-/// Papers whose experiments need files of the user's.
+/// Papers whose experiments need the user's files.
 #[derive(Debug, Subcommand)]
 enum Own {
     Ows(super::ows::OwsArguments),

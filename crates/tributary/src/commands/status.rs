@@ -60,7 +60,7 @@ pub(super) fn show(role: &'static str, listening: &[SocketAddr], watch: Watch) -
             let listening: Vec<String> = listening.iter().map(ToString::to_string).collect();
             shown.tasks.spawn(answer(listener, (role, listening), watch.clone()));
         }
-        Err(error) => tracing::warn!("`tributary status` will not see this program: {error:#}"),
+        Err(error) => tracing::warn!("`tributary status` cannot show this program: {error:#}"),
     }
     if io::stderr().is_terminal() {
         shown.tasks.spawn(live(watch));

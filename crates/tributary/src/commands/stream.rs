@@ -19,7 +19,7 @@ use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
 use tributary_types::Bitrate;
 
-/// Tiled 360° video, live: a server, and a headless viewer that measures what it saw.
+/// Tiled 360° video, live: a server, and a headless viewer that measures its quality.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Stream {
     Serve(StreamServeArguments),
@@ -70,7 +70,7 @@ pub(crate) struct StreamServeArguments {
     pub(crate) json: bool,
 }
 
-/// Play a tiled video as a viewer with a head trace would see it, and measure the quality of the viewport.
+/// Play a tiled video for a viewer with a recorded head movement, and measure the quality of the viewport.
 ///
 /// The player plans every GoP from the head's position and from what has arrived. When a GoP begins it shows the
 /// tiles that are there and conceals the others. At the end it decodes everything and compares the viewport,
@@ -128,7 +128,7 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
     })
 }
 
-/// One line about a viewer that has left.
+/// The log line about a viewer that has left.
 fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String {
     let (counters, outcome) = (served.counters, &served.outcome);
     let error = outcome.as_ref().err().map(ToString::to_string);
@@ -141,7 +141,7 @@ fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String 
             serde_json::json!({ "viewer": peer, "account": account, "tiles": counters, "error": error });
         return line.to_string();
     }
-    let end = error.map_or_else(|| "left in order".to_owned(), |error| format!("was let go: {error}"));
+    let end = error.map_or_else(|| "left in order".to_owned(), |error| format!("was disconnected: {error}"));
     match served.account {
         Some(account) => format!(
             "{peer} {end}; {} tiles, {} in time, {} late, {} dropped",
@@ -151,7 +151,7 @@ fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String 
             account.dropped()
         ),
         None => format!(
-            "{peer} {end}; it did not say what arrived: {} tiles, {} sent, {} dropped",
+            "{peer} {end} without its counters; server: {} tiles, {} sent, {} dropped",
             counters.planned - counters.replaced,
             counters.pushed,
             counters.expired

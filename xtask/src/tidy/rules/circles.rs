@@ -1,9 +1,9 @@
-//! Modules of one crate do not use each other in a circle: each can be read, tested and moved with only what
-//! lies below it.
+//! Modules of one crate do not use each other in a circle, so that each can be read, tested and moved with only the
+//! modules below it.
 //!
-//! Neighbours are compared: modules with the same parent, each with all that is inside it. What a module and
-//! its own parts share is no circle, and tests may use anything. A name that a module passes on with `use` counts
-//! as the module where it is defined. Not a compiler: macros and names made by them are not followed.
+//! Neighbours are compared: modules with the same parent, each with all that is inside it. A module and its own parts
+//! may use each other, and tests may use anything. A name that a module passes on with `use` counts as the module
+//! where it is defined. Not a compiler: macros and names made by them are not followed.
 
 mod paths;
 
@@ -98,7 +98,7 @@ impl<'a> Crate<'a> {
     fn passed_on(&self, module: &[String], name: &str, depth: usize) -> Option<Path> {
         let (_, uses) = self.modules.get(module)?;
         let known = uses.iter().find(|used| used.imports.as_deref() == Some(name))?;
-        // A name that leads back to itself is an error of the compiler's, not ours.
+        // A name that leads back to itself is reported by the compiler.
         (depth < 8).then(|| self.resolve(module, &known.path, depth + 1)).flatten()
     }
 }

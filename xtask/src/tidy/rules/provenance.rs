@@ -41,7 +41,7 @@ fn fault(line: &str, exists: &dyn Fn(&str) -> bool) -> Option<String> {
         return Some("a generated table names no commit".to_owned());
     };
     if !PROGRAMS.iter().any(|program| command.starts_with(program)) {
-        return Some(format!("`{command}` is no command of the program"));
+        return Some(format!("`{command}` is not a command of the program"));
     }
     let commit: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
     let is_hash = commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_use_is_free() {
+    fn dependencies_of_tests_are_allowed() {
         assert!(check(&project(false, &guard())).is_empty());
     }
 

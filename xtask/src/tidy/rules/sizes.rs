@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_where_they_stand() {
+    fn functions_are_found_with_their_lines() {
         let file = SourceFile::new(
             "a.rs",
             "trait T {\n    fn declared(&self);\n    fn given(&self) {\n    }\n}\ntype F = fn (u8);\nfn last() {}\n",

@@ -32,12 +32,7 @@ pub fn check(project: &Project) -> Vec<Finding> {
         for word in IN_TEXT {
             let lines = lines_with_word(&file.text, word);
             let finding = |line| {
-                Finding::error(
-                    &file.path,
-                    line,
-                    format!("`{word}`"),
-                    "do it, or say what is so in present words",
-                )
+                Finding::error(&file.path, line, format!("`{word}`"), "do it, or describe the present state")
             };
             findings.extend(lines.into_iter().map(finding));
         }
@@ -73,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_look_alike_pass() {
+    fn similar_words_pass() {
         assert_eq!(findings("// a todo! in a comment\nlet s = \"#[ignore]\"; not_todo!();"), 0);
     }
 }

@@ -22,7 +22,7 @@ fn goodput_leaves_out_the_first_second() {
 }
 
 #[test]
-fn repetitions_count_by_the_middle_one_and_seeds_by_their_mean() {
+fn repetitions_count_by_their_median_and_seeds_by_their_mean() {
     let runs = [sample(&[0.0, 8.0]), sample(&[0.0, 10.0]), sample(&[0.0, 18.0])];
     assert_eq!(row(&probe(Group::Steady), &runs, &runs).kernel, 10.0);
     assert_eq!(row(&probe(Group::Loss), &runs, &runs).kernel, 12.0);
@@ -36,7 +36,7 @@ fn the_bands_are_narrow_for_steady_links_alone() {
 }
 
 #[test]
-fn the_full_grid_is_what_it_claims_and_the_selection_a_part_of_it() {
+fn the_full_grid_has_every_cell_and_the_selection_is_a_part_of_it() {
     let count = |plan: &Plan, group| grid::probes(&Plan { groups: vec![group], ..plan.clone() }).len();
     let full = Plan { full: true, ..Plan::default() };
     assert_eq!(Group::ALL.map(|group| count(&full, group)), [4 * 4 * 3 * 3, 4 * 4 * 3, 4 * 2 * 3, 5 * 2 * 6]);

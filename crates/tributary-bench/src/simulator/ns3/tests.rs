@@ -35,7 +35,7 @@ fn goodput_is_compared_as_the_mean_over_seeds() {
 }
 
 #[test]
-fn completion_times_are_compared_and_have_no_settled_part() {
+fn completion_times_are_compared_without_a_settled_part() {
     let probe = probe(Subject::Completion, Traffic::Transfer(1_000_000));
     let row = row(&probe, &[answer(0.0, Some(1.2))], &[answer(0.0, Some(1.0))], None);
     assert_eq!(row.ratio, Some(1.2));
@@ -43,7 +43,7 @@ fn completion_times_are_compared_and_have_no_settled_part() {
 }
 
 #[test]
-fn a_cell_that_ns_3_fails_is_no_agreement_and_no_miss() {
+fn a_cell_that_ns_3_cannot_run_counts_as_neither_agreement_nor_miss() {
     let probe = probe(Subject::Goodput, Traffic::Endless);
     let row = row(&probe, &[answer(10.0, None)], &[], Some("it ended with signal: 11".to_owned()));
     assert_eq!(row.agrees(), None);

@@ -44,7 +44,7 @@ fn a_round_that_the_peer_failed_leaves_the_ratio_of_the_medians() {
 }
 
 #[test]
-fn marks_are_met_or_missed_in_words() {
+fn the_text_says_whether_each_target_is_met() {
     let report = report(vec![pair(1, 0.5, 2_000)], vec![pair(1, 0.5, 2_000), pair(1000, 1.5, 11_990)]);
     assert_eq!(report.flatness_over_rates, 1.0);
     assert_eq!(report.flatness_over_flows, 3.0);

@@ -99,7 +99,7 @@ async fn answered(lines: &mut mpsc::UnboundedReceiver<String>) -> String {
 }
 
 #[tokio::test]
-async fn a_ticket_brings_an_answer_before_the_handshake_is_over_for_what_may_be_repeated() {
+async fn with_a_ticket_repeatable_requests_are_answered_before_the_handshake_ends() {
     let identity = Identity::fresh(None).unwrap();
     let (_directory, servers) = serve(&identity).await;
     let client = Client::new(&identity);
@@ -190,7 +190,7 @@ async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt
 }
 
 #[tokio::test]
-async fn a_response_that_breaks_off_is_not_taken_for_whole() {
+async fn a_truncated_response_is_not_taken_for_complete() {
     let identity = Identity::fresh(None).unwrap();
     let (directory, servers) = serve(&identity).await;
     let http = Client::new(&identity).connect(servers[0]).await;

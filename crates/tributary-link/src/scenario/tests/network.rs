@@ -89,7 +89,7 @@ fn chains_are_crossed_client_first_going_up_and_last_coming_down() {
 }
 
 #[test]
-fn an_absent_radio_carries_nothing_and_says_so() {
+fn an_absent_radio_carries_nothing_and_reports_it() {
     let scenario = city();
     let expected = [(2, false), (10, true), (18, false)];
     let expected = expected.map(|(at, up)| LinkEvent { at: seconds(at), path: 1, up });
@@ -99,7 +99,7 @@ fn an_absent_radio_carries_nothing_and_says_so() {
 }
 
 #[test]
-fn background_and_run_arrive() {
+fn background_traffic_and_the_run_table_are_read() {
     let scenario = city();
     let [on_off, tcp] = &scenario.background[..] else { panic!("two sources") };
     assert_eq!((on_off.direction, on_off.to), (Direction::Down, Moment::Share(1.0)));
@@ -156,7 +156,7 @@ fn one_path_keeps_its_shared_links_and_only_theirs() {
 }
 
 #[test]
-fn what_the_emulator_cannot_do_is_said() {
+fn parts_the_emulator_does_not_support_are_reported() {
     let why = city().needs_simulator().expect("it has hops");
     assert!(why.contains("city") && why.contains("`street`") && why.contains("simulator"), "{why}");
     let path = PathSpec::symmetric("a", LinkSpec::constant(Bitrate::from_mbps(1)));
@@ -167,7 +167,7 @@ fn what_the_emulator_cannot_do_is_said() {
 }
 
 #[test]
-fn the_shipped_topologies_and_channels_are_what_their_names_say() {
+fn the_shipped_topologies_and_channels_match_their_names() {
     let shared = Scenario::builtin("shared-bottleneck").unwrap();
     assert!((0..2).all(|path| shared.chain(path, Direction::Up).contains(&LinkPlace::Hop(0))));
     let hops = Scenario::builtin("multi-hop").unwrap();
@@ -185,7 +185,7 @@ fn the_shipped_topologies_and_channels_are_what_their_names_say() {
 }
 
 #[test]
-fn the_papers_conditions_can_be_said() {
+fn the_papers_conditions_can_be_expressed() {
     let say = |text: &str| {
         let text = format!("name = 'x'\nduration = '1200 s'\n{text}");
         Scenario::parse(&text, "x.toml").unwrap_or_else(|error| panic!("{error}"))

@@ -44,7 +44,7 @@ fn less_latency_and_more_throughput_are_better_and_ties_go_to_the_first() {
 }
 
 #[test]
-fn silent_subflows_are_for_when_all_are() {
+fn silent_subflows_are_used_only_when_all_are_silent() {
     let mut subflows = [view(0, 1, 100), view(1, 500, 1)];
     subflows[0].silent = true;
     assert_eq!(winner(&subflows, Weights::default()), Some(SubflowId(1)));
@@ -67,7 +67,7 @@ fn weights_out_of_range_are_refused_with_the_range() {
 proptest! {
     /// The paper's sigmoid gives the same order as the scores, except where rounding makes two sigmoids equal.
     #[test]
-    fn the_sigmoid_sorts_alike(a in -50.0_f64..50.0, b in -50.0_f64..50.0) {
+    fn the_sigmoid_keeps_the_order(a in -50.0_f64..50.0, b in -50.0_f64..50.0) {
         let sigmoid = |score: f64| 1.0 / (1.0 + libm::exp(-score));
         prop_assert!(a > b || sigmoid(a) <= sigmoid(b));
     }

@@ -91,7 +91,7 @@ fn view(in_flight: u64, rate: u64, oldest_sent: Option<Instant>) -> SubflowView 
 }
 
 #[test]
-fn what_stood_still_is_not_forecast_to_be_fast() {
+fn a_path_at_rest_is_not_forecast_to_be_fast() {
     let mut tracker = Tracker::new(Latency::Arrival);
     tracker.up(SubflowId(1));
     let mut now = Instant::from_millis(100);
@@ -115,7 +115,7 @@ fn what_stood_still_is_not_forecast_to_be_fast() {
 }
 
 #[test]
-fn sums_that_grow_and_shrink_do_not_drift() {
+fn running_sums_do_not_drift() {
     let mut history = History::default();
     let mut rng = tributary_types::Rng::new(5);
     let mut at = 0;

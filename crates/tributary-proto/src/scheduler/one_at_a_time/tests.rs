@@ -168,7 +168,7 @@ fn ecf_forgets_the_rtt_that_an_idle_subflow_had() {
 }
 
 #[test]
-fn greedy_sticky_stays_where_it_is_until_that_is_full() {
+fn greedy_sticky_stays_on_a_subflow_until_it_is_full() {
     let (mut rule, stream) = (GreedySticky::default(), data(10 * MSS, 1 << 20));
     let mut with =
         |rooms: [usize; 2]| pick(&mut rule, NOW, &stream, &[view(0, 10, rooms[0]), view(1, 50, rooms[1])]);
@@ -277,7 +277,7 @@ fn musher_keeps_its_ratio_when_a_path_gets_a_new_subflow() {
 }
 
 #[test]
-fn what_a_silent_subflow_carries_goes_again_ahead_of_new_data_once() {
+fn segments_on_a_silent_subflow_are_reinjected_once_before_new_data() {
     let mut stream = data(100 * MSS, 1 << 20);
     number(&mut stream, 9);
     // The odd segments are on subflow 1, which falls silent.

@@ -94,7 +94,7 @@ fn a_message_overtakes_numbered_bulk_on_the_best_subflow() {
 }
 
 #[test]
-fn without_room_on_the_best_it_goes_on_the_best_that_has_some() {
+fn without_room_on_the_best_subflow_a_message_uses_the_best_one_with_room() {
     let mut sender = Sender::new("avira+fbdt");
     sender.write(MESSAGES, 200);
     let subflows = [view(0, 10, 0), view(1, 80, 1 << 16), view(2, 40, 1 << 16)];

@@ -85,7 +85,7 @@ fn numbered_data_of_an_abandoned_stream_is_not_sent() {
 
 /// Streams are finished, reset by the writer, stopped by the reader or both, at any time, while paths are lost.
 #[test]
-fn whatever_becomes_of_streams_both_ends_agree_on_the_credit() {
+fn both_ends_agree_on_the_credit_for_any_end_of_streams() {
     for (seed, scheduler) in names().into_iter().enumerate() {
         let config = Config { scheduler: scheduler.to_owned(), receive_credit: 1 << 20, ..Config::default() };
         let mut pair = Pair::with(&config, &[(20, 10), (8, 30)]);

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn the_server_is_told_of_a_removed_path_and_sends_its_data_on_the_others() {
+fn the_server_learns_of_a_removed_path_and_sends_its_data_on_the_others() {
     for name in names() {
         let mut pair = Pair::new(name, &[(47, 2), (140, 10)]);
         pair.run(300 * MS);
@@ -38,7 +38,7 @@ fn the_server_is_told_of_a_removed_path_and_sends_its_data_on_the_others() {
 }
 
 #[test]
-fn a_path_that_is_removed_while_no_other_is_there_is_told_on_the_next() {
+fn the_removal_of_the_only_path_is_reported_on_the_next_one() {
     let mut pair = Pair::new("fbdt", &[(47, 2), (140, 10)]);
     let now = pair.now;
     pair.ends[0].remove_path(now, PathId(1));

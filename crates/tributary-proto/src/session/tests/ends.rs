@@ -121,7 +121,7 @@ fn closing_a_session_does_not_make_a_cut_stream_look_whole() {
 
 /// The reader gets the reset, whether all written data has arrived and is unread or none has arrived.
 #[test]
-fn a_reset_behind_everything_that_was_written_is_told() {
+fn a_reset_after_all_written_data_is_reported() {
     for bytes in [0, 1000] {
         let mut pair = few_streams();
         pair.reading = false;

@@ -71,7 +71,7 @@ pub(super) fn end_moved(inputs: &[Bytes]) -> Option<StreamId> {
 }
 
 #[test]
-fn each_breach_is_named() {
+fn each_protocol_violation_is_named() {
     let fin = |seq, length| segment(seq, 0, SegmentKind::Data { offset: 0, length, fin: true });
     refused(&[Bytes::from_static(&[0x99])], &DecodeError::UnknownType(0x99).into());
     refused(&[data(0, 0, 1 << 30, 10)], &ProtocolError::CreditExceeded(StreamId(0)));
@@ -103,7 +103,7 @@ fn a_flood_of_unread_data_ends_at_the_credit() {
 }
 
 #[test]
-fn crumbs_with_gaps_between_them_are_refused_before_they_add_up() {
+fn many_small_segments_with_gaps_are_refused() {
     let config = Config { receive_credit: 64 << 20, ..Config::default() };
     let mut session = Session::new(Side::Server, config, 1, Instant::ZERO).unwrap();
     session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
@@ -146,7 +146,7 @@ fn blocks_pinned(count: u64, length: u32, offset: impl Fn(u64) -> u64) -> usize 
 }
 
 #[test]
-fn crumbs_and_pieces_cannot_pin_the_blocks_they_came_in() {
+fn small_segments_cannot_pin_whole_receive_blocks() {
     for length in [1, 4096] {
         let ahead = blocks_pinned(2000, length, |seq| 1 + seq * 2);
         let in_order = blocks_pinned(2000, length, |seq| seq);
@@ -176,7 +176,7 @@ fn streams_opened_and_ended_for_ever_leave_nothing_behind() {
 
 /// Only the stream that has the gap waits: nothing is counted, and the others go on.
 #[test]
-fn a_void_without_a_reset_leaves_a_gap_in_its_own_stream() {
+fn a_skipped_segment_without_a_reset_leaves_a_gap_in_its_own_stream_only() {
     let mut session = server();
     let void = segment(0, 0, SegmentKind::Void { length: 100 });
     for input in [void.clone(), void, data(1, 0, 100, 10), data(2, 2, 0, 10)] {

@@ -75,7 +75,7 @@ fn bounds_that_grow_never_limit_a_slow_start_over_50_ms() {
 }
 
 #[test]
-fn a_bound_that_is_not_granted_limits_and_nothing_else_happens() {
+fn a_limit_that_is_not_raised_only_limits() {
     let mut pair = pair(Some(0));
     pair.grants = false;
     let took = slow_start(&mut pair, 0, 8 << 20);
@@ -84,7 +84,7 @@ fn a_bound_that_is_not_granted_limits_and_nothing_else_happens() {
 }
 
 #[test]
-fn who_writes_and_never_reads_gets_the_least_in_both_directions() {
+fn a_peer_that_never_reads_gets_the_least_memory_in_both_directions() {
     let mut pair = pair(Some(0));
     pair.reading = false;
     // Five streams, because one may use only a quarter of the window.
@@ -107,7 +107,7 @@ fn who_writes_and_never_reads_gets_the_least_in_both_directions() {
 }
 
 #[test]
-fn a_session_that_rests_or_gives_way_shrinks_and_goes_on() {
+fn an_idle_session_and_one_that_gives_memory_back_shrink_and_continue() {
     let mut pair = pair(Some(0));
     slow_start(&mut pair, 1, UPLOAD);
     slow_start(&mut pair, 0, UPLOAD);
@@ -147,7 +147,7 @@ fn the_longest_message_fits_the_least_send_limit() {
 }
 
 #[test]
-fn what_the_peer_was_not_granted_is_refused_after_a_shrink_too() {
+fn data_beyond_the_credit_is_refused_after_a_shrink_too() {
     let mut session = Session::new(Side::Server, Config::default(), 1, Instant::ZERO).unwrap();
     session.share_memory(0);
     session.handle_subflow_open(Instant::ZERO, ON, PathId(0)).unwrap();

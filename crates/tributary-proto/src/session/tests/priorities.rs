@@ -52,7 +52,7 @@ fn a_message_does_not_wait_behind_bulk() {
 }
 
 #[test]
-fn every_decision_is_told_and_none_without_telemetry() {
+fn every_decision_is_an_event_with_telemetry_and_none_without() {
     for telemetry in [true, false] {
         let config = Config { scheduler: "avira+fbdt".to_owned(), telemetry, ..Config::default() };
         let mut pair = Pair::with(&config, &[(47, 4), (140, 2)]);
@@ -154,7 +154,7 @@ fn deadlines_in_the_past_and_endless_messages_are_refused() {
 }
 
 #[test]
-fn a_hog_with_the_highest_priority_does_not_starve_bulk() {
+fn an_endless_stream_of_the_highest_priority_does_not_starve_bulk() {
     for scheduler in ["avira+fbdt", "fbdt", "linux-default"] {
         let mut pair = started(scheduler, &[(47, 4), (140, 2)]);
         let hog = pair.ends[1].open_stream(255).unwrap();

@@ -101,7 +101,7 @@ fn fbdt_through_a_blackout_never_falls_below_the_living_radio() {
 }
 
 #[test]
-fn a_path_that_dies_without_a_word_costs_three_round_trips_and_is_used_again() {
+fn a_path_that_dies_silently_costs_three_round_trips_and_is_used_again() {
     let mut pair = started("fbdt", &[(47, 2), (140, 10)]);
     let mut sender = Sender::new(&mut pair, 1, 256 * MIB);
     let mut dead_at = Instant::ZERO;

@@ -58,7 +58,7 @@ fn with_little_unsent_both_radios_are_full_and_nothing_is_sent_twice() {
 }
 
 #[test]
-fn what_is_held_unsent_follows_the_rate_and_the_queues_stay_short() {
+fn unsent_bytes_follow_the_rate_and_the_queues_stay_short() {
     let (mut pair, stream) = started(Config { unsent: UNSENT, short_queues: true, ..Config::default() });
     stream_for(&mut pair, stream, Duration::from_secs(4));
     let delays: Vec<Duration> = pair.ends[1].subflow_stats().map(|s| s.delivery_delay).collect();
@@ -69,7 +69,7 @@ fn what_is_held_unsent_follows_the_rate_and_the_queues_stay_short() {
 }
 
 #[test]
-fn a_writer_that_waits_for_room_is_no_end_of_what_there_is_to_send() {
+fn a_writer_that_waits_for_room_does_not_count_as_idle() {
     // Most of the time everything that is held is in flight, and more is written as soon as there is room.
     let (mut pair, stream) = started(Config { send_buffer: 128 << 10, ..Config::default() });
     stream_for(&mut pair, stream, Duration::from_secs(4));
@@ -105,7 +105,7 @@ fn most_unsent(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
 }
 
 #[test]
-fn what_is_held_unsent_follows_a_rate_that_falls_and_costs_nothing_when_it_rises() {
+fn unsent_bytes_follow_a_falling_rate_and_a_rising_one_is_used_at_once() {
     let unsent = Some(Duration::from_millis(200));
     let mut pair = Pair::with(&Config { unsent, ..Config::default() }, &[(100, 5)]);
     pair.run(Duration::from_millis(300));
@@ -154,7 +154,7 @@ fn read_into(pair: &mut Pair, stream: StreamId, time: Duration) -> u64 {
 }
 
 #[test]
-fn one_that_reads_only_what_there_is_room_for_holds_the_limit_at_most_its_last_read_included() {
+fn a_writer_that_reads_only_into_free_room_stays_within_the_limit() {
     let run = |unsent: Duration| {
         let config = Config { unsent: Some(unsent), ..Config::default() };
         let mut pair = Pair::with(&config, &[(20, 10)]);

@@ -64,7 +64,7 @@ fn count(arguments: &[&str], input: &[u8]) -> String {
 }
 
 #[test]
-fn the_table_is_what_the_files_are_and_players_play_them() {
+fn the_table_matches_the_files_and_players_play_them() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (moving(&directory), directory.path().join("tiles"));
     let video = make(&source, &settings(), &out).expect("an ingest");
@@ -122,7 +122,7 @@ fn after_a_full_disk_the_same_command_makes_the_same_video() {
     let segment = out.join(layout::segment(0, 1, 24));
     fs::write(&segment, b"half").expect("written");
     let kept = fs::metadata(out.join(layout::segment(0, 2, 24))).and_then(|m| m.modified()).expect("there");
-    let video = make(&source, &settings(), &out).expect("it goes on");
+    let video = make(&source, &settings(), &out).expect("it continues");
     let still = fs::metadata(out.join(layout::segment(0, 2, 24))).and_then(|m| m.modified()).expect("there");
     assert_eq!(kept, still, "finished pieces are not made again");
 

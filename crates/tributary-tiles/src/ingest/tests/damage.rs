@@ -18,7 +18,7 @@ fn spoil(path: &Path, change: impl Fn(&mut Vec<u8>), refused: impl Fn()) {
 }
 
 #[test]
-fn nothing_damaged_is_opened_or_read() {
+fn damaged_files_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("tiles");
     assert!(matches!(open(&out), TiledError::NotIngested { .. }));

@@ -16,7 +16,7 @@ fn refusal(directory: &TempDir, source: &Path, settings: &Settings) -> IngestErr
 }
 
 #[test]
-fn what_is_no_video_is_refused() {
+fn files_that_are_not_videos_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let text = directory.path().join("text.mp4");
     fs::write(&text, "these are words").expect("written");
@@ -41,7 +41,7 @@ fn a_flat_picture_needs_the_override() {
 }
 
 #[test]
-fn odd_sizes_name_one_that_fits() {
+fn errors_about_odd_sizes_name_a_valid_size() {
     let directory = tempfile::tempdir().expect("a directory");
     let odd =
         clip(&directory, "odd.mkv", "testsrc=s=81x41:r=5:d=1", &["-c:v", "ffv1", "-pix_fmt", "yuv444p"]);
@@ -58,7 +58,7 @@ fn odd_sizes_name_one_that_fits() {
 }
 
 #[test]
-fn a_variable_rate_is_resampled_and_said() {
+fn a_variable_rate_is_resampled_and_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let times = "setpts='if(lt(N,10),N/10,1+(N-10)/5)/TB'";
     let output = [&["-vf", times, "-fps_mode", "vfr", "-enc_time_base", "1/1000"], &CODEC[..]].concat();

@@ -44,7 +44,7 @@ fn a_stop_before_anything_is_finished_leaves_nothing() {
 }
 
 #[test]
-fn a_stopped_ingest_goes_on_where_it_was() {
+fn a_stopped_ingest_resumes() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (moving(&directory), directory.path().join("tiles"));
     let one = Settings { jobs: NonZeroUsize::new(1), ..settings() };
@@ -71,7 +71,7 @@ fn a_stopped_ingest_goes_on_where_it_was() {
             let _ = first.compare_exchange(0, at.done, Ordering::Relaxed, Ordering::Relaxed);
         }
     };
-    let video = ingest(&source, &one, &out, &watch).expect("it goes on");
+    let video = ingest(&source, &one, &out, &watch).expect("it continues");
     let still = fs::metadata(out.join(layout::segment(0, 0, 24))).and_then(|m| m.modified()).expect("there");
     assert!(kept == still && !scratch.exists());
     // The source's 10 pictures of 4 tiles are the first 40 units; pieces of an earlier run are added.

@@ -23,10 +23,10 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
 
 /// Play a DASH title without showing it, and record the quality, stalls and switches of the playback.
 ///
-/// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With `--transport
-/// engine` the decision engine chooses between QUIC and MPTCP from what a path controller measures, and moves to QUIC in
-/// mid-play; `--quic PORT` says where the server's HTTP/3 is. Whom to trust over HTTP/3 say `--ca`, `--pin`, `--key` or
-/// `--insecure`.
+/// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With
+/// `--transport engine` the decision engine chooses between QUIC and MPTCP from a path controller's measurements, and
+/// can move to QUIC during playback; `--quic PORT` is the server's port for HTTP/3. `--ca`, `--pin`, `--key` or
+/// `--insecure` says which server to trust over HTTP/3.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash play http://127.0.0.1:8080/manifest.mpd
@@ -173,7 +173,7 @@ fn token(file: &Path) -> Result<Token> {
     Ok(text.trim().parse()?)
 }
 
-/// Whom to trust over HTTP/3.
+/// The servers to trust over HTTP/3.
 fn certificates(arguments: &PlayArguments, key: Option<&Key>) -> Result<Certificates> {
     let trust = match (&arguments.ca, &arguments.pin, key) {
         (Some(file), ..) => Trust::File(file.clone()),
@@ -202,7 +202,7 @@ fn share(glimpse: &Glimpse) -> f64 {
     glimpse.position.as_secs_f64() / glimpse.duration.as_secs_f64().max(0.001)
 }
 
-/// The progress line: whole seconds, so that a log has few different ones.
+/// The progress line. It has whole seconds, so that a log has few different lines.
 fn words(glimpse: &Glimpse) -> String {
     let state = match glimpse.state {
         PlayState::Starting => "starting",
