@@ -16,11 +16,10 @@ use std::time::Instant;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::stats::{self, Interval};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Progress, audited, judged, within};
+use super::{BenchError, Bounds, Progress, audited, judged, within};
 
 /// Honest clients at the same time, each with its own address.
 pub const TOGETHER: u8 = 20;
@@ -106,21 +105,6 @@ pub struct Share {
     pub value: f64,
     /// Its 95 % interval.
     pub interval: Bounds,
-}
-
-/// An interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bounds {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl From<Interval> for Bounds {
-    fn from(interval: Interval) -> Self {
-        Self { low: interval.low, high: interval.high }
-    }
 }
 
 impl Share {

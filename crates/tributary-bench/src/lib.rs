@@ -25,11 +25,13 @@ pub mod tunnel;
 pub mod unshaped;
 
 use core::time::Duration;
+use serde::Serialize;
 use thiserror::Error;
 use tributary_emu::NetworkError;
 use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
-use tributary_report::{Cell, stats};
+use tributary_report::Cell;
+use tributary_report::stats::{self, Interval};
 
 /// Callback that gets the name of each step.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
@@ -93,6 +95,66 @@ fn paired_ratio(ours: &[f64], peers: &[f64]) -> f64 {
     median(&ratios)
 }
 
+/// The 95 % interval of [`paired_ratio`], bootstrapped over the rounds; `None` with a single round.
+fn paired_interval(ours: &[f64], peers: &[f64]) -> Option<Bounds> {
+    /// Resamples, and their seed.
+    const BOOTSTRAP: (u32, u64) = (2000, 1);
+    let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
+    let (rounds, seed) = BOOTSTRAP;
+    stats::bootstrap_interval(&ratios, stats::median, rounds, seed).map(Bounds::from)
+}
+
+/// An interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bounds {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl From<Interval> for Bounds {
+    fn from(interval: Interval) -> Self {
+        Self { low: interval.low, high: interval.high }
+    }
+}
+
+impl std::fmt::Display for Bounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3} to {:.3}", self.low, self.high)
+    }
+}
+
+/// The verdict on a bound, from the interval of the measured value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// The whole interval is on the good side.
+    Holds,
+    /// The whole interval is on the other side.
+    Fails,
+    /// The bound is inside the interval, or there is none.
+    Undecided,
+}
+
+impl Judgement {
+    fn at_least(least: f64, interval: Option<Bounds>) -> Self {
+        match interval {
+            Some(interval) if interval.low >= least => Self::Holds,
+            Some(interval) if interval.high < least => Self::Fails,
+            _ => Self::Undecided,
+        }
+    }
+
+    fn cell(self) -> Cell {
+        match self {
+            Self::Holds => Cell::text("holds").good(),
+            Self::Fails => Cell::text("fails").bad(),
+            Self::Undecided => Cell::text("undecided"),
+        }
+    }
+}
+
 /// A ratio and whether it meets its mark.
 fn judged(value: f64, decimals: usize, good: bool) -> Cell {
     let cell = Cell::number(value, decimals);
@@ -130,6 +192,21 @@ mod tests {
         // The second round was twice as fast for both; the third has an outlier.
         assert_eq!(paired_ratio(&[10.0, 20.0, 3.0], &[8.0, 16.0, 8.0]), 1.25);
         assert!(paired_ratio(&[], &[]).is_nan());
+    }
+
+    #[test]
+    fn the_verdict_comes_from_the_interval() {
+        let judged_of = |low, high| Judgement::at_least(0.95, Some(Bounds { low, high }));
+        assert_eq!(judged_of(0.95, 1.1), Judgement::Holds);
+        assert_eq!(judged_of(0.8, 0.94), Judgement::Fails);
+        assert_eq!(judged_of(0.8, 1.1), Judgement::Undecided);
+        let interval = |ours: &[f64]| paired_interval(ours, &[1.0; 5]);
+        assert_eq!(
+            Judgement::at_least(0.95, interval(&[0.5])),
+            Judgement::Undecided,
+            "one round has no interval"
+        );
+        assert_eq!(Judgement::at_least(0.95, interval(&[1.0, 0.99, 1.01, 1.0, 0.98])), Judgement::Holds);
     }
 
     #[test]

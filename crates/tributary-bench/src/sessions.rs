@@ -3,13 +3,16 @@
 //! `tributary serve` runs as a process. Hostile clients, all in one other process, open streams, write as
 //! much as is accepted in both directions and read nothing; the target behind the server reads nothing from
 //! them and writes to them. An honest client uploads and downloads before they come and while they are there,
-//! round by round. Not here: the bound itself ([`tributary_net::Limits`]).
+//! round by round, at a fixed rate and as fast as it can. The fixed rate decides: without a limit the rate is that of
+//! the machine, which differs from round to round. Not here: the bound itself ([`tributary_net::Limits`]).
 
 mod hostile;
 mod target;
 
 use super::daemon::{Daemon, failed, keygen};
-use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use super::{
+    BenchError, Bounds, Judgement, Progress, judged, median, paired_interval, paired_ratio, verdict, within,
+};
 use bytes::Bytes;
 use core::time::Duration;
 use hostile::Crowd;
@@ -44,28 +47,34 @@ pub struct Plan {
     pub rounds: u32,
     /// Seconds of each transfer of the honest client.
     pub seconds: f64,
+    /// Rate of the honest client's limited transfers, Mbit/s.
+    pub mbps: f64,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let memory = Limits::default().memory;
-        Self { sessions: 1000, streams: 2, memory, rounds: 3, seconds: 3.0 }
+        Self { sessions: 1000, streams: 2, memory, rounds: 5, seconds: 2.0, mbps: 1000.0 }
     }
 }
 
-/// The honest client in one direction.
+/// The honest client in one direction, with or without a limit of its rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct Direction {
     /// `upload` or `download`.
     pub name: &'static str,
+    /// The rate that the client offers or asks for, Mbit/s; `None` is as much as it can.
+    pub limit_mbps: Option<f64>,
     /// Goodput of each round before the hostile sessions came, Mbit/s.
     pub alone_mbps: Vec<f64>,
     /// Goodput while they were there, Mbit/s.
     pub beside_mbps: Vec<f64>,
     /// Median of the rounds' ratios.
     pub ratio: f64,
+    /// Its 95 % interval, bootstrapped over the rounds; `None` with a single round.
+    pub interval: Option<Bounds>,
     /// Whether it reaches the mark.
-    pub holds: bool,
+    pub judgement: Judgement,
 }
 
 /// The result.
@@ -99,6 +108,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("memory (MiB)", (plan.memory >> 20) as f64, 16.0..=1e6)?;
     within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
     within("seconds", plan.seconds, 0.5..=60.0)?;
+    within("mbps", plan.mbps, 1.0..=1e5)?;
     tributary_net::sockopt::raise_descriptor_limit().map_err(|error| failed("descriptor limit", error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| failed("runtime", error))?.block_on(measure(plan, progress))
@@ -113,12 +123,17 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     let server = Daemon::start("serve", &arguments, directory.path())?;
     let honest = Honest::connect(&server, &key).await?;
     let before = server.memory_kb()? << 10;
-    let directions = ["upload", "download"].map(|name| Direction {
-        name,
-        alone_mbps: Vec::new(),
-        beside_mbps: Vec::new(),
-        ratio: 0.0,
-        holds: false,
+    let limits = [Some(plan.mbps), None];
+    let directions = limits.into_iter().flat_map(|limit| {
+        ["upload", "download"].map(|name| Direction {
+            name,
+            limit_mbps: limit,
+            alone_mbps: Vec::new(),
+            beside_mbps: Vec::new(),
+            ratio: 0.0,
+            interval: None,
+            judgement: Judgement::Undecided,
+        })
     });
     let mut report = Report {
         sessions: plan.sessions,
@@ -128,18 +143,18 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         before,
         most: Vec::new(),
         holds: false,
-        honest: directions.into(),
+        honest: directions.collect(),
     };
     for round in 1..=plan.rounds {
         progress(&format!("round {round} of {}: the honest client alone", plan.rounds));
         for direction in &mut report.honest {
-            direction.alone_mbps.push(honest.transfer(direction.name, plan.seconds).await?);
+            direction.alone_mbps.push(honest.transfer(direction, plan.seconds).await?);
         }
         progress(&format!("round {round}: {} hostile sessions", plan.sessions));
         let crowd = Crowd::start(plan, server.listening(), Path::new(&key)).await?;
         let mut most = server.memory_kb()?;
         for direction in &mut report.honest {
-            direction.beside_mbps.push(honest.transfer(direction.name, plan.seconds).await?);
+            direction.beside_mbps.push(honest.transfer(direction, plan.seconds).await?);
             most = most.max(server.memory_kb()?);
         }
         report.most.push(most << 10);
@@ -150,7 +165,8 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     report.holds = report.most.iter().all(|most| *most <= plan.memory);
     for direction in &mut report.honest {
         direction.ratio = paired_ratio(&direction.beside_mbps, &direction.alone_mbps);
-        direction.holds = direction.ratio >= KEEPS;
+        direction.interval = paired_interval(&direction.beside_mbps, &direction.alone_mbps);
+        direction.judgement = Judgement::at_least(KEEPS, direction.interval);
     }
     Ok(report)
 }
@@ -181,10 +197,11 @@ impl Honest {
     }
 
     /// Goodput in Mbit/s of what was written or read, after windows have grown.
-    async fn transfer(&self, direction: &str, seconds: f64) -> Result<f64, BenchError> {
+    async fn transfer(&self, direction: &Direction, seconds: f64) -> Result<f64, BenchError> {
         let lost = |error: &dyn std::fmt::Display| failed("the honest client", error);
         let mut stream = self.0.open_stream(0).await.map_err(|e| lost(&e))?;
-        let upload = direction == "upload";
+        let upload = direction.name == "upload";
+        let per_byte = direction.limit_mbps.map(|mbps| 8e-6 / mbps);
         let head = [0, if upload { target::SINK } else { target::SOURCE }];
         stream.write_chunk(Bytes::copy_from_slice(&head)).await.map_err(|e| lost(&e))?;
         let piece = Bytes::from(vec![1; PIECE]);
@@ -203,6 +220,10 @@ impl Honest {
                 return Err(lost(&"the target ended"));
             }
             bytes += moved as u64;
+            if let Some(per_byte) = per_byte {
+                let due = began + Duration::from_secs_f64(bytes as f64 * per_byte);
+                tokio::time::sleep_until(due.into()).await;
+            }
         }
         Ok(bytes as f64 * 8e-6 / began.elapsed().as_secs_f64())
     }
@@ -235,20 +256,24 @@ impl Report {
         }
         let mut honest = Table::new("An honest client beside them; medians").columns([
             Column::left("direction"),
+            Column::right("limit").unit("Mbit/s"),
             Column::right("alone").unit("Mbit/s"),
             Column::right("beside them").unit("Mbit/s"),
             Column::right("ratio"),
+            Column::right("95 % interval"),
             Column::right("wanted"),
             Column::left(""),
         ]);
         for d in &self.honest {
             honest.push([
                 Cell::text(d.name),
+                Cell::optional_number(d.limit_mbps, 0),
                 Cell::number(median(&d.alone_mbps), 0),
                 Cell::number(median(&d.beside_mbps), 0),
-                judged(d.ratio, 3, d.holds),
+                judged(d.ratio, 3, d.ratio >= KEEPS),
+                Cell::text(&d.interval.map_or_else(|| "–".to_owned(), |of| of.to_string())),
                 Cell::text(&format!("≥ {KEEPS}")),
-                verdict(d.holds),
+                d.judgement.cell(),
             ]);
         }
         vec![memory, honest]

@@ -4,9 +4,10 @@
 //! send buffer of the application's socket. Linux sizes the latter by the largest segment: on the loopback
 //! interface with its segments of 64 KiB an application could write 2.6 MB at once, which is one second at 20
 //! Mbit/s. So the proxy asks for segments of Ethernet's size, keeps its receive buffer small, and reads only as
-//! much as the session accepts at once. The kernel sizes the receive buffer only where the session is fast and the
-//! application far away, because the large buffers of connections that stand still use kernel memory that all
-//! sockets of the machine share.
+//! much as the session accepts at once. The kernel sizes the receive buffer only where the session is fast, the
+//! application far away, and the session has taken some megabytes. All sockets of the machine share the kernel's
+//! memory for TCP (`tcp_mem`), and above its second value every connection slows down: the large buffers of connections
+//! that stand still would slow down the others.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,6 +29,9 @@ const SEGMENT: u32 = 1460;
 const BUFFER_PART: u32 = 24;
 /// Least size of a receive buffer, and the largest that is set. Above that the kernel chooses the size.
 const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
+/// The kernel may choose the size after the session has taken so many bytes of the connection. A session whose client
+/// does not read takes less.
+const STEADY: u64 = 4 << 20;
 /// One read takes at most the bytes of the session's hold time divided by this, at the session's rate.
 const PIECE_PART: u32 = 6;
 /// Bounds of the bytes that are read at once.
@@ -100,6 +104,7 @@ pub(super) struct Intake {
     looked: Option<Instant>,
     set: Option<Size>,
     piece: usize,
+    taken: u64,
 }
 
 impl Intake {
@@ -113,14 +118,25 @@ impl Intake {
         self.piece
     }
 
+    /// Counts bytes that the session has taken.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.taken += bytes as u64;
+    }
+
     fn look(&mut self, tcp: &TcpStream, pace: Option<(Bitrate, Duration)>) {
-        let Some((rate, hold)) = pace else {
-            self.piece = MOST;
-            return;
+        let wanted = match pace {
+            None => {
+                self.piece = MOST;
+                Size::Kernel
+            }
+            Some((rate, hold)) => {
+                self.piece = piece(rate, hold);
+                let round_trip = sockopt::tcp_info(tcp.as_fd()).ok().and_then(|info| info.min_rtt);
+                size(rate, hold, round_trip.unwrap_or_default())
+            }
         };
-        self.piece = piece(rate, hold);
-        let round_trip = sockopt::tcp_info(tcp.as_fd()).ok().and_then(|info| info.min_rtt);
-        let wanted = size(rate, hold, round_trip.unwrap_or_default());
+        let wanted =
+            if wanted == Size::Kernel && self.taken < STEADY { Size::Bytes(BUFFER.1) } else { wanted };
         if self.set.is_some_and(|set| !wanted.differs(set)) {
             return;
         }

@@ -22,7 +22,7 @@ use crate::stream::{Stream, StreamError};
 
 /// Unsent bytes that the kernel accepts for a proxied connection. Without this limit it accepts megabytes for each
 /// peer that does not read, and these bytes count in no limit of the proxy.
-const KERNEL_UNSENT: u32 = 128 << 10;
+const KERNEL_UNSENT: u32 = 32 << 10;
 /// Bytes held for one direction of one connection.
 const BUFFER: usize = intake::MOST;
 /// A TCP peer that is gone is noticed after two minutes: 60 s without traffic and six probes, 10 s apart.
@@ -182,6 +182,7 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
             return to.shutdown().await.map_err(Side::Write);
         }
         to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
+        intake.took(read);
     }
 }
 

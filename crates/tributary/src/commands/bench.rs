@@ -242,6 +242,9 @@ pub(crate) struct SessionsArguments {
     /// Seconds of each transfer of the honest client
     #[arg(long, default_value_t = sessions::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
+    /// Rate of the honest client's limited transfers, Mbit/s
+    #[arg(long, default_value_t = sessions::Plan::default().mbps)]
+    mbps: f64,
     /// Print one JSON object, with every round
     #[arg(long)]
     json: bool,
@@ -364,8 +367,15 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             Measured::new("memory", report.tables(), a.json, &report)?
         }
         Bench::Sessions(a) => {
-            let (memory, rounds, seconds) = (a.memory.limits().memory, a.rounds, a.seconds);
-            let plan = sessions::Plan { sessions: a.sessions, streams: a.streams, memory, rounds, seconds };
+            let memory = a.memory.limits().memory;
+            let plan = sessions::Plan {
+                sessions: a.sessions,
+                streams: a.streams,
+                memory,
+                rounds: a.rounds,
+                seconds: a.seconds,
+                mbps: a.mbps,
+            };
             let report = sessions::run(&plan, progress)?;
             Measured::new("sessions", report.tables(), a.json, &report)?
         }

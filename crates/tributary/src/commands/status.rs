@@ -76,11 +76,31 @@ fn listen(role: &str) -> Result<(PathBuf, UnixListener)> {
         .create(&directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
     own(&directory)?;
+    for path in sockets(&directory)?.iter().filter(|path| is_left(path)) {
+        let _ = std::fs::remove_file(path);
+    }
     let path = directory.join(format!("{role}-{}.sock", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let listener =
         UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
     Ok((path, listener))
+}
+
+fn sockets(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sock"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Whether a program that was killed left this socket: nobody listens, and no process has the number in its name.
+/// A program that is just starting is there before it listens.
+fn is_left(path: &Path) -> bool {
+    let number = path.file_stem().and_then(|stem| stem.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
+    number.is_some_and(|number| !Path::new(&format!("/proc/{number}")).exists())
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Refuses a directory of another user, who could replace the socket.
@@ -176,22 +196,19 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
 
 /// State of every running proxy. Sockets without a server are removed.
 fn ask_all(directory: &Path) -> Result<Vec<Value>> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", directory.display())),
-    };
+    if !directory.exists() {
+        return Ok(Vec::new());
+    }
     own(directory)?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "sock"));
-    paths.sort();
     let mut proxies = Vec::new();
-    for path in paths {
+    for path in sockets(directory)? {
         match UnixStream::connect(&path) {
             Ok(stream) => proxies.push(ask(stream).with_context(|| format!("asking {}", path.display()))?),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(_) if is_left(&path) => {
                 let _ = std::fs::remove_file(&path);
             }
+            // The program is just starting or ending.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => eprintln!("tributary: {}: {error}", path.display()),
         }
     }
@@ -321,5 +338,30 @@ fn bytes(count: f64) -> String {
         1e3..1e6 => format!("{:.1} kB", count / 1e3),
         1e6..1e9 => format!("{:.1} MB", count / 1e6),
         _ => format!("{:.2} GB", count / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_socket_is_left_when_nobody_listens_and_its_process_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let socket = |number: u32| directory.path().join(format!("serve-{number}.sock"));
+        let (left, own) = (socket(gone.id()), socket(std::process::id()));
+        let listening = [UnixListener::bind(&left).unwrap(), UnixListener::bind(&own).unwrap()];
+        assert!(!is_left(&left), "somebody listens");
+        drop(listening);
+        assert!(is_left(&left));
+        assert!(!is_left(&own), "the process may be about to listen");
+        assert!(!is_left(&directory.path().join("other.sock")));
+        std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
+        assert!(ask_all(directory.path()).unwrap().is_empty());
+        assert!(!left.exists() && own.exists());
     }
 }

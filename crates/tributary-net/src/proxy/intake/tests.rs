@@ -69,6 +69,24 @@ async fn taken(limited: bool) -> usize {
     taken
 }
 
+#[tokio::test]
+async fn the_kernel_chooses_a_size_only_after_the_session_has_taken_megabytes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback interface");
+    let _application =
+        Application::connect(listener.local_addr().expect("it is bound")).expect("somebody listens");
+    let (accepted, _) = listener.accept().await.expect("somebody connected");
+    let mut intake = Intake::default();
+    intake.look(&accepted, None);
+    assert_eq!((intake.piece, intake.set), (MOST, Some(Size::Bytes(128 << 10))));
+    intake.took(STEADY as usize - 1);
+    // A session so fast that every application is far away.
+    intake.look(&accepted, Some((mbps(1_000_000), HOLD)));
+    assert_eq!(intake.set, Some(Size::Bytes(128 << 10)));
+    intake.took(1);
+    intake.look(&accepted, Some((mbps(1_000_000), HOLD)));
+    assert_eq!(intake.set, Some(Size::Kernel));
+}
+
 fn round_trip(tcp: &TcpStream) -> Duration {
     sockopt::tcp_info(tcp.as_fd()).expect("Linux").min_rtt.unwrap_or_default()
 }
