@@ -73,7 +73,14 @@ impl Process {
     /// # Errors
     /// [`ProcessError::System`]: it has ended.
     pub fn tell(&mut self, message: &impl Serialize) -> Result<(), ProcessError> {
-        let line = serde_json::to_string(message).expect("messages have string keys only");
+        self.say(&serde_json::to_string(message).expect("messages have string keys only"))
+    }
+
+    /// Sends a line of text.
+    ///
+    /// # Errors
+    /// [`ProcessError::System`]: it has ended.
+    pub fn say(&mut self, line: &str) -> Result<(), ProcessError> {
         let input = self.input.as_mut().expect("the input is not closed yet");
         let told = writeln!(input, "{line}").and_then(|()| input.flush());
         told.map_err(|source| ProcessError::System { name: self.name.clone(), source })

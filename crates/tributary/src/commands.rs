@@ -5,6 +5,7 @@ pub(crate) mod cc;
 pub(crate) mod dash;
 mod demo;
 mod emulate;
+pub(crate) mod film;
 pub(crate) mod ingest;
 mod measure;
 pub(crate) mod nodes;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     Sweep(sweep::SweepArguments),
     Ingest(ingest::IngestArguments),
+    Film(film::FilmArguments),
     #[command(subcommand)]
     Stream(stream::Stream),
     #[command(subcommand)]
@@ -72,6 +74,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Ingest(arguments) => ingest::run(arguments),
+        Command::Film(arguments) => film::run(&arguments),
         Command::Stream(command) => stream::run(command),
         Command::Dash(command) => dash::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),

@@ -2,13 +2,14 @@
 
 use core::time::Duration;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
+use tributary_lab::nginx::configuration;
 use tributary_lab::process::{Process, own_program};
 
 use crate::BenchError;
@@ -18,6 +19,8 @@ use crate::daemon::{failed, memory_kb};
 const START: Duration = Duration::from_secs(15);
 /// Worker processes: as many as nginx's documentation recommends for two cores.
 const WORKERS: u32 = 2;
+/// Connections of each worker.
+const CONNECTIONS: u32 = 16_384;
 
 /// Raises the limit of descriptors for this process and its children.
 pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
@@ -105,7 +108,7 @@ pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> 
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.map_err(|error| failed("nginx", error))?;
     let file = directory.path().join("nginx.conf");
-    let text = configuration(directory.path(), files, address);
+    let text = configuration((directory.path(), files), address, (WORKERS, CONNECTIONS));
     std::fs::write(&file, text).map_err(|error| failed("nginx.conf", error))?;
     let mut command = Command::new("nginx");
     command.arg("-c").arg(&file).arg("-p").arg(directory.path()).arg("-e").arg("stderr");
@@ -118,27 +121,4 @@ pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> 
         sleep(Duration::from_millis(20)).await;
     }
     Ok((version, server))
-}
-
-fn configuration(directory: &Path, files: &Path, address: SocketAddr) -> String {
-    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
-    let at = |name: &str| PathBuf::from(directory).join(name).display().to_string();
-    format!(
-        "daemon off; {user} worker_processes {WORKERS}; worker_rlimit_nofile 32768; pid {pid}; error_log stderr warn;
-events {{ worker_connections 16384; }}
-http {{
-    sendfile on; tcp_nopush on; access_log off; keepalive_requests 1000000; open_file_cache max=1000;
-    client_body_temp_path {body}; proxy_temp_path {proxy}; fastcgi_temp_path {fastcgi};
-    uwsgi_temp_path {uwsgi}; scgi_temp_path {scgi};
-    server {{ listen {address} backlog=4096; root {root}; }}
-}}
-",
-        pid = at("pid"),
-        body = at("body"),
-        proxy = at("proxy"),
-        fastcgi = at("fastcgi"),
-        uwsgi = at("uwsgi"),
-        scgi = at("scgi"),
-        root = files.display()
-    )
 }

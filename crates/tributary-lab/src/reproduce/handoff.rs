@@ -1,8 +1,10 @@
 //! The handoff experiment as cells: a progressive HTTP video over two paths, the first of which is cut while it plays.
-//! Simulator only. The axis `handoff` says whether and how: `none`; `silent`, the first path drops everything and nobody is
+//! Simulated here; with real parts in the emulator (`real.rs`). The axis `handoff` says whether and how: `none`; `silent`, the first path drops everything and nobody is
 //! told; `announced`, both ends are told. The axis `ahead` is how far the player reads ahead.
 //! Source: Fujiwara et al., "Handoff Characterization of Multipath Video Streaming", §V. Deviations:
 //! `docs/reproductions/handoff.md`.
+
+mod real;
 
 use core::time::Duration;
 
@@ -20,10 +22,15 @@ use tributary_sim::workload::progressive::ProgressiveSpec;
 use tributary_types::{Instant, Rng};
 
 /// What it measures.
-const METRICS: [Metric; 28] = [
+const METRICS: [Metric; 33] = [
     Metric::new("underflows", "", "times that the clock reached a picture that was missing"),
     Metric::new("discards", "", "pictures that were not complete at their time"),
     Metric::new("shown", "%", "pictures shown, of those whose time came"),
+    Metric::new("pictures", "", "pictures shown"),
+    Metric::new("simulated_underflows", "", "underflows of the simulated cell; emulator only"),
+    Metric::new("simulated_discards", "", "its discards; emulator only"),
+    Metric::new("simulated_pictures", "", "its pictures shown; emulator only"),
+    Metric::new("simulated_second_after", "Mbit/s", "its throughput after the handoff; emulator only"),
     Metric::new("stalls", "", "times that playback stopped to buffer again"),
     Metric::new("stalled", "s", "time of all stalls"),
     Metric::new("start_up", "s", "from the request to the first picture"),
@@ -90,11 +97,17 @@ impl Experiment for Handoff {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
+        if cell.world == World::Emu {
+            return real::check(cell);
+        }
         let (run, _) = playback(cell)?;
         run.check().map_err(failed)
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
+        if cell.world == World::Emu {
+            return real::measure(cell);
+        }
         let (run, spec) = playback(cell)?;
         let cut = cut(cell, CUT, run.scenario.duration);
         let outcome = run.run_progressive(&spec).map_err(failed)?;
@@ -149,12 +162,8 @@ fn playback(cell: &Cell) -> Result<(Run, ProgressiveSpec), CellError> {
     Ok((run(cell, length, CUT)?, ProgressiveSpec { film: Film::paper(), settings }))
 }
 
-/// A run of this length over the cell's network.
-fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError> {
-    if cell.world != World::Sim {
-        let what = "this experiment is simulated: take --world sim; on real sockets: tributary bench handoff";
-        return Err(CellError::Experiment(what.to_owned()));
-    }
+/// The cell's network, with the handoff within this part of the run.
+fn network(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Scenario, CellError> {
     let mut network = cell.queue()?.of(cell.network()?.with_duration(length));
     if network.paths.len() != 2 {
         return Err(refused(cell, "scenario", "a network of two paths"));
@@ -165,6 +174,12 @@ fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError
         Ending::Silent => network.paths[0].dead = gone,
         Ending::Announced => network.paths[0].absent = gone,
     }
+    Ok(network)
+}
+
+/// A simulated run of this length.
+fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError> {
+    let network = network(cell, length, part)?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &network.path_names())
         .map_err(failed)?;
     let mut run =
@@ -190,6 +205,7 @@ fn noticed(sample: &mut Sample, record: &Record) {
     let due = record.shown + record.discards;
     sample.set("underflows", Some(record.underflows as f64));
     sample.set("discards", Some(record.discards as f64));
+    sample.set("pictures", Some(record.shown as f64));
     sample.set("shown", Some(100.0 * record.shown as f64 / due.max(1) as f64));
     sample.set("stalls", Some(record.stalls as f64));
     sample.set("stalled", Some(record.stalled.as_secs_f64()));
