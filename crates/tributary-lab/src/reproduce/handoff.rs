@@ -96,6 +96,10 @@ impl Experiment for Handoff {
         format!("models {MODEL_VERSION} {}", cell.identity())
     }
 
+    fn congestion_note(&self) -> &'static str {
+        "set on every socket"
+    }
+
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         if cell.world == World::Emu {
             return real::check(cell);

@@ -37,6 +37,11 @@ pub trait Experiment: Sync {
         cell.identity()
     }
 
+    /// What is known of the congestion control of real sockets, for the report.
+    fn congestion_note(&self) -> &'static str {
+        "asserted on both ends of every run"
+    }
+
     /// Checks whether the cell is possible, without running it.
     ///
     /// # Errors
@@ -137,6 +142,11 @@ pub fn run(
         Measurements { samples: &samples, subjects: &paper.subject, metrics: &metrics, pool: &[] };
     let claims = judge::claims(paper, world, &planned, measurements)?;
     let mut info = describe(paper, settings, &cells, (&samples, report));
+    if world == World::Emu {
+        let mut notes: Vec<&str> = tasks.iter().map(|task| task.experiment.congestion_note()).collect();
+        notes.dedup();
+        info.congestion.push_str(&format!("; {}", notes.join("; ")));
+    }
     info.seconds = Some(began.elapsed().as_secs_f64());
     let name = format!("{}-{world}", paper.name);
     let reproduction = Reproduction { name, claims, run: info };
@@ -198,7 +208,6 @@ fn describe(
         World::Emu => {
             let judged = samples.iter().filter_map(|s| Some((s.title(), s.audit.as_ref()?)));
             info.audit = Some(machine::audit_notes(judged.collect::<Vec<_>>().into_iter()));
-            info.congestion.push_str("; asserted on both ends of every run");
         }
         World::Sim => set("world", "simulated: the same on every machine for the same seeds".to_owned()),
     }

@@ -128,10 +128,10 @@ async fn close_delivers_what_was_finished() {
         });
         let connection = Connection::connect(&config, &paths).await.unwrap();
         let mut stream = connection.open_stream(0).await.unwrap();
+        let unfinished = connection.open_stream(0).await.unwrap();
         stream.write_all(&vec![5; 1 << 20]).await.unwrap();
         stream.shutdown().await.unwrap();
         drop(stream);
-        let unfinished = connection.open_stream(0).await.unwrap();
         tokio::time::timeout(Duration::from_secs(20), connection.close()).await.expect(name);
         drop(unfinished);
         assert_eq!(reading.await.unwrap().unwrap(), 1 << 20, "{name}");
