@@ -1,4 +1,5 @@
-//! Uses iproute2 to configure MPTCP endpoints and to check which congestion control each connection runs.
+//! Uses iproute2 to configure MPTCP endpoints and to check which congestion control each connection runs, and procfs to read TCP's
+//! counters.
 
 use crate::error::LabError;
 use crate::process::{ProcessError, output};
@@ -65,7 +66,74 @@ pub(crate) fn check_congestion(connections: &str, side: Side, wanted: &str) -> R
     Ok(())
 }
 
+/// Counters of the TCP of a network namespace since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounters {
+    /// Segments sent, without those sent again.
+    pub sent: u64,
+    /// Segments sent again.
+    pub again: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+}
+
+impl TcpCounters {
+    /// Those of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// procfs cannot be read, or lacks a counter.
+    pub fn here() -> std::io::Result<Self> {
+        // `/proc/net` is that of the process's first thread, which may be in another namespace.
+        let table = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+        Self::parse(&table("snmp")?, &table("netstat")?)
+    }
+
+    /// Reads two tables that have, for each protocol, a line of names and a line of values.
+    fn parse(snmp: &str, netstat: &str) -> std::io::Result<Self> {
+        let value = |text: &str, protocol: &str, name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+            let (names, values) = lines.next().zip(lines.next())?;
+            let at = names.split_whitespace().position(|known| known == name)?;
+            values.split_whitespace().nth(at)?.parse().ok()
+        };
+        let find = |text, protocol, name: &str| {
+            let missing = || std::io::Error::other(format!("the kernel has no TCP counter {name}"));
+            value(text, protocol, name).ok_or_else(missing)
+        };
+        Ok(Self {
+            sent: find(snmp, "Tcp:", "OutSegs")?,
+            again: find(snmp, "Tcp:", "RetransSegs")?,
+            timeouts: find(netstat, "TcpExt:", "TCPTimeouts")?,
+        })
+    }
+
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            again: self.again.saturating_sub(before.again),
+            timeouts: self.timeouts.saturating_sub(before.timeouts),
+        }
+    }
+}
+
 fn execute(mut command: Command, arguments: &str) -> Result<String, ProcessError> {
     command.args(arguments.split(' '));
     output(command, "iproute2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name() {
+        let snmp = "Ip: A B\nIp: 9 9\nTcp: RtoMin RetransSegs OutSegs\nTcp: 200 3 100\n";
+        let netstat = "TcpExt: X TCPTimeouts\nTcpExt: 1 2\nIpExt: A\nIpExt: 7\n";
+        let counters = TcpCounters::parse(snmp, netstat).expect("they are there");
+        assert_eq!(counters, TcpCounters { sent: 100, again: 3, timeouts: 2 });
+        let error = TcpCounters::parse(snmp, "TcpExt: X\nTcpExt: 1\n").unwrap_err();
+        assert!(error.to_string().contains("TCPTimeouts"), "{error}");
+    }
 }

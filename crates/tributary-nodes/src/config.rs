@@ -135,8 +135,15 @@ pub struct Coding {
 }
 
 impl Default for Coding {
+    /// The machines' defaults, and links with Ethernet's MTU.
     fn default() -> Self {
-        Self { mode: Mode::default(), interval_ms: 5, patience_ms: 30, redundancy: 0.1, link_mtu: 1500 }
+        Self {
+            mode: Mode::default(),
+            interval_ms: cotag::INTERVAL.as_millis() as u64,
+            patience_ms: cotag::PATIENCE.as_millis() as u64,
+            redundancy: f64::from(cotag::REDUNDANCY) / 1000.0,
+            link_mtu: 1500,
+        }
     }
 }
 
@@ -182,7 +189,7 @@ impl Coding {
             mode: if self.mode == Mode::Paper { cotag::Mode::Paper } else { cotag::Mode::Systematic },
             interval: Duration::from_millis(self.interval_ms),
             patience: Duration::from_millis(self.patience_ms),
-            redundancy: (self.redundancy * 1000.0) as u32,
+            redundancy: (self.redundancy * 1000.0).round() as u32,
             ..cotag::Config::new(CoefficientKey::new(*key.bytes()))
         }
     }
@@ -382,7 +389,7 @@ mod tests {
         assert!(refused("link_mtu = 1400").contains("1418 to 9200"), "{}", refused("link_mtu = 1400"));
         assert!(refused("redundancy = 1.5").contains("0 to 1"));
         assert!(refused("interval_ms = 0").contains("1 to 1000"));
-        assert!(refused("patience_ms = 2").contains("interval_ms (5) to 10000"));
+        assert!(refused("patience_ms = 1").contains("interval_ms (2) to 10000"));
         assert!(refused("mode = 'fast'").contains("systematic"));
         let without = GATEWAY.replace("'ap1=ap1.key', 'ap2=ap2.key'", "");
         assert!(read::<GatewayConfig>(&without).unwrap_err().contains("1 to 32 access points"));

@@ -18,7 +18,7 @@ mod scheme;
 mod spray;
 mod traffic;
 
-pub use network::{Measured, Radio, Setting, SimulateError, TunnelMeasured, simulate};
+pub use network::{Load, Measured, QUEUE, Radio, Setting, SimulateError, TunnelMeasured, simulate};
 pub use scheme::Scheme;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The device: collects cohorts from all links, decodes them, delivers their packets in order. Algorithm 3.
 //!
 //! A cohort ends when every packet is known; when a later label has arrived on every link (two later in
-//! systematic mode, where redundant packets are sent after the next cohort has begun); or after a timeout, by
-//! default 2 T after its first packet, because otherwise one blocked link would stall the label rule. Then
+//! systematic mode, where redundant packets are sent after the next cohort has begun); or after a timeout from
+//! its first packet, because otherwise one blocked link would stall the label rule. Then
 //! everything decodable is delivered and the rest counted as lost. Order is kept across all flows.
 //! `Deviates:` a full buffer refuses low packets at its limit and high ones at twice the limit; held packets
 //! are part of equations and are not dropped.

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use tributary_types::{Instant, Rng};
 
 fn config(mode: Mode) -> Config {
-    Config { mode, redundancy: 300, ..Config::new(CoefficientKey::new([5; 32])) }
+    let (interval, patience) = (Duration::from_millis(5), Duration::from_millis(10));
+    Config { mode, interval, patience, redundancy: 300, ..Config::new(CoefficientKey::new([5; 32])) }
 }
 
 /// The whole network; one packet per link and step at most.

@@ -1,17 +1,22 @@
-//! COTAG's own experiment as cells: ten flows that burst over correlated radios, with and without coding.
-//! Simulator only. `scenario` says which radios, `transport` what carries the flows and what the gateway does, the axis
-//! `correlation` how alike the radios move. Deviations from the paper: `docs/reproductions/cotag.md`.
+//! COTAG's own experiment as cells: ten flows that burst over correlated radios, with and without coding. `scenario` says which
+//! radios, `transport` what carries the flows and what the gateway does, the axis `correlation` how alike the radios move, the
+//! axis `interval` the nodes' T (without it, their default). In the emulator every cell is also simulated, so that both results
+//! are in one sample. Deviations from the paper: `docs/reproductions/cotag.md`.
+
+mod emulated;
+mod flows;
 
 use super::matrix::{Cell, CellError, loss, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
 use core::time::Duration;
-use tributary_sim::cotag::{Radio, Scheme, Setting, simulate};
+use emulated::Carrier;
+use tributary_sim::cotag::{QUEUE, Radio, Scheme, Setting, simulate};
 use tributary_sim::run::MODEL_VERSION;
 
 /// What it measures; of the burst unless it says otherwise.
-const METRICS: [Metric; 13] = [
+const METRICS: [Metric; 16] = [
     Metric::new("throughput", "Gbit/s", "payload delivered in order"),
     Metric::new("of_capacity", "", "throughput over what the radios could carry"),
     Metric::new("capacity", "Gbit/s", "what the radios could carry"),
@@ -25,6 +30,9 @@ const METRICS: [Metric; 13] = [
     Metric::new("recovered", "", "packets decoded without having arrived, coded schemes"),
     Metric::new("lost", "", "packets that could not be decoded, coded schemes"),
     Metric::new("full", "", "packets that access points had no room for, coded schemes"),
+    Metric::new("simulated", "Gbit/s", "throughput of the same cell in the simulator; emulator only"),
+    Metric::new("simulated_burst", "ms", "its burst_time; emulator only"),
+    Metric::new("simulated_redundant", "%", "its redundant; emulator only"),
 ];
 
 /// The experiment.
@@ -49,61 +57,129 @@ impl Experiment for Cotag {
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
-        let measured = simulate(&setting(cell)?).map_err(|error| CellError::Experiment(error.to_string()))?;
-        let mut sample = Sample::default();
-        sample.set("throughput", Some(measured.throughput / 1e3));
-        sample.set("of_capacity", Some(measured.throughput / measured.capacity));
-        sample.set("capacity", Some(measured.capacity / 1e3));
-        sample.set("burst_time", Some(measured.burst_ms));
-        sample.set("rtt", Some(measured.rtt_ms));
-        sample.set("sent_again", Some(measured.retransmitted));
-        sample.set("timeouts", Some(measured.timeouts as f64));
-        if let Some(tunnel) = measured.tunnel {
-            if tunnel.unknown > 0 {
-                let what = format!("{} decoded packets were never sent", tunnel.unknown);
-                return Err(CellError::Experiment(what));
-            }
-            sample.set("delay_p50", Some(tunnel.delay_p50_ms));
-            sample.set("delay_p99", Some(tunnel.delay_p99_ms));
-            sample.set("redundant", Some(tunnel.redundant));
-            sample.set("recovered", Some(tunnel.recovered as f64));
-            sample.set("lost", Some(tunnel.lost as f64));
-            sample.set("full", Some(tunnel.full as f64));
+        let setting = setting(cell)?;
+        if cell.world == World::Sim {
+            return simulated(&setting);
+        }
+        let (carrier, _) = carrier(cell)?;
+        let mut sample = emulated::measure(cell, &setting, carrier)?;
+        let twin = simulated(&setting)?;
+        let beside = [
+            ("throughput", "simulated"),
+            ("burst_time", "simulated_burst"),
+            ("redundant", "simulated_redundant"),
+        ];
+        for (name, here) in beside {
+            sample.set(here, twin.metrics.get(name).and_then(|values| values.first().copied()));
         }
         Ok(sample)
     }
 }
 
+fn simulated(setting: &Setting) -> Result<Sample, CellError> {
+    let measured = simulate(setting).map_err(|error| CellError::Experiment(error.to_string()))?;
+    let mut sample = Sample::default();
+    sample.set("throughput", Some(measured.throughput / 1e3));
+    sample.set("of_capacity", Some(measured.throughput / measured.capacity));
+    sample.set("capacity", Some(measured.capacity / 1e3));
+    sample.set("burst_time", Some(measured.burst_ms));
+    sample.set("rtt", Some(measured.rtt_ms));
+    sample.set("sent_again", Some(measured.retransmitted));
+    sample.set("timeouts", Some(measured.timeouts as f64));
+    if let Some(tunnel) = measured.tunnel {
+        if tunnel.unknown > 0 {
+            let what = format!("{} decoded packets were never sent", tunnel.unknown);
+            return Err(CellError::Experiment(what));
+        }
+        sample.set("delay_p50", Some(tunnel.delay_p50_ms));
+        sample.set("delay_p99", Some(tunnel.delay_p99_ms));
+        sample.set("redundant", Some(tunnel.redundant));
+        sample.set("recovered", Some(tunnel.recovered as f64));
+        sample.set("lost", Some(tunnel.lost as f64));
+        sample.set("full", Some(tunnel.full as f64));
+    }
+    Ok(sample)
+}
+
+fn refused(cell: &Cell, axis: &'static str, expected: String) -> CellError {
+    CellError::Value { axis, value: cell.label(axis).to_owned(), expected }
+}
+
+/// What carries an emulated cell's flows, and the scheme of its simulated twin.
+fn carrier(cell: &Cell) -> Result<(Carrier, Scheme), CellError> {
+    let found = Carrier::find(cell.label("transport"));
+    let (carrier, twin) = found.ok_or_else(|| {
+        refused(cell, "transport", format!("expected {} in the emulator", Carrier::names()))
+    })?;
+    Ok((carrier, Scheme::find(twin).expect("the twin is a scheme")))
+}
+
+/// A network of the experiment.
+struct Place {
+    /// Number of radios, and whether their rates are steady.
+    radios: (usize, bool),
+    /// Divides the paper's rates.
+    divisor: u64,
+    /// Size of a full inner packet in bytes.
+    packet: u32,
+    /// Most packets in front of a radio.
+    queue: u64,
+}
+
+/// COTAG §5.2 and §5.3.1. `two-real` is small enough for real nodes on two cores; its queue is 15 ms of a radio's good times.
+fn place(cell: &Cell) -> Result<Place, CellError> {
+    let place = |radios, divisor, packet, queue| Place { radios, divisor, packet, queue };
+    Ok(match cell.label("scenario") {
+        "two-fast" | "two-interval" => place((2, false), 1, 8192, QUEUE),
+        "two-slow" => place((2, false), 10, 128, QUEUE),
+        "one-slow" => place((1, false), 10, 128, QUEUE),
+        "one-steady" => place((1, true), 10, 128, QUEUE),
+        "two-real" => place((2, false), 50, 1500, 256),
+        _ => {
+            let known = "expected two-fast, two-interval, two-slow, one-slow, one-steady or two-real";
+            return Err(refused(cell, "scenario", known.to_owned()));
+        }
+    })
+}
+
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
-    if cell.world != World::Sim {
-        let what =
-            "COTAG's experiment is simulated: take --world sim; on real sockets: tributary bench tunnel";
-        return Err(CellError::Experiment(what.to_owned()));
-    }
-    let value = |axis: &'static str, expected: String| CellError::Value {
-        axis,
-        value: cell.label(axis).to_owned(),
-        expected,
-    };
-    // Radios, whether steady, what rates are divided by, bytes of a packet. COTAG §5.2 and §5.3.1.
-    let (count, steady, divisor, packet) = match cell.label("scenario") {
-        "two-fast" => (2, false, 1, 8192),
-        "two-slow" => (2, false, 10, 128),
-        "one-slow" => (1, false, 10, 128),
-        "one-steady" => (1, true, 10, 128),
-        _ => return Err(value("scenario", "expected two-fast, two-slow, one-slow or one-steady".to_owned())),
-    };
+    let Place { radios: (count, steady), divisor, packet, queue } = place(cell)?;
     let correlation = cell.label("correlation").parse::<f64>().ok().filter(|c| (-1.0..=1.0).contains(c));
-    let correlation =
-        correlation.ok_or_else(|| value("correlation", "expected a number from -1 to 1".to_owned()))?;
-    let expected = || format!("expected {}", Scheme::names().collect::<Vec<_>>().join(", "));
-    let scheme = Scheme::find(cell.label("transport")).ok_or_else(|| value("transport", expected()))?;
-    if cell.label("congestion") != "cubic" {
-        return Err(value("congestion", "expected cubic: the paper's".to_owned()));
+    let correlation = correlation
+        .ok_or_else(|| refused(cell, "correlation", "expected a number from -1 to 1".to_owned()))?;
+    let (scheme, packet) = match cell.world {
+        World::Sim => {
+            let expected = || format!("expected {}", Scheme::names().collect::<Vec<_>>().join(", "));
+            let scheme = Scheme::find(cell.label("transport"));
+            (scheme.ok_or_else(|| refused(cell, "transport", expected()))?, packet)
+        }
+        World::Emu => {
+            let (carrier, twin) = carrier(cell)?;
+            (twin, carrier.packet())
+        }
+    };
+    if cell.world == World::Emu && divisor < 50 {
+        return Err(refused(cell, "scenario", "expected two-real in the emulator".to_owned()));
     }
+    if cell.label("congestion") != "cubic" {
+        return Err(refused(cell, "congestion", "expected cubic: the paper's".to_owned()));
+    }
+    let interval = match cell.label("interval") {
+        "" => None,
+        label => match time("interval", label)? {
+            Some(time) if time >= Duration::from_millis(1) => Some(time),
+            _ => {
+                return Err(refused(
+                    cell,
+                    "interval",
+                    "expected a time of at least 1 ms, as 2 ms".to_owned(),
+                ));
+            }
+        },
+    };
     let loss = loss(cell.label("loss"))?.unwrap_or(0.0);
     let rtt = time("rtt", cell.label("rtt"))?.unwrap_or_default();
     let burst = Duration::from_secs(cell.seconds.into());
     let radio = Radio { count, correlation, divisor, steady, loss };
-    Ok(Setting { scheme, radio, packet, rtt, burst, seed: cell.seed })
+    Ok(Setting { scheme, radio, packet, rtt, queue, interval, burst, seed: cell.seed })
 }

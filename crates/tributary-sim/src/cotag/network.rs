@@ -5,8 +5,8 @@
 //! ```
 //! Ten flows are sent at 600 Mbit/s each and then, for the burst, at 2 Gbit/s. The radios' rate chains start
 //! two seconds before the first byte, so that the initial state has no effect. Acknowledgements use separate
-//! links without loss. Each radio has a drop-tail queue of [`QUEUE`] packets; a coding access point has it in
-//! its machine.
+//! links without loss. Each radio has a drop-tail queue; a coding access point has it in its machine. The nodes have
+//! the defaults of the real ones.
 
 use core::time::Duration;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use tributary_coding::CoefficientKey;
 use tributary_coding::cotag::{AccessPoint, Config, Device, Gateway, Mode};
 use tributary_link::{
-    CotagChannel, DelaySpec, LinkConfig, LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateSpec,
+    CotagChannel, DelaySpec, LinkConfig, LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateProcess, RateSpec,
 };
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
@@ -44,11 +44,8 @@ const BURST: Bitrate = Bitrate::from_mbps(2000);
 const GOAL: u64 = 5_000_000_000 / 8;
 /// Probability that the first radio changes its state in a step. Not given in the paper.
 const CHANGE: f64 = 0.1;
-/// Most packets queued in front of a radio.
-const QUEUE: u64 = 1024;
-/// Duration of a cohort; the device's longest wait for one.
-const INTERVAL: Duration = Duration::from_millis(2);
-const PATIENCE: Duration = Duration::from_millis(30);
+/// Most packets queued in front of a radio in the paper's network. Not given in the paper.
+pub const QUEUE: u64 = 1024;
 /// Most packets that gateway and device hold.
 const HELD: usize = 1 << 15;
 /// When the flows begin: the chains have forgotten their initial state. The burst follows.
@@ -89,6 +86,10 @@ pub struct Setting {
     pub packet: u32,
     /// Base round-trip time between servers and gateway.
     pub rtt: Duration,
+    /// Most packets queued in front of a radio, with and without coding.
+    pub queue: u64,
+    /// The nodes' interval T; `None`: the default of the real nodes.
+    pub interval: Option<Duration>,
     /// Duration of the throughput measurement.
     pub burst: Duration,
     /// Seed of all random numbers.
@@ -169,7 +170,63 @@ enum Middle {
     Coded(HostId, Box<GatewayNode>),
 }
 
+/// What the flows send, scaled by the radios' divisor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Number of flows.
+    pub flows: usize,
+    /// Rate of each flow before the burst, and for how long.
+    pub calm: Bitrate,
+    /// Duration of the time before the burst.
+    pub calm_for: Duration,
+    /// Rate of each flow in the burst.
+    pub burst: Bitrate,
+    /// Bytes of all flows whose delivery time is measured, from the beginning of the burst.
+    pub goal: u64,
+    /// A goal that is not reached after this time counts with this time.
+    pub longest: Duration,
+}
+
 impl Setting {
+    /// What the flows send.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load {
+            flows: FLOWS,
+            calm: self.divided(CALM),
+            calm_for: CALM_FOR,
+            burst: self.divided(BURST),
+            goal: GOAL / self.radio.divisor,
+            longest: LONGEST,
+        }
+    }
+
+    /// What all radios can carry during the measurement, Mbit/s.
+    #[must_use]
+    pub fn capacity_mbps(&self) -> f64 {
+        let (from, to) = (self.burst_from(), self.burst_from() + self.burst);
+        let bytes: u64 = (0..self.radio.count).map(|at| self.radio(at).capacity(from, to).as_bytes()).sum();
+        bytes as f64 * 8e-6 / self.burst.as_secs_f64()
+    }
+
+    /// The rate of every radio from the first byte of the flows on, for runs of the same setting elsewhere. Covers the whole run.
+    #[must_use]
+    pub fn radio_rates(&self) -> Vec<RateSpec> {
+        let begin = Instant::ZERO + BEGIN;
+        let end = begin + CALM_FOR + LONGEST + Duration::from_secs(1);
+        let steps = |config: LinkConfig| {
+            let mut process = RateProcess::new(config.spec.rate, config.rate_rng);
+            let (mut at, mut steps) = (begin, Vec::new());
+            while at < end {
+                process.advance_to(at);
+                steps.push((at.saturating_since(begin), process.span().rate));
+                at = process.span().until;
+            }
+            RateSpec::Steps(steps)
+        };
+        (0..self.radio.count).map(|at| steps(self.radio(at))).collect()
+    }
+
     fn burst_from(&self) -> Instant {
         Instant::ZERO + BEGIN + CALM_FOR
     }
@@ -179,13 +236,13 @@ impl Setting {
     }
 
     /// The downward link of radio `at`.
-    fn radio(&self, at: usize) -> LinkConfig {
+    pub(super) fn radio(&self, at: usize) -> LinkConfig {
         let paper = CotagChannel::paper(CHANGE, f64::midpoint(self.radio.correlation, 1.0));
         let scaled = |(mean, deviation)| (self.divided(mean), self.divided(deviation));
         let channel = CotagChannel { high: scaled(paper.high), low: scaled(paper.low), ..paper };
         let mut spec = LinkSpec::with_rate(channel.rate(at as u32 % 2 + 1));
         spec.loss = if self.radio.loss > 0.0 { LossSpec::Bernoulli(self.radio.loss) } else { LossSpec::None };
-        spec.queue = QueueSpec::Packets(QUEUE);
+        spec.queue = QueueSpec::Packets(self.queue);
         spec.delay = DelaySpec::fixed(RADIO_DELAY);
         let rng = Rng::new(self.seed).child("radios");
         let mut config = LinkConfig::new(spec, rng.child(&at.to_string()).next_u64());
@@ -226,8 +283,8 @@ impl Setting {
         let mut key = [0; 32];
         let mut rng = Rng::new(self.seed).child("key");
         key.fill_with(|| rng.next_u64() as u8);
-        let (interval, patience) = (INTERVAL, PATIENCE);
-        Config { mode, interval, patience, buffer, ..Config::new(CoefficientKey::new(key)) }
+        let default = Config::new(CoefficientKey::new(key));
+        Config { mode, buffer, interval: self.interval.unwrap_or(default.interval), ..default }
     }
 
     fn tcp(&self) -> TcpConfig {
@@ -300,7 +357,6 @@ pub enum SimulateError {
 
 struct Run {
     world: World,
-    links: Links,
     tunnel: Option<Tunnel>,
     servers: Vec<HostId>,
     tally: Rc<RefCell<Tally>>,
@@ -311,8 +367,8 @@ impl Run {
         let mut world = World::new(EVENTS);
         let links = setting.links(&mut world);
         let (mut middle, tunnel) = place_gate(setting, &links, &mut world);
-        let (from, goal) = (setting.burst_from(), GOAL / setting.radio.divisor);
-        let tally = Rc::new(RefCell::new(Tally::new(from, from + setting.burst, goal)));
+        let (from, load) = (setting.burst_from(), setting.load());
+        let tally = Rc::new(RefCell::new(Tally::new(from, from + setting.burst, load.goal)));
         let mut seeds = Rng::new(setting.seed).child("flows");
         let mut servers = Vec::new();
         for flow in 0..FLOWS {
@@ -325,8 +381,8 @@ impl Run {
                 .collect();
             let [reader, writer] = setting.transports(seeds.next_u64(), &paths)?;
             let plan = Plan {
-                calm: setting.divided(CALM),
-                burst: setting.divided(BURST),
+                calm: load.calm,
+                burst: load.burst,
                 // Staggered, so that not all begin in the same microsecond.
                 begin: Instant::ZERO + BEGIN + Duration::from_micros(25) * flow as u32,
                 burst_from: from,
@@ -340,7 +396,7 @@ impl Run {
             Middle::Spray(host, spray) => world.place_host(host, Box::new(spray)),
             Middle::Coded(host, gateway) => world.place_host(host, gateway),
         }
-        Ok(Self { world, links, tunnel, servers, tally })
+        Ok(Self { world, tunnel, servers, tally })
     }
 
     fn measured(&self, setting: &Setting) -> Measured {
@@ -348,15 +404,12 @@ impl Run {
         let tally = self.tally.borrow();
         let mut measured = Measured {
             throughput: tally.within as f64 * 8e-6 / seconds,
+            capacity: setting.capacity_mbps(),
             burst_ms: tally.reached.map_or(LONGEST, |at| at.saturating_since(from)).as_secs_f64() * 1e3,
             hash: self.world.log().hash(),
             events: self.world.events(),
             ..Measured::default()
         };
-        for spoke in &self.links.spokes {
-            let bytes = spoke.config.capacity(from, from + setting.burst).as_bytes();
-            measured.capacity += bytes as f64 * 8e-6 / seconds;
-        }
         let (mut sent, mut again) = (0, 0);
         for server in &self.servers {
             let server = self.world.host::<Endpoint>(*server).expect("it was placed");
@@ -435,10 +488,12 @@ impl Place<'_> {
 fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, Option<Tunnel>) {
     let mode = match setting.scheme.gate {
         Gate::Routed | Gate::Sends => return (Middle::None, None),
-        Gate::InTurn => return (Middle::Spray(world.reserve_host(), Spray::new(Vec::new(), QUEUE)), None),
+        Gate::InTurn => {
+            return (Middle::Spray(world.reserve_host(), Spray::new(Vec::new(), setting.queue)), None);
+        }
         Gate::Balanced => {
             let radios = links.spokes.iter().map(|spoke| Airtime::new(&spoke.config)).collect();
-            return (Middle::Spray(world.reserve_host(), Spray::new(radios, QUEUE)), None);
+            return (Middle::Spray(world.reserve_host(), Spray::new(radios, setting.queue)), None);
         }
         Gate::Coded(mode) => mode,
     };
@@ -457,7 +512,7 @@ fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, O
         let from_device = world.add_route(&[spoke.radio_up], point);
         gateway_node.join(from_gateway, to_gateway);
         device_node.join(to_device, from_device);
-        let machine = AccessPoint::new(setting.coding(mode, QUEUE as usize), number as u8 + 1, 1);
+        let machine = AccessPoint::new(setting.coding(mode, setting.queue as usize), number as u8 + 1, 1);
         let ways = Ways { from_gateway, to_gateway, to_device };
         let node = AccessPointNode::new(machine, Airtime::new(&spoke.config), contents.clone(), ways);
         world.place_host(point, Box::new(node));

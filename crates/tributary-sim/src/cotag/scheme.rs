@@ -20,7 +20,7 @@ pub(super) enum Gate {
     InTurn,
     /// Sends each packet over the access point whose radio finishes it first.
     Balanced,
-    /// Routes subflow i over access point i.
+    /// Routes subflow i over access point i; a flow without subflows over one of them, in turn.
     Routed,
     /// Holds the sending ends of the flows itself, and routes subflow i over access point i.
     Sends,
@@ -41,9 +41,10 @@ const MUSHER: FlowKind = FlowKind::Mptcp("musher");
 const FBDT: FlowKind = FlowKind::Session("fbdt");
 
 /// All schemes.
-const SCHEMES: [Scheme; 12] = [
+const SCHEMES: [Scheme; 13] = [
     scheme("cubic", FlowKind::Tcp, Gate::InTurn),
     scheme("cubic-balanced", FlowKind::Tcp, Gate::Balanced),
+    scheme("cubic-split", FlowKind::Tcp, Gate::Routed),
     scheme("mptcp", KERNEL, Gate::Routed),
     scheme("mptcp-in-turn", KERNEL, Gate::InTurn),
     scheme("mptcp-gateway", KERNEL, Gate::Sends),

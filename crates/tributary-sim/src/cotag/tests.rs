@@ -16,6 +16,8 @@ fn setting(name: &str, loss: f64) -> Setting {
         radio: Radio { count: 2, correlation: 0.0, divisor: 100, steady: false, loss },
         packet: 1500,
         rtt: Duration::from_millis(5),
+        queue: QUEUE,
+        interval: None,
         burst: Duration::from_secs(1),
         seed: 1,
     }
@@ -64,6 +66,17 @@ fn coding_hides_random_loss_from_tcp() {
     let (coded, plain) = (steady("cotag"), steady("cubic-balanced"));
     assert!(plain.retransmitted > 1.0, "{plain:?}");
     assert!(coded.retransmitted < 0.1 * plain.retransmitted, "{coded:?}");
+}
+
+#[test]
+fn the_radios_rates_can_be_given_to_another_run() {
+    let setting = setting("cubic", 0.0);
+    let (begin, length) = (Duration::from_secs(2), Duration::from_secs(5));
+    for (at, rate) in setting.radio_rates().into_iter().enumerate() {
+        let own = setting.radio(at).capacity(Instant::ZERO + begin, Instant::ZERO + begin + length);
+        let other = LinkConfig::new(LinkSpec::with_rate(rate), 0);
+        assert_eq!(other.capacity(Instant::ZERO, Instant::ZERO + length), own);
+    }
 }
 
 #[test]

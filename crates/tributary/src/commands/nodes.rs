@@ -30,7 +30,7 @@ pub(crate) struct CommonFlags {
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
-    /// Length of a cohort in milliseconds, the same at all nodes [default: 5]
+    /// Length of a cohort in milliseconds, the same at all nodes [default: 2]
     #[arg(long, value_name = "MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     interval_ms: Option<i64>,
