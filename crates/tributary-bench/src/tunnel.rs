@@ -9,10 +9,10 @@ mod flows;
 
 use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
 use core::time::Duration;
-use flows::{Inside, Route, download, stream};
+use flows::{Inside, Pair, connect, saturate, stream};
 use serde::Serialize;
 use tributary_emu::{Host, Network, RelayNetwork, Side};
-use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
+use tributary_link::{LinkSpec, LossSpec, PathSpec, RateSpec, Scenario};
 use tributary_nodes::tunnel::Tunnel;
 use tributary_nodes::{Coding, Mode};
 use tributary_report::{Cell, Column, Table};
@@ -28,6 +28,16 @@ const LOSS_MARK: f64 = 2.0;
 const CLEAN_MARK: f64 = 0.9;
 /// Mark of the share of a stream that arrives at 5 % loss on each link.
 const STREAM_MARK: f64 = 0.99;
+/// Mark of a rival's goodput beside COTAG to the same beside CUBIC.
+const RIVAL_MARK: f64 = 0.9;
+/// Mark of the added delay of the stream: T and 1 ms.
+fn delay_mark() -> f64 {
+    Coding::default().interval_ms as f64 + 1.0
+}
+
+/// Cycle of the blocked links: each is blocked for this part, in turn.
+const CYCLE: Duration = Duration::from_secs(1);
+const BLOCKED: Duration = Duration::from_millis(400);
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
 
@@ -57,14 +67,18 @@ impl Default for Plan {
 /// One contestant under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContestantReport {
-    /// `bare`, `lossy` or `clean`.
+    /// `bare`, `lossy`, `clean`, `blocked` (both links in turn for 0.4 s of every second) or `shared` (with a rival).
     pub condition: &'static str,
     /// Name of the contestant.
     pub name: &'static str,
     /// Goodput of each round at the device, Mbit/s.
     pub mbps: Vec<f64>,
-    /// For tunnels: redundant packets per packet sent by the gateway and the access points, in each round.
+    /// For tunnels: share of redundant packets in what the radios sent, in each round.
     pub redundant: Vec<f64>,
+    /// Retransmission time-outs of the server's TCP, in each round.
+    pub timeouts: Vec<f64>,
+    /// Goodput of the rival, one TCP connection over the first link beside the contestant, in each round; Mbit/s.
+    pub rival: Vec<f64>,
     /// Processor seconds of all hosts per gigabyte, in each round.
     pub cpu_per_gb: Vec<f64>,
 }
@@ -90,7 +104,9 @@ pub struct Mark {
     /// Its value.
     pub value: f64,
     /// The mark.
-    pub at_least: f64,
+    pub mark: f64,
+    /// Whether the value must be at most the mark, not at least.
+    pub at_most: bool,
     /// Whether it is met.
     pub holds: bool,
 }
@@ -112,6 +128,7 @@ pub struct Report {
 
 const BARE: [(&str, Mode); 2] = [("tunnel, coding on", Mode::Systematic), ("tunnel, coding off", Mode::Off)];
 const COTAG: &str = "COTAG";
+const NODES: &str = "the same nodes, coding off";
 const CUBIC: &str = "CUBIC over both";
 const MPTCP: &str = "kernel MPTCP";
 
@@ -132,20 +149,12 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         for (name, mode) in BARE {
             progress(&format!("{name}, without links, round {round} of {}", plan.rounds));
             let tunnel = tunnel(RelayNetwork::bare(2)?, mode, Coding::default().redundancy)?;
-            through_tunnel(&tunnel, plan, entry(&mut contestants, "bare", name))?;
+            through_tunnel(&tunnel, plan, false, entry(&mut contestants, "bare", name))?;
         }
-        for (condition, loss, rtt) in [("lossy", plan.loss, plan.rtt), ("clean", 0.0, 0.0)] {
-            let scenario = scenario(plan.rate, loss, rtt);
-            for name in [COTAG, CUBIC, MPTCP] {
-                progress(&format!("{name}, {condition} links, round {round} of {}", plan.rounds));
-                let entry = entry(&mut contestants, condition, name);
-                if name == COTAG {
-                    let network = RelayNetwork::start(&scenario)?;
-                    let tunnel = tunnel(network, Mode::Systematic, Coding::default().redundancy)?;
-                    through_tunnel(&tunnel, plan, entry)?;
-                } else {
-                    beside(&scenario, plan, name == MPTCP, entry)?;
-                }
+        for condition in CONDITIONS {
+            for name in [COTAG, NODES, CUBIC, MPTCP] {
+                progress(&format!("{name}, {} links, round {round} of {}", condition.name, plan.rounds));
+                one_contestant(plan, &condition, name, entry(&mut contestants, condition.name, name))?;
             }
         }
         for (name, mode, redundancy) in [("coding on", Mode::Systematic, 0.3), ("coding off", Mode::Off, 0.0)]
@@ -166,11 +175,67 @@ fn entry<'a>(
 ) -> &'a mut ContestantReport {
     let same = |known: &ContestantReport| known.condition == condition && known.name == name;
     let at = all.iter().position(same).unwrap_or_else(|| {
-        let (mbps, redundant, cpu_per_gb) = Default::default();
-        all.push(ContestantReport { condition, name, mbps, redundant, cpu_per_gb });
+        let (mbps, redundant, timeouts, rival, cpu_per_gb) = Default::default();
+        all.push(ContestantReport { condition, name, mbps, redundant, timeouts, rival, cpu_per_gb });
         all.len() - 1
     });
     &mut all[at]
+}
+
+/// What the emulated links do.
+struct Condition {
+    name: &'static str,
+    /// They lose packets.
+    lossy: bool,
+    /// They have the plan's round-trip time.
+    far: bool,
+    /// Each is blocked in turn.
+    blocked: bool,
+    /// A rival uses the first link.
+    shared: bool,
+}
+
+const fn condition(name: &'static str, lossy: bool, far: bool) -> Condition {
+    Condition { name, lossy, far, blocked: false, shared: false }
+}
+
+const CONDITIONS: [Condition; 4] = [
+    condition("lossy", true, true),
+    condition("clean", false, false),
+    Condition { blocked: true, ..condition("blocked", false, true) },
+    Condition { shared: true, ..condition("shared", false, true) },
+];
+
+impl Condition {
+    fn scenario(&self, plan: &Plan) -> Scenario {
+        let loss = if self.lossy { plan.loss } else { 0.0 };
+        let mut scenario = scenario(plan.rate, loss, if self.far { plan.rtt } else { 0.0 });
+        for (at, path) in scenario.paths.iter_mut().enumerate().filter(|_| self.blocked) {
+            // The first link is blocked in the first half of a cycle, the second in the second.
+            let (rate, half) = (path.down.rate.max(), CYCLE / 2);
+            let before = half * at as u32;
+            let turns = [(before, rate), (BLOCKED, Bitrate::ZERO), (CYCLE - BLOCKED - before, rate)];
+            let turns: Vec<_> = turns.into_iter().filter(|turn| !turn.0.is_zero()).collect();
+            (path.down.rate, path.up.rate) = (RateSpec::Turns(turns.clone()), RateSpec::Turns(turns));
+        }
+        scenario
+    }
+}
+
+fn one_contestant(
+    plan: &Plan,
+    condition: &Condition,
+    name: &'static str,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let scenario = condition.scenario(plan);
+    let mode = match name {
+        COTAG => Mode::Systematic,
+        NODES => Mode::Off,
+        _ => return beside(&scenario, plan, (name == MPTCP, condition.shared), entry),
+    };
+    let tunnel = tunnel(RelayNetwork::start(&scenario)?, mode, Coding::default().redundancy)?;
+    through_tunnel(&tunnel, plan, condition.shared, entry)
 }
 
 fn scenario(rate: f64, loss: f64, rtt: f64) -> Scenario {
@@ -193,44 +258,66 @@ fn failed(reason: String) -> BenchError {
     BenchError::Program { program: "a node of the tunnel".to_owned(), reason }
 }
 
-/// Measures `work`: Mbit/s, and processor time of this process per gigabyte.
-fn with_cpu(
+/// Saturates the connections, of which the last may be a rival, and adds the round to `entry`.
+fn measure(
     plan: &Plan,
+    (server, pairs): (Inside<'_>, &[Pair]),
+    has_rival: bool,
     entry: &mut ContestantReport,
-    work: impl FnOnce() -> Result<f64, BenchError>,
 ) -> Result<(), BenchError> {
-    let before = super::cpu_time();
-    let mbps = work()?;
-    let seconds = super::cpu_time().saturating_sub(before).as_secs_f64();
-    entry.mbps.push(mbps);
-    entry.cpu_per_gb.push(seconds / (mbps * plan.seconds / 8e3).max(1e-9));
+    let (cpu, timeouts) = (super::cpu_time(), flows::timeouts(server)?);
+    let mut rates = saturate(pairs, plan.seconds);
+    let seconds = super::cpu_time().saturating_sub(cpu).as_secs_f64();
+    let all: f64 = rates.iter().sum();
+    entry.cpu_per_gb.push(seconds / (all * plan.seconds / 8e3).max(1e-9));
+    if has_rival {
+        entry.rival.extend(rates.pop());
+    }
+    entry.mbps.push(rates.iter().sum());
+    entry.timeouts.push((flows::timeouts(server)? - timeouts) as f64);
     Ok(())
 }
 
-fn through_tunnel(tunnel: &Tunnel, plan: &Plan, entry: &mut ContestantReport) -> Result<(), BenchError> {
+fn through_tunnel(
+    tunnel: &Tunnel,
+    plan: &Plan,
+    has_rival: bool,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
     let network = tunnel.network();
     let on =
         |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
     let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
     let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
-    let routes: Vec<Route> = (0..plan.flows).map(|_| (None, RelayNetwork::SERVER)).collect();
-    with_cpu(plan, entry, || download((&server, &device), &routes, false, plan.seconds))?;
+    let point = |work: &mut (dyn FnMut() + Send)| on(Host::AccessPoint(0), work);
+    let route = (None, RelayNetwork::SERVER);
+    let mut pairs = Vec::new();
+    for _ in 0..plan.flows {
+        pairs.push(connect((&server, &device), route, false)?);
+    }
+    if has_rival {
+        // From the access point itself, beside the tunnel.
+        let (point_address, device_address) = RelayNetwork::radio(0);
+        pairs.push(connect((&point, &device), (Some(device_address), point_address), false)?);
+    }
+    measure(plan, (&server, &pairs), has_rival, entry)?;
     entry.redundant.push(redundant(tunnel)?);
     Ok(())
 }
 
-/// Redundant packets, of the gateway and the access points, per packet sent by the gateway.
+/// Share of redundant packets in what the radios sent.
 fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
     let nodes = tunnel.statuses().map_err(|error| failed(error.to_string()))?;
-    let taken: u64 = nodes.iter().map(|node| node.coding.taken).sum();
-    let gateway = nodes.iter().find(|node| node.role == "gateway").map_or(0, |node| node.coding.received);
-    Ok(taken as f64 / gateway.max(1) as f64)
+    let points = nodes.iter().filter(|node| node.role == "access-point");
+    let (taken, sent) =
+        points.fold((0, 0), |(taken, sent), point| (taken + point.coding.taken, sent + point.coding.sent));
+    Ok(taken as f64 / sent.max(1) as f64)
 }
 
 fn beside(
     scenario: &Scenario,
     plan: &Plan,
-    mptcp: bool,
+    (mptcp, has_rival): (bool, bool),
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
     let network = Network::start(scenario)?;
@@ -242,12 +329,15 @@ fn beside(
     let server = |work: &mut (dyn FnMut() + Send)| on(Side::Server, work);
     let client = |work: &mut (dyn FnMut() + Send)| on(Side::Client, work);
     let ends: (Inside<'_>, Inside<'_>) = (&server, &client);
-    let route = |flow: u32| {
-        let path = if mptcp { 0 } else { flow as usize % 2 };
-        (Some(Side::Client.address(path)), Side::Server.address(path))
-    };
-    let routes: Vec<Route> = (0..plan.flows).map(route).collect();
-    with_cpu(plan, entry, || download(ends, &routes, mptcp, plan.seconds))
+    let route = |path| (Some(Side::Client.address(path)), Side::Server.address(path));
+    let mut pairs = Vec::new();
+    for flow in 0..plan.flows as usize {
+        pairs.push(connect(ends, route(if mptcp { 0 } else { flow % 2 }), mptcp)?);
+    }
+    if has_rival {
+        pairs.push(connect(ends, route(0), false)?);
+    }
+    measure(plan, (&server, &pairs), has_rival, entry)
 }
 
 fn one_stream(
@@ -290,14 +380,29 @@ fn marks(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Mark
         let peers = rates(condition, CUBIC).iter().zip(rates(condition, MPTCP));
         peers.map(|(cubic, mptcp)| cubic.max(*mptcp)).collect()
     };
-    let mark = |what: &str, value: f64, at_least: f64| Mark {
+    let mark = |what: &str, value: f64, mark: f64| Mark {
         what: what.to_owned(),
         value,
-        at_least,
-        holds: value >= at_least,
+        mark,
+        at_most: false,
+        holds: value >= mark,
+    };
+    let at_most = |what: &str, value: f64, mark: f64| Mark {
+        what: what.to_owned(),
+        value,
+        mark,
+        at_most: true,
+        holds: value <= mark,
     };
     let (on, off) = (rates("bare", BARE[0].0), rates("bare", BARE[1].0));
-    let stream = streams.iter().find(|stream| stream.name == "coding on");
+    let of = |condition, name: &str| {
+        let same = |known: &&ContestantReport| known.condition == condition && known.name == name;
+        contestants.iter().find(same)
+    };
+    let stalls = of("blocked", COTAG).map_or(f64::NAN, |cotag| cotag.timeouts.iter().sum());
+    let rival = |name| of("shared", name).map_or(&[][..], |known| known.rival.as_slice());
+    let stream = |name: &str| streams.iter().find(|stream| stream.name == name);
+    let p99 = |name| stream(name).map_or(f64::NAN, |stream| median(&stream.delay_p99));
     vec![
         mark("tunnel without links, Gbit/s", median(on) / 1e3, SPEED_MARK),
         mark("coding on over coding off, without links", paired_ratio(on, off), CODING_MARK),
@@ -313,8 +418,19 @@ fn marks(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Mark
         ),
         mark(
             "share of a stream delivered, 5 % loss on each link, redundancy 0.3",
-            stream.map_or(f64::NAN, |stream| median(&stream.delivered)),
+            stream("coding on").map_or(f64::NAN, |stream| median(&stream.delivered)),
             STREAM_MARK,
+        ),
+        at_most(
+            "its p99 delay, coding on less coding off, ms",
+            p99("coding on") - p99("coding off"),
+            delay_mark(),
+        ),
+        at_most("COTAG's TCP time-outs, links blocked in turn, all rounds", stalls, 0.0),
+        mark(
+            "rival beside COTAG over rival beside CUBIC over both",
+            paired_ratio(rival(COTAG), rival(CUBIC)),
+            RIVAL_MARK,
         ),
     ]
 }
@@ -325,7 +441,8 @@ impl Report {
     pub fn tables(&self) -> Vec<Table> {
         let (rate, flows, rtt, loss) = self.links;
         let title = format!(
-            "{flows} connections, {}; lossy: two links of {rate} Mbit/s, {rtt} ms, loss {} %; medians",
+            "{flows} connections, {}; two links of {rate} Mbit/s; lossy: {rtt} ms, loss {} %; blocked: {rtt} ms, each link \
+             blocked for 0.4 s of every second; shared: {rtt} ms, one TCP connection beside on the first link; medians",
             self.congestion,
             loss * 100.0
         );
@@ -334,6 +451,8 @@ impl Report {
             Column::left(""),
             Column::right("goodput").unit("Mbit/s"),
             Column::right("redundant").unit("%"),
+            Column::right("time-outs"),
+            Column::right("rival").unit("Mbit/s"),
             Column::right("CPU, all hosts").unit("s/GB"),
         ]);
         for c in &self.contestants {
@@ -343,6 +462,8 @@ impl Report {
                 Cell::text(c.name),
                 Cell::number(median(&c.mbps), 0).strong(),
                 Cell::optional_number(redundant, 1),
+                Cell::number(median(&c.timeouts), 0),
+                Cell::optional_number((!c.rival.is_empty()).then(|| median(&c.rival)), 0),
                 Cell::number(median(&c.cpu_per_gb), 2),
             ]);
         }
@@ -371,7 +492,7 @@ impl Report {
             marks.push([
                 Cell::text(&mark.what),
                 judged(mark.value, 2, mark.holds),
-                Cell::text(&format!("≥ {}", mark.at_least)),
+                Cell::text(&format!("{} {}", if mark.at_most { "≤" } else { "≥" }, mark.mark)),
                 verdict(mark.holds),
             ]);
         }

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use tributary_lab::kernel::TcpCounters;
 use tributary_net::sockopt;
 
 /// Congestion control of every socket.
@@ -50,48 +51,57 @@ fn socket(mptcp: bool) -> Result<Socket, Failure> {
     Ok(socket)
 }
 
-/// Downloads over all `routes` at once for `seconds`. Returns the goodput at the clients in Mbit/s.
-pub(super) fn download(
+/// An established connection.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// Kept open, because MPTCP's further subflows join through the listener.
+    _listener: Socket,
+    sender: Socket,
+    receiver: Socket,
+}
+
+/// Connects the client to a new listener of the server.
+pub(super) fn connect(
     (server, client): (Inside<'_>, Inside<'_>),
-    routes: &[Route],
+    (from, to): Route,
     mptcp: bool,
-    seconds: f64,
-) -> Result<f64, BenchError> {
-    let mut pairs = Vec::new();
-    for (from, to) in routes {
-        let listener = inside(server, "server", || {
-            let socket = socket(mptcp)?;
-            socket.bind(&SocketAddr::from((*to, 0)).into())?;
-            socket.listen(8)?;
-            Ok(socket)
-        })?;
-        let address = listener.local_addr().map_err(|error| failed("server", error))?;
-        let stream = inside(client, "client", || {
-            let socket = socket(mptcp)?;
-            if let Some(from) = from {
-                socket.bind(&SocketAddr::from((*from, 0)).into())?;
-            }
-            socket.connect_timeout(&address, Duration::from_secs(10))?;
-            Ok(socket)
-        })?;
-        let (accepted, _) = listener.accept().map_err(|error| failed("server", error))?;
-        sockopt::assert_congestion(accepted.as_fd(), CONGESTION).map_err(|error| failed("server", error))?;
-        accepted.set_write_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("server", error))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("client", error))?;
-        // Kept open, because MPTCP's further subflows join through the listener.
-        pairs.push((listener, accepted, stream));
-    }
-    let (ends, received) = (AtomicBool::new(false), AtomicU64::new(0));
-    let rate = std::thread::scope(|scope| {
-        let (ends, received) = (&ends, &received);
-        for (_, accepted, stream) in &pairs {
+) -> Result<Pair, BenchError> {
+    let listener = inside(server, "server", || {
+        let socket = socket(mptcp)?;
+        socket.bind(&SocketAddr::from((to, 0)).into())?;
+        socket.listen(8)?;
+        Ok(socket)
+    })?;
+    let address = listener.local_addr().map_err(|error| failed("server", error))?;
+    let receiver = inside(client, "client", || {
+        let socket = socket(mptcp)?;
+        if let Some(from) = from {
+            socket.bind(&SocketAddr::from((from, 0)).into())?;
+        }
+        socket.connect_timeout(&address, Duration::from_secs(10))?;
+        Ok(socket)
+    })?;
+    let (sender, _) = listener.accept().map_err(|error| failed("server", error))?;
+    sockopt::assert_congestion(sender.as_fd(), CONGESTION).map_err(|error| failed("server", error))?;
+    sender.set_write_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("server", error))?;
+    receiver.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("client", error))?;
+    Ok(Pair { _listener: listener, sender, receiver })
+}
+
+/// Sends as much as possible over all connections at once for `seconds`. Returns the goodput of each, Mbit/s.
+pub(super) fn saturate(pairs: &[Pair], seconds: f64) -> Vec<f64> {
+    let ends = AtomicBool::new(false);
+    let received: Vec<AtomicU64> = pairs.iter().map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        let ends = &ends;
+        for (pair, received) in pairs.iter().zip(&received) {
             scope.spawn(move || {
-                let (mut out, piece) = (accepted, vec![1; PIECE]);
+                let (mut out, piece) = (&pair.sender, vec![1; PIECE]);
                 while !ends.load(Ordering::Relaxed) && out.write(&piece).is_ok() {}
-                let _ = accepted.shutdown(std::net::Shutdown::Both);
+                let _ = pair.sender.shutdown(std::net::Shutdown::Both);
             });
             scope.spawn(move || {
-                let (mut input, mut piece) = (stream, vec![0; PIECE]);
+                let (mut input, mut piece) = (&pair.receiver, vec![0; PIECE]);
                 while !ends.load(Ordering::Relaxed)
                     && let Ok(length @ 1..) = input.read(&mut piece)
                 {
@@ -99,15 +109,21 @@ pub(super) fn download(
                 }
             });
         }
+        let now = || received.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect::<Vec<_>>();
         std::thread::sleep(WARM_UP);
-        let (begin, before) = (Instant::now(), received.load(Ordering::Relaxed));
+        let (begin, before) = (Instant::now(), now());
         std::thread::sleep(Duration::from_secs_f64(seconds));
-        let (after, time) = (received.load(Ordering::Relaxed), begin.elapsed());
+        let (after, time) = (now(), begin.elapsed());
         ends.store(true, Ordering::Relaxed);
-        pairs.iter().for_each(|(_, accepted, _)| _ = accepted.shutdown(std::net::Shutdown::Both));
-        (after - before) as f64 * 8e-6 / time.as_secs_f64()
-    });
-    Ok(rate)
+        pairs.iter().for_each(|pair| _ = pair.sender.shutdown(std::net::Shutdown::Both));
+        let rate = |(after, before): (u64, u64)| (after - before) as f64 * 8e-6 / time.as_secs_f64();
+        after.into_iter().zip(before).map(rate).collect()
+    })
+}
+
+/// TCP time-outs of a host so far.
+pub(super) fn timeouts(host: Inside<'_>) -> Result<u64, BenchError> {
+    inside(host, "server", || Ok(TcpCounters::here()?.timeouts))
 }
 
 /// Result of a steady stream of datagrams.
