@@ -1,6 +1,6 @@
-//! The measured pairs of `scenarios/traces`: each loads, carries data, and is in the plan that compares them.
+//! The measured pairs of `scenarios/traces`: each loads, carries data, and is in a plan that compares transports on it.
 //!
-//! Their traces lie in `../shared/data`, beside the repository, and are not part of it. Without them the plan says what
+//! Their traces lie in `../shared/data`, beside the repository, and are not part of it. Without them the plans say what
 //! is missing, and that is all that is tested.
 
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-fn plan() -> Result<Paper, PaperError> {
-    Paper::find(&scenarios().join("papers/traces.toml").display().to_string())
+fn plan(name: &str) -> Result<Paper, PaperError> {
+    Paper::find(&scenarios().join("papers").join(name).display().to_string())
 }
 
 /// Whether the traces are there; in continuous integration they must be.
@@ -25,7 +25,7 @@ fn have_traces() -> bool {
         let why = "no pair was read: there is no folder ../shared/data beside the checkout";
         assert!(std::env::var_os("CI").is_none(), "{why}");
         println!("{why}");
-        let refused = plan().expect_err("its traces are missing").to_string();
+        let refused = plan("traces.toml").expect_err("its traces are missing").to_string();
         assert!(refused.contains("traces.toml needs the folder"), "{refused}");
     }
     have
@@ -36,8 +36,9 @@ fn every_pair_carries_data_and_is_compared() {
     if !have_traces() {
         return;
     }
-    let planned: BTreeSet<String> =
-        plan().unwrap().matrix.iter().flat_map(|matrix| matrix.scenarios.clone()).collect();
+    let plans = ["traces.toml", "handoff-5g.toml"].map(|name| plan(name).unwrap());
+    let matrices = plans.iter().flat_map(|plan| &plan.matrix);
+    let planned: BTreeSet<String> = matrices.flat_map(|matrix| matrix.scenarios.clone()).collect();
     let (mut pairs, mut forms) = (0, BTreeSet::new());
     for entry in std::fs::read_dir(scenarios().join("traces")).unwrap() {
         let file = entry.unwrap().path();
@@ -47,7 +48,7 @@ fn every_pair_carries_data_and_is_compared() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let scenario = Scenario::load(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(format!("{}.toml", scenario.name), name);
-        assert!(planned.contains(&format!("../traces/{name}")), "{name} is not in the plan");
+        assert!(planned.contains(&format!("../traces/{name}")), "{name} is in no plan");
         let minute = Instant::from_millis(60_000);
         for path in 0..2 {
             let bytes = scenario.capacity(path, Direction::Down, Instant::ZERO, minute).as_bytes();

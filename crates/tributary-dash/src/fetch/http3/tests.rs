@@ -1,7 +1,9 @@
 //! HTTP/3 against the server: resumption, early requests, replays, and responses that are cut off.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Once;
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -67,31 +69,45 @@ async fn get(http: &Http3) -> usize {
     body(response).await.unwrap()
 }
 
+thread_local! {
+    /// Where this thread's log goes.
+    static LINES: RefCell<Option<mpsc::UnboundedSender<String>>> = const { RefCell::new(None) };
+}
+
 /// The log of this thread, line by line.
-fn log() -> (tracing::subscriber::DefaultGuard, mpsc::UnboundedReceiver<String>) {
-    struct Lines(mpsc::UnboundedSender<String>);
+fn log() -> mpsc::UnboundedReceiver<String> {
+    struct Lines;
     impl Write for Lines {
         fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-            let _ = self.0.send(String::from_utf8_lossy(line).into_owned());
+            LINES.with_borrow(|lines| {
+                lines.as_ref().map(|lines| lines.send(String::from_utf8_lossy(line).into_owned()))
+            });
             Ok(line.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
     }
+    // One subscriber for all threads: with one for each, tracing may keep the interest of a thread that has none.
+    static SUBSCRIBER: Once = Once::new();
+    SUBSCRIBER.call_once(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(|| Lines)
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).expect("the only one of this program");
+    });
     let (tell, lines) = mpsc::unbounded_channel();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_ansi(false)
-        .with_writer(move || Lines(tell.clone()))
-        .finish();
-    (tracing::subscriber::set_default(subscriber), lines)
+    LINES.set(Some(tell));
+    lines
 }
 
 /// Waits for a line of the server about a request.
 async fn answered(lines: &mut mpsc::UnboundedReceiver<String>) -> String {
     loop {
-        let line = lines.recv().await.expect("the log is open");
+        let line = tokio::time::timeout(Duration::from_secs(60), lines.recv()).await;
+        let line = line.expect("the server logs a request within a minute").expect("the log is open");
         if let Some((_, request)) = line.split_once("method=") {
             return request.trim().to_owned();
         }
@@ -108,7 +124,7 @@ async fn with_a_ticket_repeatable_requests_are_answered_before_the_handshake_end
     assert_eq!(get(&first).await, 6);
     let second = client.connect(servers[0]).await;
     assert!(!second.handshake.is_over(), "the second connection waited for its handshake");
-    let (_guard, mut lines) = log();
+    let mut lines = log();
     let posted = second.ask(&request(Method::POST, "/a.mpd")).await.unwrap();
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert!(answered(&mut lines).await.ends_with("status=425"), "a POST was carried out early");
@@ -133,6 +149,10 @@ async fn a_server_that_does_not_know_the_ticket_is_asked_again_after_the_handsha
 
 #[tokio::test]
 async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt() {
+    tokio::time::timeout(Duration::from_secs(120), replay()).await.expect("a packet or an answer is missing");
+}
+
+async fn replay() {
     let identity = Identity::fresh(None).unwrap();
     let (_directory, servers) = serve(&identity).await;
     let client = Client::new(&identity);
@@ -141,7 +161,7 @@ async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt
     let (middle, thief, other_thief) = (any().await.unwrap(), any().await.unwrap(), any().await.unwrap());
     let http = client.connect(middle.local_addr().unwrap()).await;
     assert!(!http.handshake.is_over());
-    let (_guard, mut lines) = log();
+    let mut lines = log();
     let asking = tokio::spawn(async move { get(&http).await });
     // The client's packets are sent to the second address from another socket; the request in them is
     // answered.
