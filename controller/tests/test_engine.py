@@ -50,6 +50,13 @@ def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str
         process.wait()
 
 
+def similar(known: list[Any]) -> bool:
+    """Both paths are up, and the engine begins with both. On a busy machine one RTT, here a fraction of a millisecond,
+    is sometimes many times the other."""
+    rtt = [path["rtt_ms"] for path in known if path["up"] and path["rtt_ms"] is not None]
+    return len(rtt) == 2 and max(rtt) < 4 * min(rtt)
+
+
 @pytest.fixture
 def network(peer: list[str]) -> list[str]:
     """What runs a command in a namespace with the server, behind two slow links."""
@@ -105,7 +112,7 @@ def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(network: list[
             headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
             request = Request(f"http://{REST}/v1/paths", json.dumps(pair).encode(), headers)
             urlopen(request, timeout=5).close()
-        until("both paths are up", lambda: all(path["up"] for path in paths().values()) and len(paths()) == 2)
+        until("both paths are up with similar round trips", lambda: similar(list(paths().values())))
         play = [tributary, "dash", "play", "http://10.77.1.1:8080/manifest.mpd", "--transport", "engine", "--json"]
         play += ["--controller", f"http://{REST}", "--controller-token", str(token), "--save", str(saved)]
         play += ["--quic", "7001", "--pin", pin, "--congestion", "cubic"]
