@@ -10,6 +10,14 @@ import pytest
 from tributary_controller.lab import sandbox
 
 DATA = Path(__file__).parent / "data"
+ROOT = Path(__file__).parents[2]
+
+
+def refuse(reason: str) -> None:
+    """Skips the test; in CI it fails."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture
@@ -21,10 +29,16 @@ def recorded() -> list[bytes]:
 @pytest.fixture
 def in_sandbox() -> None:
     if not sandbox.inside():
-        reason = "not in a sandbox; scripts/test-controller runs these tests in one"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        refuse("not in a sandbox; scripts/test-controller runs these tests in one")
+
+
+@pytest.fixture
+def program() -> Path:
+    """`tributary`, from TRIBUTARY or as `cargo build` leaves it; built by `scripts/test` beforehand."""
+    path = Path(os.environ.get("TRIBUTARY", ROOT / "target" / "debug" / "tributary"))
+    if not path.exists():
+        refuse(f"{path} is absent: run cargo build, or set TRIBUTARY")
+    return path
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 
 from tributary_controller.lab import sandbox
 
-PROGRAM = Path(__file__).parents[2] / "target/debug/tributary"
 RTT_MS = 20
 SEGMENTS, SEGMENT_MS = 8, 500
 BITRATES = (200_000, 400_000, 800_000)
@@ -99,16 +98,6 @@ seconds = 8
 """
 
 pytestmark = pytest.mark.usefixtures("in_sandbox")
-
-
-@pytest.fixture
-def program() -> Path:
-    if not PROGRAM.exists():
-        reason = f"{PROGRAM} is absent; cargo build makes it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return PROGRAM
 
 
 @pytest.fixture

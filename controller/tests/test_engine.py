@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -14,24 +13,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 TOKEN = "0123456789abcdef"
 REST = "127.0.0.1:8181"
 SEGMENTS = 24
 KBPS = 800
 
 pytestmark = pytest.mark.usefixtures("in_sandbox")
-
-
-def program() -> Path:
-    """`tributary`, from TRIBUTARY or as `cargo build` leaves it; built by `scripts/test` before this test."""
-    path = Path(os.environ.get("TRIBUTARY", ROOT / "target" / "debug" / "tributary"))
-    if not path.exists():
-        reason = f"{path} is absent: run cargo build, or set TRIBUTARY"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path
 
 
 def shape(device: str, *where: str) -> None:
@@ -93,8 +80,10 @@ def until(what: str, true: Any) -> None:
     raise AssertionError(f"not within 10 s: {what}")
 
 
-def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(network: list[str], tmp_path: Path) -> None:
-    tributary = str(program())
+def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(
+    network: list[str], program: Path, tmp_path: Path
+) -> None:
+    tributary = str(program)
     title, token, saved = tmp_path / "title", tmp_path / "token", tmp_path / "saved"
     title.mkdir()
     write_title(title)
