@@ -16,8 +16,8 @@ use std::time::Instant;
 use tributary_lab::transport::{SessionSettings, label};
 use tributary_net::transport::TransportName;
 
-/// Congestion control of every socket of both ends.
-const CONGESTION: &str = "cubic";
+/// Congestion control of both ends in benchmarks that do not compare congestion controls.
+pub(crate) const CONGESTION: &str = "cubic";
 /// Bytes of one write, and of one read if the caller provides the buffer.
 const PIECE: usize = 1 << 20;
 /// Number of memory samples in a transfer of known size.
@@ -104,6 +104,8 @@ pub enum EndRole {
 pub struct EndPlan {
     /// The transport or program under test.
     pub contestant: Contestant,
+    /// Congestion control of every socket.
+    pub congestion: String,
     /// When the source stops. The sink needs it, too: for its memory samples, and to measure an idle connection.
     pub until: Until,
     /// The role of the end.

@@ -1,6 +1,6 @@
 //! The cost of an idle session: processor time of both ends without payload.
 
-use super::end::{Contestant, EndResult, Until};
+use super::end::{CONGESTION, Contestant, EndResult, Until};
 use super::process::Transfer;
 use super::{BenchError, Progress, judged, verdict, within};
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Idle(plan.seconds);
     let contestant = Contestant::of("session");
-    let transfer = Transfer { command: &command, paths: PATHS, contestant, until };
+    let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
     let (client, server) = transfer.run()?;
     let share = client.cpu_seconds / client.seconds + server.cpu_seconds / server.seconds;
     Ok(Report { client, server, share, below: MARK, holds: share < MARK })

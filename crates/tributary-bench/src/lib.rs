@@ -8,6 +8,7 @@
 
 pub mod churn;
 pub mod coding;
+pub mod coupled;
 mod daemon;
 pub mod dash;
 pub mod emulator;
@@ -62,6 +63,12 @@ pub enum BenchError {
     /// One end of a transfer failed.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// The eBPF congestion controllers cannot be loaded.
+    #[error(transparent)]
+    Controllers(#[from] tributary_bpf::CcError),
+    /// A simulated run failed.
+    #[error("the simulator: {0}")]
+    Simulation(String),
     /// A setting is out of range.
     #[error("`{name}` is {value}; it must be from {least} to {most}")]
     OutOfRange {
@@ -146,6 +153,22 @@ impl Judgement {
         }
     }
 
+    fn at_most(most: f64, interval: Option<Bounds>) -> Self {
+        match interval {
+            Some(interval) if interval.high <= most => Self::Holds,
+            Some(interval) if interval.low > most => Self::Fails,
+            _ => Self::Undecided,
+        }
+    }
+
+    fn inside(range: core::ops::RangeInclusive<f64>, interval: Option<Bounds>) -> Self {
+        match (Self::at_least(*range.start(), interval), Self::at_most(*range.end(), interval)) {
+            (Self::Holds, Self::Holds) => Self::Holds,
+            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
+            _ => Self::Undecided,
+        }
+    }
+
     fn cell(self) -> Cell {
         match self {
             Self::Holds => Cell::text("holds").good(),
@@ -200,6 +223,15 @@ mod tests {
         assert_eq!(judged_of(0.95, 1.1), Judgement::Holds);
         assert_eq!(judged_of(0.8, 0.94), Judgement::Fails);
         assert_eq!(judged_of(0.8, 1.1), Judgement::Undecided);
+        let most = |low, high| Judgement::at_most(1.2, Some(Bounds { low, high }));
+        assert_eq!(most(0.8, 1.2), Judgement::Holds);
+        assert_eq!(most(1.21, 1.5), Judgement::Fails);
+        assert_eq!(most(1.1, 1.3), Judgement::Undecided);
+        let inside = |low, high| Judgement::inside(1.6..=2.4, Some(Bounds { low, high }));
+        assert_eq!(inside(1.7, 2.2), Judgement::Holds);
+        assert_eq!(inside(1.2, 1.5), Judgement::Fails);
+        assert_eq!(inside(2.5, 2.6), Judgement::Fails);
+        assert_eq!(inside(1.5, 1.9), Judgement::Undecided);
         let interval = |ours: &[f64]| paired_interval(ours, &[1.0; 5]);
         assert_eq!(
             Judgement::at_least(0.95, interval(&[0.5])),

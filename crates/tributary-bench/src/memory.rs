@@ -1,7 +1,7 @@
 //! Memory of a session: constant over many transmission windows, and bounded at a large bandwidth-delay
 //! product.
 
-use super::end::{Contestant, EndResult, MemorySample, Until};
+use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
 use super::{BenchError, Progress, judged, median, verdict, within};
 use core::time::Duration;
@@ -107,7 +107,7 @@ fn long_transfer(windows: u32) -> Result<Vec<Flatness>, BenchError> {
     let until = Until::Bytes(u64::from(windows) * SMALL_WINDOW as u64);
     let small = SessionSettings { window: Some(SMALL_WINDOW), ..SessionSettings::default() };
     let contestant = Contestant::Transport("session".to_owned(), small);
-    let transfer = Transfer { command: &command, paths: PATHS, contestant, until };
+    let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
     let (source, sink) = transfer.run()?;
     Ok(vec![flat("source", source), flat("sink", sink)])
 }
@@ -149,7 +149,7 @@ fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), Ben
     let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Bytes((seconds * RATE as f64 / 8.0) as u64);
     let contestant = Contestant::of("session");
-    let transfer = Transfer { command: &command, paths: PATHS, contestant, until };
+    let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
     let (source, sink) = transfer.run()?;
     let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;
     let bound = |end, result: &EndResult| Bound {

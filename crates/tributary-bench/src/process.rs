@@ -2,6 +2,7 @@
 
 use super::BenchError;
 use super::end::{Contestant, EndPlan, EndReply, EndResult, EndRole, Until};
+use core::ops::Range;
 use core::time::Duration;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::kernel::{self, InNamespace};
@@ -16,23 +17,26 @@ const GRACE: Duration = Duration::from_secs(20);
 pub(super) struct Transfer<'a> {
     /// Makes a command of one side.
     pub command: InNamespace<'a>,
-    /// Paths between them. A contestant that has only one uses the first.
-    pub paths: usize,
+    /// Indices of the addresses of the paths between them. A contestant that has only one path uses the first.
+    pub paths: Range<usize>,
     pub contestant: Contestant,
+    /// Congestion control of every socket of both ends.
+    pub congestion: &'a str,
     pub until: Until,
 }
 
 impl Transfer<'_> {
     /// Carries it out; the client is the source. Returns what source and sink measured.
     pub(super) fn run(&self) -> Result<(EndResult, EndResult), BenchError> {
-        let used = if self.contestant.is_multipath() { self.paths } else { 1 };
-        let servers = (0..used).map(|path| Side::Server.address(path)).collect();
+        let used = if self.contestant.is_multipath() { self.paths.len() } else { 1 };
+        let used = self.paths.clone().take(used);
+        let servers = used.clone().map(|path| Side::Server.address(path)).collect();
         let sink = self.start(Side::Server, EndRole::Sink(servers))?;
         let listening = match answer(&sink, START)? {
             EndReply::Ready(addresses) => addresses,
             other => return Err(unexpected(&sink, &other).into()),
         };
-        let paths = listening.iter().enumerate().map(|(path, server)| (Side::Client.address(path), *server));
+        let paths = used.zip(listening).map(|(path, server)| (Side::Client.address(path), server));
         let source = self.start(Side::Client, EndRole::Source(paths.collect()))?;
         let within = GRACE + self.longest();
         Ok((result(&source, within)?, result(&sink, within)?))
@@ -46,7 +50,8 @@ impl Transfer<'_> {
     }
 
     fn start(&self, side: Side, role: EndRole) -> Result<Process, ProcessError> {
-        let plan = EndPlan { contestant: self.contestant.clone(), until: self.until, role };
+        let (contestant, congestion) = (self.contestant.clone(), self.congestion.to_owned());
+        let plan = EndPlan { contestant, congestion, until: self.until, role };
         let mut command = (self.command)(side, own_program()?.as_os_str());
         command.args(["bench", "end", &serde_json::to_string(&plan).expect("plans have string keys only")]);
         let end = if side == Side::Server { "sink" } else { "source" };

@@ -1,7 +1,7 @@
 //! Throughput without emulated links: two veth paths, one thread for each end, cubic. Compares sessions with
 //! kernel MPTCP, one TCP connection, and one TLS-over-TCP connection of the same library.
 
-use super::end::{Contestant, Until};
+use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
 use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
 use serde::Serialize;
@@ -127,7 +127,8 @@ fn one(contestant: &Contestant, report: &mut ContestantReport, seconds: f64) -> 
     }
     let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Seconds(seconds);
-    let transfer = Transfer { command: &command, paths: PATHS, contestant: contestant.clone(), until };
+    let contestant = contestant.clone();
+    let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
     let (source, sink) = transfer.run()?;
     let gigabytes = sink.bytes as f64 / 1e9;
     report.gbps.push(gigabytes * 8.0 / sink.seconds);

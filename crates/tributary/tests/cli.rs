@@ -131,8 +131,10 @@ fn quantities_may_have_units() {
     }
     let play = ["dash", "play", "ftp://127.0.0.1/film.mpd", "--seconds", "60s", "--buffer", "30s"];
     refused(&output(&play), 1, &["ftp://"]);
-    let times =
-        ["unshaped", "idle", "memory", "churn", "dash", "flood", "proxy", "sessions", "emulator", "tunnel"];
+    let times = [
+        "unshaped", "idle", "memory", "churn", "coupled", "dash", "flood", "proxy", "sessions", "emulator",
+        "tunnel",
+    ];
     for benchmark in times {
         refused(&output(&["bench", benchmark, "--seconds", "5kg"]), 2, &["--seconds", "with a unit"]);
     }

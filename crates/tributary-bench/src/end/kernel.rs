@@ -2,7 +2,7 @@
 //! cheapest way to use them, so peers are measured at their best. Not here: the product's sockets
 //! ([`tributary_net::transport`]), which wait for readiness.
 
-use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, reply};
+use super::{EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, reply};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,19 +18,19 @@ pub(super) fn run(plan: &EndPlan, mptcp: bool) -> Outcome<EndResult> {
 }
 
 /// A socket with its congestion control set before it listens or connects.
-fn socket(mptcp: bool) -> Outcome<Socket> {
+fn socket(mptcp: bool, congestion: &str) -> Outcome<Socket> {
     let socket = if mptcp {
         sockopt::mptcp_socket(Domain::IPV4)?
     } else {
         Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?
     };
-    sockopt::set_congestion(socket.as_fd(), CONGESTION)?;
+    sockopt::set_congestion(socket.as_fd(), congestion)?;
     Ok(socket)
 }
 
 /// A listening socket on a port that the kernel chooses.
-pub(super) fn listen(mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
-    let socket = socket(mptcp)?;
+pub(super) fn listen(mptcp: bool, congestion: &str, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
+    let socket = socket(mptcp, congestion)?;
     let address = addresses.first().ok_or("a sink needs an address")?;
     socket.bind(&SocketAddr::from((*address, 0)).into())?;
     socket.listen(1)?;
@@ -40,20 +40,20 @@ pub(super) fn listen(mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<Socket> {
 }
 
 /// Connects over the first path.
-pub(super) fn connect(mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<Socket> {
-    let socket = socket(mptcp)?;
+pub(super) fn connect(mptcp: bool, congestion: &str, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<Socket> {
+    let socket = socket(mptcp, congestion)?;
     let (local, server) = paths.first().ok_or("a source needs a path")?;
     socket.bind(&SocketAddr::from((*local, 0)).into())?;
     socket.connect(&(*server).into())?;
-    sockopt::assert_congestion(socket.as_fd(), CONGESTION)?;
+    sockopt::assert_congestion(socket.as_fd(), congestion)?;
     Ok(socket)
 }
 
 fn sink(plan: &EndPlan, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
     // The listener is kept to the end, because MPTCP's further subflows arrive at it, too.
-    let listener = listen(mptcp, addresses)?;
+    let listener = listen(mptcp, &plan.congestion, addresses)?;
     let mut stream = listener.accept()?.0;
-    sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
+    sockopt::assert_congestion(stream.as_fd(), &plan.congestion)?;
     let mut buffer = vec![0; PIECE];
     let mut meter = Meter::new(plan.until);
     while let n @ 1.. = stream.read(&mut buffer)? {
@@ -63,7 +63,7 @@ fn sink(plan: &EndPlan, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResul
 }
 
 fn source(plan: &EndPlan, mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
-    let mut stream = connect(mptcp, paths)?;
+    let mut stream = connect(mptcp, &plan.congestion, paths)?;
     let buffer = vec![1; PIECE];
     let mut meter = Meter::new(plan.until);
     meter.begin();

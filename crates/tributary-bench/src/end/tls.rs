@@ -1,7 +1,7 @@
 //! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. It uses the same
 //! library, provider and cipher suite, so that only the code around them differs.
 
-use super::{CONGESTION, EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, kernel};
+use super::{EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, kernel};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite::TLS13_AES_128_GCM_SHA256, default_provider};
@@ -34,10 +34,10 @@ async fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)?;
-    let socket = kernel::listen(false, addresses)?;
+    let socket = kernel::listen(false, &plan.congestion, addresses)?;
     socket.set_nonblocking(true)?;
     let stream = TcpListener::from_std(socket.into())?.accept().await?.0;
-    tributary_net::sockopt::assert_congestion(stream.as_fd(), CONGESTION)?;
+    tributary_net::sockopt::assert_congestion(stream.as_fd(), &plan.congestion)?;
     let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
     let mut buffer = vec![0; PIECE];
     let mut meter = Meter::new(plan.until);
@@ -53,7 +53,7 @@ async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<End
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate))
         .with_no_client_auth();
-    let socket = kernel::connect(false, paths)?;
+    let socket = kernel::connect(false, &plan.congestion, paths)?;
     socket.set_nonblocking(true)?;
     let stream = TcpStream::from_std(socket.into())?;
     let name = ServerName::try_from("bench")?;

@@ -1,7 +1,7 @@
 //! Ends of a session, of QUIC and of multipath QUIC, through the product's interface: one stream of bulk data, or
 //! an idle connection. Not here: TCP and kernel MPTCP (`kernel.rs`).
 
-use super::{CONGESTION, EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, Until, cpu_time};
+use super::{EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, Until, cpu_time};
 use bytes::Bytes;
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +22,7 @@ pub(super) async fn run(
     ready: impl FnOnce(&EndReply),
 ) -> Outcome<EndResult> {
     // Both ends are this program on one machine, so the key is not secret.
-    let config = config(name, CONGESTION, Key::from_bytes([7; 32]), session);
+    let config = config(name, &plan.congestion, Key::from_bytes([7; 32]), session);
     match &plan.role {
         EndRole::Sink(addresses) => sink(plan, &config, addresses, ready).await,
         EndRole::Source(paths) => source(plan, &config, paths).await,
@@ -124,7 +124,8 @@ mod tests {
     /// Runs one end on a separate runtime.
     fn alone(name: &str, role: EndRole, ready: impl FnOnce(&EndReply)) -> Result<EndResult, String> {
         let contestant = super::super::Contestant::of(name);
-        let plan = EndPlan { contestant, until: Until::Bytes(BYTES), role };
+        let congestion = super::super::CONGESTION.to_owned();
+        let plan = EndPlan { contestant, congestion, until: Until::Bytes(BYTES), role };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (transport, session) = (name.parse().unwrap(), SessionSettings::default());
         let running = run(&plan, &transport, &session, ready);

@@ -1,5 +1,6 @@
 //! `tributary bench`: the benchmarks, each beside its peer in the same run.
 
+mod coupled;
 mod simulator;
 
 use super::output;
@@ -8,6 +9,7 @@ use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use core::time::Duration;
+use coupled::CoupledArguments;
 use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,6 +55,7 @@ pub(crate) enum Bench {
     Sessions(SessionsArguments),
     Emulator(EmulatorArguments),
     Coding(CodingArguments),
+    Coupled(CoupledArguments),
     Tunnel(TunnelArguments),
     /// The simulator beside Linux, and beside ns-3 3.37 (development: needs the source tree and libns3-dev).
     #[command(subcommand)]
@@ -389,6 +392,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let report = coding::run(&plan, progress)?;
             Measured::new("coding", report.tables(), a.json, &report)?
         }
+        Bench::Coupled(a) => coupled::run(a, progress)?,
         Bench::Dash(a) => {
             let plan = dash::Plan { rounds: a.rounds, seconds: a.seconds, clients: a.clients };
             let report = dash::run(&plan, progress)?;

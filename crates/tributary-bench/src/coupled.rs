@@ -1,0 +1,213 @@
+//! Coupled congestion control by eBPF: what it costs beside the kernel's cubic, how much of a shared bottleneck two
+//! subflows take from a stranger's TCP connection, and what they reach on two separate links.
+//!
+//! Shares and throughput are measured on real sockets and in the simulator, for sessions and for MPTCP. Each is
+//! measured with Reno on every subflow, too: that is the uncoupled baseline. Controllers are loaded for the run under
+//! names with a prefix and unloaded at its end. Not here: the controllers (`bpf/`, [`tributary_cc`]).
+
+mod bottleneck;
+mod contender;
+mod controllers;
+mod cost;
+mod ratio;
+mod separate;
+mod share;
+mod simulated;
+mod subflows;
+
+pub use contender::{Contender, Transport};
+pub use cost::Cost;
+pub use ratio::{Ratio, Wanted};
+pub use separate::Throughput;
+pub use share::{Limits, Share};
+
+use super::{BenchError, Progress, within};
+use controllers::Controllers;
+use serde::Serialize;
+use tributary_report::Table;
+
+/// The controllers that couple subflows, by the names that sockets and the simulator share.
+const COUPLED: [&str; 4] = ["balia", "lia", "olia", "wvegas"];
+/// The uncoupled control of subflows, and of the stranger.
+const UNCOUPLED: &str = "reno";
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Processor time and throughput beside cubic.
+    Cost,
+    /// Shares of one emulated bottleneck.
+    Bottleneck,
+    /// Throughput on two emulated links.
+    Separate,
+    /// Both in the simulator.
+    Simulated,
+}
+
+impl Part {
+    /// Every part, in the order in which they run.
+    pub const ALL: [Self; 4] = [Self::Cost, Self::Bottleneck, Self::Separate, Self::Simulated];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::Bottleneck => "bottleneck",
+            Self::Separate => "separate",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
+/// Settings of the benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Names of the parts to run; empty: all.
+    pub only: Vec<String>,
+    /// Controllers; empty: all.
+    pub controllers: Vec<String>,
+    /// Rounds of the cost; in each every controller has its turn.
+    pub cost_rounds: u32,
+    /// Seconds of each transfer of the cost.
+    pub cost_seconds: f64,
+    /// Rounds of the emulated parts.
+    pub rounds: u32,
+    /// Measured seconds of each emulated run.
+    pub seconds: u32,
+    /// Seeds of each simulated run.
+    pub seeds: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            only: Vec::new(),
+            controllers: Vec::new(),
+            cost_rounds: 21,
+            cost_seconds: 2.0,
+            rounds: 8,
+            seconds: 20,
+            seeds: 20,
+        }
+    }
+}
+
+impl Plan {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == part.name())
+    }
+
+    /// Those of the plan's controllers that couple subflows.
+    fn coupled(&self) -> Vec<&'static str> {
+        let chosen = |name: &&str| self.controllers.is_empty() || self.controllers.iter().any(|c| c == name);
+        COUPLED.into_iter().filter(chosen).collect()
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        let known = |name: &&String| tributary_bpf::CONTROLLERS.contains(&name.as_str());
+        if let Some(unknown) = self.controllers.iter().find(|name| !known(name)) {
+            return Err(tributary_bpf::CcError::Unknown(unknown.clone()).into());
+        }
+        within("cost-rounds", f64::from(self.cost_rounds), 2.0..=1000.0)?;
+        within("cost-seconds", self.cost_seconds, 0.5..=600.0)?;
+        within("rounds", f64::from(self.rounds), 2.0..=1000.0)?;
+        within("seconds", f64::from(self.seconds), 5.0..=600.0)?;
+        within("seeds", f64::from(self.seeds), 2.0..=1000.0)
+    }
+}
+
+/// The result.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// Every controller beside cubic.
+    pub cost: Vec<Cost>,
+    /// Shares of one bottleneck, on real sockets and in the simulator.
+    pub shares: Vec<Share>,
+    /// Throughput on two separate links, on real sockets and in the simulator.
+    pub separate: Vec<Throughput>,
+}
+
+/// A prefix for the controllers' names, different for each process. Call it before
+/// [`isolate`](tributary_emu::isolate()): names of controllers belong to the whole machine, and in an isolated
+/// program process numbers begin again at one.
+#[must_use]
+pub fn prefix() -> String {
+    format!("b{}_", std::process::id() % 100_000)
+}
+
+/// Runs the benchmark. The controllers' names begin with `prefix`.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, prefix: &str, progress: Progress<'_>) -> Result<Report, BenchError> {
+    plan.check()?;
+    let mut report = Report::default();
+    if [Part::Cost, Part::Bottleneck, Part::Separate].into_iter().any(|part| plan.has(part)) {
+        let loaded = Controllers::load(&plan.controllers, prefix)?;
+        if plan.has(Part::Cost) {
+            report.cost = cost::run(plan, &loaded, &mut *progress)?;
+        }
+        if plan.has(Part::Bottleneck) {
+            report.shares = bottleneck::run(plan, &loaded, &mut *progress)?;
+        }
+        if plan.has(Part::Separate) {
+            report.separate = separate::emulated(plan, &loaded, &mut *progress)?;
+        }
+    }
+    if plan.has(Part::Simulated) {
+        report.shares.extend(simulated::shares(plan, &mut *progress)?);
+        report.separate.extend(simulated::separate(plan, &mut *progress)?);
+    }
+    Ok(report)
+}
+
+impl Report {
+    /// The tables of the parts that ran.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let tables = [
+            cost::table(&self.cost),
+            share::table(&self.shares),
+            share::limits(&self.shares),
+            separate::table(&self.separate),
+        ];
+        tables.into_iter().filter(|table| !table.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_runs_the_parts_and_controllers_it_names() {
+        let all = Plan::default();
+        assert!(Part::ALL.into_iter().all(|part| all.has(part)));
+        assert_eq!(all.coupled(), COUPLED);
+        let some = Plan {
+            only: vec!["cost".to_owned()],
+            controllers: vec!["compound".to_owned(), "lia".to_owned()],
+            ..all
+        };
+        assert!(some.has(Part::Cost) && !some.has(Part::Simulated));
+        assert_eq!(some.coupled(), ["lia"], "compound does not couple");
+    }
+
+    #[test]
+    fn an_unknown_controller_is_refused_before_anything_runs() {
+        let plan = Plan { controllers: vec!["warp".to_owned()], ..Plan::default() };
+        let error = run(&plan, "x_", &mut |_| panic!("nothing runs")).unwrap_err().to_string();
+        assert!(error.contains("`warp`") && error.contains("olia"), "{error}");
+    }
+
+    #[test]
+    fn every_coupled_controller_exists_and_its_name_has_room_for_the_prefix() {
+        for name in COUPLED {
+            assert!(tributary_bpf::CONTROLLERS.contains(&name), "{name}");
+        }
+        for name in tributary_bpf::CONTROLLERS {
+            assert!("b99999_".len() + name.len() <= tributary_bpf::LONGEST_NAME, "{name}");
+        }
+    }
+}

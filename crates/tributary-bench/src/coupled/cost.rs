@@ -1,0 +1,188 @@
+//! The cost of the eBPF controllers beside the kernel's cubic: processor time for each gigabyte and throughput over
+//! veth pairs, which have no queue that fills, so that all controllers carry as much as the processors can.
+//!
+//! Processor time is that of both ends together: with veth pairs, part of the receiver's protocol work runs in the
+//! sender's time, and the other way round.
+
+use super::Plan;
+use super::controllers::Controllers;
+use super::ratio::{Ratio, Wanted};
+use crate::end::{CONGESTION, Contestant, Until};
+use crate::process::{Transfer, prepare_mptcp};
+use crate::{BenchError, Progress, median};
+use serde::Serialize;
+use std::ffi::OsStr;
+use tributary_emu::{Side, VethNetwork};
+use tributary_report::{Cell, Column, Table};
+
+/// Paths between the namespaces.
+const PATHS: usize = 2;
+/// A stalled transfer of kernel MPTCP is repeated at most this many times.
+const STALLS: u32 = 3;
+/// Most processor time for each gigabyte, over cubic's.
+const CPU: Wanted = Wanted::AtMost(1.03);
+/// Least throughput, over cubic's.
+const THROUGHPUT: Wanted = Wanted::AtLeast(0.98);
+
+/// One controller under one transport, beside cubic.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cost {
+    /// The transport.
+    pub transport: String,
+    /// The controller, without the prefix of its name in the kernel.
+    pub control: String,
+    /// Its throughput over cubic's.
+    pub throughput: Ratio,
+    /// Its processor time for each gigabyte over cubic's.
+    pub cpu: Ratio,
+    /// Gbit/s in each round.
+    pub gbps: Vec<f64>,
+    /// The same of cubic.
+    pub cubic_gbps: Vec<f64>,
+    /// Processor seconds of both ends for each gigabyte, in each round.
+    pub cpu_per_gb: Vec<f64>,
+    /// The same of cubic.
+    pub cubic_cpu_per_gb: Vec<f64>,
+    /// Transfers of MPTCP that stalled and were repeated. This happens occasionally to writers of kernel MPTCP, with
+    /// every controller.
+    pub stalls: u32,
+}
+
+/// The measurements of one control.
+#[derive(Default)]
+struct Series {
+    control: String,
+    gbps: Vec<f64>,
+    cpu_per_gb: Vec<f64>,
+    stalls: u32,
+}
+
+/// One connection without siblings, two subflows that are siblings by their mark, and two by their MPTCP token.
+/// Without TLS, so that a difference between controllers is the largest share of the whole.
+fn contestants() -> [Contestant; 3] {
+    [Contestant::of("tcp"), Contestant::plaintext(), Contestant::of("mptcp")]
+}
+
+pub(super) fn run(
+    plan: &Plan,
+    loaded: &Controllers,
+    progress: Progress<'_>,
+) -> Result<Vec<Cost>, BenchError> {
+    let mut costs = Vec::new();
+    for contestant in contestants() {
+        let controls = [CONGESTION].into_iter().chain(loaded.names().iter().map(String::as_str));
+        let new = |control: &str| Series { control: control.to_owned(), ..Series::default() };
+        let mut all: Vec<Series> = controls.map(new).collect();
+        for round in 0..plan.cost_rounds {
+            // Another control begins in each round, so that none has always the same predecessor.
+            all.rotate_left(1);
+            for series in &mut all {
+                let name = format!("{}, {}", contestant.label(), series.control);
+                progress(&format!("{name}: round {} of {}", round + 1, plan.cost_rounds));
+                while let Err(error) = one(&contestant, loaded, series, plan.cost_seconds) {
+                    if !contestant.is_mptcp() || series.stalls >= STALLS {
+                        return Err(error);
+                    }
+                    series.stalls += 1;
+                    progress(&format!("{error}: once more"));
+                }
+            }
+        }
+        // Back to the order of the beginning: cubic, then the controllers.
+        let turns = plan.cost_rounds as usize % all.len();
+        all.rotate_right(turns);
+        let ours = all.split_off(1);
+        costs.extend(ours.into_iter().map(|ours| Cost::new(&contestant, ours, &all[0])));
+    }
+    Ok(costs)
+}
+
+/// One transfer in new namespaces.
+fn one(
+    contestant: &Contestant,
+    loaded: &Controllers,
+    series: &mut Series,
+    seconds: f64,
+) -> Result<(), BenchError> {
+    let network = VethNetwork::create(PATHS)?;
+    if contestant.is_mptcp() {
+        prepare_mptcp(&network)?;
+    }
+    let command = |side: Side, program: &OsStr| network.command(side, program);
+    let (congestion, until) = (loaded.in_kernel(&series.control), Until::Seconds(seconds));
+    let contestant = contestant.clone();
+    let transfer =
+        Transfer { command: &command, paths: 0..PATHS, contestant, congestion: &congestion, until };
+    let (source, sink) = transfer.run()?;
+    let gigabytes = sink.bytes as f64 / 1e9;
+    series.gbps.push(gigabytes * 8.0 / sink.seconds);
+    series.cpu_per_gb.push((source.cpu_seconds + sink.cpu_seconds) / gigabytes);
+    Ok(())
+}
+
+impl Cost {
+    fn new(contestant: &Contestant, ours: Series, cubic: &Series) -> Self {
+        Self {
+            transport: contestant.label(),
+            throughput: Ratio::of(&ours.gbps, &cubic.gbps, THROUGHPUT),
+            cpu: Ratio::of(&ours.cpu_per_gb, &cubic.cpu_per_gb, CPU),
+            control: ours.control,
+            gbps: ours.gbps,
+            cubic_gbps: cubic.gbps.clone(),
+            cpu_per_gb: ours.cpu_per_gb,
+            cubic_cpu_per_gb: cubic.cpu_per_gb.clone(),
+            stalls: ours.stalls + cubic.stalls,
+        }
+    }
+}
+
+pub(super) fn table(costs: &[Cost]) -> Table {
+    let title = "eBPF controllers beside the kernel's cubic; veth pairs, medians of the rounds' own ratios";
+    let names = [Column::left("transport"), Column::left("controller")];
+    let medians = [
+        Column::right("goodput").unit("Gbit/s"),
+        Column::right("cubic").unit("Gbit/s"),
+        Column::right("CPU").unit("s/GB"),
+        Column::right("cubic").unit("s/GB"),
+    ];
+    let ratios = Ratio::columns("goodput ratio").into_iter().chain(Ratio::columns("CPU ratio"));
+    let mut table = Table::new(title).columns(names.into_iter().chain(medians).chain(ratios));
+    for cost in costs {
+        let names = [Cell::text(&cost.transport), Cell::text(&cost.control)];
+        let medians = [
+            Cell::number(median(&cost.gbps), 2),
+            Cell::number(median(&cost.cubic_gbps), 2),
+            Cell::number(median(&cost.cpu_per_gb), 3),
+            Cell::number(median(&cost.cubic_cpu_per_gb), 3),
+        ];
+        let ratios = cost.throughput.cells().into_iter().chain(cost.cpu.cells());
+        table.push(names.into_iter().chain(medians).chain(ratios));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Judgement;
+
+    fn series(control: &str, gbps: f64, cpu: f64) -> Series {
+        let rounds = [1.0, 2.0, 1.5, 1.2];
+        Series {
+            control: control.to_owned(),
+            gbps: rounds.iter().map(|speed| speed * gbps).collect(),
+            cpu_per_gb: rounds.iter().map(|speed| cpu / speed).collect(),
+            stalls: 0,
+        }
+    }
+
+    #[test]
+    fn a_controller_is_compared_with_cubic_in_the_same_round() {
+        let cubic = series("cubic", 10.0, 0.5);
+        let good = Cost::new(&Contestant::of("tcp"), series("lia", 9.9, 0.51), &cubic);
+        assert_eq!((good.throughput.judgement, good.cpu.judgement), (Judgement::Holds, Judgement::Holds));
+        let bad = Cost::new(&Contestant::of("tcp"), series("olia", 9.5, 0.55), &cubic);
+        assert_eq!((bad.throughput.judgement, bad.cpu.judgement), (Judgement::Fails, Judgement::Fails));
+        assert_eq!(table(&[good, bad]).len(), 2);
+    }
+}

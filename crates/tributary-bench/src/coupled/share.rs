@@ -1,0 +1,168 @@
+//! The share of a bottleneck that a contender takes beside a stranger's TCP connection, and what limited its subflows.
+
+use super::contender::Contender;
+use super::ratio::Ratio;
+use crate::median;
+use serde::Serialize;
+use tributary_lab::World;
+use tributary_report::{Cell, Column, Table};
+
+/// What limited the contender's subflows: evidence for why a ratio is below the number of subflows. A subflow that
+/// something else than its congestion window limits takes less than a TCP connection's share, whatever its congestion
+/// control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    /// Share of the busy time in which the receiver's window was the limit.
+    pub receiver: f64,
+    /// Share of the busy time in which the send buffer was the limit.
+    pub buffer: f64,
+    /// Share of the samples in which a subflow had nothing more to send. With MPTCP this includes time in which the
+    /// receive window of the whole connection was the limit, because it keeps data from the subflows.
+    pub application: f64,
+    /// Mean congestion window of a subflow, in segments.
+    pub window: f64,
+    /// Mean congestion window of the stranger, in segments.
+    pub stranger_window: f64,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Run {
+    pub mbps: f64,
+    pub stranger_mbps: f64,
+    /// Share of the contender's bytes on its smaller subflow; NaN with one connection.
+    pub smaller: f64,
+    /// Only on real sockets.
+    pub limits: Option<Limits>,
+    /// Why the emulated network was not what the run asked for.
+    pub invalid: Vec<String>,
+}
+
+/// One contender over all rounds. Rounds with an invalid network have no values.
+#[derive(Clone, Debug, Serialize)]
+pub struct Share {
+    /// Emulator or simulator.
+    pub world: World,
+    /// Transport and congestion control.
+    pub contender: Contender,
+    /// Its rate over the stranger's.
+    pub ratio: Ratio,
+    /// Its rate in each round, in Mbit/s.
+    pub mbps: Vec<f64>,
+    /// The stranger's rate in each round, in Mbit/s.
+    pub stranger_mbps: Vec<f64>,
+    /// Share of its bytes on the smaller of two subflows, in each round.
+    pub smaller: Vec<f64>,
+    /// What limited its subflows in each round; on real sockets.
+    pub limits: Vec<Limits>,
+    /// Reasons why rounds were left out.
+    pub left_out: Vec<String>,
+}
+
+impl Share {
+    pub(super) fn new(world: World, contender: Contender, runs: Vec<Run>) -> Self {
+        let (valid, invalid): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| run.invalid.is_empty());
+        let mbps: Vec<f64> = valid.iter().map(|run| run.mbps).collect();
+        let stranger_mbps: Vec<f64> = valid.iter().map(|run| run.stranger_mbps).collect();
+        Self {
+            world,
+            contender,
+            ratio: Ratio::of(&mbps, &stranger_mbps, contender.wanted()),
+            mbps,
+            stranger_mbps,
+            smaller: valid.iter().map(|run| run.smaller).collect(),
+            limits: valid.iter().filter_map(|run| run.limits).collect(),
+            left_out: invalid.into_iter().map(|run| run.invalid.join("; ")).collect(),
+        }
+    }
+}
+
+/// Name of a world for tables.
+pub(super) fn world_name(world: World) -> &'static str {
+    match world {
+        World::Emu => "real",
+        World::Sim => "simulated",
+    }
+}
+
+fn names(share: &Share) -> [Cell; 3] {
+    [
+        Cell::text(world_name(share.world)),
+        Cell::text(share.contender.transport.label()),
+        Cell::text(share.contender.control),
+    ]
+}
+
+fn name_columns() -> [Column; 3] {
+    [Column::left("world"), Column::left("connections"), Column::left("control")]
+}
+
+/// Rates and ratios.
+pub(super) fn table(shares: &[Share]) -> Table {
+    let title = "Two subflows and a stranger's Reno TCP connection at one bottleneck; medians of the rounds";
+    let rates = [
+        Column::right("rate").unit("Mbit/s"),
+        Column::right("stranger").unit("Mbit/s"),
+        Column::right("smaller subflow"),
+    ];
+    let columns = name_columns().into_iter().chain(rates).chain(Ratio::columns("rate over stranger's"));
+    let mut table = Table::new(title).columns(columns.chain([Column::right("rounds left out")]));
+    for share in shares {
+        let rates = [
+            Cell::number(median(&share.mbps), 2),
+            Cell::number(median(&share.stranger_mbps), 2),
+            Cell::number(median(&share.smaller), 2),
+        ];
+        let left_out = Cell::number(share.left_out.len() as f64, 0);
+        table.push(names(share).into_iter().chain(rates).chain(share.ratio.cells()).chain([left_out]));
+    }
+    table
+}
+
+/// What limited the subflows on real sockets.
+pub(super) fn limits(shares: &[Share]) -> Table {
+    let title = "What limited the subflows on real sockets, besides their congestion window; medians";
+    let limits = [
+        Column::right("receiver's window").unit("% of busy time"),
+        Column::right("send buffer").unit("% of busy time"),
+        Column::right("nothing to send").unit("% of samples"),
+        Column::right("window").unit("segments"),
+        Column::right("stranger's").unit("segments"),
+    ];
+    let mut table = Table::new(title).columns(name_columns().into_iter().chain(limits));
+    for share in shares.iter().filter(|share| !share.limits.is_empty()) {
+        let middle = |of: fn(&Limits) -> f64| median(&share.limits.iter().map(of).collect::<Vec<_>>());
+        table.push(names(share).into_iter().chain([
+            Cell::number(middle(|limits| limits.receiver * 100.0), 1),
+            Cell::number(middle(|limits| limits.buffer * 100.0), 1),
+            Cell::number(middle(|limits| limits.application * 100.0), 1),
+            Cell::number(middle(|limits| limits.window), 1),
+            Cell::number(middle(|limits| limits.stranger_window), 1),
+        ]));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Judgement;
+    use crate::coupled::contender::Transport;
+
+    #[test]
+    fn an_invalid_round_counts_for_nothing_but_is_named() {
+        let run = |mbps, invalid: &[&str]| Run {
+            mbps,
+            stranger_mbps: 9.0,
+            smaller: 0.5,
+            limits: Some(Limits::default()),
+            invalid: invalid.iter().map(ToString::to_string).collect(),
+        };
+        let runs = vec![run(9.1, &[]), run(90.0, &["late", "dropped"]), run(9.0, &[]), run(9.2, &[])];
+        let contender = Contender { transport: Transport::Session, control: "lia" };
+        let shares = [Share::new(World::Emu, contender, runs)];
+        assert_eq!((shares[0].mbps.len(), shares[0].ratio.judgement), (3, Judgement::Holds));
+        assert_eq!(shares[0].left_out, ["late; dropped"]);
+        assert_eq!((table(&shares).len(), limits(&shares).len()), (1, 1));
+    }
+}
