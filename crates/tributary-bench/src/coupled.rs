@@ -9,7 +9,6 @@ mod bottleneck;
 mod contender;
 mod controllers;
 mod cost;
-mod ratio;
 mod separate;
 mod share;
 mod simulated;
@@ -17,7 +16,6 @@ mod subflows;
 
 pub use contender::{Contender, Transport};
 pub use cost::Cost;
-pub use ratio::{Ratio, Wanted};
 pub use separate::Throughput;
 pub use share::{Limits, Share};
 

@@ -292,7 +292,7 @@ impl Report {
                 judged(value, 4, value >= mark),
                 Cell::text(&interval),
                 Cell::text(&format!("≥ {mark}")),
-                audited(&self.audit, value >= mark),
+                audited(core::slice::from_ref(&self.audit), value >= mark),
             ]);
         };
         push("honest connects that succeed", self.connects.value, Some(self.connects.interval), MARKS.0);

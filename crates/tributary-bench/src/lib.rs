@@ -20,17 +20,21 @@ pub mod memory;
 pub mod objects;
 mod process;
 pub mod proxy;
+mod ratio;
 pub mod sessions;
 pub mod simulator;
 pub mod tunnel;
 pub mod unshaped;
 
+pub use ratio::{Ratio, Wanted};
+
 use core::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
-use tributary_emu::NetworkError;
+use tributary_emu::{Audit, Network, NetworkError, Verdict};
 use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
+use tributary_link::Scenario;
 use tributary_report::Cell;
 use tributary_report::stats::{self, Interval};
 
@@ -189,15 +193,40 @@ fn verdict(good: bool) -> Cell {
     if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
 }
 
-/// A verdict of a measurement in the emulator. If the audit is invalid there is no verdict; the cell names the
-/// figures that are out of bounds, with their limits.
-fn audited(audit: &tributary_emu::Audit, good: bool) -> Cell {
-    match audit.verdict() {
-        tributary_emu::Verdict::Valid => verdict(good),
-        tributary_emu::Verdict::Invalid { reasons } => {
-            Cell::text(&format!("audit invalid: {}", reasons.join("; "))).bad()
+/// Runs `measure` in a new emulated network, and again while the emulator was not exact, up to three times. Returns the
+/// last result with its audit.
+fn in_network<T>(
+    scenario: &Scenario,
+    progress: Progress<'_>,
+    mut measure: impl FnMut(&Network) -> Result<T, BenchError>,
+) -> Result<(T, Audit), BenchError> {
+    const ATTEMPTS: u32 = 3;
+    let mut attempt = 1;
+    loop {
+        let network = Network::start(scenario)?;
+        let result = measure(&network)?;
+        let audit = network.audit()?;
+        match audit.verdict() {
+            Verdict::Invalid { reasons } if attempt < ATTEMPTS => {
+                progress(&format!("once more, the emulator was not exact: {}", reasons.join("; ")));
+                attempt += 1;
+            }
+            _ => return Ok((result, audit)),
         }
     }
+}
+
+/// A verdict of measurements in the emulator. If an audit is invalid there is no verdict; the cell names the figures
+/// that are out of bounds, with their limits.
+fn audited(audits: &[Audit], good: bool) -> Cell {
+    let invalid = |audit: &Audit| match audit.verdict() {
+        Verdict::Valid => None,
+        Verdict::Invalid { reasons } => Some(reasons.join("; ")),
+    };
+    audits
+        .iter()
+        .find_map(invalid)
+        .map_or_else(|| verdict(good), |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad())
 }
 
 /// Processor time of this process so far.

@@ -17,7 +17,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Progress, audited, judged, median, paired_ratio, within};
+use super::{BenchError, Progress, audited, in_network, judged, median, paired_ratio, within};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -78,6 +78,8 @@ pub struct Buffered {
     pub buffer_ms: u64,
     /// Every round.
     pub uploads: Vec<Upload>,
+    /// The emulator's audit of every round.
+    pub audits: Vec<Audit>,
 }
 
 /// Outcome of an upload at SIGTERM.
@@ -116,6 +118,8 @@ pub struct Signalled {
     pub bound_s: f64,
     /// Every round.
     pub ends: Vec<Ended>,
+    /// The emulator's audit of every round.
+    pub audits: Vec<Audit>,
 }
 
 /// The result.
@@ -129,8 +133,6 @@ pub struct Report {
     pub goodput_ratio: f64,
     /// Uploads that were ended by a signal.
     pub signals: Vec<Signalled>,
-    /// The emulator's audit.
-    pub audit: Audit,
 }
 
 /// The end that gets the signal, and whether the upload is endless.
@@ -158,21 +160,29 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(plan.mbps.into()))))
         .with_rtt(Duration::from_millis(20))
         .with_queue_time(Duration::from_millis(50))
-        .with_duration(longest * plan.rounds * 6);
-    let network = Network::start(&scenario)?;
-    let mut buffers = BUFFERS.map(|buffer_ms| Buffered { buffer_ms, uploads: Vec::new() });
-    let mut signals = CASES.map(|(case, ..)| Signalled { case, bound_s: 0.0, ends: Vec::new() });
+        .with_duration(longest * 2);
+    let mut buffers =
+        BUFFERS.map(|buffer_ms| Buffered { buffer_ms, uploads: Vec::new(), audits: Vec::new() });
+    let mut signals =
+        CASES.map(|(case, ..)| Signalled { case, bound_s: 0.0, ends: Vec::new(), audits: Vec::new() });
     for round in 1..=plan.rounds {
         for buffered in &mut buffers {
             progress(&format!("--buffer {}ms, round {round} of {}", buffered.buffer_ms, plan.rounds));
-            let rig = Rig::start(&network, directory.path(), (buffered.buffer_ms, 0))?;
-            buffered.uploads.push(upload(&network, &rig, plan.seconds)?);
+            let (result, audit) = in_network(&scenario, &mut *progress, |network| {
+                let rig = Rig::start(network, directory.path(), (buffered.buffer_ms, 0))?;
+                upload(network, &rig, plan.seconds)
+            })?;
+            buffered.uploads.push(result);
+            buffered.audits.push(audit);
         }
         for (signalled, (case, side, goes_on)) in signals.iter_mut().zip(CASES) {
             progress(&format!("{case}, round {round} of {}", plan.rounds));
-            let (ended, bound) = signal(plan, &network, directory.path(), (side, goes_on))?;
+            let ((ended, bound), audit) = in_network(&scenario, &mut *progress, |network| {
+                signal(plan, network, directory.path(), (side, goes_on))
+            })?;
             signalled.bound_s = bound.as_secs_f64();
             signalled.ends.push(ended);
+            signalled.audits.push(audit);
         }
     }
     let goodputs = |at: usize| -> Vec<f64> { buffers[at].uploads.iter().map(|of| of.goodput_mbps).collect() };
@@ -181,7 +191,6 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         goodput_ratio: paired_ratio(&goodputs(0), &goodputs(1)),
         buffers: buffers.into(),
         signals: signals.into(),
-        audit: network.audit()?,
     })
 }
 
@@ -353,7 +362,7 @@ impl Report {
                 Cell::number(of(|upload| upload.held_p95_ms), 0),
                 Cell::number(of(|upload| upload.age_ms), 0),
                 if short { Cell::text(&wanted) } else { Cell::text("–") },
-                if short { audited(&self.audit, quick && full) } else { Cell::text("") },
+                if short { audited(&buffered.audits, quick && full) } else { Cell::text("") },
             ]);
         }
         table
@@ -369,7 +378,7 @@ impl Report {
             Column::right("wanted"),
             Column::left(""),
         ]);
-        for Signalled { case, bound_s, ends } in &self.signals {
+        for Signalled { case, bound_s, ends, audits } in &self.signals {
             let each = |of: &dyn Fn(&Ended) -> String| ends.iter().map(of).collect::<Vec<_>>().join(", ");
             let exit = stats::maximum(&ends.iter().map(|end| end.exit_s).collect::<Vec<_>>());
             let good = ends.iter().all(|end| end.fate != Fate::Lost && end.exit_s <= *bound_s);
@@ -386,7 +395,7 @@ impl Report {
                 Cell::text(&each(&code)),
                 Cell::optional_number(exit, 2),
                 Cell::text(&format!("≤ {bound_s:.0}")),
-                audited(&self.audit, good),
+                audited(audits, good),
             ]);
         }
         table

@@ -16,7 +16,7 @@ use super::subflows::{self, Subflow};
 use super::{Plan, UNCOUPLED};
 use crate::end::{Contestant, Until};
 use crate::process::Transfer;
-use crate::{BenchError, Progress};
+use crate::{BenchError, Progress, in_network};
 use core::ops::Range;
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -46,8 +46,6 @@ const SETTLE: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_secs(1);
 /// Each transfer lasts so much longer than the measurement, because one may begin later than the others.
 const MARGIN: Duration = Duration::from_secs(4);
-/// A run in an invalid network is repeated until there were so many attempts.
-const ATTEMPTS: u32 = 3;
 
 /// One transfer of a run: who, over which addresses, under which congestion control.
 struct Party {
@@ -69,13 +67,10 @@ pub(super) fn run(
     for round in 1..=plan.rounds {
         for (contender, runs) in contenders.iter().zip(&mut runs) {
             progress(&format!("{contender} at a bottleneck: round {round} of {}", plan.rounds));
-            let mut run = once(*contender, loaded, plan.seconds)?;
-            for _ in 1..ATTEMPTS {
-                if run.invalid.is_empty() {
-                    break;
-                }
-                progress(&format!("once more, the emulator was not exact: {}", run.invalid.join("; ")));
-                run = once(*contender, loaded, plan.seconds)?;
+            let measure = |network: &Network| once(network, *contender, loaded, plan.seconds);
+            let (mut run, audit) = in_network(&scenario(plan.seconds), &mut *progress, measure)?;
+            if let Verdict::Invalid { reasons } = audit.verdict() {
+                run.invalid = reasons;
             }
             runs.push(run);
         }
@@ -84,16 +79,27 @@ pub(super) fn run(
     Ok(shares.map(|(contender, runs)| Share::new(World::Emu, contender, runs)).collect())
 }
 
-/// One run in a new network.
-fn once(contender: Contender, loaded: &Controllers, seconds: u32) -> Result<Run, BenchError> {
-    let length = SETTLE + Duration::from_secs(seconds.into()) + MARGIN;
+/// Length of each transfer.
+fn length(seconds: u32) -> Duration {
+    SETTLE + Duration::from_secs(seconds.into()) + MARGIN
+}
+
+fn scenario(seconds: u32) -> Scenario {
     let link = LinkSpec::constant(Bitrate::from_mbps(MBPS));
-    let scenario = Scenario::new("coupled")
+    Scenario::new("coupled")
         .with_path(PathSpec::symmetric(LINE, link))
         .with_rtt(RTT)
         .with_queue_time(QUEUE)
-        .with_duration(START + length);
-    let network = &Network::start(&scenario)?;
+        .with_duration(START + length(seconds))
+}
+
+/// One run in a new network.
+fn once(
+    network: &Network,
+    contender: Contender,
+    loaded: &Controllers,
+    seconds: u32,
+) -> Result<Run, BenchError> {
     give_addresses(network)?;
     if contender.transport == Transport::Mptcp {
         let devices = [LINE.to_owned(), LINE.to_owned()];
@@ -110,8 +116,10 @@ fn once(contender: Contender, loaded: &Controllers, seconds: u32) -> Result<Run,
         congestion: UNCOUPLED.to_owned(),
     });
     let measured = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            parties.iter().map(|party| scope.spawn(move || party.transfer(network, length))).collect();
+        let running: Vec<_> = parties
+            .iter()
+            .map(|party| scope.spawn(move || party.transfer(network, length(seconds))))
+            .collect();
         let ended = || running.iter().any(|transfer| transfer.is_finished());
         let samples = watch(network, contender.transport.flows() + 1, seconds, &ended);
         let groups = tributary_bpf::groups();
@@ -127,11 +135,7 @@ fn once(contender: Contender, loaded: &Controllers, seconds: u32) -> Result<Run,
             "{contender}: the kernel has no group of siblings, so nothing was coupled"
         )));
     }
-    let mut run = read(&samples, &control)?;
-    if let Verdict::Invalid { reasons } = network.audit()?.verdict() {
-        run.invalid = reasons;
-    }
-    Ok(run)
+    read(&samples, &control)
 }
 
 /// Gives both ends of the link the addresses of all parties. The first is there already.

@@ -2,7 +2,7 @@
 //! sockets and in the simulator.
 
 use super::UNCOUPLED;
-use super::ratio::Wanted;
+use crate::Wanted;
 use crate::end::Contestant;
 use core::ops::Range;
 use serde::Serialize;

@@ -6,10 +6,10 @@
 
 use super::Plan;
 use super::controllers::Controllers;
-use super::ratio::{Ratio, Wanted};
 use crate::end::{CONGESTION, Contestant, Until};
 use crate::process::{Transfer, prepare_mptcp};
 use crate::{BenchError, Progress, median};
+use crate::{Ratio, Wanted};
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};

@@ -3,10 +3,10 @@
 
 use super::contender::{Contender, Transport};
 use super::controllers::Controllers;
-use super::ratio::{Ratio, Wanted};
 use super::share::world_name;
 use super::{Plan, UNCOUPLED};
 use crate::{BenchError, Progress, median};
+use crate::{Ratio, Wanted};
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::{Cell as Experiment, Workload, World};

@@ -1,7 +1,7 @@
 //! The share of a bottleneck that a contender takes beside a stranger's TCP connection, and what limited its subflows.
 
 use super::contender::Contender;
-use super::ratio::Ratio;
+use crate::Ratio;
 use crate::median;
 use serde::Serialize;
 use tributary_lab::World;

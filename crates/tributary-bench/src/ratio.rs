@@ -54,13 +54,13 @@ pub struct Ratio {
 
 impl Ratio {
     /// The ratio of two series with a value for each round. Rounds with a value that is not finite are left out.
-    pub(super) fn of(ours: &[f64], peers: &[f64], wanted: Wanted) -> Self {
+    pub(crate) fn of(ours: &[f64], peers: &[f64], wanted: Wanted) -> Self {
         let interval = paired_interval(ours, peers);
         Self { value: paired_ratio(ours, peers), interval, wanted, judgement: wanted.judge(interval) }
     }
 
     /// Columns of [`Ratio::cells`].
-    pub(super) fn columns(heading: &str) -> [Column; 4] {
+    pub(crate) fn columns(heading: &str) -> [Column; 4] {
         [
             Column::right(heading),
             Column::right("95 % interval"),
@@ -70,7 +70,7 @@ impl Ratio {
     }
 
     /// Cells of a table's row.
-    pub(super) fn cells(&self) -> [Cell; 4] {
+    pub(crate) fn cells(&self) -> [Cell; 4] {
         [
             Cell::number(self.value, 3).strong(),
             Cell::optional(self.interval.map(|interval| interval.to_string())),
