@@ -3,8 +3,8 @@
 //!
 //! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
 //! "Omnidirectional Adaptive Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1.
-//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds hysteresis, a minimum dwell time, and a test of whether
-//! an excess of retransmissions is more than chance.
+//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds a least RTT, hysteresis, a minimum dwell time, and a test
+//! of whether an excess of retransmissions is more than chance.
 
 use core::time::Duration;
 
@@ -15,6 +15,9 @@ use tributary_types::{Instant, PathId};
 pub struct Settings {
     /// A path is unusable above this ratio of its RTT to the lowest one (the paper's `rttThres`).
     pub rtt_ratio: f64,
+    /// In ratios, an RTT below this counts as this: so short a round trip is mostly the delay of the hosts' schedulers.
+    /// Example: 0.9 ms beside 0.1 ms is a ratio of 9 with zero here, and of 1 with 1 ms.
+    pub least_rtt: Duration,
     /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
     /// paper's `retransThres`).
     pub retransmission_excess: f64,
@@ -43,6 +46,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             rtt_ratio: 9.0,
+            least_rtt: Duration::from_millis(1),
             retransmission_excess: 0.10,
             least_retransmissions: 50,
             certainty: 4.0,
@@ -56,10 +60,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The paper's algorithm: no hysteresis, no dwell time, every excess of retransmissions counts.
+    /// The paper's algorithm: no least RTT, no hysteresis, no dwell time, every excess of retransmissions counts.
     #[must_use]
     pub fn paper() -> Self {
         Self {
+            least_rtt: Duration::ZERO,
             least_retransmissions: 0,
             certainty: 0.0,
             lossy_below: Duration::MAX,
@@ -68,6 +73,12 @@ impl Settings {
             dwell: Duration::ZERO,
             ..Self::default()
         }
+    }
+
+    /// An RTT relative to the lowest one.
+    fn ratio(&self, rtt: Duration, lowest: Duration) -> f64 {
+        let [rtt, lowest] = [rtt, lowest].map(|rtt| rtt.max(self.least_rtt).as_secs_f64());
+        rtt / lowest.max(1e-6)
     }
 
     /// Whether a path retransmits too much beside another one.
@@ -209,7 +220,9 @@ impl Engine {
         let lowest = usable.first().map(|(path, rtt)| (*path, *rtt));
         let balanced: Vec<PathId> = usable
             .iter()
-            .filter(|(_, rtt)| lowest.is_some_and(|(_, least)| ratio(*rtt, least) < self.settings.rtt_ratio))
+            .filter(|(_, rtt)| {
+                lowest.is_some_and(|(_, least)| self.settings.ratio(*rtt, least) < self.settings.rtt_ratio)
+            })
             .map(|(path, _)| *path)
             .collect();
         let (transport, reason) = match (lowest, balanced.len()) {
@@ -324,7 +337,7 @@ impl Engine {
                 // Nothing is sent on a dead path, so it is removed without a dwell time.
                 None => leaving.push((known.path, Reason::Unreachable)),
                 Some(_) if !self.may_change(known, now) => {}
-                Some(rtt) if ratio(*rtt, lowest) > self.settings.rtt_ratio => {
+                Some(rtt) if self.settings.ratio(*rtt, lowest) > self.settings.rtt_ratio => {
                     leaving.push((known.path, Reason::Rtt));
                 }
                 Some(_) if low_buffer && exceeds(*retransmissions) => {
@@ -345,7 +358,7 @@ impl Engine {
             .iter()
             .filter(|known| !known.used && self.may_change(known, now) && trusted(known))
             .filter_map(|known| paths.iter().find(|report| report.path == known.path).and_then(reachable))
-            .filter(|(_, rtt)| ratio(*rtt, lowest) < below)
+            .filter(|(_, rtt)| self.settings.ratio(*rtt, lowest) < below)
             .min_by_key(|(path, rtt)| (*rtt, path.0))
             .map(|(path, _)| path)
     }
@@ -393,11 +406,6 @@ impl Engine {
 
 fn reachable(report: &PathReport) -> Option<(PathId, Duration)> {
     report.rtt.map(|rtt| (report.path, rtt))
-}
-
-/// RTT relative to the lowest one.
-fn ratio(rtt: Duration, lowest: Duration) -> f64 {
-    rtt.as_secs_f64() / lowest.as_secs_f64().max(1e-6)
 }
 
 #[cfg(test)]

@@ -40,6 +40,30 @@ fn two_paths_begin_on_mptcp_up_to_nine_times_the_rtt() {
 }
 
 #[test]
+fn rtts_below_the_least_one_count_as_equal() {
+    let noisy = [path(WIFI, 0.1, 0), path(LTE, 0.95, 0)];
+    let both = Decision::Start(Transport::Mptcp(vec![WIFI, LTE]));
+    assert_eq!(start(Settings::paper(), &noisy).1, Decision::Start(Transport::Quic(WIFI)));
+    let (mut engine, decision, _) = start(Settings::default(), &noisy);
+    assert_eq!(decision, both);
+    // One direction of a busy second, then the other: no path leaves.
+    for (second, [wifi, lte]) in [[0.05, 0.99], [0.8, 0.05], [0.05, 8.9]].into_iter().enumerate() {
+        let reports = [path(WIFI, wifi, 0), path(LTE, lte, 0)];
+        assert_eq!(engine.update(at(10 + second as u64), &reports, FULL, true), []);
+    }
+    // From the least RTT on, the ratio counts: 9.1 ms beside 1 ms or less.
+    let far = [path(WIFI, 0.05, 0), path(LTE, 9.1, 0)];
+    let decided = engine.update(at(20), &far, FULL, true);
+    assert_eq!(decisions(&decided), [(Decision::Remove(LTE), Reason::Rtt)]);
+    // It rejoins below 0.8 of the threshold.
+    let near = [path(WIFI, 0.05, 0), path(LTE, 7.1, 0)];
+    assert_eq!(
+        decisions(&engine.update(at(30), &near, FULL, true)),
+        [(Decision::Add(LTE), Reason::Recovered)]
+    );
+}
+
+#[test]
 fn of_three_paths_the_distant_one_is_left_out() {
     let three = [path(WIFI, 10.0, 0), path(LTE, 60.0, 0), path(MMWAVE, 200.0, 0)];
     let (engine, decision, _) = start(Settings::paper(), &three);
