@@ -55,11 +55,17 @@ pub(super) async fn serve(
     builder.max_field_section_size(HEADERS as u64).send_grease(false);
     // Requests in progress are dropped after the connection, so that none looks finished to the client.
     let mut requests = JoinSet::new();
-    let mut http = match builder.build(h3_quinn::Connection::new(quic.clone())).await {
-        Ok(http) => http,
-        Err(error) => return tracing::debug!(%from, "connection ended: {error}"),
-    };
     let (mut cut, mut draining) = (ticket.clone(), false);
+    let building = timeout(serving.limits.headers, builder.build(h3_quinn::Connection::new(quic.clone())));
+    let mut http = tokio::select! {
+        built = building => match built {
+            Ok(Ok(http)) => http,
+            Ok(Err(error)) => return tracing::debug!(%from, "connection ended: {error}"),
+            // The control streams need three unidirectional streams (RFC 9114 §6.2).
+            Err(_) => return tracing::debug!(%from, "connection ended: the client does not allow the control streams"),
+        },
+        () = cut.cut() => return,
+    };
     loop {
         let still = sleep(serving.limits.idle);
         tokio::select! {

@@ -16,7 +16,7 @@ use super::super::{
     CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls, key, routes,
     server_tls,
 };
-use super::library::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use super::library::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
 use crate::config::{Limits, PathConfig};
 use crate::key::Key;
@@ -259,11 +259,23 @@ async fn begin(
     incoming: library::Incoming,
     server: &Server,
 ) -> Result<(library::Connection, Handshake), TransportError> {
-    let connecting = incoming.accept().map_err(ended)?;
+    let mut connecting = incoming.accept().map_err(ended)?;
     let early = server.early && server.key.is_none();
+    let early = early && knows_the_peer(&mut connecting).await?;
     let (connection, handshake) = super::begun(connecting, early).await.map_err(ended)?;
     if let Some(key) = &server.key {
         check(&connection, key).await?;
     }
     Ok((connection, handshake))
+}
+
+/// Server: waits until the client's first TLS message has arrived, and returns whether its transport parameters are known.
+///
+/// Both libraries hand out an early connection before that, and a stream that is opened on it then waits for ever, because the
+/// parameters allow streams without waking those who wait. A message with a post-quantum key share takes two datagrams,
+/// so the second may be late. The parameters are taken together with the application protocol; it is missing when the
+/// client is asked for another key share (RFC 8446 §4.1.4).
+async fn knows_the_peer(connecting: &mut library::Connecting) -> Result<bool, TransportError> {
+    let data = connecting.handshake_data().await.map_err(ended)?;
+    Ok(data.downcast::<HandshakeData>().is_ok_and(|data| data.protocol.is_some()))
 }
