@@ -2,14 +2,14 @@
 //! peak without memory access, ISA-L if it is installed, `rusty_erasure`, `rlnc`, `rlnc-simdx`.
 //!
 //! Data is a ring of generations larger than the second-level cache, like packets that a network card has
-//! just written. Marks that hold for processors with GFNI apply only there.
+//! just written. Aims that hold for processors with GFNI apply only there.
 
 mod contest;
 mod isal;
 mod kernels;
 mod network;
 
-pub use contest::{Contest, Mark, Rate};
+pub use contest::{Aim, Contest, Rate};
 
 use super::{BenchError, Progress, judged, verdict, within};
 use contest::Entrant;
@@ -44,7 +44,7 @@ impl Default for Plan {
 pub struct Report {
     /// The kernel selected on this processor.
     pub kernel: &'static str,
-    /// Whether the processor has the instructions that the marks of the fastest kernels assume.
+    /// Whether the processor has the instructions that the aims of the fastest kernels assume.
     pub has_gfni: bool,
     /// Whether ISA-L was available.
     pub has_isal: bool,
@@ -54,7 +54,7 @@ pub struct Report {
     pub contests: Vec<Contest>,
 }
 
-/// Runs contests: the number of rounds, and whether the marks for processors with GFNI apply.
+/// Runs contests: the number of rounds, and whether the aims for processors with GFNI apply.
 type Holder = fn(u32, bool) -> Vec<Contest>;
 /// Every contest by name.
 const CONTESTS: [(&str, Holder); 7] = [
@@ -105,7 +105,7 @@ impl Report {
                 self.kernel
             ),
         };
-        let mut marks = Table::new(&title).columns([
+        let mut aims = Table::new(&title).columns([
             Column::left("contest"),
             Column::left("ratio of"),
             Column::right("ratio"),
@@ -113,14 +113,14 @@ impl Report {
             Column::left(""),
         ]);
         for contest in &self.contests {
-            for mark in &contest.marks {
-                let ratio = mark.met.map_or(Cell::number(mark.ratio, 3), |met| judged(mark.ratio, 3, met));
-                let least = mark.at_least.map_or(Cell::text("–"), |least| Cell::number(least, 2));
-                let verdict = mark.met.map_or(Cell::text(""), verdict);
-                marks.push([Cell::text(&contest.title), Cell::text(&mark.what), ratio, least, verdict]);
+            for aim in &contest.aims {
+                let ratio = aim.met.map_or(Cell::number(aim.ratio, 3), |met| judged(aim.ratio, 3, met));
+                let least = aim.at_least.map_or(Cell::text("–"), |least| Cell::number(least, 2));
+                let verdict = aim.met.map_or(Cell::text(""), verdict);
+                aims.push([Cell::text(&contest.title), Cell::text(&aim.what), ratio, least, verdict]);
             }
         }
-        tables.push(marks);
+        tables.push(aims);
         tables
     }
 }
@@ -188,7 +188,7 @@ mod tests {
         let plan = Plan { rounds: 3, only: Some("encode-10".to_owned()) };
         let report = run(&plan, &mut |_| ()).expect("it runs");
         assert_eq!(report.contests.len(), 1);
-        assert!(report.contests[0].marks.iter().all(|mark| mark.ratio > 0.0));
+        assert!(report.contests[0].aims.iter().all(|aim| aim.ratio > 0.0));
         assert_eq!(report.tables().len(), 2);
     }
 }

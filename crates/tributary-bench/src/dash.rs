@@ -24,7 +24,7 @@ const LADDER: [u64; 20] = [
 ];
 const SEGMENT: u64 = 4;
 /// Least share of nginx's bytes per second of processor time.
-const MARK: f64 = 0.8;
+const AIM: f64 = 0.8;
 /// Largest growth of the server's memory from the first turn to the last, kB.
 const FLAT_KB: f64 = 8192.0;
 
@@ -75,7 +75,7 @@ pub struct Report {
     pub nginx: Vec<Turn>,
     /// Median over the rounds of the ratio of bytes per second of processor time.
     pub ratio: f64,
-    /// Whether the ratio reaches the mark.
+    /// Whether the ratio reaches the aim.
     pub met: bool,
     /// Growth of memory from the first turn to the last, kB.
     pub growth_kb: f64,
@@ -136,7 +136,7 @@ async fn measure(
         tributary,
         nginx,
         ratio,
-        met: ratio >= MARK,
+        met: ratio >= AIM,
         growth_kb,
         flat: growth_kb <= FLAT_KB,
     })
@@ -190,25 +190,25 @@ impl Report {
                 Cell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
             ]);
         }
-        let mut marks = Table::new("figures of merit").columns([
+        let mut aims = Table::new("figures of merit").columns([
             Column::left("figure"),
             Column::right("measured"),
             Column::left("wanted"),
             Column::left(""),
         ]);
-        marks.push([
+        aims.push([
             Cell::text("bytes for each CPU second, of nginx's"),
             judged(self.ratio, 2, self.met),
-            Cell::text(&format!("≥ {MARK}")),
+            Cell::text(&format!("≥ {AIM}")),
             verdict(self.met),
         ]);
-        marks.push([
+        aims.push([
             Cell::text("growth of memory from the first round to the last, MiB"),
             judged(self.growth_kb / 1024.0, 1, self.flat),
             Cell::text(&format!("≤ {}", FLAT_KB / 1024.0)),
             verdict(self.flat),
         ]);
-        vec![table, marks]
+        vec![table, aims]
     }
 }
 

@@ -32,7 +32,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Time for the server to listen and the stream to reach its radio's rate.
 const START: Duration = Duration::from_secs(10);
 /// Least share of honest attempts that succeed, and of the stream's rate.
-const MARKS: (f64, f64) = (0.99, 0.95);
+const AIMS: (f64, f64) = (0.99, 0.95);
 /// Resamples of the ratio's interval, and their seed.
 const BOOTSTRAP: (u32, u64) = (2000, 1);
 
@@ -273,32 +273,32 @@ impl Report {
             }
             phases.push(row);
         }
-        vec![phases, self.marks()]
+        vec![phases, self.aims()]
     }
 
-    fn marks(&self) -> Table {
-        let mut marks = Table::new("During the flood").columns([
+    fn aims(&self) -> Table {
+        let mut aims = Table::new("During the flood").columns([
             Column::left(""),
             Column::right("value"),
             Column::right("95 % interval"),
             Column::right("wanted"),
             Column::left(""),
         ]);
-        let mut push = |name: &str, value: f64, interval: Option<Bounds>, mark: f64| {
+        let mut push = |name: &str, value: f64, interval: Option<Bounds>, aim: f64| {
             let interval =
                 interval.map_or_else(|| "–".to_owned(), |of| format!("{:.4} to {:.4}", of.low, of.high));
-            marks.push([
+            aims.push([
                 Cell::text(name),
-                judged(value, 4, value >= mark),
+                judged(value, 4, value >= aim),
                 Cell::text(&interval),
-                Cell::text(&format!("≥ {mark}")),
-                audited(core::slice::from_ref(&self.audit), value >= mark),
+                Cell::text(&format!("≥ {aim}")),
+                audited(core::slice::from_ref(&self.audit), value >= aim),
             ]);
         };
-        push("honest connects that succeed", self.connects.value, Some(self.connects.interval), MARKS.0);
-        push("honest rejoins that succeed", self.rejoins.value, Some(self.rejoins.interval), MARKS.0);
-        push("the stream's goodput over that without a flood", self.ratio, self.ratio_interval, MARKS.1);
-        marks
+        push("honest connects that succeed", self.connects.value, Some(self.connects.interval), AIMS.0);
+        push("honest rejoins that succeed", self.rejoins.value, Some(self.rejoins.interval), AIMS.0);
+        push("the stream's goodput over that without a flood", self.ratio, self.ratio_interval, AIMS.1);
+        aims
     }
 }
 

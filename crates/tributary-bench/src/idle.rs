@@ -11,7 +11,7 @@ use tributary_report::{Cell, Column, Table};
 /// Paths of the session.
 const PATHS: usize = 2;
 /// Largest share of one core that both ends together may use.
-const MARK: f64 = 0.001;
+const AIM: f64 = 0.001;
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Report {
     pub server: EndResult,
     /// Processor time of both ends as a share of one core.
     pub share: f64,
-    /// The mark.
+    /// The share must be below this.
     pub below: f64,
     /// Whether it is met.
     pub holds: bool,
@@ -55,7 +55,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
     let (client, server) = transfer.run()?;
     let share = client.cpu_seconds / client.seconds + server.cpu_seconds / server.seconds;
-    Ok(Report { client, server, share, below: MARK, holds: share < MARK })
+    Ok(Report { client, server, share, below: AIM, holds: share < AIM })
 }
 
 impl Report {

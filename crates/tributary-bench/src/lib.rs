@@ -182,7 +182,7 @@ impl Judgement {
     }
 }
 
-/// A ratio and whether it meets its mark.
+/// A ratio and whether it meets its aim.
 fn judged(value: f64, decimals: usize, good: bool) -> Cell {
     let cell = Cell::number(value, decimals);
     if good { cell.good() } else { cell.bad() }

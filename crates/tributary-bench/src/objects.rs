@@ -73,7 +73,7 @@ impl BaseRtt {
 /// The comparison of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mark {
+pub enum Statistic {
     /// Its median over that of the faster radio alone.
     MedianToFaster,
     /// 99th percentile over that of WiFi alone.
@@ -90,7 +90,7 @@ pub struct Condition {
     /// Bytes of each object.
     pub size: u64,
     /// The comparison.
-    pub mark: Mark,
+    pub statistic: Statistic,
     /// The largest allowed ratio.
     pub at_most: f64,
 }
@@ -101,11 +101,13 @@ pub fn conditions() -> Vec<Condition> {
     let rtts = [BaseRtt::Both(0), BaseRtt::Both(5), BaseRtt::Both(20), BaseRtt::FarWigig];
     let mut all = Vec::new();
     for (size, at_most) in [(KIB_100, 1.2), (MIB, 0.9)] {
-        let steady = |rtt| Condition { scenario: "los", rtt, size, mark: Mark::MedianToFaster, at_most };
+        let steady =
+            |rtt| Condition { scenario: "los", rtt, size, statistic: Statistic::MedianToFaster, at_most };
         all.extend(rtts.map(steady));
     }
     for scenario in ["blackout", "deep-fade"] {
-        let blocked = |rtt| Condition { scenario, rtt, size: KIB_100, mark: Mark::P99ToWifi, at_most: 1.1 };
+        let blocked =
+            |rtt| Condition { scenario, rtt, size: KIB_100, statistic: Statistic::P99ToWifi, at_most: 1.1 };
         all.extend([BaseRtt::Both(5), BaseRtt::Both(20)].map(blocked));
     }
     all
@@ -190,13 +192,13 @@ fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row,
         }
     }
     let of = |name: &str| times.iter().find(|t| t.transport == name).expect("all were measured");
-    let base = match condition.mark {
-        Mark::MedianToFaster => of("wifi").median().min(of("wigig").median()),
-        Mark::P99ToWifi => of("wifi").p99(),
+    let base = match condition.statistic {
+        Statistic::MedianToFaster => of("wifi").median().min(of("wigig").median()),
+        Statistic::P99ToWifi => of("wifi").p99(),
     };
-    let figure = |name| match condition.mark {
-        Mark::MedianToFaster => of(name).median() / base,
-        Mark::P99ToWifi => of(name).p99() / base,
+    let figure = |name| match condition.statistic {
+        Statistic::MedianToFaster => of(name).median() / base,
+        Statistic::P99ToWifi => of(name).p99() / base,
     };
     let (ratio, mptcp_ratio) = (figure("fbdt"), figure("mptcp"));
     Ok(Row { condition, ratio, mptcp_ratio, holds: ratio <= condition.at_most, times: times.into() })
@@ -224,10 +226,10 @@ impl Report {
     pub fn tables(&self) -> Vec<Table> {
         let steady = "Objects, steady links: median time of each, ratio to the faster radio alone";
         let blocked = "Objects under blockage: 99th percentile of the time of each, ratio to WiFi alone";
-        vec![self.table(steady, Mark::MedianToFaster), self.table(blocked, Mark::P99ToWifi)]
+        vec![self.table(steady, Statistic::MedianToFaster), self.table(blocked, Statistic::P99ToWifi)]
     }
 
-    fn table(&self, title: &str, mark: Mark) -> Table {
+    fn table(&self, title: &str, statistic: Statistic) -> Table {
         let mut table = Table::new(&format!("{title}; {}", self.congestion)).columns([
             Column::left("object"),
             Column::left("scenario"),
@@ -241,16 +243,16 @@ impl Report {
             Column::right("wanted"),
             Column::left(""),
         ]);
-        for row in self.rows.iter().filter(|row| row.condition.mark == mark) {
+        for row in self.rows.iter().filter(|row| row.condition.statistic == statistic) {
             let condition = &row.condition;
             let mut cells = vec![
                 Cell::text(&format!("{} KiB", condition.size >> 10)),
                 Cell::text(condition.scenario),
                 Cell::text(&condition.rtt.label()),
             ];
-            cells.extend(row.times.iter().map(|times| match mark {
-                Mark::MedianToFaster => Cell::number(times.median(), 1),
-                Mark::P99ToWifi => Cell::number(times.p99(), 1),
+            cells.extend(row.times.iter().map(|times| match statistic {
+                Statistic::MedianToFaster => Cell::number(times.median(), 1),
+                Statistic::P99ToWifi => Cell::number(times.p99(), 1),
             }));
             let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
             cells.extend([

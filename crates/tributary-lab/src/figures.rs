@@ -69,7 +69,7 @@ pub fn goodput(results: &[&RunResult], scenario: &Scenario, layout: Layout) -> T
 /// One row per transport, one cell per second: goodput as a share of what the links could carry.
 #[must_use]
 pub fn strip(results: &[&RunResult], scenario: &Scenario) -> Strip {
-    let mut strip = Strip::new("Where it hurts", "% of link capacity", 100.0);
+    let mut strip = Strip::new("Each second", "% of link capacity", 100.0);
     strip.description = "Share of link capacity that each transport delivered in every second.".to_owned();
     strip.bands = blockages(scenario, whole_seconds(results) as f64);
     for result in results {

@@ -5,8 +5,8 @@
 //! other code is safe. Options that the kernel lacks are reported and are never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
+mod code_point;
 mod descriptors;
-mod mark;
 mod mptcp;
 pub(crate) mod readiness;
 mod receive;
@@ -21,8 +21,8 @@ use std::time::Duration;
 use libc::{c_int, c_void, socklen_t};
 use thiserror::Error;
 
+pub use code_point::{keep_opening_packets, opening_code_point};
 pub use descriptors::raise_limit as raise_descriptor_limit;
-pub use mark::{keep_opening_packets, opening_code_point};
 pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
 pub use receive::{free_receive_buffer, set_largest_segment, set_receive_buffer, set_receive_lowat};
 pub use tcp_info::{TcpInfo, tcp_info};

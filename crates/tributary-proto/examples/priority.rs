@@ -40,7 +40,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Nothing,
-    /// Every segment is marked, as in the paper.
+    /// Every segment is prioritised, as in the paper.
     Marked,
     /// The stream has a priority, as in the product.
     Stream,
@@ -57,7 +57,7 @@ fn cost(name: &str, first: First, apart: Duration) -> f64 {
         scheduler.on_event(now, SchedulerEvent::SubflowUp(SubflowId(id)));
     }
     let mut stream = NumberedStream::new(64 << 20);
-    stream.mark(u64::from(first == First::Marked));
+    stream.prioritise_every(u64::from(first == First::Marked));
     stream.prioritise(u8::from(first == First::Stream));
     stream.allow(u64::MAX / 4);
     let mut views: Vec<_> = (0..SUBFLOWS).map(|id| view(id, &mut rng)).collect();

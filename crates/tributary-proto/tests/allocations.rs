@@ -37,7 +37,7 @@ fn allocations(name: &str, of_a_stream: bool) -> u64 {
         scheduler.on_event(now, SchedulerEvent::SubflowUp(SubflowId(id)));
     }
     let mut stream = NumberedStream::new(64 << 20);
-    stream.mark(u64::from(!of_a_stream));
+    stream.prioritise_every(u64::from(!of_a_stream));
     stream.prioritise(u8::from(of_a_stream));
     stream.allow(u64::MAX / 4);
     let (mut counted, mut decided) = (0, 0);

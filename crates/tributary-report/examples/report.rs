@@ -164,7 +164,7 @@ fn main() -> std::io::Result<()> {
     // As a share of the links' capacity in that second, so that a blockage does not count against a
     // transport.
     let capacity: Vec<f64> = (0..SECONDS).map(|s| 47.0 + 140.0 * (1.0 - blocked(s))).collect();
-    let mut strip = Strip::new("Where it hurts", "% of link capacity", 100.0);
+    let mut strip = Strip::new("Each second", "% of link capacity", 100.0);
     strip.bands.clone_from(&bands);
     let mut cdf = Cdf::new("Distribution over all seconds", "goodput of a second (Mbit/s)");
     for ((name, tone), values) in NAMES.iter().zip(&samples) {

@@ -198,7 +198,7 @@ impl HtmlReport {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'; img-src data:\">\n<title>{title}</title>\n\
              <style>\n{page}{plots}</style></head>\n<body><main>\n\
-             <header><p class=\"kicker\">{MARK}<span>Tributary</span> {title}</p>\n",
+             <header><p class=\"kicker\">{LOGO}<span>Tributary</span> {title}</p>\n",
             title = markup(&self.title),
             page = STYLE,
             plots = plot::STYLE,
@@ -261,7 +261,7 @@ impl HtmlReport {
 }
 
 /// The logo: three streams that become one.
-const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><path d=\"M2 6C12 6 12 16 30 16M2 \
+const LOGO: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><path d=\"M2 6C12 6 12 16 30 16M2 \
                     16H30M2 26C12 26 12 16 30 16\"/></svg>";
 
 fn caption_of(caption: &str) -> String {

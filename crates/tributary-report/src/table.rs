@@ -38,9 +38,9 @@ impl Column {
     }
 }
 
-/// The mark of a cell.
+/// How a cell is emphasised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mark {
+enum Emphasis {
     #[default]
     Plain,
     Strong,
@@ -48,31 +48,31 @@ enum Mark {
     Bad,
 }
 
-/// One cell: text and mark.
+/// One cell: text and emphasis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
-    mark: Mark,
+    emphasis: Emphasis,
 }
 
 impl Cell {
     /// Words.
     #[must_use]
     pub fn text(text: &str) -> Self {
-        Self { text: text.to_owned(), mark: Mark::Plain }
+        Self { text: text.to_owned(), emphasis: Emphasis::Plain }
     }
 
     /// A number with `decimals` digits after the point; `–` when it is not finite.
     #[must_use]
     pub fn number(value: f64, decimals: usize) -> Self {
         let text = if value.is_finite() { format!("{value:.decimals$}") } else { "–".to_owned() };
-        Self { text, mark: Mark::Plain }
+        Self { text, emphasis: Emphasis::Plain }
     }
 
     /// A text, or `–` when there is none.
     #[must_use]
     pub fn optional(text: Option<String>) -> Self {
-        Self { text: text.unwrap_or_else(|| "–".to_owned()), mark: Mark::Plain }
+        Self { text: text.unwrap_or_else(|| "–".to_owned()), emphasis: Emphasis::Plain }
     }
 
     /// A number, or `–` when there is none.
@@ -84,21 +84,21 @@ impl Cell {
     /// Emphasised.
     #[must_use]
     pub fn strong(mut self) -> Self {
-        self.mark = Mark::Strong;
+        self.emphasis = Emphasis::Strong;
         self
     }
 
     /// Marked as good: it satisfies its requirement.
     #[must_use]
     pub fn good(mut self) -> Self {
-        self.mark = Mark::Good;
+        self.emphasis = Emphasis::Good;
         self
     }
 
     /// Marked as bad: it fails its requirement.
     #[must_use]
     pub fn bad(mut self) -> Self {
-        self.mark = Mark::Bad;
+        self.emphasis = Emphasis::Bad;
         self
     }
 }
@@ -207,7 +207,7 @@ impl Table {
                 .iter()
                 .map(|cell| {
                     let text = escape::markdown(&cell.text);
-                    let bold = *highlighted || matches!(cell.mark, Mark::Strong | Mark::Bad);
+                    let bold = *highlighted || matches!(cell.emphasis, Emphasis::Strong | Emphasis::Bad);
                     if bold && !text.is_empty() { format!("**{text}**") } else { text }
                 })
                 .collect();
@@ -246,11 +246,11 @@ impl Table {
             for (number, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
                 let mut class = Vec::new();
                 class.extend(column.right.then_some("num"));
-                class.extend(match cell.mark {
-                    Mark::Plain => None,
-                    Mark::Strong => Some("strong"),
-                    Mark::Good => Some("good"),
-                    Mark::Bad => Some("bad"),
+                class.extend(match cell.emphasis {
+                    Emphasis::Plain => None,
+                    Emphasis::Strong => Some("strong"),
+                    Emphasis::Good => Some("good"),
+                    Emphasis::Bad => Some("bad"),
                 });
                 let class =
                     if class.is_empty() { String::new() } else { format!(" class=\"{}\"", class.join(" ")) };

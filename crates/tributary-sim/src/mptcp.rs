@@ -60,8 +60,8 @@ pub struct MptcpConfig {
     pub congestion: String,
     /// Seed for schedulers that use random numbers.
     pub seed: u64,
-    /// N marks every Nth segment as prioritised, for schedulers that use priorities; zero marks none.
-    pub mark_every: u64,
+    /// N: every Nth segment is prioritised, for schedulers that use priorities; zero: none.
+    pub prioritise_every: u64,
 }
 
 impl Default for MptcpConfig {
@@ -71,7 +71,7 @@ impl Default for MptcpConfig {
             tcp: TcpConfig::default(),
             congestion: "cubic".to_owned(),
             seed: 1,
-            mark_every: 0,
+            prioritise_every: 0,
         }
     }
 }
@@ -154,7 +154,7 @@ impl MptcpTransport {
         let rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
         let first = if tcp.auto_tune { tcp.initial_receive_window } else { tcp.receive_buffer };
         let mut stream = NumberedStream::new(tcp.send_buffer as usize);
-        stream.mark(config.mark_every);
+        stream.prioritise_every(config.prioritise_every);
         Self {
             side,
             present: vec![true; ways.len()],

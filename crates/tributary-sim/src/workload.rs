@@ -15,7 +15,7 @@ mod push;
 mod server;
 pub mod tiled;
 
-pub use arrivals::{ArrivalSeries, BIN, Silence};
+pub use arrivals::{ArrivalSeries, BIN, SilentSpan};
 pub use client::Client;
 pub use exchange::Exchange;
 pub use server::Server;

@@ -1,4 +1,4 @@
-//! Messages with a priority beside bulk, and proxy rules that derive priorities from ports and marks.
+//! Messages with a priority beside bulk, and proxy rules that derive priorities from ports and code points.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -125,7 +125,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     (addresses, session)
 }
 
-/// Sends data through the proxy with this mark and waits for its return.
+/// Sends data through the proxy with this code point and waits for its return.
 async fn exchange(address: SocketAddr, dscp: u32) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_tos_v4(dscp << 2).unwrap();

@@ -33,14 +33,14 @@ pub struct Rate {
     rounds: Vec<f64>,
 }
 
-/// A ratio with a mark.
+/// A ratio with an aim.
 #[derive(Clone, Debug, Serialize)]
-pub struct Mark {
+pub struct Aim {
     /// The two that are compared.
     pub what: String,
     /// Median over the rounds.
     pub ratio: f64,
-    /// The mark; `None` if this processor has none.
+    /// The aim; `None` if this processor has none.
     pub at_least: Option<f64>,
     /// Whether it is met.
     pub met: Option<bool>,
@@ -53,8 +53,8 @@ pub struct Contest {
     pub title: String,
     /// The speeds; the first is the reference of the others.
     pub rates: Vec<Rate>,
-    /// The ratios with marks.
-    pub marks: Vec<Mark>,
+    /// The ratios with aims.
+    pub aims: Vec<Aim>,
 }
 
 impl Contest {
@@ -77,7 +77,7 @@ impl Contest {
             }
         }
         rates.iter_mut().for_each(|rate| rate.gb_per_s = median(&rate.rounds));
-        Self { title: title.to_owned(), rates, marks: Vec::new() }
+        Self { title: title.to_owned(), rates, aims: Vec::new() }
     }
 
     fn rate(&self, name: &str) -> Option<&Rate> {
@@ -85,11 +85,11 @@ impl Contest {
     }
 
     /// Adds a ratio of two implementations, if both took part.
-    pub(super) fn mark(&mut self, ours: &str, peer: &str, at_least: Option<f64>) {
+    pub(super) fn aim(&mut self, ours: &str, peer: &str, at_least: Option<f64>) {
         let (Some(own), Some(other)) = (self.rate(ours), self.rate(peer)) else { return };
         let ratio = paired_ratio(&own.rounds, &other.rounds);
         let met = at_least.map(|least| ratio >= least);
-        self.marks.push(Mark { what: format!("{ours} / {peer}"), ratio, at_least, met });
+        self.aims.push(Aim { what: format!("{ours} / {peer}"), ratio, at_least, met });
     }
 
     /// The fastest of some implementations.
@@ -113,18 +113,18 @@ mod tests {
             gb_per_s: median(&rounds),
             rounds: rounds.to_vec(),
         };
-        Contest { title: String::new(), rates: rates.map(rate).to_vec(), marks: Vec::new() }
+        Contest { title: String::new(), rates: rates.map(rate).to_vec(), aims: Vec::new() }
     }
 
     #[test]
     fn a_comparison_is_the_median_of_the_rounds_ratios() {
         let mut contest = contest([("ours", [4.0, 8.0, 3.0]), ("peer", [2.0, 4.0, 3.5])]);
-        contest.mark("ours", "peer", Some(2.0));
-        contest.mark("ours", "absent", Some(2.0));
-        contest.mark("peer", "ours", None);
-        assert_eq!(contest.marks.len(), 2);
-        assert_eq!((contest.marks[0].ratio, contest.marks[0].met), (2.0, Some(true)));
-        assert_eq!(contest.marks[1].met, None);
+        contest.aim("ours", "peer", Some(2.0));
+        contest.aim("ours", "absent", Some(2.0));
+        contest.aim("peer", "ours", None);
+        assert_eq!(contest.aims.len(), 2);
+        assert_eq!((contest.aims[0].ratio, contest.aims[0].met), (2.0, Some(true)));
+        assert_eq!(contest.aims[1].met, None);
         assert_eq!(contest.fastest(&["ours", "peer", "absent"]), Some("ours"));
     }
 

@@ -30,8 +30,8 @@ pub(super) fn products(rounds: u32, _: bool) -> Vec<Contest> {
         let name = kernel.tier().name();
         let mut contest = Contest::hold(&format!("products, {name}"), rounds, entrants);
         let is_fast = matches!(kernel.tier(), Tier::Avx512Gfni | Tier::VexGfni);
-        contest.mark(TWELVE, "memcpy", (kernel.tier() == Tier::Avx512Gfni).then_some(4.5));
-        contest.mark(TWELVE, PEAK, (!is_fast && kernel.tier() != Tier::Portable).then_some(0.8));
+        contest.aim(TWELVE, "memcpy", (kernel.tier() == Tier::Avx512Gfni).then_some(4.5));
+        contest.aim(TWELVE, PEAK, (!is_fast && kernel.tier() != Tier::Portable).then_some(0.8));
         contest
     };
     Kernel::available().map(tier).collect()
@@ -75,8 +75,8 @@ pub(super) fn block_codes((data, parity): (usize, usize), rounds: u32, of_memcpy
     }
     let title = format!("encode {data} blocks + {parity} parity, input bytes");
     let mut contest = Contest::hold(&title, rounds, entrants);
-    contest.mark("tributary", "memcpy", of_memcpy);
+    contest.aim("tributary", "memcpy", of_memcpy);
     let better = contest.fastest(&["rusty_erasure", "isa-l"]);
-    contest.mark("tributary", better.unwrap_or_default(), Some(1.0));
+    contest.aim("tributary", better.unwrap_or_default(), Some(1.0));
     contest
 }

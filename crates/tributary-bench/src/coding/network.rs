@@ -51,7 +51,7 @@ pub(super) fn decode_systematic(rounds: u32, of_memcpy: Option<f64>) -> Contest 
     };
     let entrants = vec![copier(&sets), Entrant::new("tributary", decode)];
     let mut contest = Contest::hold("decode 128 symbols, 10 % lost", rounds, entrants);
-    contest.mark("tributary", "memcpy", of_memcpy);
+    contest.aim("tributary", "memcpy", of_memcpy);
     contest
 }
 
@@ -109,8 +109,8 @@ pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     ];
     let title = format!("decode {n} symbols from random combinations");
     let mut contest = Contest::hold(&title, rounds, entrants);
-    contest.mark("tributary", "rlnc-simdx", TIMES_PEERS);
-    contest.mark("tributary", "rlnc", None);
+    contest.aim("tributary", "rlnc-simdx", TIMES_PEERS);
+    contest.aim("tributary", "rlnc", None);
     contest
 }
 
@@ -196,7 +196,7 @@ pub(super) fn recode(rounds: u32) -> Contest {
         }),
     ];
     let mut contest = Contest::hold("recode: 8 mixes of 64 packets, product bytes", rounds, entrants);
-    contest.mark("tributary", "rlnc-simdx", TIMES_PEERS);
-    contest.mark("tributary", "rlnc", TIMES_PEERS);
+    contest.aim("tributary", "rlnc-simdx", TIMES_PEERS);
+    contest.aim("tributary", "rlnc", TIMES_PEERS);
     contest
 }

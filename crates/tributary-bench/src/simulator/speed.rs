@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use tributary_lab::process::own_program;
 use tributary_report::{Cell, Column, Table};
 
-/// The mark with one flow at `MARK_RATE`: this many times ns-3's packets.
-pub const MARK: f64 = 20.0;
+/// The aim with one flow at `AIM_RATE`: this many times ns-3's packets.
+pub const AIM: f64 = 20.0;
 /// The aim there: data packets per second.
 pub const AIM: f64 = 1e6;
-/// The mark: the most expensive packet costs at most this many times the cheapest.
+/// The aim: the most expensive packet costs at most this many times the cheapest.
 pub const FLATNESS: f64 = 2.0;
-/// The rate of the mark.
-const MARK_RATE: u64 = 1_000_000_000;
+/// The rate of the aim.
+const AIM_RATE: u64 = 1_000_000_000;
 const CONGESTION: &str = "cubic";
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
@@ -115,12 +115,12 @@ fn run_own(plan: &Plan, cell: &Bottleneck) -> Result<Measured, BenchError> {
 
 /// Ten Mbit/s to ten Gbit/s, with about 50 000 to 400 000 packets each.
 fn rate_cells() -> Vec<Bottleneck> {
-    let times = [(10_000_000, 60_000), (100_000_000, 10_000), (MARK_RATE, 2_000), (10_000_000_000, 500)];
+    let times = [(10_000_000, 60_000), (100_000_000, 10_000), (AIM_RATE, 2_000), (10_000_000_000, 500)];
     times.into_iter().map(|(rate, millis)| cell(rate, 1, millis)).collect()
 }
 
 fn flow_cells() -> Vec<Bottleneck> {
-    [1, 10, 100, 1000].into_iter().map(|flows| cell(MARK_RATE, flows, 2_000)).collect()
+    [1, 10, 100, 1000].into_iter().map(|flows| cell(AIM_RATE, flows, 2_000)).collect()
 }
 
 fn cell(rate: u64, flows: u32, millis: u64) -> Bottleneck {
@@ -186,12 +186,12 @@ impl Report {
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let rates = table("One flow, CUBIC, 10 ms, queue of 1 BDP, one core", &self.rates);
-        vec![rates, table("1 Gbit/s, 1 to 1000 flows", &self.flows), self.marks()]
+        vec![rates, table("1 Gbit/s, 1 to 1000 flows", &self.flows), self.aims()]
     }
 
-    fn marks(&self) -> Table {
-        let mut table = Table::new("Marks").columns([
-            Column::left("mark"),
+    fn aims(&self) -> Table {
+        let mut table = Table::new("Aims").columns([
+            Column::left("aim"),
             Column::right("measured"),
             Column::right("wanted"),
             Column::left(""),
@@ -199,12 +199,12 @@ impl Report {
         let mut push = |what: &str, (value, decimals): (f64, usize), wanted: String, good: bool| {
             table.push([Cell::text(what), judged(value, decimals, good), Cell::text(&wanted), verdict(good)]);
         };
-        if let Some(row) = self.rates.iter().find(|row| row.cell.rate_bps == MARK_RATE) {
+        if let Some(row) = self.rates.iter().find(|row| row.cell.rate_bps == AIM_RATE) {
             push(
                 "ns-3's packets, 1 Gbit/s",
                 (row.ratio, 1),
-                format!("at least {MARK} times"),
-                row.ratio >= MARK,
+                format!("at least {AIM} times"),
+                row.ratio >= AIM,
             );
             let aim = format!("aim {:.1} M/s", AIM / 1e6);
             push(

@@ -139,7 +139,10 @@ impl<'a> Page<'a> {
         for (name, value) in &run.configuration {
             made.push_str(&format!(" {name}: {value}."));
         }
-        let mut out = format!("{made}\n\n### Claims\n\n{}", self.outcome.reproduction.table().to_markdown());
+        let mut out = format!("{made}\n");
+        if let Some(claims) = self.claims() {
+            out.push_str(&format!("\n### Claims\n\n{}", claims.to_markdown()));
+        }
         for table in self.tables() {
             out.push_str(&format!("\n{}", table.to_section()));
         }
@@ -149,10 +152,13 @@ impl<'a> Page<'a> {
     /// The text for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
-        let own = self.tables();
-        let all =
-            own.iter().chain([&self.outcome.reproduction.table()]).map(Table::to_text).collect::<Vec<_>>();
-        all.join("\n")
+        let tables = self.tables().into_iter().chain(self.claims());
+        tables.map(|table| table.to_text()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The table of claims; `None` when the paper has none about the cells that were run.
+    fn claims(&self) -> Option<Table> {
+        Some(self.outcome.reproduction.table()).filter(|table| !table.is_empty())
     }
 
     /// Figures with a separate file: file name and SVG.
@@ -178,16 +184,23 @@ impl<'a> Page<'a> {
         let count = |verdict| made.claims.iter().filter(|claim| claim.verdict == verdict).count();
         let (holds, fails) = (count(Verdict::Holds), count(Verdict::Fails));
         let (all, open) = (made.claims.len(), count(Verdict::Undecided));
-        report
-            .headline(&format!("{}: {holds} of {all} claims hold, {fails} fail, {open} undecided.", paper.title))
-            .lead(&paper.lead)
-            .section("Claims")
-            .reproduction(
-                made,
-                "A claim holds or fails if its whole interval lies on one side of the wanted bound; otherwise it is \
-                 undecided. Intervals are over the seeds, paired; with a single seed, or if every seed gives the same \
-                 result (deterministic), over the seconds of the run.",
-            );
+        report.lead(&paper.lead);
+        if made.claims.is_empty() {
+            report.headline(&paper.title).made(&made.run);
+        } else {
+            report
+                .headline(&format!(
+                    "{}: {holds} of {all} claims hold, {fails} fail, {open} undecided.",
+                    paper.title
+                ))
+                .section("Claims")
+                .reproduction(
+                    made,
+                    "A claim holds or fails if its whole interval lies on one side of the wanted bound; otherwise it \
+                     is undecided. Intervals are over the seeds, paired; with a single seed, or if every seed gives \
+                     the same result (deterministic), over the seconds of the run.",
+                );
+        }
         let shown = |world: Option<crate::result::World>| world.is_none_or(|w| w == self.outcome.world);
         for spec in paper.table.iter().filter(|spec| shown(spec.world)) {
             let table = self.table(spec);

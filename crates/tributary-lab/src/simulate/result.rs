@@ -181,7 +181,7 @@ fn millis(duration: Duration) -> f64 {
 
 /// In the form of records from real sockets.
 fn arrivals(from: &tributary_sim::workload::ArrivalSeries) -> Arrivals {
-    let silence = |silence: &tributary_sim::workload::Silence| Silence {
+    let silence = |silence: &tributary_sim::workload::SilentSpan| Silence {
         at_ms: silence.at.as_nanos() as f64 / 1e6,
         length_ms: millis(silence.length),
     };

@@ -34,7 +34,7 @@ pub struct ForwardConfig {
     /// Where local applications connect, and which of the server's targets each leads to.
     pub listen: Vec<Entrance>,
     /// Which of this end's data goes first: rules by the port that an application connected to, by target, and by
-    /// the mark of its packets.
+    /// the code point of its first packet.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<EventLogConfig>,
@@ -59,7 +59,7 @@ impl Forwarder {
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
         for Entrance { address, target } in config.listen {
-            let bound = bind(address, config.priorities.look_at_marks()).await;
+            let bound = bind(address, config.priorities.need_code_point()).await;
             listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, target));
         }
         check_priorities(&config.priorities, &listeners)?;
@@ -146,10 +146,10 @@ fn check_priorities(
     Ok(())
 }
 
-async fn bind(address: SocketAddr, look_at_marks: bool) -> std::io::Result<TcpListener> {
+async fn bind(address: SocketAddr, keep_code_points: bool) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
     intake::limit_segments(listener.as_fd())?;
-    if look_at_marks {
+    if keep_code_points {
         crate::sockopt::keep_opening_packets(listener.as_fd())?;
     }
     Ok(listener)
@@ -170,9 +170,9 @@ impl Accepting {
             match listener.accept().await {
                 Ok((tcp, _)) => {
                     relay::prepare(&tcp);
-                    let marked = self.priorities.look_at_marks();
-                    let mark = marked.then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
-                    let priority = self.priorities.of(port, self.target.as_ref(), mark.flatten());
+                    let needed = self.priorities.need_code_point();
+                    let dscp = needed.then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
+                    let priority = self.priorities.of(port, self.target.as_ref(), dscp.flatten());
                     let head = target::head(self.target.as_ref());
                     let (sessions, ticket) = (self.sessions.clone(), connections.ticket());
                     tokio::spawn(forward(tcp, sessions, (priority, head), ticket));

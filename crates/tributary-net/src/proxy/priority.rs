@@ -1,7 +1,7 @@
-//! Which connections of the proxy go first: rules by port and by the mark of their packets.
+//! Which connections of the proxy go first: rules by port, target and code point (DSCP).
 //!
 //! Source of the names: RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622. A rule orders what this end sends;
-//! it is not on the wire and says nothing to the peer.
+//! it is not transmitted to the peer.
 
 use std::str::FromStr;
 
@@ -109,9 +109,9 @@ impl PriorityRules {
         self.0.is_empty()
     }
 
-    /// Whether a rule needs the mark of packets.
+    /// Whether a rule needs the code point of a connection's first packet.
     #[must_use]
-    pub fn look_at_marks(&self) -> bool {
+    pub fn need_code_point(&self) -> bool {
         self.0.iter().any(|rule| matches!(rule.sign, Sign::Dscp(_)))
     }
 
@@ -131,7 +131,7 @@ impl PriorityRules {
         })
     }
 
-    /// The priority of a connection to this port and target whose packets have this mark.
+    /// The priority of a connection to this port and target whose first packet has this code point.
     #[must_use]
     pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> u8 {
         let fits = |rule: &&PriorityRule| match &rule.sign {
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(rules.of(80, None, Some(0)), 1);
         assert_eq!((rules.of(80, None, None), rules.of(80, None, Some(10))), (0, 0));
         assert!(rules.targets().eq([&video]));
-        assert!(rules.look_at_marks() && rules.ports().eq([5004]));
-        assert!(PriorityRules::default().is_empty() && !PriorityRules::default().look_at_marks());
+        assert!(rules.need_code_point() && rules.ports().eq([5004]));
+        assert!(PriorityRules::default().is_empty() && !PriorityRules::default().need_code_point());
     }
 
     #[test]

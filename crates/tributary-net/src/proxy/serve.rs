@@ -234,9 +234,9 @@ impl Targets {
                 return Err(ProxyError::Targets(problem));
             }
         }
-        if priorities.look_at_marks() {
-            let problem = "the server does not see an application's mark: give a port or a target's name, or \
-                           mark at the client";
+        if priorities.need_code_point() {
+            let problem = "the server does not see the code point (dscp) of an application's packets: give a port \
+                           or a target's name, or give the rule to the client";
             return Err(ProxyError::Priority(problem.to_owned()));
         }
         if let Some(port) = priorities.ports().find(|port| !targets.iter().any(|t| t.port == *port)) {

@@ -19,8 +19,8 @@ static ZEROS: [u8; MAX_SEGMENT] = [0; MAX_SEGMENT];
 #[derive(Debug)]
 pub struct NumberedStream {
     send: SendBuffer,
-    /// One in this many segments is marked as prioritised.
-    mark_every: Option<u64>,
+    /// One in this many segments is prioritised.
+    prioritise_every: Option<u64>,
     loaded: u64,
 }
 
@@ -30,12 +30,12 @@ impl NumberedStream {
     pub fn new(limit: usize) -> Self {
         let mut send = SendBuffer::new(limit, 0);
         send.streams.insert(STREAM, SendStream::new(0, UNLIMITED));
-        Self { send, mark_every: None, loaded: 0 }
+        Self { send, prioritise_every: None, loaded: 0 }
     }
 
-    /// From this call on, one segment in `every` is marked as prioritised; zero marks none.
-    pub fn mark(&mut self, every: u64) {
-        self.mark_every = (every > 0).then_some(every);
+    /// From this call on, one segment in `every` is prioritised; zero: none.
+    pub fn prioritise_every(&mut self, every: u64) {
+        self.prioritise_every = (every > 0).then_some(every);
     }
 
     /// Sets the priority of bytes written after this call; zero is bulk.
@@ -87,7 +87,7 @@ impl NumberedStream {
         let (first, end, _) = self.send.load(bytes, segment);
         for seq in first.0..end.0 {
             self.loaded += 1;
-            if self.mark_every.is_some_and(|every| self.loaded.is_multiple_of(every))
+            if self.prioritise_every.is_some_and(|every| self.loaded.is_multiple_of(every))
                 && let Some(segment) = self.send.segment_mut(DataSeq(seq))
             {
                 segment.priority = 1;

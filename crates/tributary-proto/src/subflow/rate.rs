@@ -8,10 +8,10 @@ use tributary_types::{Bitrate, DataSize, Instant};
 /// Recent delivery rate of a subflow while it is busy.
 #[derive(Debug, Default)]
 pub(super) struct RecentRate {
-    /// Moments and bytes delivered until then, oldest first.
-    marks: VecDeque<(Instant, u64)>,
+    /// Times and bytes delivered until then, oldest first.
+    samples: VecDeque<(Instant, u64)>,
     delivered: u64,
-    /// Rate to use before there are enough marks.
+    /// Rate to use before there are enough samples.
     prior: Option<Bitrate>,
 }
 
@@ -22,24 +22,24 @@ impl RecentRate {
     const LEAST: Duration = Duration::from_millis(30);
     /// Length of the long window.
     pub const LONG: Duration = Duration::from_secs(1);
-    /// Time between marks.
+    /// Time between samples.
     const STEP: Duration = Duration::from_millis(5);
 
-    /// The subflow becomes busy, or delivers again after a silence, so earlier marks do not count; `prior` is the
+    /// The subflow becomes busy, or delivers again after being silent, so earlier samples do not count; `prior` is the
     /// rate used at first.
     pub fn begin(&mut self, now: Instant, prior: Option<Bitrate>) {
         self.prior = prior;
-        self.marks.clear();
-        self.marks.push_back((now, self.delivered));
+        self.samples.clear();
+        self.samples.push_back((now, self.delivered));
     }
 
     pub fn progress(&mut self, now: Instant, delivered: u64) {
         self.delivered = delivered;
-        if self.marks.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
-            self.marks.push_back((now, delivered));
+        if self.samples.back().is_none_or(|(at, _)| now.saturating_since(*at) >= Self::STEP) {
+            self.samples.push_back((now, delivered));
         }
-        while self.marks.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::LONG) {
-            self.marks.pop_front();
+        while self.samples.get(1).is_some_and(|(at, _)| now.saturating_since(*at) >= Self::LONG) {
+            self.samples.pop_front();
         }
     }
 
@@ -52,8 +52,8 @@ impl RecentRate {
         span: Duration,
     ) -> Option<Bitrate> {
         let span = span.max(round_trip * 5 / 4);
-        let old = self.marks.iter().rev().find(|(at, _)| now.saturating_since(*at) >= span);
-        let &(from, before) = old.or(self.marks.front())?;
+        let old = self.samples.iter().rev().find(|(at, _)| now.saturating_since(*at) >= span);
+        let &(from, before) = old.or(self.samples.front())?;
         let time = now.saturating_since(from);
         if time < Self::LEAST.max(round_trip * 5 / 4) {
             return self.prior;

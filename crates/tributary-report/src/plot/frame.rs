@@ -16,7 +16,7 @@ pub(super) struct Key {
     pub(super) note: String,
 }
 
-/// The mark of a legend entry.
+/// The symbol of a legend entry.
 #[derive(Clone, Copy)]
 pub(super) enum Swatch {
     Line(Tone),
@@ -91,7 +91,7 @@ pub(super) fn legend(canvas: &mut Canvas, (left, top): (f64, f64), keys: &[Key])
     }
 }
 
-/// The mark of a paper's value.
+/// The symbol of a paper's value.
 pub(super) fn diamond(x: f64, y: f64) -> String {
     crate::svg::polyline([(x, y - 5.5), (x + 5.5, y), (x, y + 5.5), (x - 5.5, y)]) + "Z"
 }

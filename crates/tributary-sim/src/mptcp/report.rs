@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tributary_types::Instant;
 
-/// Most latencies of marked segments kept per subflow.
+/// Most latencies of prioritised segments kept per subflow.
 const MOST_KEPT: usize = 100_000;
 
 /// One subflow so far.
@@ -27,18 +27,18 @@ pub struct SubflowReport {
     pub duplicate_acks: u64,
     /// Fast recoveries begun, each by a fast retransmission.
     pub fast_recoveries: u64,
-    /// Payload bytes marked as lost.
+    /// Payload bytes that loss detection declared lost.
     pub lost: u64,
-    /// Latencies of marked segments, from giving them to the subflow to their acknowledgement on it.
-    pub marked: Vec<Duration>,
+    /// Latencies of prioritised segments, from giving them to the subflow to their acknowledgement on it.
+    pub prioritised: Vec<Duration>,
 }
 
 /// Collects a report.
 #[derive(Debug, Default)]
 pub(super) struct Observation {
     report: SubflowReport,
-    /// End positions of marked segments in flight, and when they were given to the subflow.
-    marked: VecDeque<(u64, Instant)>,
+    /// End positions of prioritised segments in flight, and when they were given to the subflow.
+    prioritised: VecDeque<(u64, Instant)>,
 }
 
 impl Observation {
@@ -50,18 +50,18 @@ impl Observation {
         self.report.round_trip_squares += seconds * seconds;
     }
 
-    /// A marked segment that ends at `position` was given to the subflow.
-    pub fn marked(&mut self, now: Instant, position: u64) {
-        self.marked.push_back((position, now));
+    /// A prioritised segment that ends at `position` was given to the subflow.
+    pub fn prioritised(&mut self, now: Instant, position: u64) {
+        self.prioritised.push_back((position, now));
     }
 
     /// Everything up to `position` is acknowledged.
     pub fn delivered(&mut self, now: Instant, position: u64) {
-        while let Some((_, at)) = self.marked.front().filter(|(end, _)| *end <= position) {
-            if self.report.marked.len() < MOST_KEPT {
-                self.report.marked.push(now.saturating_since(*at));
+        while let Some((_, at)) = self.prioritised.front().filter(|(end, _)| *end <= position) {
+            if self.report.prioritised.len() < MOST_KEPT {
+                self.report.prioritised.push(now.saturating_since(*at));
             }
-            self.marked.pop_front();
+            self.prioritised.pop_front();
         }
     }
 

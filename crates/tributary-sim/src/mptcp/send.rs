@@ -142,7 +142,7 @@ impl MptcpTransport {
         let subflow = self.subflows.iter_mut().find(|s| s.id == onto).expect("views show what there is");
         let position = subflow.carry(now, seq, extent);
         if self.stream.view(0).segment(seq).is_some_and(|segment| segment.priority > 0) {
-            subflow.observation.marked(now, position);
+            subflow.observation.prioritised(now, position);
         }
         if self.stream.sent(now, seq, onto, position) {
             self.counters.sent += bytes;

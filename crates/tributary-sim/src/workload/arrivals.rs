@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 10_000;
 
 /// A time without any byte while data was outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silence {
+pub struct SilentSpan {
     /// When it began.
     pub at: Instant,
     /// How long it lasted.
@@ -26,7 +26,7 @@ pub struct ArrivalSeries {
     /// Bytes in each bin of [`BIN`] since the beginning of the run.
     pub bins: Vec<u64>,
     /// Every silence of at least 20 ms.
-    pub silences: Vec<Silence>,
+    pub silences: Vec<SilentSpan>,
     /// The longest time without a byte while data was outstanding.
     pub longest_silence: Duration,
     /// Since when no byte has arrived although data is outstanding; `None` when no data is outstanding.
@@ -77,7 +77,7 @@ impl ArrivalSeries {
         let length = now.saturating_since(at);
         self.longest_silence = self.longest_silence.max(length);
         if length >= LISTED && self.silences.len() < MOST_LISTED {
-            self.silences.push(Silence { at, length });
+            self.silences.push(SilentSpan { at, length });
         }
     }
 

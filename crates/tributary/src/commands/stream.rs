@@ -30,7 +30,7 @@ pub(crate) enum Stream {
 #[derive(Debug, Args)]
 pub(crate) struct TransportArguments {
     /// Transport: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same at both ends
-    #[arg(long, alias = "carrier", default_value = "session")]
+    #[arg(long, default_value = "session")]
     pub(crate) transport: String,
     /// Key file of a session or of QUIC, the same at both ends (see `tributary keygen`)
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The marks with invented runs: medians, ratios of rounds, flatness and memory per flow.
+//! The aims with invented runs: medians, ratios of rounds, flatness and memory per flow.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn measured(packets: u64, cpu_s: f64, peak_rss_kb: u64) -> Measured {
 fn pair(flows: u32, our_cpu: f64, peak: u64) -> Row {
     let ours = vec![measured(1_000_000, our_cpu, peak); 3];
     let peers = vec![measured(1_000_000, 25.0, 10 * peak); 3];
-    row(cell(MARK_RATE, flows, 1_000), ours, peers)
+    row(cell(AIM_RATE, flows, 1_000), ours, peers)
 }
 
 #[test]
@@ -32,14 +32,14 @@ fn a_row_says_packets_a_second_and_what_one_costs() {
 
 #[test]
 fn a_peer_without_a_result_leaves_no_ratio() {
-    let row = row(cell(MARK_RATE, 1, 1_000), vec![measured(10, 1.0, 1)], Vec::new());
+    let row = row(cell(AIM_RATE, 1, 1_000), vec![measured(10, 1.0, 1)], Vec::new());
     assert!(row.ratio.is_nan() && row.peer_per_second.is_nan());
 }
 
 #[test]
 fn a_round_that_the_peer_failed_leaves_the_ratio_of_the_medians() {
     let ours = vec![measured(1_000_000, 0.5, 2_000); 3];
-    let row = row(cell(MARK_RATE, 1, 1_000), ours, vec![measured(1_000_000, 25.0, 20_000); 2]);
+    let row = row(cell(AIM_RATE, 1, 1_000), ours, vec![measured(1_000_000, 25.0, 20_000); 2]);
     assert_eq!(row.ratio, 50.0);
 }
 

@@ -132,6 +132,28 @@ fn the_guides_example_is_run_resumed_judged_and_printed() {
 }
 
 #[test]
+fn a_report_without_claims_has_no_table_of_claims() {
+    let example = example();
+    let (cells, rest) = example.split_once("[[claim]]").unwrap();
+    let (_, table) = rest.split_once("[[table]]").unwrap();
+    let paper = Paper::parse(&format!("{cells}[[table]]{table}"), "example.toml").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        selection: Selection { world: World::Sim, seeds: Some(1), seconds: Some(2), ..Selection::default() },
+        directory: directory.path().to_owned(),
+        resume: false,
+        jobs: None,
+        command: "tributary reproduce example.toml --world sim".to_owned(),
+    };
+    let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
+    let page = Page::new(&paper, &outcome);
+    for report in [page.markdown(), page.text(), page.html()] {
+        assert!(report.contains("Mbit/s"), "{report}");
+        assert!(!report.contains("laims") && !report.contains("verdict"), "{report}");
+    }
+}
+
+#[test]
 fn faults_of_a_file_name_their_place() {
     let example = example();
     for (from, to, hints) in [

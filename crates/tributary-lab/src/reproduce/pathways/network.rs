@@ -158,7 +158,7 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
     let config = MptcpConfig {
         scheduler: setting.scheduler.clone(),
         congestion: setting.congestion.clone(),
-        mark_every: PRIORITISED,
+        prioritise_every: PRIORITISED,
         seed: setting.seed,
         tcp,
     };
@@ -196,7 +196,7 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
         measured.fast_retransmissions += report.fast_recoveries;
         measured.lost_segments += report.lost / SEGMENT;
         measured.subflow_bytes.push(report.handed);
-        measured.prioritised_ms.extend(report.marked.iter().map(|took| took.as_secs_f64() * 1e3));
+        measured.prioritised_ms.extend(report.prioritised.iter().map(|took| took.as_secs_f64() * 1e3));
     }
     measured.hash = network.world.log().hash();
     Ok(measured)

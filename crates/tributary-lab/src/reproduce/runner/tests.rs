@@ -45,9 +45,12 @@ fn the_simulated_fbdt_file_is_measured_judged_and_drawn_the_same_each_time() {
     assert_eq!(claims.len(), 11, "{claims:#?}");
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
     let page = Page::new(&paper, &outcome).html();
-    for part in
-        ["Mean goodput", "Where it hurts: blackout, cubic", "Every second: blackout, cubic", "WiGig blocked"]
-    {
+    for part in [
+        "Mean goodput",
+        "Each second as a share of capacity: blackout, cubic",
+        "Every second: blackout, cubic",
+        "WiGig blocked",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.contains("what all links could carry"), "link capacity is drawn behind the seconds");

@@ -213,10 +213,10 @@ fn without_priorities_it_is_the_bulk_scheduler() {
 }
 
 #[test]
-fn the_papers_form_redirects_marked_segments_of_a_single_stream() {
+fn the_papers_form_redirects_prioritised_segments_of_a_single_stream() {
     let mut stream = NumberedStream::new(1 << 20);
     stream.allow(1 << 20);
-    stream.mark(5);
+    stream.prioritise_every(5);
     assert_eq!(stream.write(200_000), 200_000);
     let mut scheduler = create("avira", Rng::new(1)).expect("the registry has it");
     let subflows = [view(0, 40, 1 << 20), view(1, 30, 1 << 20), view(2, 20, 1 << 20)];
@@ -224,8 +224,8 @@ fn the_papers_form_redirects_marked_segments_of_a_single_stream() {
     while carriers.len() < 20 {
         let window = stream.view(WINDOW);
         if let Some(assignment) = scheduler.assign(Instant::ZERO, &window, &subflows) {
-            let marked = window.segment(assignment.segment).is_some_and(|s| s.priority > 0);
-            carriers.push((assignment.subflow.0, marked));
+            let prioritised = window.segment(assignment.segment).is_some_and(|s| s.priority > 0);
+            carriers.push((assignment.subflow.0, prioritised));
             stream.sent(Instant::ZERO, assignment.segment, assignment.subflow, 0);
             continue;
         }
@@ -233,8 +233,8 @@ fn the_papers_form_redirects_marked_segments_of_a_single_stream() {
         let (first, end) = stream.load(load, 1000);
         scheduler.on_event(Instant::ZERO, SchedulerEvent::Loaded { first, end });
     }
-    let marked: Vec<_> = carriers.iter().filter(|(_, marked)| *marked).map(|(id, _)| *id).collect();
-    assert_eq!(marked, [2; 4]);
-    let rest: Vec<_> = carriers.iter().filter(|(_, marked)| !marked).map(|(id, _)| *id).collect();
+    let of = |wanted: bool| carriers.iter().filter(move |(_, is)| *is == wanted).map(|(id, _)| *id);
+    assert!(of(true).eq([2; 4]));
+    let rest: Vec<_> = of(false).collect();
     assert!((0..3).all(|id| rest.iter().filter(|r| **r == id).count() >= 5), "in turn: {rest:?}");
 }
