@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contest_has_its_rates_and_marks() {
+    fn a_contest_has_its_rates_and_aims() {
         let plan = Plan { rounds: 3, only: Some("encode-10".to_owned()) };
         let report = run(&plan, &mut |_| ()).expect("it runs");
         assert_eq!(report.contests.len(), 1);

@@ -11,11 +11,11 @@ use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
 /// Largest allowed relative error of the rate.
-const RATE_MARK: f64 = 0.02;
+const RATE_AIM: f64 = 0.02;
 /// Largest allowed 99th percentile of the error of added delay, microseconds.
-const DELAY_MARK_US: f64 = 500.0;
+const DELAY_AIM_US: f64 = 500.0;
 /// Least ratio of our shaped TCP throughput to the peer's.
-const PEER_MARK: f64 = 4.0;
+const PEER_AIM: f64 = 4.0;
 /// Configured rate of both emulators: above the peer's maximum.
 const PEER_RATE: Bitrate = Bitrate::from_mbps(4_000);
 
@@ -66,8 +66,8 @@ pub fn run(plan: &Plan, rattan: Option<&Path>, progress: Progress<'_>) -> Result
 /// Whether a row is accurate enough.
 fn is_exact(row: &Accuracy) -> bool {
     row.verdict == Verdict::Valid
-        && row.rate_error.is_none_or(|error| error.abs() <= RATE_MARK)
-        && row.delay_error.p99_us <= DELAY_MARK_US
+        && row.rate_error.is_none_or(|error| error.abs() <= RATE_AIM)
+        && row.delay_error.p99_us <= DELAY_AIM_US
 }
 
 fn rates(title: &str, rows: &[Accuracy]) -> Table {
@@ -146,12 +146,12 @@ fn peer_table(peer: &PeerComparison) -> Table {
         Column::left("audit"),
         Column::left(""),
     ]);
-    let holds = peer.ratio >= PEER_MARK;
+    let holds = peer.ratio >= PEER_AIM;
     table.push([
         Cell::number(median(&peer.peer_mbps), 0),
         Cell::number(median(&peer.ours_mbps), 0),
         judged(peer.ratio, 1, holds),
-        Cell::text(&format!("≥ {PEER_MARK}")),
+        Cell::text(&format!("≥ {PEER_AIM}")),
         Cell::number(peer.ratio_to_best, 1),
         Cell::text(if peer.ours_valid { "valid" } else { "invalid" }),
         verdict(holds),

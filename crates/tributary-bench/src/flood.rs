@@ -136,7 +136,7 @@ struct Scene {
     rejoins: Mutex<Attempts>,
 }
 
-/// Ends the scene when dropped, also after an error.
+/// Stops all parties when dropped, also after an error.
 struct Curtain<'a>(&'a Scene);
 
 impl Drop for Curtain<'_> {

@@ -1,8 +1,8 @@
 //! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00, as Linux 6 behaves): paces at the
 //! greatest delivery rate of ten rounds and keeps about two bandwidth-delay products in flight.
 //!
-//! Left out: delayed-ACK flags on round-trip samples. Siblings are not used. Losses matter only for a round
-//! of packet conservation, after timeouts, and when they are so heavy that the path looks policed.
+//! Not implemented: delayed-ACK flags on round-trip samples. Siblings are not used. Losses matter only for a round of
+//! packet conservation, after timeouts, and when they are so heavy that the path looks policed.
 
 mod aggregation;
 mod bandwidth;

@@ -144,8 +144,8 @@ impl Cwnd {
         self.threshold = self.threshold.min(self.window);
     }
 
-    /// Raises the threshold to at least three quarters of the window, up to which slow start may return
-    /// quickly when the window shrinks for another reason than loss (Linux's tcp_current_ssthresh).
+    /// Raises the threshold to at least three quarters of the window. When the window shrinks for another reason than
+    /// loss, slow start then returns to this value quickly (Linux's tcp_current_ssthresh).
     pub fn remember(&mut self) {
         self.threshold = self.threshold.max(self.window / 4 * 3);
     }

@@ -41,7 +41,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
 enum First {
     Nothing,
     /// Every segment is prioritised, as in the paper.
-    Marked,
+    Segment,
     /// The stream has a priority, as in the product.
     Stream,
 }
@@ -57,7 +57,7 @@ fn cost(name: &str, first: First, apart: Duration) -> f64 {
         scheduler.on_event(now, SchedulerEvent::SubflowUp(SubflowId(id)));
     }
     let mut stream = NumberedStream::new(64 << 20);
-    stream.prioritise_every(u64::from(first == First::Marked));
+    stream.prioritise_every(u64::from(first == First::Segment));
     stream.prioritise(u8::from(first == First::Stream));
     stream.allow(u64::MAX / 4);
     let mut views: Vec<_> = (0..SUBFLOWS).map(|id| view(id, &mut rng)).collect();
@@ -115,9 +115,9 @@ fn main() {
     let clock = least(&clock);
     let (together, often, seldom) = (Duration::ZERO, Duration::from_millis(1), Duration::from_millis(6));
     let bulk = least(&|| cost("round-robin", First::Nothing, together));
-    let decided = least(&|| cost("avira", First::Marked, together));
-    let rhythm = least(&|| cost("avira", First::Marked, often));
-    let observed = least(&|| cost("avira", First::Marked, seldom));
+    let decided = least(&|| cost("avira", First::Segment, together));
+    let rhythm = least(&|| cost("avira", First::Segment, often));
+    let observed = least(&|| cost("avira", First::Segment, seldom));
     let product = least(&|| cost("avira+round-robin", First::Stream, together));
     let product_rhythm = least(&|| cost("avira+round-robin", First::Stream, often));
     println!(

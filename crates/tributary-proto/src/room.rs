@@ -1,5 +1,4 @@
-//! How much a subflow may take, and how often its transport's state is read. Used both on sockets and in the
-//! simulator.
+//! How much a subflow may take, and how often its transport's state is read. Used on sockets and in the simulator.
 //!
 //! A subflow is given at most what its path delivers in a few milliseconds, so that data is assigned to a
 //! path late (FBDT product mode) and losing the path costs little. Not here: how the transport's state is read,

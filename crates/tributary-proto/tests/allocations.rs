@@ -1,4 +1,4 @@
-//! Decisions about prioritised segments take no memory, counted by an allocator that counts.
+//! Decisions about prioritised segments allocate no memory. A counting allocator checks this.
 
 use core::time::Duration;
 

@@ -183,7 +183,7 @@ fn main() -> std::io::Result<()> {
         .card(KeyFigure::new("Goodput", "126", "Mbit/s").note("kernel MPTCP 103").verdict(Verdict::Good))
         .card(KeyFigure::new("GoPs in time", "40", "of 40").note("kernel MPTCP 31").verdict(Verdict::Good))
         .card(KeyFigure::new("Longest silence", "31", "ms").note("kernel MPTCP 488 ms").verdict(Verdict::Good))
-        .card(KeyFigure::new("Worst second", "49", "Mbit/s").note("promised: 5 × kernel MPTCP's").verdict(Verdict::Bad))
+        .card(KeyFigure::new("Worst second", "49", "Mbit/s").note("aim: 5 × kernel MPTCP's").verdict(Verdict::Bad))
         .section("What a viewer gets")
         .table(&table(&samples), "p10: the worst tenth of all seconds stays under this.")
         .figure(&strip, "One row per transport, one cell per second. Red: seconds with a low share.")

@@ -25,7 +25,7 @@ pub struct KeyFigure {
     pub unit: String,
     /// A value for comparison; may be empty.
     pub note: String,
-    /// Whether it meets its target; `None` without a target.
+    /// Whether it meets its aim; `None` without an aim.
     pub verdict: Option<Verdict>,
 }
 
@@ -51,12 +51,12 @@ impl KeyFigure {
     }
 }
 
-/// Whether a target is met.
+/// Whether an aim is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The target is met.
+    /// The aim is met.
     Good,
-    /// The target is not met.
+    /// The aim is not met.
     Bad,
 }
 
@@ -239,8 +239,8 @@ impl HtmlReport {
         for figure in &self.figures {
             let class = figure.verdict.map_or("", Verdict::class);
             let sign = match figure.verdict {
-                Some(Verdict::Good) => "<i class=\"sign\" title=\"promise kept\">✓</i>",
-                Some(Verdict::Bad) => "<i class=\"sign\" title=\"promise not kept\">✗</i>",
+                Some(Verdict::Good) => "<i class=\"sign\" title=\"aim met\">✓</i>",
+                Some(Verdict::Bad) => "<i class=\"sign\" title=\"aim not met\">✗</i>",
                 None => "",
             };
             let _ = writeln!(

@@ -1,8 +1,7 @@
 //! Statistics, result schema, tables, plots and HTML reports.
 //!
-//! Input is plain numbers in stated units. Output is text: a table for the terminal, CSV, Markdown, SVG,
-//! or one HTML file that needs no network. Nothing here measures, reads a clock or opens a file.
-//! clock or opens a file.
+//! Input is plain numbers in stated units. Output is text: a table for the terminal, CSV, Markdown, SVG, or one HTML
+//! file that needs no network. Nothing here measures, reads a clock or opens a file.
 
 mod escape;
 pub mod html;

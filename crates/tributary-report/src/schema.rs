@@ -124,7 +124,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// One sentence of a paper or one promise of the product, with the measured value.
+/// A claim of a paper, or an aim of the product, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// A short stable name, for example `los-goodput-vs-sum`.

@@ -269,7 +269,7 @@ impl Prepared {
         }
         let work = Work::begin(directory, &self.plan)?;
         match self.fill(&work, watch) {
-            // An interrupted process fails in many ways.
+            // A process that was interrupted may report any error.
             Err(_) if watch.stops() => Err(IngestError::Stopped { kept: work.stop()? }),
             Err(error) => Err(error),
             Ok(()) => Ok(TiledVideo::open(directory)?),

@@ -155,9 +155,9 @@ impl Side {
 enum Fate {
     Whole,
     Aborted,
-    /// It should have been complete.
+    /// It should have been complete and was not.
     Broken,
-    /// It was aborted by the target and looked complete.
+    /// The target aborted it, and it looked complete to the application.
     Deceived,
 }
 

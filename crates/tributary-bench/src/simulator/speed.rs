@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use tributary_lab::process::own_program;
 use tributary_report::{Cell, Column, Table};
 
-/// The aim with one flow at `AIM_RATE`: this many times ns-3's packets.
-pub const AIM: f64 = 20.0;
-/// The aim there: data packets per second.
-pub const AIM: f64 = 1e6;
-/// The aim: the most expensive packet costs at most this many times the cheapest.
+/// Aim with one flow at 1 Gbit/s: this many times ns-3's packets per second.
+pub const RATIO_AIM: f64 = 20.0;
+/// Aim with one flow at 1 Gbit/s: data packets per second.
+pub const PACKETS_AIM: f64 = 1e6;
+/// Aim: the most expensive packet costs at most this many times the cheapest.
 pub const FLATNESS: f64 = 2.0;
-/// The rate of the aim.
+/// Rate at which [`RATIO_AIM`] and [`PACKETS_AIM`] apply.
 const AIM_RATE: u64 = 1_000_000_000;
 const CONGESTION: &str = "cubic";
 const ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -203,15 +203,15 @@ impl Report {
             push(
                 "ns-3's packets, 1 Gbit/s",
                 (row.ratio, 1),
-                format!("at least {AIM} times"),
-                row.ratio >= AIM,
+                format!("at least {RATIO_AIM} times"),
+                row.ratio >= RATIO_AIM,
             );
-            let aim = format!("aim {:.1} M/s", AIM / 1e6);
+            let aim = format!("aim {:.1} M/s", PACKETS_AIM / 1e6);
             push(
                 "data packets, 1 Gbit/s, M/s",
                 (row.ours_per_second / 1e6, 2),
                 aim,
-                row.ours_per_second >= AIM,
+                row.ours_per_second >= PACKETS_AIM,
             );
         }
         let flat = format!("flat: at most {FLATNESS}");

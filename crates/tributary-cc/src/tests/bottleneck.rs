@@ -65,7 +65,7 @@ impl World {
             let mut controller = create(name, Setup::new(MSS)).unwrap();
             let view = [controller.view()];
             let loss = Loss { now: Instant::ZERO, kind: LossKind::Fast, bytes: 0, in_flight: 0 };
-            controller.on_loss(&loss, Siblings::new(&view, 0)); // slow start is not the matter here
+            controller.on_loss(&loss, Siblings::new(&view, 0)); // slow start is not modelled
             self.subflows.push(Subflow {
                 controller,
                 connection,

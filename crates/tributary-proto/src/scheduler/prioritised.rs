@@ -1,9 +1,9 @@
 //! The content discriminator: a prioritised segment goes to the subflow with the best forecast. The other segments
 //! go where another scheduler, the *bulk scheduler*, puts them.
 //!
-//! Source: AVIRA §III-B and §III-G. A prioritised segment is one of a stream with a priority above zero, or
-//! one that was marked so. Data of a prioritised stream is numbered and sent before numbered bulk.
-//! `avira` is the paper's form, over `round-robin`, the default of the ns-3 model that the paper extends.
+//! Source: AVIRA §III-B and §III-G. A prioritised segment is one of a stream with a priority above zero, or one that
+//! `NumberedStream::prioritise_every` selects. Data of a prioritised stream is numbered and sent before numbered
+//! bulk. `avira` is the paper's form, over `round-robin`, the default of the ns-3 model that the paper extends.
 //! `avira+NAME` is the product's form: a small segment is also copied to the second best subflow when that is nearly
 //! as good, and a late one is sent again on another. Without priorities the bulk scheduler decides alone.
 

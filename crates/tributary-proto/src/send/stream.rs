@@ -164,7 +164,7 @@ impl SendStream {
         }
         let front = self.chunks.front_mut().expect("checked just above");
         let payload = front.bytes.split_to(take.min(front.bytes.len()));
-        front.deadline = None; // The peer needs the rest of what it gets a part of.
+        front.deadline = None; // A message that has begun is sent completely.
         if front.bytes.is_empty() {
             self.chunks.pop_front();
         }

@@ -7,9 +7,9 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::MptcpTransport;
 
-/// Shortest interval between two calls of the scheduler on its own timer.
+/// Transmission window that schedulers see, bytes; `min-rtt` sees the connection's own limit instead.
 const TRANSMISSION_WINDOW: usize = 1 << 20;
-/// The scheduler is asked again no sooner.
+/// Least interval between two calls of the scheduler on its own timer.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// The scheduler that needs to know whether the connection's window blocks the sender.
 const ASKS_FOR_LIMIT: &str = "min-rtt";

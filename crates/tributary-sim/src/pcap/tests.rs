@@ -56,7 +56,7 @@ fn sent(segment: TcpSegment, kept: &Kept) -> io::Result<u64> {
 }
 
 #[test]
-fn a_segment_has_the_headers_that_were_asked_for() {
+fn a_segment_has_the_expected_headers() {
     let kept = Kept::default();
     let mut segment = TcpSegment {
         connection: 3,
@@ -88,7 +88,7 @@ fn a_segment_has_the_headers_that_were_asked_for() {
 }
 
 #[test]
-fn a_write_that_fails_is_told_at_the_end() {
+fn a_failed_write_is_reported_at_the_end() {
     let kept = Kept { room: Some(30), ..Kept::default() };
     assert_eq!(sent(TcpSegment::default(), &kept).unwrap_err().to_string(), "full");
     let kept = Kept { room: Some(3), ..Kept::default() };

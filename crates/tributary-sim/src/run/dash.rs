@@ -20,7 +20,7 @@ use crate::workload::dash::{Connection, Control, DashClient, DashServer, DashSpe
 use crate::world::World;
 use steer::Steer;
 
-/// How often a run looks at its client; a controller is asked once in [`LOOKS`] of them.
+/// Interval at which a run checks its client; a controller is asked once in [`LOOKS`] intervals.
 const STEP: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 10;
 /// Connections that are kept for the client to take: it may give up one within a step.

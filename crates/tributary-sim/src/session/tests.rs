@@ -149,7 +149,7 @@ fn recorded_simulator_inputs_give_the_same_decisions_when_replayed() {
 }
 
 #[test]
-fn an_absence_that_both_ends_are_told_of_costs_next_to_nothing() {
+fn an_absence_with_link_events_at_both_ends_costs_almost_nothing() {
     let mut scenario = Scenario::builtin("los").unwrap();
     let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
     wigig.absent = vec![(Moment::At(3 * SECOND), Moment::At(6 * SECOND))];

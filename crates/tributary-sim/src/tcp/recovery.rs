@@ -42,9 +42,9 @@ pub(super) struct Recovery {
     pub phase: Phase,
     /// The phase ends when this is acknowledged.
     pub high: u64,
-    /// The last reduction may be undone; it was decided when this was unacknowledged.
+    /// First unacknowledged number at the last reduction; `None` when the reduction cannot be undone.
     undo_marker: Option<u64>,
-    /// Bytes retransmitted since that were not reported as duplicates; `None` before any was.
+    /// Bytes retransmitted since then and not reported as duplicates; `None` before the first retransmission.
     undo_bytes: Option<u64>,
     /// First retransmission of the episode.
     first_retransmission: Option<Instant>,
@@ -63,9 +63,9 @@ struct TailProbe {
 /// What an acknowledgement says about the outstanding tail-loss probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeVerdict {
-    /// Nothing: it is not answered yet, or there is none.
+    /// Nothing: the probe is not answered yet, or there is none.
     Nothing,
-    /// It repaired a loss, which nothing else had noticed.
+    /// The probe repaired a loss that nothing else had detected.
     Repaired,
 }
 
@@ -91,7 +91,7 @@ impl Recovery {
         self.probe = None;
     }
 
-    /// What was decided may still be undone until the next episode: duplicates may be reported late.
+    /// The reduction may be undone until the next episode begins, because duplicates may be reported late.
     pub fn end(&mut self) {
         self.phase = Phase::Open;
         self.frto = false;
@@ -130,7 +130,7 @@ impl Recovery {
             && self.first_retransmission.is_none_or(|first| echo > Instant::ZERO && echo < first)
     }
 
-    /// The last reduction was undone, or is not what an undo would take back.
+    /// Called when the last reduction was undone, or cannot be undone any more.
     pub fn forget_undo(&mut self) {
         self.undo_marker = None;
     }

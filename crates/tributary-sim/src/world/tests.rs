@@ -102,7 +102,7 @@ impl LogSink for Fates {
 }
 
 #[test]
-fn every_packet_sent_is_in_the_log_once_more_arrived_dropped_or_turned_away() {
+fn every_sent_packet_is_logged_again_as_arrived_dropped_or_refused() {
     let mut world = World::new(1_000_000);
     let mut config = link(12, 3);
     config.spec.loss = LossSpec::Bernoulli(0.2);

@@ -1,9 +1,8 @@
 //! `ows-paper`: Algorithm 1 as printed, and a variant with the order reversed.
 //!
-//! The rate step does not contain ε, so every iteration finds the same rates and only the order changes; the
-//! loop ends when an order repeats. The ascending sort sends the most harmful tile last. This is kept as
-//! printed, for comparison. Source: the OWS paper §4.2, Algorithm 1.
-//! printed to be compared with, and mended nowhere. Source: the OWS paper §4.2, Algorithm 1.
+//! The rate step does not contain ε, so every iteration finds the same rates and only the order changes; the loop
+//! ends when an order repeats. The ascending sort sends the most harmful tile last. This is kept as printed, for
+//! comparison. Source: the OWS paper §4.2, Algorithm 1.
 
 use super::{
     Allocation, Allocator, GopProblem, PlanReport, Sent, Settings, TileChoice, default_order, every_tile,

@@ -34,7 +34,7 @@ fn viewing(start_deg: f64) -> Viewing {
 }
 
 #[test]
-fn a_viewer_is_left_out_of_his_own_prediction() {
+fn a_viewer_is_left_out_of_their_own_prediction() {
     let population =
         Population::new(vec![viewing(0.0), viewing(0.0), viewing(180.0)]).expect("the same GoPs and tiles");
     let (behind, ahead) = (grid().columns() * 2, grid().columns() * 2 + 4);

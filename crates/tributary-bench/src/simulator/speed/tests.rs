@@ -25,7 +25,7 @@ fn pair(flows: u32, our_cpu: f64, peak: u64) -> Row {
 }
 
 #[test]
-fn a_row_says_packets_a_second_and_what_one_costs() {
+fn a_row_has_packets_per_second_and_the_cost_of_one() {
     let row = pair(1, 0.5, 2_000);
     assert_eq!((row.ours_per_second, row.packet_ns, row.ratio), (2e6, 500.0, 50.0));
 }
@@ -44,7 +44,7 @@ fn a_round_that_the_peer_failed_leaves_the_ratio_of_the_medians() {
 }
 
 #[test]
-fn the_text_says_whether_each_target_is_met() {
+fn the_text_says_whether_each_aim_is_met() {
     let report = report(vec![pair(1, 0.5, 2_000)], vec![pair(1, 0.5, 2_000), pair(1000, 1.5, 11_990)]);
     assert_eq!(report.flatness_over_rates, 1.0);
     assert_eq!(report.flatness_over_flows, 3.0);

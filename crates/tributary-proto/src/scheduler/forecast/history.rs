@@ -29,7 +29,7 @@ impl Sample {
     }
 }
 
-/// The last observations of a subflow. What a decision reads (the fitted lines) is stored apart from the
+/// The last observations of a subflow. The fitted lines, which every decision reads, are stored apart from the
 /// observations.
 #[derive(Debug)]
 pub(super) struct History {

@@ -130,7 +130,7 @@ fn blest_moves_lambda_once_a_round_trip_of_the_slow_one() {
 }
 
 #[test]
-fn ecf_waits_while_the_fast_one_brings_the_rest_home_sooner() {
+fn ecf_waits_while_the_fast_one_delivers_the_rest_sooner() {
     // 10 ms · (k + cwnd) < 100 ms · cwnd while k < 9 cwnd; once waiting, 125 ms · cwnd: k < 11.5 cwnd.
     let subflows = [view(0, 10, 0), SubflowView { in_flight: 1, ..view(1, 100, 1) }];
     let cwnd = 10 * MSS;
@@ -145,7 +145,7 @@ fn ecf_waits_while_the_fast_one_brings_the_rest_home_sooner() {
 }
 
 #[test]
-fn ecf_uses_the_slow_one_when_that_is_done_before_the_fast_one_is_open_again() {
+fn ecf_uses_the_slow_one_when_it_finishes_before_the_fast_one_has_room_again() {
     // δ = 10 ms: 10 · 2 < 12 + 10, but 12 ≥ 2 · 10 + 10 is false.
     let rttvar = Duration::from_millis(10);
     let subflows = [SubflowView { rttvar, ..view(0, 10, 0) }, view(1, 12, 1)];

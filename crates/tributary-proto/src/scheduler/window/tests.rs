@@ -1,4 +1,4 @@
-//! Exactly once under any interleaving, and the split of the paper's equation 1.
+//! Every segment is taken exactly once under any interleaving, and the split is that of the paper's equation 1.
 
 use std::collections::BTreeSet;
 

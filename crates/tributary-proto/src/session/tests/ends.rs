@@ -19,7 +19,8 @@ fn few_streams() -> Pair {
     pair
 }
 
-/// Opens a stream when the peer lets it; fails the test when that takes longer than every end under way.
+/// Opens a stream as soon as the peer allows it. The test fails when that takes longer than all streams in flight
+/// need to end.
 pub(super) fn open(pair: &mut Pair, side: usize) -> StreamId {
     for _ in 0..3000 {
         match pair.ends[side].open_stream(0) {

@@ -50,8 +50,8 @@ fn slow_start(pair: &mut Pair, from: usize, bytes: u64) -> Duration {
             arrived.pop_front();
         }
         let unacknowledged = delivered - acknowledged;
-        // Of these the path counts only what has not arrived.
-        // A round trip's first segments always go, as does what flows the other way.
+        // The path's window counts only bytes that have not arrived. At least the first segments of a round trip may
+        // always be sent, and so may data in the other direction.
         let cwnd = (INITIAL_WINDOW + acknowledged).saturating_sub(unacknowledged).max(INITIAL_WINDOW);
         pair.paths.get_mut(&PathId(0)).unwrap().cwnd = cwnd;
         pair.run(pair.step);

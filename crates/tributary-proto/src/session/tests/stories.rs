@@ -250,7 +250,7 @@ fn an_idle_session_sets_no_timer_below_a_second() {
     }
 }
 
-/// Which segments the client's connections on a path were to have, in order.
+/// The client's connections in order: their paths, and whether they use small segments.
 fn segments(pair: &Pair) -> Vec<(PathId, bool)> {
     let of = |event: &Event| match *event {
         Event::SmallSegments { path, small } => Some((path, small)),

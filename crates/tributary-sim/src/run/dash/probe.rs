@@ -15,11 +15,11 @@ use crate::packet::{Body, Packet};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Answers in the median.
 const WINDOW: usize = 10;
-/// Silence that means death.
+/// Time without an answer after which a path counts as dead.
 const DEAD: Duration = Duration::from_millis(600);
-/// Answers in a row that mean life.
+/// Answers in a row after which a dead path counts as alive.
 const TO_LIVE: u32 = 3;
-/// A probe is forgotten after this.
+/// An unanswered probe is forgotten after this time.
 const LOST: Duration = Duration::from_secs(2);
 /// Bytes of a probe.
 const SIZE: u32 = 64;

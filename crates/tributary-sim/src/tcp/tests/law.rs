@@ -1,7 +1,7 @@
-//! Against theory: the loss–rate law of Reno (Padhye et al., SIGCOMM 1998, equation 30, with one segment of
-//! growth per acknowledged window: Linux counts bytes, so delayed acknowledgements do not slow growth), the
-//! cost of small queues, conservation of packets.
-//! `cargo test -p tributary-sim --lib tcp::tests::law -- --nocapture` prints the ratios.
+//! Against theory: the loss–rate law of Reno (Padhye et al., SIGCOMM 1998, equation 30, with one segment of growth
+//! per acknowledged window: Linux counts bytes, so delayed acknowledgements do not slow growth), the cost of small
+//! queues, and the conservation of packets. `cargo test -p tributary-sim --lib tcp::tests::law -- --nocapture` prints
+//! the ratios.
 
 use tributary_link::LossSpec;
 
@@ -42,7 +42,7 @@ fn reno_follows_the_loss_rate_law() {
 }
 
 #[test]
-fn a_lossless_queue_smaller_than_the_product_costs_what_halving_says() {
+fn a_queue_below_the_bandwidth_delay_product_costs_what_halving_predicts() {
     // Reno's window moves between W/2 and W, and with half a buffer the pipe stays full: at least three
     // quarters.
     for (buffer, least, most) in [(0.1, 0.72, 0.9), (1.0, 0.97, 1.01)] {

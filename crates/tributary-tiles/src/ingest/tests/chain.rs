@@ -156,7 +156,7 @@ fn two_ingests_do_not_work_in_one_directory() {
     let plan = Plan::of(&source, &settings()).expect("a video");
     let first = Work::begin(&out, &plan).expect("it begins");
     assert!(matches!(make(&source, &settings(), &out), Err(IngestError::Busy(_))));
-    // As a child process does that is being started while the ingest ends.
+    // Stands for a child process that is being started while the ingest ends.
     let _copy = first._lock.0.try_clone().expect("a descriptor");
     drop(first);
     Work::begin(&out, &plan).map(drop).expect("the other one has ended");
