@@ -22,7 +22,7 @@ use tributary_types::Bitrate;
 use super::{BenchError, Bounds, Progress, audited, judged, within};
 
 /// Honest clients at the same time, each with its own address.
-pub const TOGETHER: u8 = 20;
+pub const HONEST_CLIENTS: u8 = 20;
 /// Base round-trip time of both radios.
 const RTT: Duration = Duration::from_millis(100);
 /// Rates of the stream's radio and of the honest clients', Mbit/s.

@@ -25,11 +25,11 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Fewest acknowledged segments that grow the window by one (RFC 9438 §4.4: by half per round trip).
 const FASTEST: f64 = 2.0;
 /// Most acknowledged segments per growth by one before the first loss (Linux).
-const UNAIMED: f64 = 20.0;
+const SLOWEST_BEFORE_LOSS: f64 = 20.0;
 /// Windows of acknowledged segments per growth by one at the flat point (Linux).
 const FLAT: f64 = 100.0;
 /// Growth is recomputed at this interval while the window does not change (Linux's `HZ / 32`).
-const AFRESH: Duration = Duration::from_nanos(31_250_000);
+const RECOMPUTE_INTERVAL: Duration = Duration::from_nanos(31_250_000);
 
 /// A congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,9 @@ impl Epoch {
 
     /// Recomputes growth from `window` segments, unless it is recent (Linux's `bictcp_update`).
     fn aim(&mut self, now: Instant, window: f64, (ahead, aimed): (Duration, bool)) {
-        let fresh =
-            |(at, of): (Instant, f64)| of.to_bits() == window.to_bits() && now.saturating_since(at) <= AFRESH;
+        let fresh = |(at, of): (Instant, f64)| {
+            of.to_bits() == window.to_bits() && now.saturating_since(at) <= RECOMPUTE_INTERVAL
+        };
         if self.known.is_some_and(fresh) {
             return;
         }
@@ -84,7 +85,7 @@ impl Epoch {
         let target = self.at(t + seconds(nanos(ahead)));
         self.each = if target > window { (window / (target - window)).trunc() } else { FLAT * window };
         if !aimed {
-            self.each = self.each.min(UNAIMED);
+            self.each = self.each.min(SLOWEST_BEFORE_LOSS);
         }
         // RFC 9438 §4.3, figure 4.
         let step = (window / ALPHA).trunc().max(1.0);

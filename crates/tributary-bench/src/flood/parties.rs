@@ -23,7 +23,7 @@ use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, Local, PathConfig, Session, connect,
 };
 
-use super::{Attempts, Scene, TOGETHER};
+use super::{Attempts, HONEST_CLIENTS, Scene};
 use crate::BenchError;
 
 /// Time for a client to connect or come back; three round trips are needed.
@@ -43,7 +43,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Gives every honest client its own address on the second radio.
 pub(super) fn give_addresses(network: &Network) -> Result<(), BenchError> {
-    for host in FIRST_HOST..FIRST_HOST + TOGETHER {
+    for host in FIRST_HOST..FIRST_HOST + HONEST_CLIENTS {
         let mut command = network.command(Side::Client, "ip");
         command.args(["address", "add", &format!("{}/24", address(host)), "dev", "clients"]);
         output(command, "iproute2")?;
@@ -164,7 +164,7 @@ async fn carry(mut near: TcpStream, from: SocketAddr, server: SocketAddr) -> std
 
 async fn round(relay: SocketAddr, cut: &watch::Sender<()>) -> (Attempts, Attempts) {
     let mut attempts = JoinSet::new();
-    for host in FIRST_HOST..FIRST_HOST + TOGETHER {
+    for host in FIRST_HOST..FIRST_HOST + HONEST_CLIENTS {
         attempts.spawn(async move {
             let began = Instant::now();
             let local = Local::Address(Ipv4Addr::new(127, 0, 0, host).into());
@@ -178,7 +178,7 @@ async fn round(relay: SocketAddr, cut: &watch::Sender<()>) -> (Attempts, Attempt
     let sessions: Vec<_> = attempts.join_all().await.into_iter().flatten().collect();
     let millis = |took: Duration| took.as_secs_f64() * 1e3;
     let took_ms = sessions.iter().map(|(_, _, took)| millis(*took)).collect();
-    let connects = Attempts { made: u64::from(TOGETHER), took_ms };
+    let connects = Attempts { made: u64::from(HONEST_CLIENTS), took_ms };
     cut.send_replace(());
     let broken = Instant::now();
     let mut returns = JoinSet::new();

@@ -27,8 +27,8 @@ use tributary_net::Key;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_player::progressive;
 
-/// The film goes on when the run ends.
-const BEYOND: u32 = 5;
+/// Seconds by which the film is longer than the run.
+const FILM_MARGIN_S: u32 = 5;
 /// Time for nginx to listen.
 const START: Duration = Duration::from_secs(15);
 /// Where nginx listens, in the server's own namespace.
@@ -115,7 +115,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Sample, CellError> {
         "" | "synthetic" => Source::Synthetic,
         file => Source::File(Path::new(file)),
     };
-    let settings = Film { seconds: cell.seconds + BEYOND, ..Film::default() };
+    let settings = Film { seconds: cell.seconds + FILM_MARGIN_S, ..Film::default() };
     film::make(source, &settings, &files.path().join(FILM)).map_err(failed)?;
     let mut attempts = 0;
     let mut sample = loop {

@@ -11,11 +11,11 @@ use crate::tcp::timer::on_wheel;
 /// Acknowledgements sent at once at the start and after a pause (Linux's `TCP_MAX_QUICKACKS`).
 const QUICK: u64 = 16;
 /// Duplicate acknowledgements that are never delayed: the sender may need them to detect a loss.
-const UNTHINNED: u32 = 3;
+const NEVER_DELAYED_DUPLICATES: u32 = 3;
 /// Most out-of-order segments that share a compressed acknowledgement (Linux's `tcp_comp_sack_nr`).
-const THINNED_MOST: u32 = 44;
+const MOST_COMPRESSED: u32 = 44;
 /// Longest delay of a compressed acknowledgement in ns (Linux's `tcp_comp_sack_delay_ns`).
-const THINNED_WAIT: u64 = 1_000_000;
+const COMPRESSION_DELAY: u64 = 1_000_000;
 
 /// A segment with payload or FIN that was accepted.
 #[derive(Clone, Copy, Debug)]
@@ -134,14 +134,14 @@ impl AckPolicy {
         if self.gap_at != next {
             (self.gap_at, self.unthinned) = (next, 0);
         }
-        if !self.thin || self.unthinned < UNTHINNED || self.thinned >= THINNED_MOST {
+        if !self.thin || self.unthinned < NEVER_DELAYED_DUPLICATES || self.thinned >= MOST_COMPRESSED {
             self.unthinned = self.unthinned.saturating_add(1);
             self.now = true;
             return;
         }
         self.thinned += 1;
         if self.thinned_until.is_none() {
-            let wait = if self.rtt == 0 { THINNED_WAIT } else { THINNED_WAIT.min(self.rtt / 20) };
+            let wait = if self.rtt == 0 { COMPRESSION_DELAY } else { COMPRESSION_DELAY.min(self.rtt / 20) };
             self.thinned_until = Some(now + Duration::from_nanos(wait));
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_three_duplicates_acknowledgements_are_thinned_out() {
+    fn beyond_three_duplicates_acknowledgements_are_compressed() {
         let mut policy = AckPolicy::new(&TcpConfig::default());
         policy.set_rtt(100_000_000);
         let gap = Arrival { bytes: 0, has_gap: true, ..arrival(7) };
