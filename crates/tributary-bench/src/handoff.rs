@@ -40,7 +40,7 @@ const LOST: Duration = Duration::from_millis(1500);
 const MARGIN: Duration = Duration::from_secs(3);
 /// Time for both streams to begin.
 const START: Duration = Duration::from_secs(20);
-/// Longest time without data that meets the mark: three round trips of the longer path and 50 ms.
+/// Longest time without data that meets the aim: three round trips of the longer path and 50 ms.
 const GAP_MS: f64 = 3.0 * 100.0 + 50.0;
 /// An interface that comes back must be a path within this time.
 const REACTION_MS: f64 = 100.0;

@@ -25,7 +25,7 @@ const BUFFERS: [u64; 2] = [200, 60_000];
 /// The steady rate is measured from this time on, seconds.
 const STEADY: f64 = 2.0;
 /// Least ratio of the goodput with the short buffer to that with the long one.
-const GOODPUT_MARK: f64 = 0.98;
+const GOODPUT_AIM: f64 = 0.98;
 /// Time beyond the drain that the help text of `--drain` allows.
 const BEYOND: Duration = Duration::from_secs(2);
 /// Time beyond its limit after which a program is killed.
@@ -348,9 +348,9 @@ impl Report {
             let of =
                 |which: fn(&Upload) -> f64| median(&buffered.uploads.iter().map(which).collect::<Vec<_>>());
             let ahead = of(|upload| upload.ahead_p95_ms);
-            let (quick, full) = (ahead <= buffered.buffer_ms as f64, self.goodput_ratio >= GOODPUT_MARK);
+            let (quick, full) = (ahead <= buffered.buffer_ms as f64, self.goodput_ratio >= GOODPUT_AIM);
             let ratio = if short { judged(self.goodput_ratio, 3, full) } else { Cell::number(1.0, 3) };
-            let wanted = format!("≥ {GOODPUT_MARK}, p95 ≤ {} ms", buffered.buffer_ms);
+            let wanted = format!("≥ {GOODPUT_AIM}, p95 ≤ {} ms", buffered.buffer_ms);
             table.push([
                 Cell::text(&format!("{} ms", buffered.buffer_ms)),
                 Cell::number(of(|upload| upload.goodput_mbps), 2).strong(),

@@ -73,7 +73,7 @@ pub struct Direction {
     pub ratio: f64,
     /// Its 95 % interval, bootstrapped over the rounds; `None` with a single round.
     pub interval: Option<Bounds>,
-    /// Whether it reaches the mark.
+    /// Whether it reaches the aim.
     pub judgement: Judgement,
 }
 
