@@ -24,21 +24,19 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Encoder {
     generation: Generation,
-    symbols: Vec<Vec<u8>>,
+    symbols: Vec<Bytes>,
     kernel: Kernel,
 }
 
 impl Encoder {
-    /// An encoder of `symbols`, which are padded to the length of the longest.
+    /// An encoder of `symbols`. Those shorter than the longest count as padded with zeros.
     ///
     /// # Panics
     /// When the number of symbols is not the generation's.
     #[must_use]
-    pub fn new(generation: Generation, symbols: Vec<Vec<u8>>) -> Self {
+    pub fn new(generation: Generation, symbols: Vec<impl Into<Bytes>>) -> Self {
         assert_eq!(symbols.len(), generation.symbols(), "the generation says how many symbols there are");
-        let longest = symbols.iter().map(Vec::len).max().unwrap_or(0);
-        let mut symbols = symbols;
-        symbols.iter_mut().for_each(|symbol| symbol.resize(longest, 0));
+        let symbols = symbols.into_iter().map(Into::into).collect();
         Self { generation, symbols, kernel: Kernel::best() }
     }
 
@@ -58,7 +56,8 @@ impl Encoder {
         for vector in vectors {
             matrix.extend(self.generation.coefficients(vector)?);
         }
-        let inputs: Vec<&[u8]> = self.symbols.iter().map(Vec::as_slice).collect();
+        let inputs = padded(self.symbols.iter());
+        let inputs: Vec<&[u8]> = inputs.iter().map(AsRef::as_ref).collect();
         Ok(product(self.kernel, &matrix, &inputs, vectors.len()))
     }
 }

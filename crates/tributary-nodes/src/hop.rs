@@ -36,7 +36,7 @@ const SALT: usize = 16;
 const MAC: usize = 16;
 const INIT: usize = 8 + SALT + MAC;
 const REPLY: usize = 12 + SALT + MAC;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Time between two attempts to begin a session.
 const RETRY: Duration = Duration::from_millis(250);
 /// Silence after which the initiator starts a new handshake, and after which a link counts as down.

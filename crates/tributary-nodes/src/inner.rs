@@ -35,6 +35,19 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
     hash
 }
 
+/// Whether the packet is a TCP acknowledgement that a later one replaces: without payload, SACK blocks or flags.
+pub(crate) fn is_bare_acknowledgement(packet: &[u8]) -> bool {
+    let transport = match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.get(9) == Some(&6) => usize::from(packet[0] & 0x0f) * 4,
+        Some(6) if packet.get(6) == Some(&6) => 40,
+        _ => return false,
+    };
+    let Some(segment) = packet.get(transport..).filter(|segment| segment.len() >= 20) else { return false };
+    // At most the timestamp option, and nothing behind the header.
+    let header = usize::from(segment[12] >> 4) * 4;
+    header <= 32 && segment.len() == header && segment[13] == 0x10
+}
+
 /// Lowers the segment size announced in a TCP SYN so that segments fit into packets of `mtu` bytes. Returns
 /// whether it did.
 pub(crate) fn clamp_segment_size(packet: &mut [u8], mtu: usize) -> bool {
@@ -119,6 +132,26 @@ mod tests {
     }
 
     #[test]
+    fn only_acknowledgements_that_carry_nothing_else_are_bare() {
+        for v6 in [false, true] {
+            let at = if v6 { 40 } else { 20 };
+            let segment = |header: usize, flags: u8, payload: usize| {
+                let mut bytes = syn(v6, 0, 1460);
+                (bytes[at + 12], bytes[at + 13]) = ((header as u8 / 4) << 4, flags);
+                bytes.resize(at + header + payload, 0);
+                bytes
+            };
+            assert!(is_bare_acknowledgement(&segment(20, 0x10, 0)));
+            assert!(is_bare_acknowledgement(&segment(32, 0x10, 0)), "with a timestamp");
+            assert!(!is_bare_acknowledgement(&segment(44, 0x10, 0)), "with a SACK block");
+            assert!(!is_bare_acknowledgement(&segment(20, 0x10, 1)), "with payload");
+            assert!(!is_bare_acknowledgement(&segment(20, 0x11, 0)), "FIN");
+            assert!(!is_bare_acknowledgement(&segment(20, 0x02, 0)), "SYN");
+        }
+        assert!(!is_bare_acknowledgement(&[]));
+    }
+
+    #[test]
     fn packets_of_a_flow_share_a_number_and_flows_differ() {
         let (a, mut b) = (syn(false, 0, 1460), syn(false, 0, 1460));
         b[40] = 9;
@@ -138,6 +171,7 @@ mod tests {
                 *protocol = 6;
             }
             flow(&bytes);
+            is_bare_acknowledgement(&bytes);
             clamp_segment_size(&mut bytes, mtu);
         }
     }

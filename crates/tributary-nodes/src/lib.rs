@@ -22,6 +22,7 @@ mod error;
 pub mod fuzz;
 mod hop;
 mod inner;
+mod loss;
 mod message;
 mod metrics;
 mod node;

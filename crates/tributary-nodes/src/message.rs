@@ -2,7 +2,7 @@
 //!
 //! | first byte | message | direction |
 //! |---|---|---|
-//! | 1 | feedback: newest number received (8), age of it in µs (4), room in bytes (4), capacity in bytes (4) | both |
+//! | 1 | feedback: newest number received (8), age of it in µs (4), room in bytes (4), capacity in bytes (4), loss (2) | both |
 //! | 2 | numbered packet: start (4), number (8), then an IP packet | device to gateway |
 //! | 3 | ping: asks for feedback | both |
 //! | 0xc1 | a COTAG packet, see `docs/models/cotag.md` | gateway to device; reports the other way |
@@ -10,7 +10,7 @@
 
 /// Bytes of a numbered packet before the IP packet.
 pub(crate) const NUMBERED: usize = 13;
-const FEEDBACK: usize = 21;
+const FEEDBACK: usize = 23;
 
 /// Feedback of a hop's receiver to its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,32 @@ pub(crate) struct Feedback {
     pub(crate) room: u32,
     /// The room if the receiver holds nothing.
     pub(crate) capacity: u32,
+    /// Share of the packets that are lost on the way to the device.
+    pub(crate) loss: Loss,
+}
+
+/// A share of lost packets in 1/65535 of all, or unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loss(Option<u16>);
+
+impl Loss {
+    const UNKNOWN: u16 = u16::MAX;
+
+    pub(crate) fn new(share: Option<f64>) -> Self {
+        Self(share.map(|share| (share * 65_535.0).clamp(0.0, 65_534.0) as u16))
+    }
+
+    pub(crate) fn share(self) -> Option<f64> {
+        self.0.map(|share| f64::from(share) / 65_535.0)
+    }
+
+    fn read(value: u16) -> Self {
+        Self(Some(value).filter(|value| *value != Self::UNKNOWN))
+    }
+
+    fn written(self) -> u16 {
+        self.0.unwrap_or(Self::UNKNOWN)
+    }
 }
 
 /// A message from one node to the next.
@@ -47,6 +73,7 @@ impl<'a> HopMessage<'a> {
                 age: short(9)?,
                 room: short(13)?,
                 capacity: short(17)?,
+                loss: Loss::read(u16::from_be_bytes([bytes[21], bytes[22]])),
             })),
             2 if bytes.len() > NUMBERED => Some(Self::Numbered(short(1)?, long(5)?, &bytes[NUMBERED..])),
             3 if bytes.len() == 1 => Some(Self::Ping),
@@ -65,6 +92,7 @@ impl<'a> HopMessage<'a> {
                 for value in [feedback.age, feedback.room, feedback.capacity] {
                     out.extend_from_slice(&value.to_be_bytes());
                 }
+                out.extend_from_slice(&feedback.loss.written().to_be_bytes());
             }
             Self::Numbered(start, number, packet) => {
                 out.push(2);
@@ -100,12 +128,15 @@ mod tests {
 
     #[test]
     fn messages_round_trip() {
-        let feedback = Feedback { newest: u64::MAX, age: 7, room: 8, capacity: 9 };
+        let feedback =
+            Feedback { newest: u64::MAX, age: 7, room: 8, capacity: 9, loss: Loss::new(Some(0.25)) };
         for message in [HopMessage::Feedback(feedback), HopMessage::Numbered(1, 2, b"E"), HopMessage::Ping] {
             let mut bytes = Vec::new();
             message.write(&mut bytes);
             assert_eq!(HopMessage::read(&bytes), Some(message));
         }
+        assert!((feedback.loss.share().expect("known") - 0.25).abs() < 1e-4);
+        assert_eq!((Loss::new(None).share(), Loss::new(Some(7.0)).share().is_some()), (None, true));
         assert_eq!(HopMessage::read(&[]), None);
         assert_eq!(HopMessage::read(&[9]), None);
     }

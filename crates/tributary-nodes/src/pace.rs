@@ -2,10 +2,11 @@
 //! Sans-IO.
 //!
 //! The receiver's feedback names the newest packet it has; all packets up to that have left the link,
-//! received or lost. A radio link's window is 1.25 × rate × (smallest round trip + 3 ms). The rate is the
+//! received or lost. A radio link's window is rate × (smallest round trip + 4 ms, or + an eighth of it). The rate is the
 //! largest delivery rate of the last second, as in BBR's model (Cardwell et al., 2016), so that loss does not
-//! reduce it and the queue in front of the radio stays at a few milliseconds. Inner congestion control sees
-//! the tunnel's queue, which is bounded and drops packets.
+//! reduce it and the queue in front of the radio stays at a few milliseconds. If the queue stays longer than this
+//! window explains, the radio has become slower, and the newest delivery rate replaces the largest. Inner
+//! congestion control sees the tunnel's queue, which is bounded and drops packets.
 
 use crate::message::Feedback;
 use core::time::Duration;
@@ -14,8 +15,13 @@ use tributary_types::Instant;
 
 /// Initial and smallest window.
 const LEAST_WINDOW: u64 = 48 * 1500;
-/// Queue in front of a radio that the window allows.
-const QUEUE: Duration = Duration::from_millis(3);
+/// Queue in front of a radio that the window allows, if an eighth of the round trip is not more.
+const QUEUE: Duration = Duration::from_millis(4);
+/// How long the queue must be too long before the largest rate counts as out of date.
+const DOUBT: Duration = Duration::from_millis(3);
+/// Shortest time over which a delivery rate is measured, so that feedback that arrives late and then at once
+/// does not look like a fast link.
+const MEASURED: Duration = Duration::from_millis(10);
 /// Queue inside an access point that its room allows.
 const HELD: Duration = Duration::from_millis(5);
 const LEAST_HELD: u64 = 32 * 1500;
@@ -38,9 +44,6 @@ struct Sent {
     before: u64,
     total: u64,
     at: Instant,
-    /// Bytes delivered when they were sent, and when that was known.
-    delivered: u64,
-    delivered_at: Instant,
 }
 
 /// The maximum or minimum of the last one to two periods.
@@ -65,6 +68,11 @@ impl Extreme {
         self.present = Some(self.present.map_or(value, |known| (self.better)(known, value)));
     }
 
+    /// Forgets everything but `value`.
+    fn replace(&mut self, now: Instant, value: u64) {
+        (self.before, self.present, self.since) = (None, Some(value), now);
+    }
+
     fn value(&self) -> Option<u64> {
         match (self.present, self.before) {
             (Some(a), Some(b)) => Some((self.better)(a, b)),
@@ -81,12 +89,17 @@ pub(crate) struct Pace {
     sent: VecDeque<Sent>,
     total: u64,
     off: u64,
-    off_at: Instant,
+    /// When the newest packet had arrived according to each feedback of the last [`MEASURED`] or longer, and the
+    /// bytes delivered until then.
+    arrivals: VecDeque<(Instant, u64)>,
+    /// Since when every round trip shows a queue that is too long.
+    slow_since: Option<Instant>,
     newest: Option<u64>,
     room: u64,
     capacity: u64,
     rate: Extreme,
     rtt: Extreme,
+    loss: Option<f64>,
     heard: Instant,
     stalled: bool,
 }
@@ -98,12 +111,14 @@ impl Pace {
             sent: VecDeque::new(),
             total: 0,
             off: 0,
-            off_at: Instant::ZERO,
+            arrivals: VecDeque::new(),
+            slow_since: None,
             newest: None,
             room: LEAST_WINDOW,
             capacity: LEAST_WINDOW,
             rate: Extreme::new(RATE_MEMORY, u64::max),
             rtt: Extreme::new(RTT_MEMORY, u64::min),
+            loss: None,
             heard: Instant::ZERO,
             stalled: false,
         }
@@ -113,7 +128,11 @@ impl Pace {
     pub(crate) fn on_sent(&mut self, now: Instant, number: u64, bytes: usize) {
         if self.in_flight() == 0 {
             self.heard = now;
-            self.off_at = now;
+            if self.arrivals.back().is_none_or(|(at, _)| now.saturating_since(*at) >= MEASURED) {
+                // The link was idle: the time before does not count.
+                self.arrivals.clear();
+                self.arrivals.push_back((now, self.off));
+            }
         }
         let before = self.total;
         self.total += bytes as u64;
@@ -121,15 +140,9 @@ impl Pace {
             Some(last) if now.saturating_since(last.at) < GRAIN => {
                 (last.last, last.total) = (number, self.total);
             }
-            _ => self.sent.push_back(Sent {
-                first: number,
-                last: number,
-                before,
-                total: self.total,
-                at: now,
-                delivered: self.off,
-                delivered_at: self.off_at,
-            }),
+            _ => {
+                self.sent.push_back(Sent { first: number, last: number, before, total: self.total, at: now })
+            }
         }
     }
 
@@ -140,6 +153,7 @@ impl Pace {
             return; // Overtaken by later feedback.
         }
         (self.room, self.capacity) = (feedback.room.into(), feedback.capacity.into());
+        self.loss = feedback.loss.share();
         if self.newest == Some(feedback.newest) {
             return;
         }
@@ -156,14 +170,35 @@ impl Pace {
             let bytes = u128::from(sent.total - sent.before) * u128::from(part) / u128::from(whole);
             self.off = self.off.max(sent.before + bytes as u64);
         }
-        let Some(sent) = last else { return };
-        self.off_at = now;
-        let age = Duration::from_micros(feedback.age.into());
-        let round_trip = now.saturating_since(sent.at).saturating_sub(age);
+        let arrived = now - Duration::from_micros(feedback.age.into());
+        self.measure_rate(now, arrived);
+        if let Some(sent) = last {
+            self.measure_round_trip(now, arrived.saturating_since(sent.at));
+        }
+    }
+
+    /// `arrived` is when the newest packet arrived, later by the delay of the feedback.
+    fn measure_rate(&mut self, now: Instant, arrived: Instant) {
+        let time = MEASURED.max(self.round_trip().unwrap_or_default());
+        self.arrivals.push_back((arrived, self.off));
+        while self.arrivals.get(1).is_some_and(|(at, _)| arrived.saturating_since(*at) >= time) {
+            self.arrivals.pop_front();
+        }
+        let Some((at, off)) = self.arrivals.front() else { return };
+        let time = arrived.saturating_since(*at).max(time);
+        let rate = (u128::from(self.off.saturating_sub(*off)) * 1_000_000_000 / time.as_nanos()) as u64;
+        if self.slow_since.is_some_and(|since| now.saturating_since(since) >= DOUBT) {
+            self.rate.replace(now, rate);
+        } else {
+            self.rate.add(now, rate);
+        }
+    }
+
+    fn measure_round_trip(&mut self, now: Instant, round_trip: Duration) {
         self.rtt.add(now, round_trip.as_nanos() as u64);
-        let time = now.saturating_since(sent.delivered_at).max(Duration::from_micros(200));
-        let bytes = self.off.saturating_sub(sent.delivered);
-        self.rate.add(now, (u128::from(bytes) * 1_000_000_000 / time.as_nanos()) as u64);
+        let queue = round_trip.saturating_sub(self.round_trip().unwrap_or_default());
+        let is_slow = queue > self.queue() * 2;
+        self.slow_since = is_slow.then(|| self.slow_since.unwrap_or(now));
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
@@ -181,6 +216,7 @@ impl Pace {
             self.stalled = true;
             self.off = self.total;
             self.sent.clear();
+            self.slow_since = None;
         }
     }
 
@@ -209,12 +245,22 @@ impl Pace {
         self.rtt.value().map(Duration::from_nanos)
     }
 
+    /// Share of packets lost on the way to the device, once known.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        self.loss
+    }
+
     fn window(&self) -> u64 {
         if !self.is_radio {
             return u64::MAX;
         }
-        let time = self.round_trip().unwrap_or_default() + QUEUE;
-        (in_time(self.rate(), time) * 5 / 4).max(LEAST_WINDOW)
+        let time = self.round_trip().unwrap_or_default() + self.queue();
+        in_time(self.rate(), time).max(LEAST_WINDOW)
+    }
+
+    /// Queue of a full window at the right rate.
+    fn queue(&self) -> Duration {
+        QUEUE.max(self.round_trip().unwrap_or_default() / 8)
     }
 
     fn limit(&self) -> u64 {
@@ -226,9 +272,17 @@ impl Pace {
         if self.stalled { 0 } else { self.limit().saturating_sub(self.in_flight()) }
     }
 
-    /// Whether so little is in flight that redundant packets delay nothing.
+    /// Whether the link has time for redundant packets: less than half of the queue that the window allows in front
+    /// of a radio is there, or less than half of the receiver's room is in flight.
     pub(crate) fn is_spare(&self) -> bool {
-        !self.stalled && self.in_flight() * 2 < self.limit()
+        let limit = if self.is_radio {
+            // What is sent in a round trip does not queue.
+            let on_the_way = in_time(self.rate(), self.round_trip().unwrap_or_default());
+            ((on_the_way + self.window()) / 2).min(self.room)
+        } else {
+            self.limit() / 2
+        };
+        !self.stalled && self.in_flight() < limit
     }
 
     /// Free share of the receiver's capacity, in 1/65536; the next packet goes where it is largest.

@@ -38,6 +38,10 @@ pub struct AccessPoint {
     /// Sent after everything that can be sent of the cohort that it ends.
     flush: Option<Bytes>,
     strays: Strays,
+    /// Packets too far ahead. They are taken when so many in a row are ahead that the link was silent for long.
+    early: Vec<(usize, Bytes)>,
+    /// Share of packets that the link to the device loses.
+    loss: Option<f64>,
     counters: Counters,
 }
 
@@ -51,8 +55,25 @@ impl AccessPoint {
         assert!(links > 0, "an access point has an incoming link");
         let queue = Queue::new(config.buffer);
         let newest = vec![None; links];
-        let (held, strays, counters) = (Vec::new(), Strays::default(), Counters::default());
-        Self { config, number, epoch: None, newest, queue, held, flush: None, strays, counters }
+        Self {
+            config,
+            number,
+            epoch: None,
+            newest,
+            queue,
+            held: Vec::new(),
+            flush: None,
+            strays: Strays::default(),
+            early: Vec::new(),
+            loss: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Sets the share of packets that the link to the device loses. No more mixes of a generation are made than
+    /// repair this loss. `None`: not known, up to the redundancy limit. Paper mode ignores it.
+    pub fn expect_loss(&mut self, loss: Option<f64>) {
+        self.loss = loss.filter(|_| self.config.mode == Mode::Systematic);
     }
 
     /// The counters.
@@ -77,8 +98,19 @@ impl AccessPoint {
             self.counters.mislabelled += 1;
             return;
         }
-        if !self.accept(&header) {
-            return;
+        match self.accept(&header) {
+            Some(Verdict::Take) => self.drop_early(),
+            Some(Verdict::Begin) => {
+                // The earlier ones of the same jump: they are data, too.
+                let early = core::mem::take(&mut self.early);
+                self.begin(header.epoch);
+                early.into_iter().for_each(|(link, packet)| self.handle_packet(link, packet));
+            }
+            Some(Verdict::Ahead) => {
+                self.early.push((link, packet));
+                return;
+            }
+            None => return,
         }
         self.counters.received += 1;
         if self.newest[link].is_none_or(|newest| ahead(header.label, newest) > 0) {
@@ -100,8 +132,13 @@ impl AccessPoint {
         self.give();
     }
 
-    /// Whether the packet is from this start of the gateway and of a cohort that is not over.
-    fn accept(&mut self, header: &Header) -> bool {
+    fn drop_early(&mut self) {
+        self.counters.ahead += self.early.len() as u64;
+        self.early.clear();
+    }
+
+    /// What to do with the packet; `None` if it is from another start of the gateway, or its cohort is over.
+    fn accept(&mut self, header: &Header) -> Option<Verdict> {
         let distance = self.epoch.map_or(1, |epoch| ahead(header.epoch, epoch));
         match self.strays.judge_epoch(distance) {
             Verdict::Take => {}
@@ -109,28 +146,20 @@ impl AccessPoint {
             Verdict::Begin => self.begin(header.epoch),
             Verdict::Ahead => {
                 self.counters.stale += 1;
-                return false;
+                return None;
             }
         }
-        let Some(newest) = self.newest_label() else { return true };
+        let Some(newest) = self.newest_label() else { return Some(Verdict::Take) };
         let distance = ahead(header.label, newest);
         if distance <= -2 {
             self.counters.late += 1;
-            return false;
+            return None;
         }
-        match self.strays.judge(distance) {
-            Verdict::Take => return true,
-            Verdict::Ahead => {}
-            Verdict::Begin => {
-                self.begin(header.epoch);
-                return true;
-            }
-        }
-        self.counters.ahead += 1;
-        false
+        Some(self.strays.judge(distance))
     }
 
     fn begin(&mut self, epoch: u32) {
+        self.drop_early();
         self.epoch = Some(epoch);
         self.newest.fill(None);
         self.held.clear();
@@ -169,14 +198,20 @@ impl AccessPoint {
             let shape = self.config.generation(header.epoch, header.label, header.generation, symbols);
             let Some(shape) = shape else { return false };
             let mut recoder = Recoder::new(shape, u32::from(self.number) << 24);
+            // Only the packets that take this link can be lost on it.
+            let own = if self.loss.is_some() { held.originals.len() } else { symbols };
             for (index, original) in held.originals.drain(..) {
                 if recoder.push(&Vector::Original(index), original).is_err() {
                     self.counters.mislabelled += 1;
                 }
             }
             held.header.symbols = header.symbols;
-            held.left = self.config.extra(symbols);
+            held.left = self.config.extra_for(own, self.loss);
             held.recoder = Some(recoder);
+        }
+        if self.loss.is_some() && !matches!(vector, Vector::Original(_)) {
+            // The gateway's redundant packet repairs as much as a mix does.
+            held.left = held.left.saturating_sub(1);
         }
         let recoder = held.recoder.as_mut().expect("it is there");
         held.header.symbols == header.symbols && recoder.push(vector, body.clone()).is_ok()

@@ -4,7 +4,7 @@
 //! labels count cohorts and not intervals; an interval without packets has no cohort. If no packet follows a
 //! cohort for T, a flush on every link tells the nodes that it is over.
 
-use super::packet::{Header, Need, Payload, decode, encode};
+use super::packet::{Header, LENGTH, Need, Payload, decode, encode, encode_original, put_symbol};
 use super::queue::{Queue, Waiting};
 use super::{Config, Counters, GENERATION, MAX_PACKET, Mode, ahead};
 use crate::rlnc::{Encoder, MAX_SYMBOLS, Vector};
@@ -28,7 +28,7 @@ const BATCH: usize = 4;
 #[derive(Debug, Default)]
 struct Group {
     flow: u64,
-    symbols: Vec<Vec<u8>>,
+    symbols: Vec<Bytes>,
 }
 
 /// A generation of a cohort that has ended.
@@ -59,6 +59,7 @@ pub struct Gateway {
     every: VecDeque<Bytes>,
     queue: Queue,
     ended: VecDeque<Ended>,
+    loss: Option<f64>,
     counters: Counters,
 }
 
@@ -85,8 +86,16 @@ impl Gateway {
             flush: None,
             every: VecDeque::new(),
             ended: VecDeque::new(),
+            loss: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Sets the share of packets that the links lose. A cohort that ends later gets no more redundant packets
+    /// than repair this loss, which are fewer than the redundancy limit while links are good. `None`: not known,
+    /// up to the limit. Paper mode ignores it.
+    pub fn expect_loss(&mut self, loss: Option<f64>) {
+        self.loss = loss.filter(|_| self.config.mode == Mode::Systematic);
     }
 
     /// Label of the open cohort.
@@ -117,16 +126,18 @@ impl Gateway {
         self.counters.received += 1;
         self.begun.get_or_insert(now);
         self.flush = None;
-        let mut symbol = Vec::with_capacity(packet.len() + 2);
-        symbol.extend_from_slice(&(packet.len() as u16).to_be_bytes());
-        symbol.extend_from_slice(packet);
         let group = self.group(flow);
         let index = self.groups[group].symbols.len();
-        if self.config.mode == Mode::Systematic {
+        let symbol = if self.config.mode == Mode::Systematic {
             let header = Header { high: true, symbols: 0, ..self.header(0, 1) };
-            let vector = Vector::Original(index as u16);
-            self.enqueue(header, vector, Bytes::copy_from_slice(&symbol));
-        }
+            let (bytes, symbol) = encode_original(&header, index as u16, packet);
+            self.counters.full += self.queue.push(true, Waiting { label: header.label, bytes });
+            symbol
+        } else {
+            let mut symbol = Vec::with_capacity(LENGTH + packet.len());
+            put_symbol(&mut symbol, packet);
+            symbol.into()
+        };
         self.groups[group].symbols.push(symbol);
         self.count += 1;
         let most = if self.config.mode == Mode::Systematic { GENERATION } else { MAX_SYMBOLS };
@@ -229,7 +240,7 @@ impl Gateway {
         self.counters.given += if is_paper { self.queue.retain(|_| false) } else { 0 };
         for (generation, group) in groups.into_iter().enumerate() {
             let symbols = group.symbols.len();
-            let most = self.config.extra(symbols) + if is_paper { symbols } else { 0 };
+            let most = self.config.extra_for(symbols, self.loss) + if is_paper { symbols } else { 0 };
             let shape = self.config.generation(self.epoch, label, generation as u8, symbols);
             let encoder = Encoder::new(shape.expect("a cohort is cut to fit"), group.symbols);
             let generation = generation as u8;

@@ -27,6 +27,8 @@ const VERSION: u8 = 0xc1;
 const HEADER: usize = 24;
 const HIGH: u8 = 1;
 const ENTRY: usize = 8;
+/// Bytes of a symbol before its packet.
+pub(super) const LENGTH: usize = 2;
 /// Most entries of one report.
 pub(super) const MAX_NEEDS: usize = 64;
 
@@ -105,6 +107,22 @@ pub fn encode(header: &Header, payload: &Payload) -> Bytes {
     bytes.extend_from_slice(bitmap);
     bytes.extend_from_slice(body);
     bytes.into()
+}
+
+/// Encodes an original whose symbol holds this packet, and returns it with the symbol, which shares its memory.
+pub(super) fn encode_original(header: &Header, index: u16, packet: &[u8]) -> (Bytes, Bytes) {
+    let mut bytes = Vec::with_capacity(HEADER + LENGTH + packet.len());
+    put_header(&mut bytes, header, (0, index, 0), 0);
+    put_symbol(&mut bytes, packet);
+    let bytes = Bytes::from(bytes);
+    let symbol = bytes.slice(HEADER..);
+    (bytes, symbol)
+}
+
+/// Appends the symbol of a packet: its length and its bytes.
+pub(super) fn put_symbol(bytes: &mut Vec<u8>, packet: &[u8]) {
+    bytes.extend_from_slice(&(packet.len() as u16).to_be_bytes());
+    bytes.extend_from_slice(packet);
 }
 
 /// Encodes a report of at most 64 entries; further ones are left out.

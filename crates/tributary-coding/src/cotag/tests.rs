@@ -290,6 +290,64 @@ fn a_device_that_was_disconnected_resumes() {
 }
 
 #[test]
+fn an_access_point_whose_link_was_blocked_forwards_all_that_follows() {
+    let mut point = AccessPoint::new(config(Mode::Systematic), 0, 1);
+    point.handle_packet(0, original(1, 0, 0, 0));
+    assert!(point.poll_transmit(false).is_some());
+    // Meanwhile another access point carried 200 cohorts.
+    let sent: Vec<Bytes> = (0..100).map(|index| original(201, index, 0, 0)).collect();
+    sent.iter().for_each(|packet| point.handle_packet(0, packet.clone()));
+    let forwarded: Vec<Bytes> = core::iter::from_fn(|| point.poll_transmit(false)).collect();
+    assert_eq!(forwarded, sent);
+    assert_eq!(point.counters().ahead, 0);
+    // A few wrong labels are dropped by the next right one.
+    (0..5).for_each(|index| point.handle_packet(0, original(90_000, index, 0, 0)));
+    point.handle_packet(0, original(202, 0, 0, 0));
+    assert_eq!(core::iter::from_fn(|| point.poll_transmit(false)).count(), 1);
+    assert_eq!(point.counters().ahead, 5);
+}
+
+/// Redundant packets that a gateway and an access point send for a cohort of 140 packets, at a limit of 30 %.
+fn redundant(loss: Option<f64>) -> (usize, usize) {
+    let config = config(Mode::Systematic);
+    let (mut gateway, mut now) = (Gateway::new(config.clone(), 7), Instant::from_millis(1));
+    let mut point = AccessPoint::new(config.clone(), 0, 1);
+    gateway.expect_loss(loss);
+    point.expect_loss(loss);
+    (0..140_u32).for_each(|number| gateway.handle_packet(now, 0, &number.to_be_bytes()));
+    now += config.interval;
+    gateway.handle_timeout(now);
+    while let Some(Transmit::One(bytes)) = gateway.poll_transmit(true) {
+        point.handle_packet(0, bytes);
+    }
+    let own = gateway.counters().taken as usize;
+    while point.poll_transmit(true).is_some() {}
+    (own, point.counters().taken as usize - own)
+}
+
+#[test]
+fn redundancy_follows_the_expected_loss_up_to_the_limit() {
+    assert_eq!(redundant(None).0, 42, "30 % while the loss is not known");
+    assert_eq!(redundant(Some(0.0)), (1, 0));
+    // All packets took this access point, so the gateway's redundant packets are enough.
+    assert_eq!(redundant(Some(0.001)), (3, 0));
+    assert_eq!(redundant(Some(0.05)), (16, 0));
+    assert_eq!(redundant(Some(0.9)).0, 42);
+}
+
+#[test]
+fn redundancy_for_the_expected_loss_repairs_it() {
+    let mut world = World::new(Mode::Systematic, 0.02, 1);
+    world.gateway.expect_loss(Some(0.04));
+    world.points.iter_mut().for_each(|point| point.expect_loss(Some(0.02)));
+    world.run(0..8000);
+    let (device, sent) = (world.device.counters(), world.gateway.counters());
+    // Before the repair 4 % were lost, on two hops.
+    assert!(device.lost < 40, "{device:?}");
+    assert!(sent.taken < 8000 / 8, "{sent:?}");
+}
+
+#[test]
 fn a_full_buffer_drops_low_packets_first() {
     let small = Config { buffer: 4, ..config(Mode::Systematic) };
     let mut point = AccessPoint::new(small, 0, 1);

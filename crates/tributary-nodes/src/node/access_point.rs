@@ -1,7 +1,7 @@
 //! The access point's runtime: passes the gateway's messages through the machine to the device, and reports
 //! and packets of the device to the gateway. Does not inspect inner packets.
 
-use super::peer::{Peer, receive};
+use super::peer::{Offer, Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{AccessPointConfig, Settings};
 use crate::error::NodeError;
@@ -126,17 +126,17 @@ impl AccessPoint {
                 down.send(now, &HopMessage::Plain(&packet), true);
                 continue;
             }
-            // The machine returns redundant packets last, and only if less than half of the link's window is
-            // in flight.
+            // The machine returns redundant packets last, and only if the radio's queue is short.
             let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
             down.send(now, &HopMessage::Coded(&packet), true);
         }
     }
 
     /// Room for data from the gateway.
-    fn offer(&self) -> (u32, u32) {
+    fn offer(&self) -> Offer {
         let waiting = (self.machine.waiting() + self.plain.len()) as u64;
-        self.down[0].pace.offer(waiting * self.link_mtu)
+        let (room, capacity) = self.down[0].pace.offer(waiting * self.link_mtu);
+        Offer { room, capacity, loss: self.down[0].pace.loss() }
     }
 }
 
@@ -152,11 +152,12 @@ impl Work for AccessPoint {
         if *ready & DOWN != 0 && self.receive_down(now) {
             *ready &= !DOWN;
         }
+        self.machine.expect_loss(self.down[0].pace.loss());
         self.transmit(now);
         let offer = self.offer();
         self.up[0].tick(now, offer);
         // Data from the device is forwarded at once, so the room is unlimited.
-        self.down[0].tick(now, (u32::MAX, u32::MAX));
+        self.down[0].tick(now, Offer::UNLIMITED);
         self.up[0].flush();
         self.down[0].flush();
     }

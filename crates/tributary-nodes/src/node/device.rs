@@ -1,14 +1,14 @@
 //! The device's runtime: coded messages of all access points become packets of the TUN device. Packets of
-//! applications go to the gateway uncoded: small ones (acknowledgements) over every access point, others over
-//! one.
+//! applications go to the gateway uncoded: small ones over every access point, others over one. Of two access
+//! points that both send, one is enough for an acknowledgement, because the next acknowledgement replaces it.
 
 use super::inside::Inside;
-use super::peer::{Peer, receive};
+use super::peer::{Offer, Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{DeviceConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
-use crate::inner::flow;
+use crate::inner::{flow, is_bare_acknowledgement};
 use crate::message::HopMessage;
 use crate::status::Status;
 use bytes::Bytes;
@@ -25,6 +25,8 @@ use tributary_types::Instant;
 /// Packets up to this length are sent over every access point, so that a failed one delays no
 /// acknowledgement.
 const SMALL: usize = 256;
+/// An access point heard within this time certainly works.
+const FRESH: Duration = Duration::from_millis(5);
 const TUN: u64 = 1;
 
 impl DeviceConfig {
@@ -112,13 +114,17 @@ impl Device {
 
     fn read_inside(&mut self, now: Instant) -> bool {
         let lively: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
+        let is_fresh = |at: &Instant| now.saturating_since(*at) < FRESH;
+        let heard = |at: usize| self.peers[at].heard().filter(is_fresh).map(|heard| (heard, at));
+        let newest = (0..self.peers.len()).filter_map(heard).max();
         let (peers, number, start) = (&mut self.peers, &mut self.number, self.start);
         self.inside.read(&mut |_, packet| {
             let message = HopMessage::Numbered(start, *number, packet);
             *number += 1;
             let of_flow = lively.get(flow(packet) as usize % lively.len().max(1));
-            match of_flow {
-                Some(one) if packet.len() > SMALL => peers[*one].send(now, &message, false),
+            match (newest, of_flow) {
+                (Some((_, at)), _) if is_bare_acknowledgement(packet) => peers[at].send(now, &message, false),
+                (_, Some(one)) if packet.len() > SMALL => peers[*one].send(now, &message, false),
                 _ => peers.iter_mut().for_each(|peer| peer.send(now, &message, false)),
             }
         })
@@ -155,7 +161,7 @@ impl Work for Device {
         }
         self.report(now);
         for peer in &mut self.peers {
-            peer.tick(now, (u32::MAX, u32::MAX));
+            peer.tick(now, Offer::UNLIMITED);
             peer.flush();
         }
     }

@@ -1,8 +1,9 @@
 //! The gateway's runtime: packets from the TUN device become coded messages to the access points; packets of
 //! the device go into the TUN device.
 
+use super::flows::FlowTable;
 use super::inside::Inside;
-use super::peer::{Peer, receive};
+use super::peer::{Offer, Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
@@ -52,8 +53,9 @@ struct Gateway {
     is_coded: bool,
     link_mtu: u64,
     mtu: usize,
-    /// Packets that are not coded, by access point.
+    /// Packets that are not coded, by access point, and the access point of each flow.
     plain: Vec<VecDeque<Bytes>>,
+    flows: FlowTable,
     seen: VecDeque<(u32, ReplayWindow)>,
 }
 
@@ -80,6 +82,7 @@ impl Gateway {
             socket,
             room: ReceiveBatch::default(),
             plain: peers.iter().map(|_| VecDeque::new()).collect(),
+            flows: FlowTable::default(),
             peers,
             machine: cotag::Gateway::new(config.coding.machine(&coefficients), epoch()),
             is_coded: config.coding.mode != Mode::Off,
@@ -108,6 +111,12 @@ impl Gateway {
         is_empty
     }
 
+    /// The largest loss on the way to the device over an access point; `None` while one of them does not know.
+    fn loss(&self, now: Instant) -> Option<f64> {
+        let losses = self.peers.iter().filter(|peer| peer.is_lively(now)).map(|peer| peer.pace.loss());
+        losses.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
+    }
+
     /// Most packets that may wait.
     fn queue(&self) -> usize {
         let rate: u64 = self.peers.iter().map(|peer| peer.pace.rate()).sum();
@@ -119,6 +128,7 @@ impl Gateway {
         let limit = self.queue();
         let ups: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
         let (machine, plain, is_coded) = (&mut self.machine, &mut self.plain, self.is_coded);
+        let flows = &mut self.flows;
         self.inside.read(&mut |status: &mut InnerStatus, packet| {
             let flow = flow(packet);
             if is_coded {
@@ -129,8 +139,8 @@ impl Gateway {
                 }
                 return;
             }
-            match ups.get(flow as usize % ups.len().max(1)) {
-                Some(up) if plain[*up].len() < limit => plain[*up].push_back(Bytes::copy_from_slice(packet)),
+            match flows.route(now, flow, &ups) {
+                Some(up) if plain[up].len() < limit => plain[up].push_back(Bytes::copy_from_slice(packet)),
                 _ => status.full += 1,
             }
         })
@@ -151,8 +161,8 @@ impl Gateway {
             let open = |peer: &Peer| peer.hop.is_established() && peer.pace.space() >= self.link_mtu;
             let ready = self.peers.iter_mut().filter(|peer| open(peer));
             let Some(best) = ready.max_by_key(|peer| peer.pace.ease()) else { return };
-            // The machine returns redundant packets last, and only if less than half of the link's window is
-            // in flight.
+            // The machine returns redundant packets last, and only if less than half of the access point's room
+            // is in flight.
             match self.machine.poll_transmit(best.pace.is_spare()) {
                 Some(Transmit::One(bytes)) => best.send(now, &HopMessage::Coded(&bytes), true),
                 Some(Transmit::Every(bytes)) => {
@@ -187,6 +197,7 @@ impl Work for Gateway {
         if *ready & SOCKET != 0 && self.receive(now) {
             *ready &= !SOCKET;
         }
+        self.machine.expect_loss(self.loss(now));
         self.machine.handle_timeout(now);
         if *ready & TUN != 0 && self.read_inside(now) {
             *ready &= !TUN;
@@ -194,7 +205,7 @@ impl Work for Gateway {
         self.transmit(now);
         for peer in &mut self.peers {
             // Data from the device goes into the TUN device at once, so the room is unlimited.
-            peer.tick(now, (u32::MAX, u32::MAX));
+            peer.tick(now, Offer::UNLIMITED);
             peer.flush();
         }
     }

@@ -1,7 +1,8 @@
 //! One hop on a socket: sends and receives messages, establishes sessions, sends feedback.
 
 use crate::hop::{Hop, Received, SILENCE};
-use crate::message::{Feedback, HopMessage};
+use crate::loss::LossMeter;
+use crate::message::{Feedback, HopMessage, Loss};
 use crate::pace::Pace;
 use crate::status::LinkStatus;
 use core::time::Duration;
@@ -19,6 +20,21 @@ const LIVELY: Duration = Duration::from_millis(300);
 /// System calls on one socket before other sources are served.
 const TURNS: usize = 4;
 
+/// What a node tells the previous one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// Room for data, and the room if nothing waits.
+    pub(super) room: u32,
+    pub(super) capacity: u32,
+    /// Share of packets lost behind this node, once known.
+    pub(super) loss: Option<f64>,
+}
+
+impl Offer {
+    /// Of a node that passes data on at once.
+    pub(super) const UNLIMITED: Self = Self { room: u32::MAX, capacity: u32::MAX, loss: Some(0.0) };
+}
+
 /// The other node of a hop.
 pub(super) struct Peer {
     pub(super) name: String,
@@ -29,6 +45,7 @@ pub(super) struct Peer {
     batch: SendBatch,
     /// Newest number received, when, and whether feedback is due for it.
     newest: Option<(u64, Instant)>,
+    meter: LossMeter,
     owes: bool,
     fed_back: Instant,
     told: u32,
@@ -58,6 +75,7 @@ impl Peer {
             remote,
             batch: SendBatch::new(remote.unwrap_or(unknown)),
             newest: None,
+            meter: LossMeter::default(),
             owes: false,
             fed_back: Instant::ZERO,
             told: 0,
@@ -67,6 +85,11 @@ impl Peer {
             stalls: 0,
             status: LinkStatus::default(),
         }
+    }
+
+    /// When the peer was last heard.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        self.heard
     }
 
     /// Whether the peer was heard within the last 0.3 s.
@@ -137,6 +160,7 @@ impl Peer {
         self.heard = Some(now);
         self.status.received += 1;
         self.status.received_bytes += length as u64;
+        self.meter.on_received(number);
         if self.newest.is_none_or(|(newest, _)| number > newest) {
             self.newest = Some((number, now));
         }
@@ -169,12 +193,13 @@ impl Peer {
         self.session = self.hop.sessions();
         self.pace.reset();
         (self.newest, self.owes, self.told) = (None, false, 0);
+        self.meter = LossMeter::default();
         tracing::info!(link = self.name, session = self.session, "session established");
         self.send(now, &HopMessage::Ping, false);
     }
 
-    /// Handshakes, pings, feedback. `offer` is this node's room and capacity for data from the peer.
-    pub(super) fn tick(&mut self, now: Instant, offer: (u32, u32)) {
+    /// Handshakes, pings, feedback. `offer` is for data from the peer.
+    pub(super) fn tick(&mut self, now: Instant, offer: Offer) {
         if let Some(init) = self.hop.poll_handshake(now)
             && let Some(remote) = self.remote
         {
@@ -189,17 +214,19 @@ impl Peer {
         if now.saturating_since(self.asked_at) >= PING {
             self.send(now, &HopMessage::Ping, false);
         }
-        let (room, capacity) = offer;
-        let moved = u64::from(room.abs_diff(self.told)) * 4 >= u64::from(capacity.max(1));
+        let moved = u64::from(offer.room.abs_diff(self.told)) * 4 >= u64::from(offer.capacity.max(1));
         if (self.owes || moved) && now.saturating_since(self.fed_back) >= FEEDBACK {
-            self.feed_back(now, room, capacity);
+            self.feed_back(now, offer);
         }
     }
 
-    fn feed_back(&mut self, now: Instant, room: u32, capacity: u32) {
+    fn feed_back(&mut self, now: Instant, Offer { room, capacity, loss }: Offer) {
         let Some((newest, at)) = self.newest else { return };
         let age = u32::try_from(now.saturating_since(at).as_micros()).unwrap_or(u32::MAX);
-        self.send(now, &HopMessage::Feedback(Feedback { newest, age, room, capacity }), false);
+        // Small shares add up.
+        let loss = self.meter.share().zip(loss).map(|(here, beyond)| here + beyond);
+        let feedback = Feedback { newest, age, room, capacity, loss: Loss::new(loss) };
+        self.send(now, &HopMessage::Feedback(feedback), false);
         (self.owes, self.fed_back, self.told) = (false, now, room);
     }
 

@@ -4,57 +4,147 @@ use super::*;
 
 const PACKET: usize = 1500;
 
-/// Sends as fast as the window allows for `millis` over a link of `rate` bytes a second and `delay` each way.
-/// Returns the used share of the link and the longest queue in milliseconds, both in the second half.
-fn run(rate: u64, delay: Duration, millis: u64) -> (f64, f64) {
-    let mut pace = Pace::new(true);
-    let mut now = Instant::from_millis(1);
-    let end = now + Duration::from_millis(millis);
-    let half = now + Duration::from_millis(millis / 2);
-    let each = Duration::from_nanos(PACKET as u64 * 1_000_000_000 / rate);
-    let (mut free, mut number, mut arrivals) = (now, 0_u64, VecDeque::new());
-    let (mut carried, mut longest) = (0_u64, Duration::ZERO);
-    let mut backwards: VecDeque<(Instant, Feedback)> = VecDeque::new();
-    let unlimited = Feedback { room: u32::MAX, capacity: u32::MAX, ..Feedback::default() };
-    while now < end {
-        now += Duration::from_micros(50);
-        let mut newest = None;
-        while arrivals.front().is_some_and(|(at, _)| *at <= now) {
-            newest = arrivals.pop_front();
-        }
-        if let Some((at, number)) = newest {
-            let age = now.saturating_since(at).as_micros() as u32;
-            backwards.push_back((now + delay, Feedback { newest: number, age, ..unlimited }));
-        }
-        while backwards.front().is_some_and(|(at, _)| *at <= now) {
-            let (_, feedback) = backwards.pop_front().expect("there is one");
-            pace.on_feedback(now, &feedback);
-        }
-        while pace.space() >= PACKET as u64 {
-            pace.on_sent(now, number, PACKET);
-            free = free.max(now) + each;
-            if now >= half {
-                carried += PACKET as u64;
-                longest = longest.max(free.saturating_since(now));
-            }
-            // Every fiftieth packet is lost.
-            if !number.is_multiple_of(50) {
-                arrivals.push_back((free + delay, number));
-            }
-            number += 1;
+/// A radio link whose sender uses its window fully.
+struct Link {
+    now: Instant,
+    pace: Pace,
+    /// Bytes a second, and the delay each way.
+    rate: u64,
+    delay: Duration,
+    /// When the link has sent everything, and the packets and feedback on it.
+    free: Instant,
+    number: u64,
+    arrivals: VecDeque<(Instant, u64)>,
+    backwards: VecDeque<(Instant, Feedback)>,
+    /// The receiver does nothing for this long in every 50 ms.
+    pause: Duration,
+    /// Bytes sent, and the longest queue in front of the link.
+    carried: u64,
+    longest: Duration,
+}
+
+const STEP: Duration = Duration::from_micros(50);
+
+impl Link {
+    fn new(rate: u64, delay: Duration) -> Self {
+        let now = Instant::from_millis(1);
+        Self {
+            now,
+            pace: Pace::new(true),
+            rate,
+            delay,
+            free: now,
+            number: 0,
+            arrivals: VecDeque::new(),
+            backwards: VecDeque::new(),
+            pause: Duration::ZERO,
+            carried: 0,
+            longest: Duration::ZERO,
         }
     }
-    (carried as f64 / (rate as f64 * millis as f64 / 2000.0), longest.as_secs_f64() * 1e3)
+
+    /// Runs for `time`. Returns the used share of the link and the longest queue in milliseconds.
+    fn run(&mut self, time: Duration) -> (f64, f64) {
+        (self.carried, self.longest) = (0, Duration::ZERO);
+        let end = self.now + time;
+        while self.now < end {
+            self.now += STEP;
+            self.receive();
+            while self.backwards.front().is_some_and(|(at, _)| *at <= self.now) {
+                let (_, feedback) = self.backwards.pop_front().expect("there is one");
+                self.pace.on_feedback(self.now, &feedback);
+            }
+            while self.pace.space() >= PACKET as u64 {
+                self.send();
+            }
+        }
+        (self.carried as f64 / (self.rate as f64 * time.as_secs_f64()), self.longest.as_secs_f64() * 1e3)
+    }
+
+    fn receive(&mut self) {
+        if self.now.as_nanos() % 50_000_000 < self.pause.as_nanos() as u64 {
+            return;
+        }
+        let mut newest = None;
+        while self.arrivals.front().is_some_and(|(at, _)| *at <= self.now) {
+            newest = self.arrivals.pop_front();
+        }
+        let Some((_, number)) = newest else { return };
+        // A receiver that was interrupted does not know when a packet had arrived.
+        let unlimited = Feedback { room: u32::MAX, capacity: u32::MAX, ..Feedback::default() };
+        self.backwards.push_back((self.now + self.delay, Feedback { newest: number, ..unlimited }));
+    }
+
+    fn send(&mut self) {
+        self.pace.on_sent(self.now, self.number, PACKET);
+        let each = Duration::from_nanos(PACKET as u64 * 1_000_000_000 / self.rate);
+        self.free = self.free.max(self.now) + each;
+        self.carried += PACKET as u64;
+        self.longest = self.longest.max(self.free.saturating_since(self.now));
+        // Every fiftieth packet is lost.
+        if !self.number.is_multiple_of(50) {
+            self.arrivals.push_back((self.free + self.delay, self.number));
+        }
+        self.number += 1;
+    }
 }
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_lossy_link_is_filled_and_its_queue_stays_short() {
     for (rate, delay) in [(2_500_000, 5), (25_000_000, 5), (125_000_000, 1), (62_500_000, 20)] {
-        let (used, queue) = run(rate, Duration::from_millis(delay), 3000);
+        let mut link = Link::new(rate, Duration::from_millis(delay));
+        link.run(SECOND * 3 / 2);
+        let (used, queue) = link.run(SECOND * 3 / 2);
         let round_trip = 2.0 * delay as f64;
         let packets = LEAST_WINDOW as f64 / rate as f64 * 1e3;
         assert!(used > 0.95 && used < 1.05, "{rate} B/s, {delay} ms: {used}");
         assert!(queue < 0.5 * round_trip + 6.0 + packets, "{rate} B/s, {delay} ms: {queue} ms");
+    }
+}
+
+#[test]
+fn a_radio_that_becomes_slower_soon_has_a_short_queue_again() {
+    for delay in [0, 5] {
+        let mut link = Link::new(25_000_000, Duration::from_millis(delay));
+        link.run(SECOND);
+        link.rate = 7_500_000;
+        link.run(Duration::from_millis(150));
+        let (used, queue) = link.run(Duration::from_millis(300));
+        assert!(used > 0.9, "{delay} ms: {used}");
+        assert!(queue < 15.0 + delay as f64, "{delay} ms: {queue} ms");
+        link.rate = 25_000_000;
+        link.run(Duration::from_millis(300));
+        let (used, _) = link.run(SECOND);
+        assert!(used > 0.95, "{delay} ms: {used}");
+    }
+}
+
+#[test]
+fn a_receiver_that_is_interrupted_does_not_make_the_link_look_fast() {
+    let mut link = Link::new(50_000_000, Duration::from_micros(100));
+    link.pause = Duration::from_millis(4);
+    link.run(SECOND);
+    let (used, queue) = link.run(SECOND);
+    assert!(used > 0.95, "{used}");
+    assert!(queue < 12.0, "{queue} ms");
+}
+
+#[test]
+fn redundant_packets_have_time_on_a_long_link_that_does_not_queue() {
+    let mut link = Link::new(50_000_000, Duration::from_millis(5));
+    link.run(SECOND);
+    let rate = link.pace.rate();
+    // A full link without a queue, one with a queue, and one that is silent.
+    let in_flight =
+        |millis| Pace { total: in_time(rate, Duration::from_millis(millis)), off: 0, ..Pace::new(true) };
+    for (millis, is_spare) in [(1, true), (10, true), (15, false)] {
+        let mut pace = in_flight(millis);
+        (pace.rate, pace.rtt, pace.room) = (link.pace.rate, link.pace.rtt, u64::MAX);
+        assert_eq!(pace.is_spare(), is_spare, "{millis} ms in flight");
+        pace.stalled = true;
+        assert!(!pace.is_spare());
     }
 }
 
@@ -67,7 +157,7 @@ fn a_silent_link_stalls_and_comes_back_with_the_first_feedback() {
     pace.handle_timeout(at);
     assert!(pace.is_stalled());
     assert_eq!((pace.space(), pace.in_flight(), pace.offer(0).0), (0, 0, 0));
-    pace.on_feedback(at, &Feedback { newest: 0, age: 0, room: 9000, capacity: 9000 });
+    pace.on_feedback(at, &Feedback { newest: 0, age: 0, room: 9000, capacity: 9000, ..Feedback::default() });
     assert_eq!((pace.is_stalled(), pace.space()), (false, 9000));
 }
 
@@ -75,7 +165,10 @@ fn a_silent_link_stalls_and_comes_back_with_the_first_feedback() {
 fn room_shrinks_with_held_bytes_and_any_feedback_is_survived() {
     let mut pace = Pace::new(false);
     let now = Instant::from_millis(1);
-    pace.on_feedback(now, &Feedback { newest: u64::MAX, age: u32::MAX, room: 3000, capacity: 0 });
+    pace.on_feedback(
+        now,
+        &Feedback { newest: u64::MAX, age: u32::MAX, room: 3000, capacity: 0, ..Feedback::default() },
+    );
     assert_eq!(pace.space(), 3000);
     assert!(pace.ease() > 0);
     pace.on_sent(now, 0, PACKET);

@@ -1,0 +1,66 @@
+//! The access point of each flow that is not coded. Sans-IO.
+//!
+//! A new flow gets the access point with the fewest flows and keeps it while that access point answers, so
+//! that its packets stay in order and no link idles while another carries most flows.
+
+use core::time::Duration;
+use std::collections::HashMap;
+use tributary_types::Instant;
+
+/// A flow without packets for this long does not count.
+const IDLE: Duration = Duration::from_secs(10);
+/// Most flows that are remembered. Further ones are spread by their number.
+const MOST: usize = 1024;
+
+/// The flows.
+#[derive(Debug, Default)]
+pub(super) struct FlowTable {
+    /// Access point and last packet.
+    flows: HashMap<u64, (usize, Instant)>,
+}
+
+impl FlowTable {
+    /// The access point of this flow's packet, one of `lively`; `None` if that is empty.
+    pub(super) fn route(&mut self, now: Instant, flow: u64, lively: &[usize]) -> Option<usize> {
+        if let Some((point, used)) = self.flows.get_mut(&flow)
+            && lively.contains(point)
+        {
+            *used = now;
+            return Some(*point);
+        }
+        self.flows.retain(|_, (_, used)| now.saturating_since(*used) < IDLE);
+        if self.flows.len() >= MOST {
+            return lively.get(flow as usize % lively.len().max(1)).copied();
+        }
+        let load = |point: &&usize| self.flows.values().filter(|(other, _)| other == *point).count();
+        let point = *lively.iter().min_by_key(load)?;
+        self.flows.insert(flow, (point, now));
+        Some(point)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_spread_evenly_and_keep_their_access_point() {
+        let (mut table, now) = (FlowTable::default(), Instant::from_millis(1));
+        // All numbers are even: spreading by number would use one access point only.
+        let points: Vec<_> = (0..10).map(|flow| table.route(now, flow * 2, &[0, 1])).collect();
+        assert_eq!(points.iter().filter(|point| **point == Some(0)).count(), 5);
+        let again: Vec<_> = (0..10).map(|flow| table.route(now, flow * 2, &[0, 1])).collect();
+        assert_eq!(points, again);
+        assert!((0..10).all(|flow| table.route(now, flow * 2, &[1]) == Some(1)), "the other one is gone");
+        assert_eq!(table.route(now, 4, &[]), None);
+    }
+
+    #[test]
+    fn idle_flows_are_forgotten_and_the_number_is_bounded() {
+        let (mut table, now) = (FlowTable::default(), Instant::from_millis(1));
+        (0..3000).for_each(|flow| assert!(table.route(now, flow, &[0, 1]).is_some()));
+        assert_eq!(table.flows.len(), MOST);
+        assert!(table.route(now + IDLE, 9999, &[0, 1]).is_some());
+        assert_eq!(table.flows.len(), 1);
+    }
+}
