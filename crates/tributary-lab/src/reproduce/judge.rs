@@ -60,7 +60,7 @@ impl Judge<'_> {
         let wanted = parsed_wanted(&spec.wanted);
         let limit = measure(&[bound(at, &wanted.bound)?], |values| values[0], method).value;
         let expected = wanted.expectation(limit.unwrap_or(f64::NAN));
-        let mut text = self.text(at, &places, &terms);
+        let mut text = self.text(at, &places, &terms, value);
         if deterministic {
             text.push_str("; deterministic, the same for every seed");
         }
@@ -80,8 +80,15 @@ impl Judge<'_> {
         })
     }
 
-    /// The text of the claim; if it covers several places, it names the decisive one.
-    fn text(&self, at: &Labels, places: &[(Labels, Expression)], terms: &[Bound<'_>]) -> String {
+    /// The text of the claim; if it covers several places, it names the decisive one. If the claim has no value, it names
+    /// the places without a result.
+    fn text(
+        &self,
+        at: &Labels,
+        places: &[(Labels, Expression)],
+        terms: &[Bound<'_>],
+        value: Option<f64>,
+    ) -> String {
         let label =
             |(axis, value): (&String, &String)| (axis.clone(), self.paper.label(axis, value).to_owned());
         let named: Labels = at.iter().map(label).collect();
@@ -93,12 +100,19 @@ impl Judge<'_> {
             measure(std::slice::from_ref(term), |values| values[0], self.paper.interval).value
         };
         let values: Vec<Option<f64>> = terms.iter().map(alone).collect();
+        let own = |place: &Labels| {
+            let own = place.iter().filter(|(axis, _)| !at.contains_key(*axis)).map(label);
+            own.map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+        };
+        if value.is_none() {
+            let unknown = places.iter().zip(&values).filter(|(_, value)| value.is_none());
+            let unknown: Vec<String> = unknown.map(|((place, _), _)| own(place)).collect();
+            return format!("{text}; without a result: {}", unknown.join("; "));
+        }
         let decides =
             taken(self.spec.take, &values).and_then(|taken| values.iter().position(|v| *v == Some(taken)));
         let Some(place) = decides.map(|index| &places[index].0) else { return text };
-        let own = place.iter().filter(|(axis, _)| !at.contains_key(*axis)).map(label);
-        let own: Vec<String> = own.map(|(_, label)| label).collect();
-        format!("{text}: {}", own.join(", "))
+        format!("{text}: {}", own(place))
     }
 
     fn paper_value(&self, at: &Labels) -> Option<f64> {

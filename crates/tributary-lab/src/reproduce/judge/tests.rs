@@ -88,6 +88,21 @@ fn the_worst_cell_is_named_and_unmeasured_claims_are_undecided() {
 }
 
 #[test]
+fn a_claim_over_cells_names_those_without_a_result() {
+    let cells = |scenario| {
+        ["wifi", "wigig", "mptcp", "fbdt"]
+            .map(|transport| sample(scenario, transport, 1, &[100.0, 90.0], 20.0))
+    };
+    let mut samples = [cells("los"), cells("nlos")].concat();
+    for sample in samples.iter_mut().filter(|s| s.labels["scenario"] == "nlos") {
+        sample.failure = Some("no time left".to_owned());
+    }
+    let claims = judged(&samples);
+    let below = claim(&claims, "never-below-mptcp-cubic");
+    assert!(below.measured.is_none() && below.claim.ends_with("; without a result: nLoS"), "{}", below.claim);
+}
+
+#[test]
 fn shipped_papers_name_only_what_experiments_measure() {
     let metrics: Vec<_> = EXPERIMENTS.iter().flat_map(|e| e.metrics()).copied().collect();
     for name in papers() {
