@@ -70,7 +70,7 @@ pub(super) fn run(
             let measure = |network: &Network| once(network, *contender, loaded, plan.seconds);
             let (mut run, audit) = in_network(&scenario(plan.seconds), &mut *progress, measure)?;
             if let Verdict::Invalid { reasons } = audit.verdict() {
-                run.invalid = reasons;
+                run.invalid.extend(reasons);
             }
             runs.push(run);
         }
@@ -197,7 +197,8 @@ fn watch(
     Ok(samples)
 }
 
-/// What the samples say about the time from the first to the last.
+/// What the samples say about the time from the first to the last. A run counts only if its connections lasted that long:
+/// a session replaces a subflow that is stuck.
 fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
     let [(from, first), .., (to, last)] = samples else { return Err(failed("too few samples")) };
     let seconds = to.duration_since(*from).as_secs_f64();
@@ -209,8 +210,12 @@ fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
         if !flow.runs(wanted) {
             return Err(failed(format!("the connection from {} does not run `{wanted}`", flow.local)));
         }
-        let replaced = || failed(format!("the connection from {} was replaced by another one", flow.local));
-        let before = first.iter().find(|one| one.local == flow.local).ok_or_else(replaced)?;
+        let Some(before) = first.iter().find(|one| one.local == flow.local) else {
+            return Ok(Run::left_out(format!(
+                "the connection from {} was replaced by another one",
+                flow.local
+            )));
+        };
         let mbps = flow.acked.saturating_sub(before.acked) as f64 * 8e-6 / seconds;
         if is_stranger(flow) {
             stranger_mbps = mbps;
@@ -222,7 +227,7 @@ fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
         buffer_ms += flow.buffer_ms - before.buffer_ms;
     }
     if last.len() != first.len() || stranger_mbps <= 0.0 {
-        return Err(failed("a connection ended during the measurement"));
+        return Ok(Run::left_out("a connection ended during the measurement".to_owned()));
     }
     limits.receiver = receiver_ms / busy_ms;
     limits.buffer = buffer_ms / busy_ms;

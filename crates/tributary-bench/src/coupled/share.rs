@@ -34,8 +34,16 @@ pub(super) struct Run {
     pub smaller: f64,
     /// Only on real sockets.
     pub limits: Option<Limits>,
-    /// Why the emulated network was not what the run asked for.
+    /// Why the run does not count: the emulated network was not what it asked for, or a connection was replaced.
     pub invalid: Vec<String>,
+}
+
+impl Run {
+    /// A run without values.
+    pub(super) fn left_out(reason: String) -> Self {
+        let nothing = f64::NAN;
+        Self { mbps: nothing, stranger_mbps: nothing, smaller: nothing, limits: None, invalid: vec![reason] }
+    }
 }
 
 /// One contender over all rounds. Rounds with an invalid network have no values.
