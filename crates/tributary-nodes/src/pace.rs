@@ -5,7 +5,8 @@
 //! received or lost. A radio link's window is rate × (smallest round trip + 4 ms, or + an eighth of it). The rate is the
 //! largest delivery rate of the last second, as in BBR's model (Cardwell et al., 2016), so that loss does not
 //! reduce it and the queue in front of the radio stays at a few milliseconds. If the queue stays longer than this
-//! window explains, the radio has become slower, and the newest delivery rate replaces the largest. Inner
+//! window explains, the radio has become slower, and the newest delivery rate replaces the largest, unless the queue does
+//! not become shorter either: then it belongs to other traffic on the radio. Inner
 //! congestion control sees the tunnel's queue, which is bounded and drops packets.
 
 use crate::message::Feedback;
@@ -19,6 +20,10 @@ const LEAST_WINDOW: u64 = 48 * 1500;
 const QUEUE: Duration = Duration::from_millis(4);
 /// How long the queue must be too long before the largest rate counts as out of date.
 const DOUBT: Duration = Duration::from_millis(3);
+/// How long a smaller window needs at most to shorten the queue. A queue that stays longer belongs to other traffic.
+const DRAIN: Duration = Duration::from_millis(100);
+/// How long the queue is then ignored.
+const OTHERS: Duration = Duration::from_secs(2);
 /// Shortest time over which a delivery rate is measured, so that feedback that arrives late and then at once
 /// does not look like a fast link.
 const MEASURED: Duration = Duration::from_millis(10);
@@ -94,6 +99,9 @@ pub(crate) struct Pace {
     arrivals: VecDeque<(Instant, u64)>,
     /// Since when every round trip shows a queue that is too long.
     slow_since: Option<Instant>,
+    /// The rate before that, and until when the queue is ignored because it belongs to other traffic.
+    undoubted: u64,
+    ignored_until: Instant,
     newest: Option<u64>,
     room: u64,
     capacity: u64,
@@ -113,6 +121,8 @@ impl Pace {
             off: 0,
             arrivals: VecDeque::new(),
             slow_since: None,
+            undoubted: 0,
+            ignored_until: Instant::ZERO,
             newest: None,
             room: LEAST_WINDOW,
             capacity: LEAST_WINDOW,
@@ -187,10 +197,18 @@ impl Pace {
         let Some((at, off)) = self.arrivals.front() else { return };
         let time = arrived.saturating_since(*at).max(time);
         let rate = (u128::from(self.off.saturating_sub(*off)) * 1_000_000_000 / time.as_nanos()) as u64;
-        if self.slow_since.is_some_and(|since| now.saturating_since(since) >= DOUBT) {
-            self.rate.replace(now, rate);
-        } else {
-            self.rate.add(now, rate);
+        let slow =
+            self.slow_since.filter(|_| now >= self.ignored_until).map(|since| now.saturating_since(since));
+        match slow {
+            Some(time) if time >= DRAIN => {
+                self.rate.replace(now, self.undoubted.max(rate));
+                self.ignored_until = now + OTHERS;
+            }
+            Some(time) if time >= DOUBT => self.rate.replace(now, rate),
+            _ => {
+                self.rate.add(now, rate);
+                self.undoubted = self.rate();
+            }
         }
     }
 

@@ -122,6 +122,17 @@ fn a_radio_that_becomes_slower_soon_has_a_short_queue_again() {
 }
 
 #[test]
+fn a_queue_of_other_traffic_does_not_take_the_link() {
+    let mut link = Link::new(25_000_000, Duration::from_millis(5));
+    link.run(SECOND);
+    // 20 ms more for every packet, however few are in flight.
+    link.delay = Duration::from_millis(15);
+    link.run(Duration::from_millis(200));
+    let (used, _) = link.run(Duration::from_millis(300));
+    assert!(used > 0.3, "{used}");
+}
+
+#[test]
 fn a_receiver_that_is_interrupted_does_not_make_the_link_look_fast() {
     let mut link = Link::new(50_000_000, Duration::from_micros(100));
     link.pause = Duration::from_millis(4);
