@@ -25,7 +25,7 @@ fn the_proxy_page_states_the_limits_of_the_code() {
         format!("{} MiB unacknowledged", config.send_buffer >> 20),
         format!("{} MiB unread", config.receive_credit >> 20),
         format!("hold together: {} MiB by default", limits.memory >> 20),
-        format!("{} MiB each, so it bounds their number too", Limits::SESSION >> 20),
+        format!("{} MiB each, so it limits their number too", Limits::SESSION >> 20),
         format!("`--memory 512MiB` is enough for {}", (512 << 20) / 2 / Limits::SESSION),
         format!("begins with {} MiB in each direction", Limits::AMPLE >> 20),
         format!("{} KiB for each connection", Limits::CONNECTION >> 10),
