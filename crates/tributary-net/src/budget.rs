@@ -324,6 +324,6 @@ mod tests {
         let most = Use { memory, subflows: 2, ..Use::default() }.bytes() / MIB;
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/proxy.md");
         let page = std::fs::read_to_string(page).unwrap();
-        assert!(page.contains(&format!("over two paths comes to {most} MiB")), "{most} MiB");
+        assert!(page.contains(&format!("over two paths takes {most} MiB")), "{most} MiB");
     }
 }
