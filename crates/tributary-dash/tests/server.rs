@@ -401,6 +401,25 @@ async fn more_connections_than_allowed_are_refused_and_the_others_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_clients_of_one_address_may_connect_before_they_ask() {
+    let mut tcp = transport("tcp");
+    tcp.limits.half_open = 4;
+    let server = start_all(vec![tcp], Limits { connections: 64, ..Limits::default() }, Duration::ZERO).await;
+    let address = server.address;
+    let answered = tokio::task::spawn_blocking(move || {
+        let clients: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let answers = clients.into_iter().filter(|mut client| {
+            let mut answer = [0; 12];
+            client.write_all(b"GET /a.mpd HTTP/1.1\r\nHost: a\r\n\r\n").is_ok()
+                && client.read_exact(&mut answer).is_ok()
+                && &answer == b"HTTP/1.1 200"
+        });
+        answers.count()
+    });
+    assert_eq!(answered.await.unwrap(), 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn responses_under_way_finish_before_the_end_and_later_ones_are_reset() {
     for (drain, expected) in [(Duration::from_secs(30), 0), (Duration::ZERO, 1)] {
         let server = start("tcp", Limits::default(), drain).await;

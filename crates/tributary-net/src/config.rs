@@ -73,7 +73,8 @@ pub struct Limits {
     pub memory: u64,
     /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
     /// a fresh ticket. Beyond it the oldest connection of the address with most of them is dropped. Connections that
-    /// join an existing session are counted separately. Servers of `tcp` and `mptcp`: connections that have sent nothing.
+    /// join an existing session are counted separately. Servers of `tcp` and `mptcp`: connections that have sent nothing;
+    /// a DASH server allows as many of them as connections.
     pub half_open: usize,
     /// Time limit of a handshake.
     pub handshake: Duration,
