@@ -10,9 +10,7 @@ mod hostile;
 mod target;
 
 use super::daemon::{Daemon, failed, keygen};
-use super::{
-    BenchError, Bounds, Judgement, Progress, judged, median, paired_interval, paired_ratio, verdict, within,
-};
+use super::{BenchError, Progress, Ratio, Wanted, median, verdict, within};
 use bytes::Bytes;
 use core::time::Duration;
 use hostile::Crowd;
@@ -26,7 +24,7 @@ use tributary_report::{Cell, Column, Table};
 pub use hostile::run as run_hostile;
 
 /// Least share of its rate that the honest client keeps.
-const KEEPS: f64 = 0.95;
+const KEEPS: Wanted = Wanted::AtLeast(0.95);
 /// Time for the honest client to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time of a transfer that does not count, because windows grow.
@@ -69,12 +67,8 @@ pub struct Direction {
     pub alone_mbps: Vec<f64>,
     /// Goodput while they were there, Mbit/s.
     pub beside_mbps: Vec<f64>,
-    /// Median of the rounds' ratios.
-    pub ratio: f64,
-    /// Its 95 % interval, bootstrapped over the rounds; `None` with a single round.
-    pub interval: Option<Bounds>,
-    /// Whether it reaches the aim.
-    pub judgement: Judgement,
+    /// The rate beside the sessions over that alone; `None` until every round has ended.
+    pub ratio: Option<Ratio>,
 }
 
 /// The result.
@@ -130,9 +124,7 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
             limit_mbps: limit,
             alone_mbps: Vec::new(),
             beside_mbps: Vec::new(),
-            ratio: 0.0,
-            interval: None,
-            judgement: Judgement::Undecided,
+            ratio: None,
         })
     });
     let mut report = Report {
@@ -164,9 +156,7 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     }
     report.holds = report.most.iter().all(|most| *most <= plan.memory);
     for direction in &mut report.honest {
-        direction.ratio = paired_ratio(&direction.beside_mbps, &direction.alone_mbps);
-        direction.interval = paired_interval(&direction.beside_mbps, &direction.alone_mbps);
-        direction.judgement = Judgement::at_least(KEEPS, direction.interval);
+        direction.ratio = Some(Ratio::of(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
     }
     Ok(report)
 }
@@ -254,27 +244,22 @@ impl Report {
                 verdict(most <= self.bound),
             ]);
         }
-        let mut honest = Table::new("An honest client beside them; medians").columns([
+        let columns = [
             Column::left("direction"),
             Column::right("limit").unit("Mbit/s"),
             Column::right("alone").unit("Mbit/s"),
             Column::right("beside them").unit("Mbit/s"),
-            Column::right("ratio"),
-            Column::right("95 % interval"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Ratio::columns("ratio"));
+        let mut honest = Table::new("An honest client beside them; medians").columns(columns);
         for d in &self.honest {
-            honest.push([
+            let rates = [
                 Cell::text(d.name),
                 Cell::optional_number(d.limit_mbps, 0),
                 Cell::number(median(&d.alone_mbps), 0),
                 Cell::number(median(&d.beside_mbps), 0),
-                judged(d.ratio, 3, d.ratio >= KEEPS),
-                Cell::text(&d.interval.map_or_else(|| "–".to_owned(), |of| of.to_string())),
-                Cell::text(&format!("≥ {KEEPS}")),
-                d.judgement.cell(),
-            ]);
+            ];
+            honest.push(rates.into_iter().chain(d.ratio.iter().flat_map(Ratio::cells)));
         }
         vec![memory, honest]
     }
