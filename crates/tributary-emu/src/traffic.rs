@@ -4,7 +4,7 @@ use crate::network::{Network, NetworkError, Side};
 use core::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 use thiserror::Error;
 use tributary_types::{Bitrate, DataSize};
@@ -100,9 +100,12 @@ impl TcpFlow {
     pub fn run(&self, network: &Network) -> Result<Bitrate, TrafficError> {
         let Connection { server, client, _listener } = self.connect(network)?;
         std::thread::scope(|scope| {
-            scope.spawn(move || send_until_closed(server));
+            scope.spawn(|| send_until_closed(&server));
             let end = Instant::now() + self.warm_up + self.measured;
-            self.receive(client, end).map_err(TrafficError::Socket)
+            let goodput = self.receive(client, end);
+            // The close of the client's socket ends a blocked write over MPTCP only after `net.mptcp.close_timeout`, 60 s.
+            let _ = server.shutdown(Shutdown::Both);
+            goodput.map_err(TrafficError::Socket)
         })
     }
 
@@ -137,8 +140,8 @@ impl TcpFlow {
     }
 }
 
-/// Sends until the other end closes.
-fn send_until_closed(mut stream: TcpStream) {
+/// Sends until the stream is closed at either end.
+fn send_until_closed(mut stream: &TcpStream) {
     let block = vec![0x5a; 256 * 1024];
     while stream.write_all(&block).is_ok() {}
 }
