@@ -11,7 +11,7 @@ use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
 use core::time::Duration;
-use emulated::Carrier;
+use emulated::Transport;
 use tributary_sim::cotag::{QUEUE, Radio, Scheme, Setting, simulate};
 use tributary_sim::run::MODEL_VERSION;
 
@@ -61,16 +61,16 @@ impl Experiment for Cotag {
         if cell.world == World::Sim {
             return simulated(&setting);
         }
-        let (carrier, _) = carrier(cell)?;
-        let mut sample = emulated::measure(cell, &setting, carrier)?;
-        let twin = simulated(&setting)?;
+        let (transport, _) = transport(cell)?;
+        let mut sample = emulated::measure(cell, &setting, transport)?;
+        let counterpart = simulated(&setting)?;
         let beside = [
             ("throughput", "simulated"),
             ("burst_time", "simulated_burst"),
             ("redundant", "simulated_redundant"),
         ];
         for (name, here) in beside {
-            sample.set(here, twin.metrics.get(name).and_then(|values| values.first().copied()));
+            sample.set(here, counterpart.metrics.get(name).and_then(|values| values.first().copied()));
         }
         Ok(sample)
     }
@@ -105,13 +105,13 @@ fn refused(cell: &Cell, axis: &'static str, expected: String) -> CellError {
     CellError::Value { axis, value: cell.label(axis).to_owned(), expected }
 }
 
-/// What carries an emulated cell's flows, and the scheme of its simulated twin.
-fn carrier(cell: &Cell) -> Result<(Carrier, Scheme), CellError> {
-    let found = Carrier::find(cell.label("transport"));
-    let (carrier, twin) = found.ok_or_else(|| {
-        refused(cell, "transport", format!("expected {} in the emulator", Carrier::names()))
+/// The transport of an emulated cell, and the scheme of its simulated counterpart.
+fn transport(cell: &Cell) -> Result<(Transport, Scheme), CellError> {
+    let found = Transport::find(cell.label("transport"));
+    let (transport, counterpart) = found.ok_or_else(|| {
+        refused(cell, "transport", format!("expected {} in the emulator", Transport::names()))
     })?;
-    Ok((carrier, Scheme::find(twin).expect("the twin is a scheme")))
+    Ok((transport, Scheme::find(counterpart).expect("the counterpart is a scheme")))
 }
 
 /// A network of the experiment.
@@ -154,8 +154,8 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
             (scheme.ok_or_else(|| refused(cell, "transport", expected()))?, packet)
         }
         World::Emu => {
-            let (carrier, twin) = carrier(cell)?;
-            (twin, carrier.packet())
+            let (transport, counterpart) = transport(cell)?;
+            (counterpart, transport.packet())
         }
     };
     if cell.world == World::Emu && divisor < 50 {

@@ -18,9 +18,9 @@ use tributary_types::Bitrate;
 /// Rate of the radios' upward direction, as in the simulator.
 const UP: Bitrate = Bitrate::from_mbps(1000);
 
-/// What carries the flows.
+/// The transport of the flows on real sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carrier {
+pub(super) enum Transport {
     /// TCP, every second flow over the other radio.
     Tcp,
     /// Kernel MPTCP with a subflow for each radio.
@@ -29,8 +29,8 @@ pub(super) enum Carrier {
     Nodes(Mode),
 }
 
-impl Carrier {
-    /// Every transport that the nodes and this kernel have, with the name of its simulated twin.
+impl Transport {
+    /// Every transport that the nodes and this kernel have, with the name of its simulated counterpart.
     const ALL: [(&'static str, Self, &'static str); 5] = [
         ("cubic-split", Self::Tcp, "cubic-split"),
         ("mptcp", Self::Mptcp, "mptcp"),
@@ -39,9 +39,12 @@ impl Carrier {
         ("cotag-paper", Self::Nodes(Mode::Paper), "cotag-paper"),
     ];
 
-    /// The transport of this name, and its simulated twin's name.
+    /// The transport of this name, and its simulated counterpart's name.
     pub(super) fn find(name: &str) -> Option<(Self, &'static str)> {
-        Self::ALL.into_iter().find(|known| known.0 == name).map(|(_, carrier, twin)| (carrier, twin))
+        Self::ALL
+            .into_iter()
+            .find(|known| known.0 == name)
+            .map(|(_, transport, counterpart)| (transport, counterpart))
     }
 
     /// All names.
@@ -82,11 +85,11 @@ struct Run {
 }
 
 /// Runs the cell; again while the emulator is not exact, up to the cell's number of attempts.
-pub(super) fn measure(cell: &Cell, setting: &Setting, carrier: Carrier) -> Result<Sample, CellError> {
+pub(super) fn measure(cell: &Cell, setting: &Setting, transport: Transport) -> Result<Sample, CellError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let run = once(cell, setting, carrier).map_err(CellError::Experiment)?;
+        let run = once(cell, setting, transport).map_err(CellError::Experiment)?;
         let note = AuditNote { attempts, ..AuditNote::new(&run.audit) };
         if note.valid || attempts >= cell.attempts {
             return Ok(sample(&run, setting, note));
@@ -94,11 +97,11 @@ pub(super) fn measure(cell: &Cell, setting: &Setting, carrier: Carrier) -> Resul
     }
 }
 
-fn once(cell: &Cell, setting: &Setting, carrier: Carrier) -> Result<Run, String> {
+fn once(cell: &Cell, setting: &Setting, transport: Transport) -> Result<Run, String> {
     let (scenario, load, congestion) = (network(setting), setting.load(), cell.label("congestion"));
-    match carrier {
-        Carrier::Tcp | Carrier::Mptcp => beside(&scenario, &load, (carrier, congestion), setting.burst),
-        Carrier::Nodes(mode) => through(&scenario, &load, (mode, congestion), setting),
+    match transport {
+        Transport::Tcp | Transport::Mptcp => beside(&scenario, &load, (transport, congestion), setting.burst),
+        Transport::Nodes(mode) => through(&scenario, &load, (mode, congestion), setting),
     }
 }
 
@@ -110,11 +113,11 @@ fn told(error: impl std::fmt::Display) -> String {
 fn beside(
     scenario: &Scenario,
     load: &Load,
-    (carrier, congestion): (Carrier, &str),
+    (transport, congestion): (Transport, &str),
     burst: Duration,
 ) -> Result<Run, String> {
     let network = Network::start(scenario).map_err(told)?;
-    let mptcp = carrier == Carrier::Mptcp;
+    let mptcp = transport == Transport::Mptcp;
     if mptcp {
         kernel::prepare_emulated(&network).map_err(told)?;
     }
