@@ -11,7 +11,7 @@ mod network;
 
 pub use contest::{Aim, Contest, Rate};
 
-use super::{BenchError, Progress, judged, verdict, within};
+use super::{BenchError, Progress, Ratio, within};
 use contest::Entrant;
 use core::hint::black_box;
 use serde::Serialize;
@@ -98,26 +98,20 @@ impl Report {
         let title = match (self.has_gfni, self.has_isal) {
             (true, true) => format!("What is asked for; kernel {}", self.kernel),
             (false, true) => {
-                format!("What is asked for; kernel {}, no GFNI here: its targets are left out", self.kernel)
+                format!("What is asked for; kernel {}, no GFNI here: its aims are left out", self.kernel)
             }
             (_, false) => format!(
                 "What is asked for; kernel {}; ISA-L is not installed (Debian: libisal2) and did not take part",
                 self.kernel
             ),
         };
-        let mut aims = Table::new(&title).columns([
-            Column::left("contest"),
-            Column::left("ratio of"),
-            Column::right("ratio"),
-            Column::right("at least"),
-            Column::left(""),
-        ]);
+        let columns = [Column::left("contest"), Column::left("ratio of")];
+        let columns = columns.into_iter().chain(Ratio::columns("ratio"));
+        let mut aims = Table::new(&title).columns(columns);
         for contest in &self.contests {
             for aim in &contest.aims {
-                let ratio = aim.met.map_or(Cell::number(aim.ratio, 3), |met| judged(aim.ratio, 3, met));
-                let least = aim.at_least.map_or(Cell::text("–"), |least| Cell::number(least, 2));
-                let verdict = aim.met.map_or(Cell::text(""), verdict);
-                aims.push([Cell::text(&contest.title), Cell::text(&aim.what), ratio, least, verdict]);
+                let names = [Cell::text(&contest.title), Cell::text(&aim.what)];
+                aims.push(names.into_iter().chain(aim.ratio.cells()));
             }
         }
         tables.push(aims);
@@ -188,7 +182,7 @@ mod tests {
         let plan = Plan { rounds: 3, only: Some("encode-10".to_owned()) };
         let report = run(&plan, &mut |_| ()).expect("it runs");
         assert_eq!(report.contests.len(), 1);
-        assert!(report.contests[0].aims.iter().all(|aim| aim.ratio > 0.0));
+        assert!(report.contests[0].aims.iter().all(|aim| aim.ratio.value > 0.0));
         assert_eq!(report.tables().len(), 2);
     }
 }

@@ -59,6 +59,17 @@ impl Ratio {
         Self { value: paired_ratio(ours, peers), interval, wanted, judgement: wanted.judge(interval) }
     }
 
+    /// A value that is measured in each round and has a bound of its own: its ratio to one unit.
+    pub(crate) fn of_values(values: &[f64], wanted: Wanted) -> Self {
+        Self::of(values, &vec![1.0; values.len()], wanted)
+    }
+
+    /// A count over all rounds, which has no interval: each counts.
+    pub(crate) fn of_count(value: f64, wanted: Wanted) -> Self {
+        let exact = value.is_finite().then_some(Bounds { low: value, high: value });
+        Self { value, interval: None, wanted, judgement: wanted.judge(exact) }
+    }
+
     /// Columns of [`Ratio::cells`].
     pub(crate) fn columns(heading: &str) -> [Column; 4] {
         [
@@ -91,6 +102,15 @@ mod tests {
         let nothing = Ratio::of(&[f64::NAN; 3], &[1.0; 3], Wanted::AtMost(1.2));
         assert!(nothing.value.is_nan());
         assert_eq!(nothing.judgement, Judgement::Undecided);
+    }
+
+    #[test]
+    fn a_count_is_judged_as_it_is() {
+        let none = Wanted::AtMost(0.0);
+        assert_eq!(Ratio::of_count(0.0, none).judgement, Judgement::Holds);
+        assert_eq!(Ratio::of_count(1.0, none).judgement, Judgement::Fails);
+        assert_eq!(Ratio::of_count(f64::NAN, none).judgement, Judgement::Undecided);
+        assert_eq!(Ratio::of_values(&[2.0, 2.1, 2.2], Wanted::AtLeast(2.0)).value, 2.1);
     }
 
     #[test]

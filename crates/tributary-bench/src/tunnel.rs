@@ -5,44 +5,24 @@
 //! four nodes and a receiver together. Peers have the same links in the same run: CUBIC over both (half of
 //! the connections on each), and kernel MPTCP from server to device.
 
+mod aims;
+mod condition;
 mod flows;
+mod turn;
 
-use super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
-use core::time::Duration;
-use flows::{Inside, Pair, connect, saturate, stream};
+pub use aims::Aim;
+
+use super::{BenchError, Progress, median, within};
+use condition::CONDITIONS;
 use serde::Serialize;
-use tributary_emu::{Host, Network, RelayNetwork, Side};
-use tributary_link::{LinkSpec, LossSpec, PathSpec, RateSpec, Scenario};
-use tributary_nodes::tunnel::Tunnel;
-use tributary_nodes::{Coding, Mode};
+use tributary_nodes::Mode;
 use tributary_report::{Cell, Column, Table};
-use tributary_types::Bitrate;
 
-/// Mark of the goodput without shaped links.
-const SPEED_MARK: f64 = 2.0;
-/// Mark of the ratio of coding on to coding off, without shaped links.
-const CODING_MARK: f64 = 0.9;
-/// Mark of the ratio of COTAG to the best peer, with loss and latency.
-const LOSS_MARK: f64 = 2.0;
-/// The same without loss and latency.
-const CLEAN_MARK: f64 = 0.9;
-/// Mark of the share of a stream that arrives at 5 % loss on each link.
-const STREAM_MARK: f64 = 0.99;
-/// Mark of a rival's goodput beside COTAG to the same beside CUBIC.
-const RIVAL_MARK: f64 = 0.9;
-/// Mark of the added delay of the stream: T and 1 ms.
-fn delay_mark() -> f64 {
-    Coding::default().interval_ms as f64 + 1.0
-}
-
-/// Cycle of the blocked links: each is blocked for this part, in turn.
-const CYCLE: Duration = Duration::from_secs(1);
-const BLOCKED: Duration = Duration::from_millis(400);
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
 
 /// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Number of rounds, with a turn of every contestant.
     pub rounds: u32,
@@ -56,11 +36,13 @@ pub struct Plan {
     pub rtt: f64,
     /// Loss on the lossy links, per packet.
     pub loss: f64,
+    /// Only this condition; `None`: all.
+    pub only: Option<String>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rounds: 3, seconds: 4.0, rate: 400.0, flows: 10, rtt: 10.0, loss: 0.001 }
+        Self { rounds: 5, seconds: 4.0, rate: 400.0, flows: 10, rtt: 10.0, loss: 0.001, only: None }
     }
 }
 
@@ -96,21 +78,6 @@ pub struct StreamReport {
     pub delay_p99: Vec<f64>,
 }
 
-/// A value with a mark.
-#[derive(Clone, Debug, Serialize)]
-pub struct Mark {
-    /// What is measured.
-    pub what: String,
-    /// Its value.
-    pub value: f64,
-    /// The mark.
-    pub mark: f64,
-    /// Whether the value must be at most the mark, not at least.
-    pub at_most: bool,
-    /// Whether it is met.
-    pub holds: bool,
-}
-
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -122,11 +89,14 @@ pub struct Report {
     pub contestants: Vec<ContestantReport>,
     /// The stream at 5 % loss.
     pub streams: Vec<StreamReport>,
-    /// All values with a mark.
-    pub marks: Vec<Mark>,
+    /// The values that have to be reached.
+    pub aims: Vec<Aim>,
 }
 
 const BARE: [(&str, Mode); 2] = [("tunnel, coding on", Mode::Systematic), ("tunnel, coding off", Mode::Off)];
+/// Contestants of the stream, with their redundancy limits.
+const STREAMS: [(&str, Mode, f64); 2] =
+    [("coding on", Mode::Systematic, 0.3), ("coding off", Mode::Off, 0.0)];
 const COTAG: &str = "COTAG";
 const NODES: &str = "the same nodes, coding off";
 const CUBIC: &str = "CUBIC over both";
@@ -143,29 +113,34 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("flows", f64::from(plan.flows), 2.0..=200.0)?;
     within("rtt", plan.rtt, 0.0..=1000.0)?;
     within("loss", plan.loss, 0.0..=0.5)?;
+    let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| only == name);
+    let names: Vec<&str> =
+        CONDITIONS.iter().map(|condition| condition.name).chain(["bare", "stream"]).collect();
+    if let Some(only) = plan.only.as_ref().filter(|only| !names.contains(&only.as_str())) {
+        let reason = format!("no such condition; known: {}", names.join(", "));
+        return Err(BenchError::Program { program: only.clone(), reason });
+    }
     let mut contestants = Vec::new();
     let mut streams = Vec::new();
     for round in 1..=plan.rounds {
-        for (name, mode) in BARE {
+        for (name, mode) in BARE.into_iter().filter(|_| wanted("bare")) {
             progress(&format!("{name}, without links, round {round} of {}", plan.rounds));
-            let tunnel = tunnel(RelayNetwork::bare(2)?, mode, Coding::default().redundancy)?;
-            through_tunnel(&tunnel, plan, false, entry(&mut contestants, "bare", name))?;
+            turn::bare(plan, mode, entry(&mut contestants, "bare", name))?;
         }
-        for condition in CONDITIONS {
+        for condition in CONDITIONS.into_iter().filter(|condition| wanted(condition.name)) {
             for name in [COTAG, NODES, CUBIC, MPTCP] {
                 progress(&format!("{name}, {} links, round {round} of {}", condition.name, plan.rounds));
-                one_contestant(plan, &condition, name, entry(&mut contestants, condition.name, name))?;
+                turn::one_contestant(plan, &condition, name, entry(&mut contestants, condition.name, name))?;
             }
         }
-        for (name, mode, redundancy) in [("coding on", Mode::Systematic, 0.3), ("coding off", Mode::Off, 0.0)]
-        {
+        for (name, mode, redundancy) in STREAMS.into_iter().filter(|_| wanted("stream")) {
             progress(&format!("a stream at 5 % loss, {name}, round {round} of {}", plan.rounds));
-            one_stream(plan, (name, mode, redundancy), &mut streams)?;
+            turn::one_stream(plan, (name, mode, redundancy), &mut streams)?;
         }
     }
-    let marks = marks(&contestants, &streams);
+    let aims = aims::aims(&contestants, &streams);
     let links = (plan.rate, plan.flows, plan.rtt, plan.loss);
-    Ok(Report { links, congestion: flows::CONGESTION, contestants, streams, marks })
+    Ok(Report { links, congestion: flows::CONGESTION, contestants, streams, aims })
 }
 
 fn entry<'a>(
@@ -180,259 +155,6 @@ fn entry<'a>(
         all.len() - 1
     });
     &mut all[at]
-}
-
-/// What the emulated links do.
-struct Condition {
-    name: &'static str,
-    /// They lose packets.
-    lossy: bool,
-    /// They have the plan's round-trip time.
-    far: bool,
-    /// Each is blocked in turn.
-    blocked: bool,
-    /// A rival uses the first link.
-    shared: bool,
-}
-
-const fn condition(name: &'static str, lossy: bool, far: bool) -> Condition {
-    Condition { name, lossy, far, blocked: false, shared: false }
-}
-
-const CONDITIONS: [Condition; 4] = [
-    condition("lossy", true, true),
-    condition("clean", false, false),
-    Condition { blocked: true, ..condition("blocked", false, true) },
-    Condition { shared: true, ..condition("shared", false, true) },
-];
-
-impl Condition {
-    fn scenario(&self, plan: &Plan) -> Scenario {
-        let loss = if self.lossy { plan.loss } else { 0.0 };
-        let mut scenario = scenario(plan.rate, loss, if self.far { plan.rtt } else { 0.0 });
-        for (at, path) in scenario.paths.iter_mut().enumerate().filter(|_| self.blocked) {
-            // The first link is blocked in the first half of a cycle, the second in the second.
-            let (rate, half) = (path.down.rate.max(), CYCLE / 2);
-            let before = half * at as u32;
-            let turns = [(before, rate), (BLOCKED, Bitrate::ZERO), (CYCLE - BLOCKED - before, rate)];
-            let turns: Vec<_> = turns.into_iter().filter(|turn| !turn.0.is_zero()).collect();
-            (path.down.rate, path.up.rate) = (RateSpec::Turns(turns.clone()), RateSpec::Turns(turns));
-        }
-        scenario
-    }
-}
-
-fn one_contestant(
-    plan: &Plan,
-    condition: &Condition,
-    name: &'static str,
-    entry: &mut ContestantReport,
-) -> Result<(), BenchError> {
-    let scenario = condition.scenario(plan);
-    let mode = match name {
-        COTAG => Mode::Systematic,
-        NODES => Mode::Off,
-        _ => return beside(&scenario, plan, (name == MPTCP, condition.shared), entry),
-    };
-    let tunnel = tunnel(RelayNetwork::start(&scenario)?, mode, Coding::default().redundancy)?;
-    through_tunnel(&tunnel, plan, condition.shared, entry)
-}
-
-fn scenario(rate: f64, loss: f64, rtt: f64) -> Scenario {
-    let link = LinkSpec::constant(Bitrate::from_mbps(rate as u64));
-    // Data and acknowledgements have the same loss.
-    let link = LinkSpec { loss: if loss > 0.0 { LossSpec::Bernoulli(loss) } else { LossSpec::None }, ..link };
-    Scenario::new("two-links")
-        .with_path(PathSpec::symmetric("wifi", link.clone()))
-        .with_path(PathSpec::symmetric("wigig", link))
-        .with_rtt(Duration::from_secs_f64(rtt / 1e3))
-        .with_queue_time(Duration::from_millis(20))
-}
-
-fn tunnel(network: RelayNetwork, mode: Mode, redundancy: f64) -> Result<Tunnel, BenchError> {
-    let coding = Coding { mode, redundancy, ..Coding::default() };
-    Tunnel::start(network, &coding).map_err(|error| failed(error.to_string()))
-}
-
-fn failed(reason: String) -> BenchError {
-    BenchError::Program { program: "a node of the tunnel".to_owned(), reason }
-}
-
-/// Saturates the connections, of which the last may be a rival, and adds the round to `entry`.
-fn measure(
-    plan: &Plan,
-    (server, pairs): (Inside<'_>, &[Pair]),
-    has_rival: bool,
-    entry: &mut ContestantReport,
-) -> Result<(), BenchError> {
-    let (cpu, timeouts) = (super::cpu_time(), flows::timeouts(server)?);
-    let mut rates = saturate(pairs, plan.seconds);
-    let seconds = super::cpu_time().saturating_sub(cpu).as_secs_f64();
-    let all: f64 = rates.iter().sum();
-    entry.cpu_per_gb.push(seconds / (all * plan.seconds / 8e3).max(1e-9));
-    if has_rival {
-        entry.rival.extend(rates.pop());
-    }
-    entry.mbps.push(rates.iter().sum());
-    entry.timeouts.push((flows::timeouts(server)? - timeouts) as f64);
-    Ok(())
-}
-
-fn through_tunnel(
-    tunnel: &Tunnel,
-    plan: &Plan,
-    has_rival: bool,
-    entry: &mut ContestantReport,
-) -> Result<(), BenchError> {
-    let network = tunnel.network();
-    let on =
-        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
-    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
-    let point = |work: &mut (dyn FnMut() + Send)| on(Host::AccessPoint(0), work);
-    let route = (None, RelayNetwork::SERVER);
-    let mut pairs = Vec::new();
-    for _ in 0..plan.flows {
-        pairs.push(connect((&server, &device), route, false)?);
-    }
-    if has_rival {
-        // From the access point itself, beside the tunnel.
-        let (point_address, device_address) = RelayNetwork::radio(0);
-        pairs.push(connect((&point, &device), (Some(device_address), point_address), false)?);
-    }
-    measure(plan, (&server, &pairs), has_rival, entry)?;
-    entry.redundant.push(redundant(tunnel)?);
-    Ok(())
-}
-
-/// Share of redundant packets in what the radios sent.
-fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
-    let nodes = tunnel.statuses().map_err(|error| failed(error.to_string()))?;
-    let points = nodes.iter().filter(|node| node.role == "access-point");
-    let (taken, sent) =
-        points.fold((0, 0), |(taken, sent), point| (taken + point.coding.taken, sent + point.coding.sent));
-    Ok(taken as f64 / sent.max(1) as f64)
-}
-
-fn beside(
-    scenario: &Scenario,
-    plan: &Plan,
-    (mptcp, has_rival): (bool, bool),
-    entry: &mut ContestantReport,
-) -> Result<(), BenchError> {
-    let network = Network::start(scenario)?;
-    if mptcp {
-        tributary_lab::kernel::prepare_emulated(&network)?;
-    }
-    let on =
-        |side, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(side, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Side::Server, work);
-    let client = |work: &mut (dyn FnMut() + Send)| on(Side::Client, work);
-    let ends: (Inside<'_>, Inside<'_>) = (&server, &client);
-    let route = |path| (Some(Side::Client.address(path)), Side::Server.address(path));
-    let mut pairs = Vec::new();
-    for flow in 0..plan.flows as usize {
-        pairs.push(connect(ends, route(if mptcp { 0 } else { flow % 2 }), mptcp)?);
-    }
-    if has_rival {
-        pairs.push(connect(ends, route(0), false)?);
-    }
-    measure(plan, (&server, &pairs), has_rival, entry)
-}
-
-fn one_stream(
-    plan: &Plan,
-    (name, mode, redundancy): (&'static str, Mode, f64),
-    streams: &mut Vec<StreamReport>,
-) -> Result<(), BenchError> {
-    let network = RelayNetwork::start(&scenario(STREAM_LINK as f64, 0.05, plan.rtt))?;
-    let tunnel = tunnel(network, mode, redundancy)?;
-    let network = tunnel.network();
-    let on =
-        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
-    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
-    let rate = STREAM_LINK as f64 / 2.0;
-    let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, plan.seconds)?;
-    let at = streams.iter().position(|known| known.name == name).unwrap_or_else(|| {
-        let (delivered, delay_median, delay_p99) = Default::default();
-        streams.push(StreamReport { name, delivered, delay_median, delay_p99 });
-        streams.len() - 1
-    });
-    streams[at].delivered.push(result.delivered);
-    streams[at].delay_median.push(result.quantile(0.5));
-    streams[at].delay_p99.push(result.quantile(0.99));
-    Ok(())
-}
-
-/// Goodput of a contestant under a condition, by round.
-fn rates_of<'a>(contestants: &'a [ContestantReport], condition: &str, name: &str) -> &'a [f64] {
-    let same = |known: &&ContestantReport| known.condition == condition && known.name == name;
-    match contestants.iter().find(same) {
-        Some(known) => &known.mbps,
-        None => &[],
-    }
-}
-
-fn marks(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Mark> {
-    let rates = |condition, name| rates_of(contestants, condition, name);
-    let best = |condition| -> Vec<f64> {
-        let peers = rates(condition, CUBIC).iter().zip(rates(condition, MPTCP));
-        peers.map(|(cubic, mptcp)| cubic.max(*mptcp)).collect()
-    };
-    let mark = |what: &str, value: f64, mark: f64| Mark {
-        what: what.to_owned(),
-        value,
-        mark,
-        at_most: false,
-        holds: value >= mark,
-    };
-    let at_most = |what: &str, value: f64, mark: f64| Mark {
-        what: what.to_owned(),
-        value,
-        mark,
-        at_most: true,
-        holds: value <= mark,
-    };
-    let (on, off) = (rates("bare", BARE[0].0), rates("bare", BARE[1].0));
-    let of = |condition, name: &str| {
-        let same = |known: &&ContestantReport| known.condition == condition && known.name == name;
-        contestants.iter().find(same)
-    };
-    let stalls = of("blocked", COTAG).map_or(f64::NAN, |cotag| cotag.timeouts.iter().sum());
-    let rival = |name| of("shared", name).map_or(&[][..], |known| known.rival.as_slice());
-    let stream = |name: &str| streams.iter().find(|stream| stream.name == name);
-    let p99 = |name| stream(name).map_or(f64::NAN, |stream| median(&stream.delay_p99));
-    vec![
-        mark("tunnel without links, Gbit/s", median(on) / 1e3, SPEED_MARK),
-        mark("coding on over coding off, without links", paired_ratio(on, off), CODING_MARK),
-        mark(
-            "COTAG over the best peer, lossy links",
-            paired_ratio(rates("lossy", COTAG), &best("lossy")),
-            LOSS_MARK,
-        ),
-        mark(
-            "COTAG over the best peer, clean links",
-            paired_ratio(rates("clean", COTAG), &best("clean")),
-            CLEAN_MARK,
-        ),
-        mark(
-            "share of a stream delivered, 5 % loss on each link, redundancy 0.3",
-            stream("coding on").map_or(f64::NAN, |stream| median(&stream.delivered)),
-            STREAM_MARK,
-        ),
-        at_most(
-            "its p99 delay, coding on less coding off, ms",
-            p99("coding on") - p99("coding off"),
-            delay_mark(),
-        ),
-        at_most("COTAG's TCP time-outs, links blocked in turn, all rounds", stalls, 0.0),
-        mark(
-            "rival beside COTAG over rival beside CUBIC over both",
-            paired_ratio(rival(COTAG), rival(CUBIC)),
-            RIVAL_MARK,
-        ),
-    ]
 }
 
 impl Report {
@@ -482,20 +204,18 @@ impl Report {
                 Cell::number(median(&s.delay_p99), 1),
             ]);
         }
-        let mut marks = Table::new("Marks").columns([
-            Column::left("what"),
-            Column::right("here"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
-        for mark in &self.marks {
-            marks.push([
-                Cell::text(&mark.what),
-                judged(mark.value, 2, mark.holds),
-                Cell::text(&format!("{} {}", if mark.at_most { "≤" } else { "≥" }, mark.mark)),
-                verdict(mark.holds),
-            ]);
-        }
-        vec![speeds, streams, marks]
+        vec![speeds, streams, aims::table(&self.aims)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_condition_lists_the_known_ones() {
+        let plan = Plan { only: Some("lozzy".to_owned()), ..Plan::default() };
+        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("lossy, clean, blocked, shared, bare, stream"), "{error}");
     }
 }

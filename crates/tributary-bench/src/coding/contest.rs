@@ -1,7 +1,7 @@
 //! Contests: several implementations of the same work, run alternately, round after round; medians and their
 //! ratios. Alternating gives all the same clock rate and the same load of the machine.
 
-use crate::{median, paired_ratio};
+use crate::{Ratio, Wanted, median};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -33,17 +33,13 @@ pub struct Rate {
     rounds: Vec<f64>,
 }
 
-/// A ratio with an aim.
+/// A ratio that has to be reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Aim {
     /// The two that are compared.
     pub what: String,
-    /// Median over the rounds.
-    pub ratio: f64,
-    /// The aim; `None` if this processor has none.
-    pub at_least: Option<f64>,
-    /// Whether it is met.
-    pub met: Option<bool>,
+    /// Their rates, with interval and verdict.
+    pub ratio: Ratio,
 }
 
 /// The result of a contest.
@@ -53,7 +49,7 @@ pub struct Contest {
     pub title: String,
     /// The speeds; the first is the reference of the others.
     pub rates: Vec<Rate>,
-    /// The ratios with aims.
+    /// The ratios that have to be reached on this processor.
     pub aims: Vec<Aim>,
 }
 
@@ -84,12 +80,11 @@ impl Contest {
         self.rates.iter().find(|rate| rate.name == name)
     }
 
-    /// Adds a ratio of two implementations, if both took part.
-    pub(super) fn aim(&mut self, ours: &str, peer: &str, at_least: Option<f64>) {
-        let (Some(own), Some(other)) = (self.rate(ours), self.rate(peer)) else { return };
-        let ratio = paired_ratio(&own.rounds, &other.rounds);
-        let met = at_least.map(|least| ratio >= least);
-        self.aims.push(Aim { what: format!("{ours} / {peer}"), ratio, at_least, met });
+    /// Adds a ratio that has to be at least `least`, if both implementations took part and this processor has the aim.
+    pub(super) fn aim(&mut self, ours: &str, peer: &str, least: Option<f64>) {
+        let (Some(own), Some(other), Some(least)) = (self.rate(ours), self.rate(peer), least) else { return };
+        let ratio = Ratio::of(&own.rounds, &other.rounds, Wanted::AtLeast(least));
+        self.aims.push(Aim { what: format!("{ours} / {peer}"), ratio });
     }
 
     /// The fastest of some implementations.
@@ -106,6 +101,7 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Judgement;
 
     fn contest(rates: [(&str, [f64; 3]); 2]) -> Contest {
         let rate = |(name, rounds): (&str, [f64; 3])| Rate {
@@ -122,9 +118,9 @@ mod tests {
         contest.aim("ours", "peer", Some(2.0));
         contest.aim("ours", "absent", Some(2.0));
         contest.aim("peer", "ours", None);
-        assert_eq!(contest.aims.len(), 2);
-        assert_eq!((contest.aims[0].ratio, contest.aims[0].met), (2.0, Some(true)));
-        assert_eq!(contest.aims[1].met, None);
+        assert_eq!(contest.aims.len(), 1, "the others have no peer or no aim");
+        assert_eq!(contest.aims[0].ratio.value, 2.0);
+        assert_eq!(contest.aims[0].ratio.judgement, Judgement::Undecided, "one round is far below");
         assert_eq!(contest.fastest(&["ours", "peer", "absent"]), Some("ours"));
     }
 

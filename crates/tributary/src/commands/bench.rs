@@ -295,6 +295,9 @@ pub(crate) struct TunnelArguments {
     /// Loss on the lossy links, per packet
     #[arg(long, default_value_t = tunnel::Plan::default().loss)]
     loss: f64,
+    /// Only this condition: bare (without links), lossy, clean, blocked (links in turn), shared (with a rival), stream
+    #[arg(long)]
+    only: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -401,7 +404,9 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
         Bench::Tunnel(a) => {
             tributary_emu::isolate()?;
             let TunnelArguments { rounds, seconds, rate, flows, rtt, loss, .. } = *a;
-            let report = tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss }, progress)?;
+            let only = a.only.clone();
+            let report =
+                tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss, only }, progress)?;
             Measured::new("tunnel", report.tables(), a.json, &report)?
         }
         Bench::Flood(a) => {

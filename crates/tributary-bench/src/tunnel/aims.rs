@@ -1,0 +1,123 @@
+//! The values that the tunnel has to reach.
+
+use super::{BARE, COTAG, CUBIC, ContestantReport, MPTCP, StreamReport};
+use crate::{Ratio, Wanted};
+use serde::Serialize;
+use tributary_nodes::Coding;
+use tributary_report::{Cell, Column, Table};
+
+/// Goodput without shaped links, Gbit/s.
+const SPEED: Wanted = Wanted::AtLeast(2.0);
+/// Coding on over coding off, without shaped links.
+const CODING: Wanted = Wanted::AtLeast(0.9);
+/// COTAG over the best peer, with loss and latency.
+const LOSSY: Wanted = Wanted::AtLeast(2.0);
+/// The same without loss and latency.
+const CLEAN: Wanted = Wanted::AtLeast(0.9);
+/// Share of a stream that arrives at 5 % loss on each link.
+const STREAM: Wanted = Wanted::AtLeast(0.99);
+/// Time-outs of TCP through the tunnel while each link is blocked in turn.
+const TIMEOUTS: Wanted = Wanted::AtMost(0.0);
+/// A rival's goodput beside COTAG over the same beside CUBIC.
+const RIVAL: Wanted = Wanted::AtLeast(0.9);
+
+/// Added delay of the stream, ms: T and 1 ms.
+fn delay() -> Wanted {
+    Wanted::AtMost(Coding::default().interval_ms as f64 + 1.0)
+}
+
+/// A value that has to be reached.
+#[derive(Clone, Debug, Serialize)]
+pub struct Aim {
+    /// What is measured.
+    pub what: &'static str,
+    /// Its value, with interval and verdict.
+    pub value: Ratio,
+}
+
+/// Every aim whose conditions were measured.
+pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Aim> {
+    let of = |condition, name| {
+        let same = |known: &&ContestantReport| known.condition == condition && known.name == name;
+        contestants.iter().find(same)
+    };
+    let rates = |condition, name| of(condition, name).map_or(&[][..], |known| known.mbps.as_slice());
+    let best = |condition| -> Vec<f64> {
+        let peers = rates(condition, CUBIC).iter().zip(rates(condition, MPTCP));
+        peers.map(|(cubic, mptcp)| cubic.max(*mptcp)).collect()
+    };
+    let (on, off) = (rates("bare", BARE[0].0), rates("bare", BARE[1].0));
+    let gbps: Vec<f64> = on.iter().map(|mbps| mbps / 1e3).collect();
+    let timeouts = of("blocked", COTAG).map_or(f64::NAN, |cotag| cotag.timeouts.iter().sum());
+    let rival = |name| of("shared", name).map_or(&[][..], |known| known.rival.as_slice());
+    let stream = |name| streams.iter().find(|stream| stream.name == name);
+    let delivered = stream("coding on").map_or(&[][..], |stream| stream.delivered.as_slice());
+    let p99 = |name| stream(name).map_or(&[][..], |stream| stream.delay_p99.as_slice());
+    let added: Vec<f64> = p99("coding on").iter().zip(p99("coding off")).map(|(on, off)| on - off).collect();
+    let aim = |what, value| Aim { what, value };
+    let over_best = |condition, wanted| Ratio::of(rates(condition, COTAG), &best(condition), wanted);
+    let all = vec![
+        aim("tunnel without links, Gbit/s", Ratio::of_values(&gbps, SPEED)),
+        aim("coding on over coding off, without links", Ratio::of(on, off, CODING)),
+        aim("COTAG over the best peer, lossy links", over_best("lossy", LOSSY)),
+        aim("COTAG over the best peer, clean links", over_best("clean", CLEAN)),
+        aim(
+            "share of a stream delivered, 5 % loss on each link, redundancy 0.3",
+            Ratio::of_values(delivered, STREAM),
+        ),
+        aim("its p99 delay, coding on less coding off, ms", Ratio::of_values(&added, delay())),
+        aim("COTAG's TCP time-outs, links blocked in turn, all rounds", Ratio::of_count(timeouts, TIMEOUTS)),
+        aim(
+            "rival beside COTAG over rival beside CUBIC over both",
+            Ratio::of(rival(COTAG), rival(CUBIC), RIVAL),
+        ),
+    ];
+    all.into_iter().filter(|aim| aim.value.value.is_finite()).collect()
+}
+
+/// The table.
+pub(super) fn table(aims: &[Aim]) -> Table {
+    let columns = [Column::left("what")].into_iter().chain(Ratio::columns("here"));
+    let mut table = Table::new("Aims; medians of the rounds").columns(columns);
+    for aim in aims {
+        table.push([Cell::text(aim.what)].into_iter().chain(aim.value.cells()));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Judgement;
+
+    fn contestant(condition: &'static str, name: &'static str, mbps: [f64; 5]) -> ContestantReport {
+        ContestantReport {
+            condition,
+            name,
+            mbps: mbps.to_vec(),
+            redundant: Vec::new(),
+            timeouts: vec![0.0, 1.0, 0.0, 0.0, 0.0],
+            rival: Vec::new(),
+            cpu_per_gb: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_aim_is_judged_from_all_rounds() {
+        let contestants = [
+            contestant("lossy", COTAG, [600.0, 900.0, 610.0, 590.0, 605.0]),
+            contestant("lossy", CUBIC, [300.0, 200.0, 300.0, 301.0, 299.0]),
+            contestant("lossy", MPTCP, [200.0, 300.0, 200.0, 200.0, 200.0]),
+            contestant("blocked", COTAG, [1.0; 5]),
+        ];
+        let aims = aims(&contestants, &[]);
+        let find = |what: &str| aims.iter().find(|aim| aim.what.contains(what)).expect("an aim").value;
+        let lossy = find("lossy");
+        // The best peer differs from round to round; one round is below 2.
+        assert!((lossy.value - 605.0 / 299.0).abs() < 1e-9, "{lossy:?}");
+        assert_eq!(lossy.judgement, Judgement::Undecided);
+        assert_eq!(find("time-outs").judgement, Judgement::Fails, "one time-out in five rounds");
+        assert!(!aims.iter().any(|aim| aim.what.contains("clean")), "not measured");
+        assert_eq!(table(&aims).len(), aims.len());
+    }
+}

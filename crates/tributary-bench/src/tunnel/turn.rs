@@ -1,0 +1,150 @@
+//! One contestant's turn: its network, its connections and what they carry.
+
+use super::condition::{Condition, two_links};
+use super::flows::{self, Inside, Pair, connect, saturate, stream};
+use super::{COTAG, ContestantReport, MPTCP, NODES, Plan, STREAM_LINK, StreamReport};
+use crate::BenchError;
+use tributary_emu::{Host, Network, RelayNetwork, Side};
+use tributary_link::Scenario;
+use tributary_nodes::tunnel::Tunnel;
+use tributary_nodes::{Coding, Mode};
+
+/// The tunnel without links.
+pub(super) fn bare(plan: &Plan, mode: Mode, entry: &mut ContestantReport) -> Result<(), BenchError> {
+    let tunnel = tunnel(RelayNetwork::bare(2)?, mode, Coding::default().redundancy)?;
+    through_tunnel(&tunnel, plan, false, entry)
+}
+
+/// A contestant under a condition.
+pub(super) fn one_contestant(
+    plan: &Plan,
+    condition: &Condition,
+    name: &'static str,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let scenario = condition.scenario(plan);
+    let mode = match name {
+        COTAG => Mode::Systematic,
+        NODES => Mode::Off,
+        _ => return beside(&scenario, plan, (name == MPTCP, condition.shared), entry),
+    };
+    let tunnel = tunnel(RelayNetwork::start(&scenario)?, mode, Coding::default().redundancy)?;
+    through_tunnel(&tunnel, plan, condition.shared, entry)
+}
+
+fn tunnel(network: RelayNetwork, mode: Mode, redundancy: f64) -> Result<Tunnel, BenchError> {
+    let coding = Coding { mode, redundancy, ..Coding::default() };
+    Tunnel::start(network, &coding).map_err(|error| failed(error.to_string()))
+}
+
+fn failed(reason: String) -> BenchError {
+    BenchError::Program { program: "a node of the tunnel".to_owned(), reason }
+}
+
+/// Saturates the connections, of which the last may be a rival, and adds the round to `entry`.
+fn measure(
+    plan: &Plan,
+    (server, pairs): (Inside<'_>, &[Pair]),
+    has_rival: bool,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let (cpu, timeouts) = (crate::cpu_time(), flows::timeouts(server)?);
+    let mut rates = saturate(pairs, plan.seconds);
+    let seconds = crate::cpu_time().saturating_sub(cpu).as_secs_f64();
+    let all: f64 = rates.iter().sum();
+    entry.cpu_per_gb.push(seconds / (all * plan.seconds / 8e3).max(1e-9));
+    if has_rival {
+        entry.rival.extend(rates.pop());
+    }
+    entry.mbps.push(rates.iter().sum());
+    entry.timeouts.push((flows::timeouts(server)? - timeouts) as f64);
+    Ok(())
+}
+
+fn through_tunnel(
+    tunnel: &Tunnel,
+    plan: &Plan,
+    has_rival: bool,
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let network = tunnel.network();
+    let on =
+        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
+    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
+    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
+    let point = |work: &mut (dyn FnMut() + Send)| on(Host::AccessPoint(0), work);
+    let route = (None, RelayNetwork::SERVER);
+    let mut pairs = Vec::new();
+    for _ in 0..plan.flows {
+        pairs.push(connect((&server, &device), route, false)?);
+    }
+    if has_rival {
+        // From the access point itself, beside the tunnel.
+        let (point_address, device_address) = RelayNetwork::radio(0);
+        pairs.push(connect((&point, &device), (Some(device_address), point_address), false)?);
+    }
+    measure(plan, (&server, &pairs), has_rival, entry)?;
+    entry.redundant.push(redundant(tunnel)?);
+    Ok(())
+}
+
+/// Share of redundant packets in what the radios sent.
+fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
+    let nodes = tunnel.statuses().map_err(|error| failed(error.to_string()))?;
+    let points = nodes.iter().filter(|node| node.role == "access-point");
+    let (taken, sent) =
+        points.fold((0, 0), |(taken, sent), point| (taken + point.coding.taken, sent + point.coding.sent));
+    Ok(taken as f64 / sent.max(1) as f64)
+}
+
+fn beside(
+    scenario: &Scenario,
+    plan: &Plan,
+    (mptcp, has_rival): (bool, bool),
+    entry: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let network = Network::start(scenario)?;
+    if mptcp {
+        tributary_lab::kernel::prepare_emulated(&network)?;
+    }
+    let on =
+        |side, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(side, work)?) };
+    let server = |work: &mut (dyn FnMut() + Send)| on(Side::Server, work);
+    let client = |work: &mut (dyn FnMut() + Send)| on(Side::Client, work);
+    let ends: (Inside<'_>, Inside<'_>) = (&server, &client);
+    let route = |path| (Some(Side::Client.address(path)), Side::Server.address(path));
+    let mut pairs = Vec::new();
+    for flow in 0..plan.flows as usize {
+        pairs.push(connect(ends, route(if mptcp { 0 } else { flow % 2 }), mptcp)?);
+    }
+    if has_rival {
+        pairs.push(connect(ends, route(0), false)?);
+    }
+    measure(plan, (&server, &pairs), has_rival, entry)
+}
+
+/// The stream through the tunnel.
+pub(super) fn one_stream(
+    plan: &Plan,
+    (name, mode, redundancy): (&'static str, Mode, f64),
+    streams: &mut Vec<StreamReport>,
+) -> Result<(), BenchError> {
+    let network = RelayNetwork::start(&two_links(STREAM_LINK as f64, 0.05, plan.rtt))?;
+    let tunnel = tunnel(network, mode, redundancy)?;
+    let network = tunnel.network();
+    let on =
+        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
+    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
+    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
+    let rate = STREAM_LINK as f64 / 2.0;
+    let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, plan.seconds)?;
+    let at = streams.iter().position(|known| known.name == name).unwrap_or_else(|| {
+        let (delivered, delay_median, delay_p99) = Default::default();
+        streams.push(StreamReport { name, delivered, delay_median, delay_p99 });
+        streams.len() - 1
+    });
+    streams[at].delivered.push(result.delivered);
+    streams[at].delay_median.push(result.quantile(0.5));
+    streams[at].delay_p99.push(result.quantile(0.99));
+    Ok(())
+}
