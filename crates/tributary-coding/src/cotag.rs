@@ -12,12 +12,14 @@
 mod access_point;
 mod device;
 mod gateway;
+mod loss;
 mod packet;
 mod queue;
 
 pub use access_point::AccessPoint;
 pub use device::Device;
 pub use gateway::{Gateway, Transmit};
+pub use loss::LossMeter;
 pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report};
 
 use crate::prf::CoefficientKey;

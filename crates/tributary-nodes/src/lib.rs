@@ -22,7 +22,6 @@ mod error;
 pub mod fuzz;
 mod hop;
 mod inner;
-mod loss;
 mod message;
 mod metrics;
 mod node;

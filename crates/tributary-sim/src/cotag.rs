@@ -11,15 +11,17 @@ mod access_point;
 mod airtime;
 mod contents;
 mod device;
+mod feedback;
 mod gateway;
 mod network;
-mod room;
 mod scheme;
+mod setting;
 mod spray;
 mod traffic;
 
-pub use network::{Load, Measured, QUEUE, Radio, Setting, SimulateError, TunnelMeasured, simulate};
+pub use network::{Measured, SimulateError, TunnelMeasured, simulate};
 pub use scheme::Scheme;
+pub use setting::{Load, QUEUE, Radio, Setting};
 
 #[cfg(test)]
 mod tests;

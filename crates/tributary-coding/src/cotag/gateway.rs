@@ -91,11 +91,13 @@ impl Gateway {
         }
     }
 
-    /// Sets the share of packets that the links lose. A cohort that ends later gets no more redundant packets
-    /// than repair this loss, which are fewer than the redundancy limit while links are good. `None`: not known,
-    /// up to the limit. Paper mode ignores it.
-    pub fn expect_loss(&mut self, loss: Option<f64>) {
-        self.loss = loss.filter(|_| self.config.mode == Mode::Systematic);
+    /// Sets the share of packets that is lost on the way to the device over each access point that works. A cohort
+    /// that ends later gets no more redundant packets than repair the largest, which are fewer than the redundancy
+    /// limit while links are good. `None`: not known, as of an access point that few packets take; while none is
+    /// known, the limit applies. Paper mode ignores it.
+    pub fn expect_losses(&mut self, losses: impl IntoIterator<Item = Option<f64>>) {
+        let largest = losses.into_iter().flatten().reduce(f64::max);
+        self.loss = largest.filter(|_| self.config.mode == Mode::Systematic);
     }
 
     /// Label of the open cohort.

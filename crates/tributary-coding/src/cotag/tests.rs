@@ -312,7 +312,7 @@ fn redundant(loss: Option<f64>) -> (usize, usize) {
     let config = config(Mode::Systematic);
     let (mut gateway, mut now) = (Gateway::new(config.clone(), 7), Instant::from_millis(1));
     let mut point = AccessPoint::new(config.clone(), 0, 1);
-    gateway.expect_loss(loss);
+    gateway.expect_losses([None, loss]);
     point.expect_loss(loss);
     (0..140_u32).for_each(|number| gateway.handle_packet(now, 0, &number.to_be_bytes()));
     now += config.interval;
@@ -327,7 +327,7 @@ fn redundant(loss: Option<f64>) -> (usize, usize) {
 
 #[test]
 fn redundancy_follows_the_expected_loss_up_to_the_limit() {
-    assert_eq!(redundant(None).0, 42, "30 % while the loss is not known");
+    assert_eq!(redundant(None).0, 42, "30 % while no loss is known");
     assert_eq!(redundant(Some(0.0)), (1, 0));
     // All packets took this access point, so the gateway's redundant packets are enough.
     assert_eq!(redundant(Some(0.001)), (3, 0));
@@ -338,7 +338,7 @@ fn redundancy_follows_the_expected_loss_up_to_the_limit() {
 #[test]
 fn redundancy_for_the_expected_loss_repairs_it() {
     let mut world = World::new(Mode::Systematic, 0.02, 1);
-    world.gateway.expect_loss(Some(0.04));
+    world.gateway.expect_losses([Some(0.04); 2]);
     world.points.iter_mut().for_each(|point| point.expect_loss(Some(0.02)));
     world.run(0..8000);
     let (device, sent) = (world.device.counters(), world.gateway.counters());

@@ -111,12 +111,6 @@ impl Gateway {
         is_empty
     }
 
-    /// The largest loss on the way to the device over an access point; `None` while one of them does not know.
-    fn loss(&self, now: Instant) -> Option<f64> {
-        let losses = self.peers.iter().filter(|peer| peer.is_lively(now)).map(|peer| peer.pace.loss());
-        losses.reduce(|a, b| a.zip(b).map(|(a, b)| a.max(b))).flatten()
-    }
-
     /// Most packets that may wait.
     fn queue(&self) -> usize {
         let rate: u64 = self.peers.iter().map(|peer| peer.pace.rate()).sum();
@@ -197,7 +191,8 @@ impl Work for Gateway {
         if *ready & SOCKET != 0 && self.receive(now) {
             *ready &= !SOCKET;
         }
-        self.machine.expect_loss(self.loss(now));
+        let lively = self.peers.iter().filter(|peer| peer.is_lively(now));
+        self.machine.expect_losses(lively.map(|peer| peer.pace.loss()));
         self.machine.handle_timeout(now);
         if *ready & TUN != 0 && self.read_inside(now) {
             *ready &= !TUN;

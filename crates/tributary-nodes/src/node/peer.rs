@@ -1,13 +1,13 @@
 //! One hop on a socket: sends and receives messages, establishes sessions, sends feedback.
 
 use crate::hop::{Hop, Received, SILENCE};
-use crate::loss::LossMeter;
 use crate::message::{Feedback, HopMessage, Loss};
 use crate::pace::Pace;
 use crate::status::LinkStatus;
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use tributary_coding::cotag::LossMeter;
 use tributary_tun::{ReceiveBatch, SendBatch, UdpSocket};
 use tributary_types::Instant;
 
@@ -223,9 +223,8 @@ impl Peer {
     fn feed_back(&mut self, now: Instant, Offer { room, capacity, loss }: Offer) {
         let Some((newest, at)) = self.newest else { return };
         let age = u32::try_from(now.saturating_since(at).as_micros()).unwrap_or(u32::MAX);
-        // Small shares add up.
-        let loss = self.meter.share().zip(loss).map(|(here, beyond)| here + beyond);
-        let feedback = Feedback { newest, age, room, capacity, loss: Loss::new(loss) };
+        let loss = Loss::new(self.meter.share_with(loss));
+        let feedback = Feedback { newest, age, room, capacity, loss };
         self.send(now, &HopMessage::Feedback(feedback), false);
         (self.owes, self.fed_back, self.told) = (false, now, room);
     }

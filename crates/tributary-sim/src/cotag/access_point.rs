@@ -6,24 +6,24 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tributary_coding::cotag::{AccessPoint, Counters};
+use tributary_coding::cotag::{AccessPoint, Counters, LossMeter};
 use tributary_types::Instant;
 
 use super::airtime::Airtime;
 use super::contents::Contents;
-use super::room::Room;
+use super::feedback::{Feedback, numbered, unnumbered};
 use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
-/// Interval between two reports to the gateway.
-const WORDS: Duration = Duration::from_micros(500);
-/// IPv4, UDP and the envelope of a report.
-const WORD_SIZE: u32 = 100;
+/// Shortest interval between two feedbacks to the gateway.
+const FEEDBACK: Duration = Duration::from_micros(500);
+/// IPv4, UDP and the envelope of what is sent to the gateway, generously.
+const ENVELOPE: u32 = 100;
 
-/// The four routes of an access point.
+/// The routes of an access point.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ways {
+pub(super) struct Routes {
     pub from_gateway: RouteId,
     pub to_gateway: RouteId,
     pub to_device: RouteId,
@@ -35,19 +35,35 @@ pub(super) struct AccessPointNode {
     machine: AccessPoint,
     air: Airtime,
     contents: Rc<RefCell<Contents>>,
-    ways: Ways,
+    routes: Routes,
+    /// Packets received from the gateway, those of them that were lost, and packets sent to the device.
     received: u64,
+    meter: LossMeter,
+    sent: u64,
+    /// Loss of the radio, as the device measures it.
+    radio_loss: Option<f64>,
     /// The radio is busy, and there may be more to send.
     blocked: bool,
-    /// Something has changed since the last report, and when the next report may be sent.
+    /// Something has changed since the last feedback, and when the next may be sent.
     news: bool,
-    next_word: Instant,
+    next_feedback: Instant,
 }
 
 impl AccessPointNode {
-    pub fn new(machine: AccessPoint, air: Airtime, contents: Rc<RefCell<Contents>>, ways: Ways) -> Self {
-        let (received, blocked, news, next_word) = (0, false, false, Instant::ZERO);
-        Self { machine, air, contents, ways, received, blocked, news, next_word }
+    pub fn new(machine: AccessPoint, air: Airtime, contents: Rc<RefCell<Contents>>, routes: Routes) -> Self {
+        Self {
+            machine,
+            air,
+            contents,
+            routes,
+            received: 0,
+            meter: LossMeter::default(),
+            sent: 0,
+            radio_loss: None,
+            blocked: false,
+            news: false,
+            next_feedback: Instant::ZERO,
+        }
     }
 
     pub fn counters(&self) -> Counters {
@@ -64,30 +80,38 @@ impl AccessPointNode {
             let Some(bytes) = self.machine.poll_transmit(true) else { break };
             let size = self.contents.borrow().wire_size(&bytes);
             self.air.occupy(now, size);
-            out.send(Packet::new(self.ways.to_device, size, Body::Datagram(bytes)));
+            let datagram = numbered(self.sent, &bytes);
+            self.sent += 1;
+            out.send(Packet::new(self.routes.to_device, size, Body::Datagram(datagram)));
             self.news = true;
         }
-        if self.news && self.next_word <= now {
+        if self.news && self.next_feedback <= now {
             self.news = false;
-            self.next_word = now + WORDS;
+            self.next_feedback = now + FEEDBACK;
             let (received, waiting) = (self.received, self.machine.waiting() as u32);
-            let word = Room { received, waiting, rate: self.air.rate(now) }.encode();
-            self.tell_gateway(word, out);
+            let loss = self.meter.share_with(self.radio_loss);
+            let feedback = Feedback { received, waiting, rate: self.air.rate(now), loss };
+            self.tell_gateway(feedback.encode(), out);
         }
     }
 
     fn tell_gateway(&self, bytes: Bytes, out: &mut Outbox) {
-        out.send(Packet::new(self.ways.to_gateway, WORD_SIZE + bytes.len() as u32, Body::Datagram(bytes)));
+        out.send(Packet::new(self.routes.to_gateway, ENVELOPE + bytes.len() as u32, Body::Datagram(bytes)));
     }
 }
 
 impl Host for AccessPointNode {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
         let Body::Datagram(bytes) = packet.body else { return };
-        if packet.route == self.ways.from_gateway {
+        if packet.route == self.routes.from_gateway {
+            let Some((number, bytes)) = unnumbered(&bytes) else { return };
+            self.meter.on_received(number);
             self.received += 1;
             self.news = true;
             self.machine.handle_packet(0, bytes);
+        } else if let Some(feedback) = Feedback::decode(&bytes) {
+            self.radio_loss = feedback.loss;
+            self.machine.expect_loss(feedback.loss);
         } else {
             self.machine.handle_report(&bytes);
             self.tell_gateway(bytes, out);
@@ -101,7 +125,7 @@ impl Host for AccessPointNode {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let radio = self.blocked.then(|| self.air.free());
-        let word = self.news.then_some(self.next_word);
-        radio.into_iter().chain(word).min()
+        let feedback = self.news.then_some(self.next_feedback);
+        radio.into_iter().chain(feedback).min()
     }
 }

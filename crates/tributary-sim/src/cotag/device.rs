@@ -5,17 +5,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tributary_coding::cotag::{Counters, Device};
+use tributary_coding::cotag::{Counters, Device, LossMeter};
 use tributary_types::Instant;
 
 use super::contents::Contents;
+use super::feedback::{Feedback, unnumbered};
 use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
-/// Interval between two reports of missing packets.
+/// Shortest interval between two reports of missing packets and of the radios' losses.
 const REPORTS: Duration = Duration::from_millis(1);
-/// IPv4, UDP and the envelope of a report.
+/// IPv4, UDP and the envelope of what is sent to an access point.
 const ENVELOPE: u32 = 60;
 
 /// The host.
@@ -25,8 +26,8 @@ pub(super) struct DeviceNode {
     contents: Rc<RefCell<Contents>>,
     /// Number of the access point, by the route its packets arrive on.
     links: BTreeMap<RouteId, usize>,
-    /// Routes to the access points.
-    up: Vec<RouteId>,
+    /// By access point: the route to it, and the loss of its radio.
+    up: Vec<(RouteId, LossMeter)>,
     /// Something has arrived since the last report; when the next report may be sent.
     news: bool,
     next_report: Instant,
@@ -55,7 +56,7 @@ impl DeviceNode {
     /// Adds an access point that sends on route `from` and receives on route `to`.
     pub fn join(&mut self, from: RouteId, to: RouteId) {
         self.links.insert(from, self.up.len());
-        self.up.push(to);
+        self.up.push((to, LossMeter::default()));
     }
 
     pub fn counters(&self) -> Counters {
@@ -76,10 +77,13 @@ impl DeviceNode {
         if self.news && self.next_report <= now {
             self.news = false;
             self.next_report = now + REPORTS;
-            let Some(report) = self.machine.poll_report() else { return };
-            let size = report.len() as u32 + ENVELOPE;
-            for route in &self.up {
-                out.send(Packet::new(*route, size, Body::Datagram(report.clone())));
+            let report = self.machine.poll_report();
+            for (route, meter) in &self.up {
+                let feedback = Feedback { loss: meter.share(), ..Feedback::default() }.encode();
+                for bytes in report.iter().chain([&feedback]) {
+                    let size = bytes.len() as u32 + ENVELOPE;
+                    out.send(Packet::new(*route, size, Body::Datagram(bytes.clone())));
+                }
             }
         }
     }
@@ -87,8 +91,11 @@ impl DeviceNode {
 
 impl Host for DeviceNode {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
-        if let (Some(link), Body::Datagram(bytes)) = (self.links.get(&packet.route), &packet.body) {
-            self.machine.handle_packet(now, *link, bytes);
+        if let (Some(link), Body::Datagram(datagram)) = (self.links.get(&packet.route), &packet.body)
+            && let Some((number, bytes)) = unnumbered(datagram)
+        {
+            self.up[*link].1.on_received(number);
+            self.machine.handle_packet(now, *link, &bytes);
             self.news = true;
         }
         self.drain(now, out);

@@ -11,7 +11,7 @@ use tributary_coding::cotag::{Gateway, Transmit};
 use tributary_types::Instant;
 
 use super::contents::Contents;
-use super::room::Room;
+use super::feedback::{Feedback, numbered};
 use crate::host::{Host, Outbox};
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
@@ -21,10 +21,10 @@ const SPARE: Duration = Duration::from_micros(500);
 
 /// The route to an access point.
 #[derive(Debug)]
-struct Outlet {
+struct Downlink {
     route: RouteId,
     sent: u64,
-    room: Room,
+    feedback: Feedback,
 }
 
 /// The host.
@@ -34,17 +34,17 @@ pub(super) struct GatewayNode {
     contents: Rc<RefCell<Contents>>,
     /// For the route of inner packets: their route after the device and the flow's number.
     inner: BTreeMap<RouteId, (RouteId, u64)>,
-    /// For the route of an access point's reports: its index in `outlets`.
-    words: BTreeMap<RouteId, usize>,
-    outlets: Vec<Outlet>,
+    /// For the route of an access point's feedback: its index in `links`.
+    points: BTreeMap<RouteId, usize>,
+    links: Vec<Downlink>,
     /// Size of the last inner packet.
     typical: u32,
 }
 
 impl GatewayNode {
     pub fn new(machine: Gateway, contents: Rc<RefCell<Contents>>) -> Self {
-        let (inner, words, outlets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { machine, contents, inner, words, outlets, typical: 1500 }
+        let (inner, points, links) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { machine, contents, inner, points, links, typical: 1500 }
     }
 
     /// Packets that arrive on `from` belong to `flow` and leave the device on `to`.
@@ -54,29 +54,30 @@ impl GatewayNode {
 
     /// An access point is reached on `to` and answers on `from`.
     pub fn join(&mut self, to: RouteId, from: RouteId) {
-        self.words.insert(from, self.outlets.len());
-        self.outlets.push(Outlet { route: to, sent: 0, room: Room::default() });
+        self.points.insert(from, self.links.len());
+        self.links.push(Downlink { route: to, sent: 0, feedback: Feedback::default() });
     }
 
     /// The access point with the shortest wait, and the wait.
     fn shortest(&self) -> Option<(usize, Duration)> {
-        let wait = |outlet: &Outlet| outlet.room.wait(outlet.sent, self.typical);
-        self.outlets.iter().map(wait).enumerate().min_by_key(|(_, wait)| *wait)
+        let wait = |link: &Downlink| link.feedback.wait(link.sent, self.typical);
+        self.links.iter().map(wait).enumerate().min_by_key(|(_, wait)| *wait)
     }
 
-    fn send(&mut self, at: usize, bytes: Bytes, out: &mut Outbox) {
-        let size = self.contents.borrow().wire_size(&bytes);
-        let outlet = &mut self.outlets[at];
-        outlet.sent += 1;
-        out.send(Packet::new(outlet.route, size, Body::Datagram(bytes)));
+    fn send(&mut self, at: usize, bytes: &Bytes, out: &mut Outbox) {
+        let size = self.contents.borrow().wire_size(bytes);
+        let link = &mut self.links[at];
+        let datagram = numbered(link.sent, bytes);
+        link.sent += 1;
+        out.send(Packet::new(link.route, size, Body::Datagram(datagram)));
     }
 
     fn drain(&mut self, out: &mut Outbox) {
         while let Some((at, wait)) = self.shortest() {
             match self.machine.poll_transmit(wait < SPARE) {
-                Some(Transmit::One(bytes)) => self.send(at, bytes, out),
+                Some(Transmit::One(bytes)) => self.send(at, &bytes, out),
                 Some(Transmit::Every(bytes)) => {
-                    (0..self.outlets.len()).for_each(|at| self.send(at, bytes.clone(), out));
+                    (0..self.links.len()).for_each(|at| self.send(at, &bytes, out));
                 }
                 None => return,
             }
@@ -93,9 +94,12 @@ impl Host for GatewayNode {
             let packet = Packet { route, ..packet };
             let number = self.contents.borrow_mut().put(now, self.machine.label(), packet);
             self.machine.handle_packet(now, flow, &number);
-        } else if let (Some(at), Body::Datagram(bytes)) = (self.words.get(&packet.route), &packet.body) {
-            match Room::decode(bytes) {
-                Some(room) => self.outlets[*at].room = room,
+        } else if let (Some(at), Body::Datagram(bytes)) = (self.points.get(&packet.route), &packet.body) {
+            match Feedback::decode(bytes) {
+                Some(feedback) => {
+                    self.links[*at].feedback = feedback;
+                    self.machine.expect_losses(self.links.iter().map(|link| link.feedback.loss));
+                }
                 None => self.machine.handle_report(bytes),
             }
         }

@@ -14,17 +14,16 @@ use std::rc::Rc;
 
 use tributary_coding::CoefficientKey;
 use tributary_coding::cotag::{AccessPoint, Config, Device, Gateway, Mode};
-use tributary_link::{
-    CotagChannel, DelaySpec, LinkConfig, LinkSpec, LossSpec, MAX_RATE, QueueSpec, RateProcess, RateSpec,
-};
+use tributary_link::{DelaySpec, LinkConfig, LinkSpec, MAX_RATE, QueueSpec};
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
-use super::access_point::{AccessPointNode, Ways};
+use super::access_point::{AccessPointNode, Routes};
 use super::airtime::Airtime;
 use super::contents::Contents;
 use super::device::DeviceNode;
 use super::gateway::GatewayNode;
-use super::scheme::{FlowKind, Gate, Scheme};
+use super::scheme::{FlowKind, Gate};
+use super::setting::{BEGIN, FLOWS, LONGEST, RADIO_DELAY, Setting};
 use super::spray::Spray;
 use super::traffic::{Plan, Sink, Source, Tally};
 use crate::id::{HostId, LinkId};
@@ -36,65 +35,13 @@ use crate::tcp::{TcpConfig, TcpTransport};
 use crate::transport::{Endpoint, Transport};
 use crate::world::{World, WorldError};
 
-/// COTAG §5.3.1.
-const FLOWS: usize = 10;
-const CALM: Bitrate = Bitrate::from_mbps(600);
-const BURST: Bitrate = Bitrate::from_mbps(2000);
-/// Amount of data whose delivery time is measured: 5 Gbit.
-const GOAL: u64 = 5_000_000_000 / 8;
-/// Probability that the first radio changes its state in a step. Not given in the paper.
-const CHANGE: f64 = 0.1;
-/// Most packets queued in front of a radio in the paper's network. Not given in the paper.
-pub const QUEUE: u64 = 1024;
 /// Most packets that gateway and device hold.
 const HELD: usize = 1 << 15;
-/// When the flows begin: the chains have forgotten their initial state. The burst follows.
-const BEGIN: Duration = Duration::from_secs(2);
-const CALM_FOR: Duration = Duration::from_secs(1);
-/// A burst that is not delivered after this time counts with this time.
-const LONGEST: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_millis(10);
 const WIRE: Bitrate = Bitrate::from_mbps(40_000);
 const WIRE_DELAY: Duration = Duration::from_micros(50);
-const RADIO_DELAY: Duration = Duration::from_micros(100);
 const BUFFERS: u64 = 64 << 20;
 const EVENTS: u64 = 2_000_000_000;
-
-/// The radios, and the quantities that scale with them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Radio {
-    /// Number of access points, one radio each. Each pair has its own chain.
-    pub count: usize,
-    /// Long-run correlation of the two radios' states, −1 to 1.
-    pub correlation: f64,
-    /// Divides the paper's radio rates (10 and 3 Gbit/s) and flow rates (600 and 2000 Mbit/s).
-    pub divisor: u64,
-    /// Each radio has its mean rate during the burst all the time.
-    pub steady: bool,
-    /// Probability that a radio loses a packet.
-    pub loss: f64,
-}
-
-/// One run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Setting {
-    /// Transport of the flows and rule of the gateway.
-    pub scheme: Scheme,
-    /// The radios.
-    pub radio: Radio,
-    /// Size of a full inner packet in bytes.
-    pub packet: u32,
-    /// Base round-trip time between servers and gateway.
-    pub rtt: Duration,
-    /// Most packets queued in front of a radio, with and without coding.
-    pub queue: u64,
-    /// The nodes' interval T; `None`: the default of the real nodes.
-    pub interval: Option<Duration>,
-    /// Duration of the throughput measurement.
-    pub burst: Duration,
-    /// Seed of all random numbers.
-    pub seed: u64,
-}
 
 /// The results of one run.
 #[derive(Clone, Debug, Default)]
@@ -170,92 +117,7 @@ enum Middle {
     Coded(HostId, Box<GatewayNode>),
 }
 
-/// What the flows send, scaled by the radios' divisor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    /// Number of flows.
-    pub flows: usize,
-    /// Rate of each flow before the burst, and for how long.
-    pub calm: Bitrate,
-    /// Duration of the time before the burst.
-    pub calm_for: Duration,
-    /// Rate of each flow in the burst.
-    pub burst: Bitrate,
-    /// Bytes of all flows whose delivery time is measured, from the beginning of the burst.
-    pub goal: u64,
-    /// A goal that is not reached after this time counts with this time.
-    pub longest: Duration,
-}
-
 impl Setting {
-    /// What the flows send.
-    #[must_use]
-    pub fn load(&self) -> Load {
-        Load {
-            flows: FLOWS,
-            calm: self.divided(CALM),
-            calm_for: CALM_FOR,
-            burst: self.divided(BURST),
-            goal: GOAL / self.radio.divisor,
-            longest: LONGEST,
-        }
-    }
-
-    /// What all radios can carry during the measurement, Mbit/s.
-    #[must_use]
-    pub fn capacity_mbps(&self) -> f64 {
-        let (from, to) = (self.burst_from(), self.burst_from() + self.burst);
-        let bytes: u64 = (0..self.radio.count).map(|at| self.radio(at).capacity(from, to).as_bytes()).sum();
-        bytes as f64 * 8e-6 / self.burst.as_secs_f64()
-    }
-
-    /// The rate of every radio from the first byte of the flows on, for runs of the same setting elsewhere. Covers the whole run.
-    #[must_use]
-    pub fn radio_rates(&self) -> Vec<RateSpec> {
-        let begin = Instant::ZERO + BEGIN;
-        let end = begin + CALM_FOR + LONGEST + Duration::from_secs(1);
-        let steps = |config: LinkConfig| {
-            let mut process = RateProcess::new(config.spec.rate, config.rate_rng);
-            let (mut at, mut steps) = (begin, Vec::new());
-            while at < end {
-                process.advance_to(at);
-                steps.push((at.saturating_since(begin), process.span().rate));
-                at = process.span().until;
-            }
-            RateSpec::Steps(steps)
-        };
-        (0..self.radio.count).map(|at| steps(self.radio(at))).collect()
-    }
-
-    fn burst_from(&self) -> Instant {
-        Instant::ZERO + BEGIN + CALM_FOR
-    }
-
-    fn divided(&self, rate: Bitrate) -> Bitrate {
-        Bitrate::from_bps(rate.as_bps() / self.radio.divisor)
-    }
-
-    /// The downward link of radio `at`.
-    pub(super) fn radio(&self, at: usize) -> LinkConfig {
-        let paper = CotagChannel::paper(CHANGE, f64::midpoint(self.radio.correlation, 1.0));
-        let scaled = |(mean, deviation)| (self.divided(mean), self.divided(deviation));
-        let channel = CotagChannel { high: scaled(paper.high), low: scaled(paper.low), ..paper };
-        let mut spec = LinkSpec::with_rate(channel.rate(at as u32 % 2 + 1));
-        spec.loss = if self.radio.loss > 0.0 { LossSpec::Bernoulli(self.radio.loss) } else { LossSpec::None };
-        spec.queue = QueueSpec::Packets(self.queue);
-        spec.delay = DelaySpec::fixed(RADIO_DELAY);
-        let rng = Rng::new(self.seed).child("radios");
-        let mut config = LinkConfig::new(spec, rng.child(&at.to_string()).next_u64());
-        // Both radios of a pair use the same states.
-        config.rate_rng = rng.child(&format!("pair {}", at / 2));
-        if self.radio.steady {
-            let (from, burst) = (self.burst_from(), self.burst);
-            let mean = Bitrate::of(config.capacity(from, from + burst), burst);
-            config.spec.rate = RateSpec::Constant(mean.unwrap_or(Bitrate::ZERO));
-        }
-        config
-    }
-
     fn links(&self, world: &mut World) -> Links {
         let wire = |world: &mut World, rate, delay| {
             let mut spec = LinkSpec::constant(rate);
@@ -513,8 +375,8 @@ fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, O
         gateway_node.join(from_gateway, to_gateway);
         device_node.join(to_device, from_device);
         let machine = AccessPoint::new(setting.coding(mode, setting.queue as usize), number as u8 + 1, 1);
-        let ways = Ways { from_gateway, to_gateway, to_device };
-        let node = AccessPointNode::new(machine, Airtime::new(&spoke.config), contents.clone(), ways);
+        let routes = Routes { from_gateway, to_gateway, to_device };
+        let node = AccessPointNode::new(machine, Airtime::new(&spoke.config), contents.clone(), routes);
         world.place_host(point, Box::new(node));
         points.push(point);
     }

@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
+use bytes::Bytes;
 use tributary_link::{Link, LinkConfig, LinkSpec, Packet, QueueSpec, RateSpec};
 use tributary_types::{Bitrate, Instant};
 
 use super::airtime::Airtime;
-use super::room::Room;
+use super::feedback::{Feedback, numbered, unnumbered};
 use super::*;
 
 /// 100 and 30 Mbit/s, ten flows of 6 and then 20 Mbit/s, packets of 1500 bytes.
@@ -59,8 +60,10 @@ fn more_than_two_access_points_and_a_single_one_work() {
 fn coding_hides_random_loss_from_tcp() {
     let steady = |name| {
         let mut setting = setting(name, 0.02);
-        // Radios that never fill: every loss is random.
+        // Radios that never fill: every loss is random. Cohorts of about 50 packets, so that the redundancy limit is enough
+        // for this loss.
         (setting.radio.steady, setting.radio.count) = (true, 8);
+        setting.interval = Some(Duration::from_millis(10));
         simulate(&setting).expect("it runs")
     };
     let (coded, plain) = (steady("cotag"), steady("cubic-balanced"));
@@ -104,10 +107,29 @@ fn airtime_ends_when_the_link_has_sent() {
 }
 
 #[test]
-fn a_record_is_read_back_and_bytes_in_flight_are_counted() {
-    let room = Room { received: 7, waiting: 3, rate: Bitrate::from_mbps(12) };
-    assert_eq!(Room::decode(&room.encode()), Some(room));
-    assert_eq!(Room::decode(&[1, 2, 3]), None);
+fn redundant_packets_follow_the_loss_of_the_radios() {
+    // Radios with room for redundant packets, and cohorts of 50 and then 170 packets, whose limits are 5 and 17. The run is
+    // long compared with the time until the losses of all radios are known.
+    let redundant = |loss| {
+        let mut setting = setting("cotag", loss);
+        (setting.radio.steady, setting.radio.count) = (true, 8);
+        (setting.interval, setting.burst) = (Some(Duration::from_millis(10)), Duration::from_secs(4));
+        simulate(&setting).expect("it runs").tunnel.expect("it codes").redundant
+    };
+    let (clean, lossy) = (redundant(0.0), redundant(0.02));
+    assert!(clean < 3.0, "without loss {clean} % are redundant");
+    assert!(lossy > 4.0, "with 2 % loss {lossy} % are redundant");
+}
+
+#[test]
+fn feedback_is_read_back_and_bytes_in_flight_are_counted() {
+    let feedback = Feedback { received: 7, waiting: 3, rate: Bitrate::from_mbps(12), loss: Some(0.01) };
+    assert_eq!(Feedback::decode(&feedback.encode()), Some(feedback));
+    let unknown = Feedback { loss: None, ..feedback };
+    assert_eq!(Feedback::decode(&unknown.encode()), Some(unknown));
+    assert_eq!(Feedback::decode(&[1, 2, 3]), None);
     // Two packets in flight, three waiting, and the packet itself: six milliseconds.
-    assert_eq!(room.wait(9, 1500), Duration::from_millis(6));
+    assert_eq!(feedback.wait(9, 1500), Duration::from_millis(6));
+    assert_eq!(unnumbered(&numbered(5, &[1, 2])), Some((5, Bytes::from_static(&[1, 2]))));
+    assert_eq!(unnumbered(&Bytes::from_static(&[1, 2])), None);
 }

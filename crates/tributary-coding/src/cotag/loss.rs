@@ -1,4 +1,5 @@
-//! The share of a hop's packets that are lost, as the receiver counts it from the packets' numbers. Sans-IO.
+//! The share of a link's packets that are lost, as the receiver counts it from the packets' numbers. The numbers are
+//! those of the nodes' envelope, not of the coded packets.
 //!
 //! Rises at once with a worse block of numbers and falls slowly, because too few redundant packets cost more
 //! than too many.
@@ -8,9 +9,9 @@ const BLOCK: u64 = 512;
 /// Part of the difference by which the share falls after a better block.
 const FALL: f64 = 0.125;
 
-/// The receiving side's count.
+/// The count at the receiving end of a link.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LossMeter {
+pub struct LossMeter {
     /// First number of the present block, and the number after the newest one.
     begin: u64,
     end: u64,
@@ -21,7 +22,7 @@ pub(crate) struct LossMeter {
 
 impl LossMeter {
     /// A packet with this number has arrived, for the first time.
-    pub(crate) fn on_received(&mut self, number: u64) {
+    pub fn on_received(&mut self, number: u64) {
         if number < self.begin {
             return; // It was counted as lost with its block.
         }
@@ -38,8 +39,16 @@ impl LossMeter {
     }
 
     /// The share, once the first block is complete.
-    pub(crate) fn share(&self) -> Option<f64> {
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
         self.share
+    }
+
+    /// The share lost on the way to the device, if the links behind this one lose `beyond`; `None` while one of both is
+    /// unknown. Small shares add up.
+    #[must_use]
+    pub fn share_with(&self, beyond: Option<f64>) -> Option<f64> {
+        self.share.zip(beyond).map(|(here, beyond)| here + beyond)
     }
 }
 
