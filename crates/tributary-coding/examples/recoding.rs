@@ -18,7 +18,7 @@ fn main() -> Result<(), VectorError> {
     let vectors: Vec<Vector> = (0..40).map(Vector::Random).collect();
     for (vector, payload) in vectors.iter().zip(encoder.encode(&vectors)?) {
         if rng.uniform() >= 0.1 {
-            recoder.push(vector, payload.into())?;
+            recoder.push(vector, payload)?;
         }
     }
     // Mixes to the receiver until it has decoded, one in five lost.
@@ -28,7 +28,7 @@ fn main() -> Result<(), VectorError> {
         for (vector, payload) in recoder.recode(4) {
             sent += 1;
             if rng.uniform() >= 0.2 {
-                decoder.push(&vector, payload.into())?;
+                decoder.push(&vector, payload)?;
             }
         }
     }

@@ -46,15 +46,18 @@ pub struct Coefficients<'a> {
 
 impl Coefficients<'_> {
     /// Fills `row` with the next coefficients.
-    pub fn fill(&mut self, row: &mut [u8]) {
-        for place in row {
+    pub fn fill(&mut self, mut row: &mut [u8]) {
+        while !row.is_empty() {
             if self.used == self.block.len() {
                 self.block = block::<ROUNDS>(self.key, self.counter, &self.nonce);
                 self.counter = self.counter.wrapping_add(1);
                 self.used = 0;
             }
-            *place = self.block[self.used];
-            self.used += 1;
+            let left = &self.block[self.used..];
+            let (part, rest) = row.split_at_mut(left.len().min(row.len()));
+            part.copy_from_slice(&left[..part.len()]);
+            self.used += part.len();
+            row = rest;
         }
     }
 }

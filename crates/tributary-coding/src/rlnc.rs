@@ -18,7 +18,6 @@ pub use vector::{Basis, Generation, MAX_SYMBOLS, MAX_VECTORS, Vector, VectorErro
 use crate::kernel::Kernel;
 use bytes::Bytes;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// Makes combinations of the symbols of one generation.
 #[derive(Debug)]
@@ -51,7 +50,7 @@ impl Encoder {
     ///
     /// # Errors
     /// A vector is not of this generation.
-    pub fn encode(&mut self, vectors: &[Vector]) -> Result<Vec<Vec<u8>>, VectorError> {
+    pub fn encode(&mut self, vectors: &[Vector]) -> Result<Vec<Bytes>, VectorError> {
         let mut matrix = Vec::with_capacity(vectors.len() * self.symbols.len());
         for vector in vectors {
             matrix.extend(self.generation.coefficients(vector)?);
@@ -69,7 +68,8 @@ impl Encoder {
 #[derive(Debug)]
 pub struct Recoder {
     generation: Generation,
-    held: BTreeMap<u16, Bytes>,
+    /// Payloads with their places in the basis, ascending.
+    held: Vec<(u16, Bytes)>,
     next: u32,
     kernel: Kernel,
 }
@@ -79,7 +79,7 @@ impl Recoder {
     /// otherwise their mixes of the same vectors are equal.
     #[must_use]
     pub fn new(generation: Generation, first: u32) -> Self {
-        Self { generation, held: BTreeMap::new(), next: first, kernel: Kernel::best() }
+        Self { generation, held: Vec::new(), next: first, kernel: Kernel::best() }
     }
 
     /// Adds a received payload. A vector that is already held has no effect.
@@ -88,7 +88,10 @@ impl Recoder {
     /// The vector is a mix or not of this generation.
     pub fn push(&mut self, vector: &Vector, payload: Bytes) -> Result<(), VectorError> {
         let place = self.generation.place(vector)?;
-        self.held.entry(place).or_insert(payload);
+        // Packets arrive nearly in order, so a new one usually comes last.
+        if let Err(at) = self.held.binary_search_by_key(&place, |(place, _)| *place) {
+            self.held.insert(at, (place, payload));
+        }
         Ok(())
     }
 
@@ -99,21 +102,23 @@ impl Recoder {
     }
 
     /// `count` new mixes of everything held; none if nothing is held.
-    pub fn recode(&mut self, count: usize) -> Vec<(Vector, Vec<u8>)> {
+    pub fn recode(&mut self, count: usize) -> Vec<(Vector, Bytes)> {
         if self.held.is_empty() {
             return Vec::new();
         }
-        let over = VectorSet::of(self.held.keys().copied());
-        let inputs = padded(self.held.values());
+        let over = VectorSet::of(self.held.iter().map(|(place, _)| *place));
+        let inputs = padded(self.held.iter().map(|(_, payload)| payload));
         let inputs: Vec<&[u8]> = inputs.iter().map(AsRef::as_ref).collect();
-        let numbers = (0..count as u32).map(|i| self.next.wrapping_add(i));
-        let vectors: Vec<Vector> =
-            numbers.map(|number| Vector::Recoded { number, over: over.clone() }).collect();
-        self.next = self.next.wrapping_add(count as u32);
-        let weights = |vector: &Vector| self.generation.weights(vector, inputs.len());
-        let matrix: Vec<u8> = vectors.iter().flat_map(weights).collect();
+        let first = self.next;
+        self.next = first.wrapping_add(count as u32);
+        let numbers = (0..count as u32).map(|i| first.wrapping_add(i));
+        let mut matrix = vec![0; count * inputs.len()];
+        for (number, weights) in numbers.clone().zip(matrix.chunks_exact_mut(inputs.len())) {
+            self.generation.fill_weights(number, weights);
+        }
         let payloads = product(self.kernel, &matrix, &inputs, count);
-        vectors.into_iter().zip(payloads).collect()
+        let vectors = numbers.map(|number| Vector::Recoded { number, over: over.clone() });
+        vectors.zip(payloads).collect()
     }
 }
 
@@ -132,12 +137,17 @@ fn padded<'a>(payloads: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<Cow<'a, 
     payloads.map(pad).collect()
 }
 
-fn product(kernel: Kernel, matrix: &[u8], inputs: &[&[u8]], outputs: usize) -> Vec<Vec<u8>> {
+/// The combinations of `inputs`, which share one allocation.
+fn product(kernel: Kernel, matrix: &[u8], inputs: &[&[u8]], outputs: usize) -> Vec<Bytes> {
     let length = inputs.first().map_or(0, |input| input.len());
-    let mut made = vec![vec![0; length]; outputs];
-    let mut places: Vec<&mut [u8]> = made.iter_mut().map(Vec::as_mut_slice).collect();
+    if length == 0 {
+        return vec![Bytes::new(); outputs];
+    }
+    let mut made = vec![0; outputs * length];
+    let mut places: Vec<&mut [u8]> = made.chunks_exact_mut(length).collect();
     kernel.multiply(&mut places, matrix, inputs);
-    made
+    let made = Bytes::from(made);
+    (0..outputs).map(|at| made.slice(at * length..(at + 1) * length)).collect()
 }
 
 #[cfg(test)]

@@ -33,11 +33,10 @@ pub(super) fn decode_systematic(rounds: u32, of_memcpy: Option<f64>) -> Contest 
         .map(|set| {
             let parity =
                 Encoder::new(generation(N, Basis::Systematic), set.clone()).encode(&rows).expect("rows");
-            let kept =
-                (0..N).filter(|i| !lost.contains(i)).map(|i| (Vector::Original(i as u16), set[i].clone()));
-            kept.chain(rows.iter().cloned().zip(parity))
-                .map(|(vector, payload)| (vector, payload.into()))
-                .collect()
+            let kept = (0..N)
+                .filter(|i| !lost.contains(i))
+                .map(|i| (Vector::Original(i as u16), set[i].clone().into()));
+            kept.chain(rows.iter().cloned().zip(parity)).collect()
         })
         .collect();
     let decode = |i: usize| {
@@ -63,11 +62,7 @@ pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     let packets: Vec<Vec<bytes::Bytes>> = data
         .0
         .iter()
-        .map(|set| {
-            let made =
-                Encoder::new(generation(n, Basis::Random), set.clone()).encode(&vectors).expect("vectors");
-            made.into_iter().map(Into::into).collect()
-        })
+        .map(|set| Encoder::new(generation(n, Basis::Random), set.clone()).encode(&vectors).expect("vectors"))
         .collect();
     let own = |i: usize| {
         let mut decoder = Decoder::new(generation(n, Basis::Random));
@@ -110,7 +105,6 @@ pub(super) fn decode_dense(n: usize, rounds: u32) -> Contest {
     let title = format!("decode {n} symbols from random combinations");
     let mut contest = Contest::hold(&title, rounds, entrants);
     contest.aim("tributary", "rlnc-simdx", TIMES_PEERS);
-    contest.aim("tributary", "rlnc", None);
     contest
 }
 
@@ -151,7 +145,7 @@ pub(super) fn recode(rounds: u32) -> Contest {
                 Encoder::new(generation(N, Basis::Random), set.clone()).encode(&vectors).expect("vectors");
             let mut recoder = Recoder::new(generation(N, Basis::Random), 0);
             for (vector, payload) in vectors.iter().zip(made) {
-                recoder.push(vector, payload.into()).expect("a basis vector");
+                recoder.push(vector, payload).expect("a basis vector");
             }
             recoder
         })

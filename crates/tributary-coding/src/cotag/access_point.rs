@@ -273,7 +273,7 @@ impl AccessPoint {
         let header = Header { high: false, ..held.header };
         let mixes = held.recoder.as_mut().map(|recoder| recoder.recode(count)).unwrap_or_default();
         for (vector, payload) in mixes {
-            let bytes = encode(&header, &Payload::Coded(vector, payload.into()));
+            let bytes = encode(&header, &Payload::Coded(vector, payload));
             self.counters.full += self.queue.push(false, Waiting { label: header.label, bytes });
         }
         let (_, packet) = self.queue.pop(true, may)?;

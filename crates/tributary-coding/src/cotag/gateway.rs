@@ -279,7 +279,7 @@ impl Gateway {
             generations: ended.generations,
         };
         for (vector, payload) in vectors.into_iter().zip(payloads) {
-            self.enqueue(header, vector, payload.into());
+            self.enqueue(header, vector, payload);
         }
     }
 }

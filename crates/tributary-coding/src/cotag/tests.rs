@@ -242,7 +242,7 @@ fn packets_that_contradict_their_cohort_are_counted_and_spoil_nothing() {
     device.handle_packet(now, 0, &original(1, 0, 0, 0));
     let shape = config(Mode::Systematic).generation(7, 1, 0, 5).expect("a size");
     let mut encoder = Encoder::new(shape, vec![vec![0, 4, 0, 0, 0, 7]; 5]);
-    let right = Bytes::from(encoder.encode(&[Vector::Cauchy(0)]).expect("a row").remove(0));
+    let right = encoder.encode(&[Vector::Cauchy(0)]).expect("a row").remove(0);
     let row = |symbols, row| {
         let payload = Payload::Coded(Vector::Cauchy(row), right.clone());
         encode(&Header { symbols, ..header(1) }, &payload)

@@ -120,12 +120,17 @@ const fn pass(left: usize, most: usize) -> usize {
 /// Factors in the order in which the passes read them: by pass, then input, then output.
 fn in_reading_order(product: &Product<'_, '_>, most: usize) -> Vec<u8> {
     let columns = product.inputs.len();
-    let mut factors = Vec::with_capacity(product.matrix.len());
+    let mut factors = vec![0; product.matrix.len()];
     let mut row = 0;
     while row < product.outputs.len() {
         let outputs = pass(product.outputs.len() - row, most);
-        let rows = &product.matrix[row * columns..][..outputs * columns];
-        factors.extend((0..columns).flat_map(|i| (0..outputs).map(move |m| rows[m * columns + i])));
+        let part = row * columns..(row + outputs) * columns;
+        let (rows, groups) = (&product.matrix[part.clone()], &mut factors[part]);
+        for (m, row) in rows.chunks_exact(columns.max(1)).enumerate() {
+            for (group, factor) in groups.chunks_exact_mut(outputs).zip(row) {
+                group[m] = *factor;
+            }
+        }
         row += outputs;
     }
     factors

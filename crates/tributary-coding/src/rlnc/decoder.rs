@@ -125,7 +125,7 @@ impl Decoder {
             let inputs: Vec<&[u8]> = inputs.iter().map(AsRef::as_ref).collect();
             let made = super::product(self.kernel, &matrix, &inputs, solved);
             for ((place, _), symbol) in solution.determined.iter().zip(made) {
-                self.symbols[lost[*place]] = Some(symbol.into());
+                self.symbols[lost[*place]] = Some(symbol);
                 self.known += 1;
             }
         }

@@ -70,10 +70,10 @@ fn story(seed: u64, n: usize, basis: Basis, loss: f64) {
     };
     let payloads = encoder.encode(&vectors).expect("vectors of the generation");
     let mut recoder = Recoder::new(generation(n, basis), 5);
-    let mut packets: Vec<(Vector, Vec<u8>)> = Vec::new();
+    let mut packets: Vec<(Vector, Bytes)> = Vec::new();
     for (vector, payload) in vectors.into_iter().zip(payloads) {
         if rng.uniform() < 0.7 {
-            recoder.push(&vector, payload.clone().into()).expect("a basis vector");
+            recoder.push(&vector, payload.clone()).expect("a basis vector");
         }
         if rng.uniform() >= loss {
             packets.push((vector, payload));
@@ -86,8 +86,8 @@ fn story(seed: u64, n: usize, basis: Basis, loss: f64) {
     let (mut decoder, mut rows) = (Decoder::new(generation(n, basis)), Vec::new());
     for (vector, payload) in packets {
         let coefficients = decoder.generation().clone().coefficients(&vector).expect("of the generation");
-        rows.push((coefficients, payload.clone()));
-        decoder.push(&vector, payload.into()).expect("of the generation");
+        rows.push((coefficients, payload.to_vec()));
+        decoder.push(&vector, payload).expect("of the generation");
         let complete = naive(&rows, n).iter().all(Option::is_some);
         assert_eq!(decoder.is_complete(), complete, "after {} packets", rows.len());
     }
@@ -121,7 +121,7 @@ fn a_large_random_generation_reaches_full_rank() {
     for number in 0..303 {
         let vector = Vector::Random(number);
         let payload = encoder.encode(core::slice::from_ref(&vector)).expect("a vector").remove(0);
-        if decoder.push(&vector, payload.into()) == Ok(Progress::Complete) {
+        if decoder.push(&vector, payload) == Ok(Progress::Complete) {
             return;
         }
     }
@@ -170,7 +170,7 @@ fn vectors_of_another_generation_are_refused() {
 fn the_same_packet_again_and_again_takes_no_room() {
     let mut encoder = Encoder::new(generation(8, Basis::Random), vec![vec![1; 4]; 8]);
     let vector = Vector::Random(0);
-    let payload = Bytes::from(encoder.encode(core::slice::from_ref(&vector)).expect("a vector").remove(0));
+    let payload = encoder.encode(core::slice::from_ref(&vector)).expect("a vector").remove(0);
     let mut decoder = Decoder::new(generation(8, Basis::Random));
     for _ in 0..100 {
         decoder.push(&vector, payload.clone()).expect("a vector");

@@ -176,7 +176,7 @@ impl Generation {
     /// # Errors
     /// The vector is not of this generation.
     pub fn coefficients(&mut self, vector: &Vector) -> Result<Vec<u8>, VectorError> {
-        let Vector::Recoded { over, .. } = vector else {
+        let Vector::Recoded { number, over } = vector else {
             let place = self.place(vector)?;
             return Ok(self.compute_row(usize::from(place)));
         };
@@ -185,7 +185,8 @@ impl Generation {
         if last >= self.places() {
             return Err(self.outside(last));
         }
-        let weights = self.weights(vector, places.len());
+        let mut weights = vec![0; places.len()];
+        self.fill_weights(*number, &mut weights);
         let mut coefficients = vec![0; self.symbols];
         let (mut rows, mut row_weights) = (Vec::new(), Vec::new());
         for (place, weight) in places.into_iter().zip(weights) {
@@ -203,12 +204,9 @@ impl Generation {
         Ok(coefficients)
     }
 
-    /// The weights of a mix of `count` vectors.
-    pub(crate) fn weights(&self, vector: &Vector, count: usize) -> Vec<u8> {
-        let Vector::Recoded { number, .. } = vector else { unreachable!("only mixes have weights") };
-        let mut weights = vec![0; count];
-        self.key.coefficients(self.number | MIX, *number).fill(&mut weights);
-        weights
+    /// The weights of mix `number`, one for each vector that it mixes.
+    pub(crate) fn fill_weights(&self, number: u32, weights: &mut [u8]) {
+        self.key.coefficients(self.number | MIX, number).fill(weights);
     }
 
     fn cache_row(&mut self, place: usize) {
