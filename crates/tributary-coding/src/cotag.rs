@@ -10,6 +10,7 @@
 //! Source: Wu, Huang and Ramanathan, "COded Taking And Giving (COTAG)", §4; `docs/models/cotag.md`.
 
 mod access_point;
+mod buffer;
 mod device;
 mod gateway;
 mod loss;
@@ -17,6 +18,7 @@ mod packet;
 mod queue;
 
 pub use access_point::AccessPoint;
+pub use buffer::PacketBuffer;
 pub use device::Device;
 pub use gateway::{Gateway, Transmit};
 pub use loss::LossMeter;

@@ -6,7 +6,7 @@
 
 use super::packet::{Header, LENGTH, Need, Payload, decode, encode, encode_original, put_symbol};
 use super::queue::{Queue, Waiting};
-use super::{Config, Counters, GENERATION, MAX_PACKET, Mode, ahead};
+use super::{Config, Counters, GENERATION, MAX_PACKET, Mode, PacketBuffer, ahead};
 use crate::rlnc::{Encoder, MAX_SYMBOLS, Vector};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -52,6 +52,7 @@ pub struct Gateway {
     epoch: u32,
     label: u32,
     groups: Vec<Group>,
+    buffer: PacketBuffer,
     count: u16,
     previous: u16,
     begun: Option<Instant>,
@@ -80,6 +81,7 @@ impl Gateway {
             epoch,
             label,
             groups: Vec::new(),
+            buffer: PacketBuffer::default(),
             count: 0,
             previous: 0,
             begun: None,
@@ -132,13 +134,11 @@ impl Gateway {
         let index = self.groups[group].symbols.len();
         let symbol = if self.config.mode == Mode::Systematic {
             let header = Header { high: true, symbols: 0, ..self.header(0, 1) };
-            let (bytes, symbol) = encode_original(&header, index as u16, packet);
+            let (bytes, symbol) = encode_original(&mut self.buffer, &header, index as u16, packet);
             self.counters.full += self.queue.push(true, Waiting { label: header.label, bytes });
             symbol
         } else {
-            let mut symbol = Vec::with_capacity(LENGTH + packet.len());
-            put_symbol(&mut symbol, packet);
-            symbol.into()
+            self.buffer.write(LENGTH + packet.len(), |bytes| put_symbol(bytes, packet))
         };
         self.groups[group].symbols.push(symbol);
         self.count += 1;

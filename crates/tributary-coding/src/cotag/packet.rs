@@ -19,9 +19,9 @@
 //! A report has at byte 24 entries of 8 bytes: label (4), generation (1), zero (1), packets needed (2).
 //! A mix of a full generation costs 24 + 32 bytes. Not here: authentication (the nodes' envelope).
 
-use super::MAX_PACKET;
+use super::{MAX_PACKET, PacketBuffer};
 use crate::rlnc::{Vector, VectorSet};
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 
 const VERSION: u8 = 0xc1;
 const HEADER: usize = 24;
@@ -110,19 +110,24 @@ pub fn encode(header: &Header, payload: &Payload) -> Bytes {
 }
 
 /// Encodes an original whose symbol holds this packet, and returns it with the symbol, which shares its memory.
-pub(super) fn encode_original(header: &Header, index: u16, packet: &[u8]) -> (Bytes, Bytes) {
-    let mut bytes = Vec::with_capacity(HEADER + LENGTH + packet.len());
-    put_header(&mut bytes, header, (0, index, 0), 0);
-    put_symbol(&mut bytes, packet);
-    let bytes = Bytes::from(bytes);
+pub(super) fn encode_original(
+    buffer: &mut PacketBuffer,
+    header: &Header,
+    index: u16,
+    packet: &[u8],
+) -> (Bytes, Bytes) {
+    let bytes = buffer.write(HEADER + LENGTH + packet.len(), |bytes| {
+        put_header(bytes, header, (0, index, 0), 0);
+        put_symbol(bytes, packet);
+    });
     let symbol = bytes.slice(HEADER..);
     (bytes, symbol)
 }
 
 /// Appends the symbol of a packet: its length and its bytes.
-pub(super) fn put_symbol(bytes: &mut Vec<u8>, packet: &[u8]) {
-    bytes.extend_from_slice(&(packet.len() as u16).to_be_bytes());
-    bytes.extend_from_slice(packet);
+pub(super) fn put_symbol(bytes: &mut impl BufMut, packet: &[u8]) {
+    bytes.put_u16(packet.len() as u16);
+    bytes.put_slice(packet);
 }
 
 /// Encodes a report of at most 64 entries; further ones are left out.
@@ -140,16 +145,18 @@ pub fn encode_report(epoch: u32, needs: &[Need]) -> Bytes {
     bytes.into()
 }
 
-fn put_header(bytes: &mut Vec<u8>, header: &Header, which: (u8, u16, u32), bitmap: usize) {
+fn put_header(bytes: &mut impl BufMut, header: &Header, which: (u8, u16, u32), bitmap: usize) {
     let (kind, index, number) = which;
-    bytes.extend_from_slice(&[VERSION, kind, if header.high { HIGH } else { 0 }, header.generation]);
-    bytes.extend_from_slice(&header.epoch.to_be_bytes());
-    bytes.extend_from_slice(&header.label.to_be_bytes());
-    bytes.extend_from_slice(&index.to_be_bytes());
-    bytes.extend_from_slice(&header.symbols.to_be_bytes());
-    bytes.extend_from_slice(&header.previous.to_be_bytes());
-    bytes.extend_from_slice(&[header.generations, bitmap as u8]);
-    bytes.extend_from_slice(&number.to_be_bytes());
+    let mut head = [0; HEADER];
+    head[..4].copy_from_slice(&[VERSION, kind, if header.high { HIGH } else { 0 }, header.generation]);
+    head[4..8].copy_from_slice(&header.epoch.to_be_bytes());
+    head[8..12].copy_from_slice(&header.label.to_be_bytes());
+    head[12..14].copy_from_slice(&index.to_be_bytes());
+    head[14..16].copy_from_slice(&header.symbols.to_be_bytes());
+    head[16..18].copy_from_slice(&header.previous.to_be_bytes());
+    head[18..20].copy_from_slice(&[header.generations, bitmap as u8]);
+    head[20..].copy_from_slice(&number.to_be_bytes());
+    bytes.put_slice(&head);
 }
 
 /// Decodes a packet. [`encode`] or [`encode_report`] restore accepted packets byte by byte.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_coding::cotag::{AccessPoint as Machine, Config};
+use tributary_coding::cotag::{AccessPoint as Machine, Config, PacketBuffer};
 use tributary_net::Key;
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
@@ -48,6 +48,7 @@ struct AccessPoint {
     /// The session of the gateway's hop for which the machine's state is valid.
     session: u64,
     plain: VecDeque<Bytes>,
+    buffer: PacketBuffer,
     link_mtu: u64,
     mtu: usize,
     status: InnerStatus,
@@ -77,6 +78,7 @@ impl AccessPoint {
             number: config.number,
             session: 0,
             plain: VecDeque::new(),
+            buffer: PacketBuffer::default(),
             link_mtu: config.coding.link_mtu as u64,
             mtu: config.coding.inner_mtu(),
             status: InnerStatus::default(),
@@ -85,12 +87,13 @@ impl AccessPoint {
 
     fn receive_up(&mut self, now: Instant) -> bool {
         let (machine, plain, status) = (&mut self.machine, &mut self.plain, &mut self.status);
+        let buffer = &mut self.buffer;
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
-            HopMessage::Coded(packet) => machine.handle_packet(0, Bytes::copy_from_slice(packet)),
+            HopMessage::Coded(packet) => machine.handle_packet(0, buffer.copy(packet)),
             HopMessage::Plain(packet) if plain.len() < PLAIN => {
                 status.packets_in += 1;
                 status.bytes_in += packet.len() as u64;
-                plain.push_back(Bytes::copy_from_slice(packet));
+                plain.push_back(buffer.copy(packet));
             }
             HopMessage::Plain(_) => status.full += 1,
             _ => peers[0].count_unknown(),

@@ -11,13 +11,12 @@ use crate::hop::Hop;
 use crate::inner::{flow, is_bare_acknowledgement};
 use crate::message::HopMessage;
 use crate::status::Status;
-use bytes::Bytes;
 use core::time::Duration;
 use ring::rand::SecureRandom;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_coding::cotag;
+use tributary_coding::cotag::{self, PacketBuffer};
 use tributary_net::{Key, KeyError};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
@@ -48,6 +47,7 @@ struct Device {
     room: ReceiveBatch,
     peers: Vec<Peer>,
     machine: cotag::Device,
+    buffer: PacketBuffer,
     report_every: Duration,
     reported: Instant,
     /// Whether something has arrived since the last report.
@@ -81,6 +81,7 @@ impl Device {
             room: ReceiveBatch::default(),
             report_every: machine.interval / 2,
             machine: cotag::Device::new(machine, peers.len()),
+            buffer: PacketBuffer::default(),
             sockets,
             peers,
             reported: Instant::ZERO,
@@ -94,10 +95,11 @@ impl Device {
     /// Receives messages of access point `at`. Returns whether its socket has been read empty.
     fn receive(&mut self, now: Instant, at: usize) -> bool {
         let (machine, inside, has_news) = (&mut self.machine, &mut self.inside, &mut self.has_news);
+        let buffer = &mut self.buffer;
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
             HopMessage::Coded(packet) => {
                 *has_news = true;
-                machine.handle_packet(now, at, &Bytes::copy_from_slice(packet));
+                machine.handle_packet(now, at, &buffer.copy(packet));
             }
             HopMessage::Plain(packet) => inside.write(packet),
             _ => peers[0].count_unknown(),

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
-use tributary_coding::cotag::{self, Transmit};
+use tributary_coding::cotag::{self, PacketBuffer, Transmit};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
@@ -55,6 +55,7 @@ struct Gateway {
     mtu: usize,
     /// Packets that are not coded, by access point, and the access point of each flow.
     plain: Vec<VecDeque<Bytes>>,
+    buffer: PacketBuffer,
     flows: FlowTable,
     seen: VecDeque<(u32, ReplayWindow)>,
 }
@@ -82,6 +83,7 @@ impl Gateway {
             socket,
             room: ReceiveBatch::default(),
             plain: peers.iter().map(|_| VecDeque::new()).collect(),
+            buffer: PacketBuffer::default(),
             flows: FlowTable::default(),
             peers,
             machine: cotag::Gateway::new(config.coding.machine(&coefficients), epoch()),
@@ -122,7 +124,7 @@ impl Gateway {
         let limit = self.queue();
         let ups: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
         let (machine, plain, is_coded) = (&mut self.machine, &mut self.plain, self.is_coded);
-        let flows = &mut self.flows;
+        let (flows, buffer) = (&mut self.flows, &mut self.buffer);
         self.inside.read(&mut |status: &mut InnerStatus, packet| {
             let flow = flow(packet);
             if is_coded {
@@ -134,7 +136,7 @@ impl Gateway {
                 return;
             }
             match flows.route(now, flow, &ups) {
-                Some(up) if plain[up].len() < limit => plain[up].push_back(Bytes::copy_from_slice(packet)),
+                Some(up) if plain[up].len() < limit => plain[up].push_back(buffer.copy(packet)),
                 _ => status.full += 1,
             }
         })
