@@ -1,5 +1,4 @@
-//! Messages with deadlines beside a bulk stream: the urgent ones go first, the late ones are dropped
-//! as a whole.
+//! Messages with deadlines beside a bulk stream: urgent messages go first, late messages are dropped as a whole.
 //!
 //! Run it: `cargo run -p tributary-net --example deadlines`
 

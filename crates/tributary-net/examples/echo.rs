@@ -1,4 +1,4 @@
-//! A multipath stream in ten lines: a server that sends back what it gets, and a client with two paths.
+//! A multipath stream in ten lines: an echo server, and a client with two paths.
 //!
 //! Run it: `cargo run -p tributary-net --example echo`
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             while let Some(stream) = connection.accept_stream().await {
                 let (mut recv, mut send) = split(stream);
                 if copy(&mut recv, &mut send).await.is_ok() {
-                    // The client may have gone already.
+                    // The client may have closed the stream already.
                     let _ = send.shutdown().await;
                 }
             }

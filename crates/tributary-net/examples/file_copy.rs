@@ -1,4 +1,4 @@
-//! Copies a file over two local addresses and checks what arrived.
+//! Copies a file over two local addresses and compares the copy with the original.
 //!
 //! Run it: `cargo run -p tributary-net --example file_copy -- FILE COPY` (without arguments: itself to a
 //! temporary file)

@@ -1,4 +1,4 @@
-//! Sends for a while over each transport and prints what it knows of its paths.
+//! Sends data over each transport and prints the transport's statistics of its paths.
 //!
 //! Run it: `cargo run -p tributary-net --example live_statistics`
 

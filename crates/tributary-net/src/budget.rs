@@ -1,12 +1,13 @@
 //! Memory of a listener, shared by its sessions.
 //!
-//! Half of it is kept for the least that each session needs, so that a session which is accepted always has that. The
-//! other half is the pool, for sessions that need more. It is shared by dynamic thresholds (Choudhury and Hahne,
-//! 1998): a session may take more if it then has no more than the rest that is free. So one session alone gets at
-//! most half of the pool, and `n` sessions that want everything get one part in `n + 1` each. While half of the pool
-//! is free, a session gets the memory of an ample start at once. A quarter of the pool is reserved for sessions with
-//! steady traffic. Sessions that fill what they were granted and then stop share the other three quarters, so they do
-//! not slow down the steady ones. Not here: which sessions need more ([`tributary_proto::Demand`]).
+//! Half of it is reserved: the minimum that each session needs. A session that is accepted always has this minimum.
+//! The other half is the pool, for sessions that need more. The pool is shared by dynamic thresholds (Choudhury and
+//! Hahne, 1998): a session may take more as long as it then has no more than what is still free. So one session alone
+//! gets at most half of the pool, and each of `n` sessions that want everything gets one part in `n + 1`. While half
+//! of the pool is free, a session gets the memory of an ample start at once. A quarter of the pool is reserved for
+//! sessions with steady traffic. Sessions that fill what they were granted and then stop share the other three
+//! quarters, so they do not slow down the steady ones. Not here: which sessions need more
+//! ([`tributary_proto::Demand`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +45,7 @@ pub(crate) fn kept(blocks: usize) -> usize {
 }
 
 impl Use {
-    /// Bytes in all.
+    /// Total bytes.
     pub fn bytes(&self) -> u64 {
         let blocks = self.memory.blocks + kept(self.memory.blocks) * self.subflows;
         self.memory.receive
@@ -77,7 +78,7 @@ struct Taken {
     extra: u64,
 }
 
-/// Whether a session has a fair part of the pool.
+/// Whether a session has a fair share of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Fair,
@@ -88,7 +89,7 @@ pub(crate) enum Standing {
     Exhausted,
 }
 
-/// A session's part of the memory, given back when it is dropped.
+/// A session's share of the memory, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Arc<Budget>,
@@ -109,13 +110,13 @@ impl Budget {
         self.total / 2
     }
 
-    /// What is left of the pool for a session.
+    /// Free bytes of the pool that a session may use.
     fn left(&self, taken: &Taken, steady: bool) -> u64 {
         let pool = if steady { self.pool() } else { self.pool() / 4 * 3 };
         pool.saturating_sub(taken.extra)
     }
 
-    /// The part of another session; `None` when there are as many as fit.
+    /// The share of a new session; `None` when no further session fits.
     pub fn enter(self: &Arc<Self>) -> Option<Share> {
         let mut taken = self.taken();
         if (taken.sessions + 1) * SESSION > self.total - self.pool() {
@@ -126,7 +127,7 @@ impl Budget {
         Some(Share { budget: self.clone(), extra: 0 })
     }
 
-    /// The bytes that are taken at this moment.
+    /// The bytes that are taken now.
     pub fn snapshot(&self) -> MemorySnapshot {
         let taken = self.taken();
         MemorySnapshot {
@@ -143,11 +144,11 @@ impl Budget {
 pub struct MemorySnapshot {
     /// Bytes that all sessions may hold together.
     pub bound: u64,
-    /// Bytes that they may use at this moment, including the part reserved for each session.
+    /// Bytes that they may use now, including the part reserved for each session.
     pub taken: u64,
-    /// Requests for more memory that were refused because others need it, sessions beyond the bound included.
+    /// Requests for more memory that were refused because other sessions need it, including refused sessions.
     pub refused: u64,
-    /// Times that a session gave back half of a window because others need it.
+    /// Number of times that a session gave back half of a window because other sessions need it.
     pub gave_way: u64,
 }
 
@@ -164,7 +165,8 @@ impl Share {
         true
     }
 
-    /// Takes the additional memory for this use, if that is fair. [`Self::settle`] gives back what is not used.
+    /// Takes the additional memory for this use, if the share stays fair. [`Self::settle`] gives back what is not
+    /// used.
     pub fn take(&mut self, wanted: &Use) -> bool {
         let more = wanted.extra().saturating_sub(self.extra);
         if more == 0 {
@@ -181,7 +183,7 @@ impl Share {
         true
     }
 
-    /// Counts that the session gave memory back because others need it.
+    /// Counts that the session gave back memory that other sessions need.
     pub fn count_given(&self) {
         self.budget.gave_way.fetch_add(1, Ordering::Relaxed);
     }
@@ -273,7 +275,7 @@ mod tests {
         let mut steady = budget.enter().unwrap();
         let mut still: Vec<Share> = (0..200).filter_map(|_| budget.enter()).collect();
         let stands = |bytes| Use { steady: false, ..holding(bytes) };
-        // A MiB each in turn, until nobody gets more.
+        // One MiB each in turn, until no session gets more.
         while still.iter_mut().filter_map(|s| s.take(&stands(SESSION + s.extra + MIB)).then_some(())).count()
             > 0
         {}
@@ -306,7 +308,7 @@ mod tests {
         let ample =
             shares.iter_mut().filter_map(|share| share.advance(&holding(24 * MIB)).then_some(())).count();
         assert_eq!((shares.len(), ample), (100, 10), "200 MiB in parts of 20");
-        // A session that shows a need gets memory from the other half, however many sessions there are.
+        // A session that needs more gets memory from the other half, however many sessions there are.
         assert_eq!(grow(&mut shares[50]), 100 * MIB);
         shares.truncate(5);
         assert_eq!(budget.snapshot().taken, 5 * (SESSION + 20 * MIB));

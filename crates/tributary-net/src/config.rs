@@ -17,11 +17,13 @@ use crate::sockopt;
 pub struct Common {
     /// The pre-shared key.
     pub key: Key,
-    /// No TLS: peers are authenticated when they connect, but data is neither encrypted nor protected. For experiments.
+    /// No TLS: peers are authenticated when they connect, but data is neither encrypted nor authenticated. For
+    /// experiments.
     pub plaintext: bool,
     /// Congestion controller of every subflow; `None` leaves the kernel's default.
     pub congestion: Option<String>,
-    /// Mark of the session's sockets, by which a coupled congestion controller recognises them as one session.
+    /// Mark (`SO_MARK`) of the session's sockets. A coupled congestion controller treats sockets with the same mark
+    /// as one session.
     pub siblings: Siblings,
     /// Cap on the kernel's retransmission timeout, where the kernel has `TCP_RTO_MAX_MS`.
     pub rto_max: Option<Duration>,
@@ -43,9 +45,9 @@ impl Common {
         }
     }
 
-    /// The same settings for sessions that survive a time `wait` without any path, at least three seconds, and
-    /// then end with an error. Data written in this time is sent when a path is back. The default is 30 s. The
-    /// server's own limit applies, too.
+    /// The same settings for sessions that survive the time `wait` without any path and then end with an error.
+    /// `wait` is at least three seconds; the default is 30 s. Data written in this time is sent when a path is back.
+    /// The server's own limit applies, too.
     #[must_use]
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.session.idle_timeout = wait.max(LEAST_WAIT);
@@ -63,32 +65,32 @@ pub use siblings::{MarkError, Siblings};
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sessions at once.
+    /// Maximum number of open sessions.
     pub sessions: usize,
-    /// Bytes that all sessions and the connections they are carried on to hold together. Half is reserved:
+    /// Bytes that all sessions and their connections to targets may hold together. Half is reserved:
     /// [`Self::SESSION`] for each session, which also limits the number of sessions. The other half is a pool for
-    /// sessions that need more. A session may take from it as long as at least as much stays free; a quarter of the
-    /// pool is only for sessions with steady traffic. While half of the pool is free, a new session starts with
-    /// [`Self::AMPLE`] in each direction. The kernel's socket buffers are not counted.
+    /// sessions that need more. A session may take from the pool as long as at least as much as it has taken stays
+    /// free; a quarter of the pool is only for sessions with steady traffic. While half of the pool is free, a new
+    /// session starts with [`Self::AMPLE`] in each direction. The kernel's socket buffers are not counted.
     pub memory: u64,
     /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
-    /// a fresh ticket. Beyond it the oldest connection of the address with most of them is dropped. Connections that
-    /// join an existing session are counted separately. Servers of `tcp` and `mptcp`: connections that have sent nothing;
-    /// a DASH server allows as many of them as connections.
+    /// a fresh ticket. Beyond it, the address with the most connections loses its oldest one. Connections that join
+    /// an existing session are counted separately. Servers of `tcp` and `mptcp` count connections that have sent
+    /// nothing; a DASH server allows as many of them as connections.
     pub half_open: usize,
     /// Time limit of a handshake.
     pub handshake: Duration,
 }
 
 impl Limits {
-    /// Bytes that are reserved for each session: the least window and send limit, two pinned receive blocks, two
+    /// Bytes that are reserved for each session: the smallest window and send limit, two pinned receive blocks, two
     /// subflows, and the records of a few dozen streams.
     pub const SESSION: u64 = 4 << 20;
     /// Bytes that are counted for a proxied connection: a buffer for each direction, and records.
     pub const CONNECTION: u64 = 160 << 10;
     /// Window and send limit that a session begins with while memory is plentiful.
     pub const AMPLE: u64 = tributary_proto::AMPLE;
-    /// Least value of `memory`: enough for one session.
+    /// Minimum of `memory`: enough for one session.
     pub const LEAST_MEMORY: u64 = 2 * Self::SESSION;
 }
 
@@ -146,7 +148,8 @@ pub struct PathConfig {
     pub local: Local,
     /// The server.
     pub server: ServerAddress,
-    /// Its bytes cost money: it carries data only when the other paths cannot carry what is asked. For sessions.
+    /// Traffic on this path costs money: it carries data only when the other paths together are too slow for the
+    /// application's data. For sessions only.
     pub metered: bool,
 }
 
@@ -155,7 +158,7 @@ pub struct PathConfig {
 pub enum ServerAddress {
     /// An address.
     Address(SocketAddr),
-    /// A name and a port: resolved for every attempt, and addresses of both families are tried.
+    /// A name and a port. The name is resolved for every attempt, and addresses of both families are tried.
     Name(String, u16),
 }
 

@@ -1,8 +1,8 @@
 //! Client: carries out what `Establish` decides about connections: dials, sends hellos, hands subflows to the
 //! driver.
 //!
-//! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt
-//! opens the session, when one is given up and when a path is tried again.
+//! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt opens the
+//! session, when an attempt is abandoned, and when a path is tried again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 #[cfg(not(test))]
 use tributary_proto::establish::Establish;
-// Unit tests look at the recorded inputs and decisions.
+// Unit tests read the recorded inputs and decisions.
 #[cfg(test)]
 use tributary_proto::establish::record::Recorder as Establish;
 use tributary_proto::establish::{Action, Failure, Progress, SMALL_SEGMENT};

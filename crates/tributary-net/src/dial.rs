@@ -21,7 +21,7 @@ use crate::{reach, sockopt};
 
 /// Wait before the next address is tried in parallel (RFC 8305 §8, Connection Attempt Delay).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
-/// Most addresses of a name that are tried.
+/// Maximum number of addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 
 impl PathConfig {
@@ -80,9 +80,9 @@ pub(crate) async fn dial(
     outcome.await.unwrap_or(Err(HandshakeError::Timeout))
 }
 
-/// Connects to the first of the addresses that answers. They are tried in turn: the next one starts when the last
-/// one has failed, or 250 ms after it was started (RFC 8305 §5). The error is the one that came last; `None` if
-/// there is no address.
+/// Connects to the first address that answers. They are tried in order: the next one starts when the previous one has
+/// failed, or 250 ms after the previous one was started (RFC 8305 §5). Returns the last error; `None` if there is no
+/// address.
 pub(crate) async fn race<T, E, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,

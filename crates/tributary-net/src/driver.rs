@@ -1,8 +1,8 @@
 //! The task that owns a session's subflows: moves bytes between sockets and the session.
 //!
-//! One turn: take commands, read what arrived, tell the session what each subflow can take, drain it
-//! (transmit, then events, then the timer), write. Turns repeat while they move anything. The driver
-//! makes no decisions: the session and `Establish` decide when to connect, close or reset.
+//! One turn: handle commands, read from the sockets, report each subflow's room to the session, drain the session
+//! (transmit, then events, then the timer), write. Turns repeat while they move bytes. The driver makes no decisions:
+//! the session and `Establish` decide when to connect, close or reset.
 
 mod gather;
 
@@ -32,7 +32,7 @@ use crate::stats::SubflowReport;
 use crate::subflow::Subflow;
 use gather::{Gathered, gather_subflow};
 
-/// Turns before the driver yields to other tasks.
+/// Number of turns before the driver yields to other tasks.
 const TURNS: usize = 8;
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     /// Client only.
     connector: Option<Connector>,
     timer: Pin<Box<Sleep>>,
-    /// What the timer is set to.
+    /// The time for which the timer is set.
     armed: Instant,
     gathered: Gathered,
     /// Reasons of subflows that ended, until the session reports their end.
@@ -54,7 +54,7 @@ pub(crate) struct Driver {
     in_turn: bool,
     /// Mark of the session's sockets; `None` once the kernel has refused it.
     mark: Option<u32>,
-    /// Runs when the session is over: a server forgets it.
+    /// Dropped at the end of the session: this removes it from the server's registry.
     _registration: Option<Box<dyn Send>>,
 }
 
@@ -190,7 +190,7 @@ impl Driver {
                 connector.add_path(path, config);
             }
             (Command::RemovePath(path), Some(_)) => session.remove_path(now, path),
-            // The session got this subflow before the reply was sent, and may have dropped it since.
+            // The session was given this subflow before the reply was sent, and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
             {
@@ -217,7 +217,7 @@ impl Driver {
         self.connect(state, now);
     }
 
-    /// Client: carries out what was decided about connections.
+    /// Client: carries out the decisions about connections.
     fn connect(&mut self, state: &mut State, now: Instant) {
         while let Some(outcome) = self.connector.as_mut().and_then(Connector::poll_outcome) {
             match outcome {
@@ -253,7 +253,7 @@ impl Driver {
         }
     }
 
-    /// A subflow that the session knows.
+    /// Adds a subflow that is already part of the session.
     fn admit(&mut self, state: &mut State, now: Instant, established: Established) {
         let (id, path) = (established.subflow, established.path);
         if self.connector.is_none() {
@@ -303,7 +303,7 @@ impl Driver {
 
     fn tell(&self, state: &State, now: Instant, happening: Happening) {
         if let Some(events) = self.shared.subscribed() {
-            // An error: the last subscriber has just gone.
+            // An error means that the last subscriber has just been dropped.
             let _ = events.send(state.event(now, happening));
         }
     }
@@ -387,7 +387,7 @@ impl Driver {
         }
     }
 
-    /// Carries out what the session asked for.
+    /// Carries out the session's actions.
     fn act(&mut self) -> bool {
         let acted = !self.actions.is_empty() || !self.gathered.ended.is_empty();
         for action in std::mem::take(&mut self.actions) {
@@ -445,7 +445,7 @@ impl Drop for Driver {
     }
 }
 
-/// Reports how a path is connected and why.
+/// Logs how a path is connected and why.
 fn warn_of_segments(state: &State, path: PathId, small: bool) {
     let name = state.paths.name(path).unwrap_or_default();
     if small {

@@ -15,7 +15,7 @@ use crate::hello::HelloError;
 pub struct SessionClosed {
     /// Zero: the session was closed normally.
     pub code: u32,
-    /// Reason, as text for people.
+    /// Reason as text.
     pub reason: String,
     /// The peer ended it.
     pub by_peer: bool,

@@ -26,12 +26,12 @@ pub struct SessionEvent {
 pub enum Happening {
     /// Something in the session.
     Session(Event),
-    /// A path came up, fell silent or went down, or is down for another reason.
+    /// A path came up, fell silent or went down, or the reason why it is down changed.
     Path(PathStatus),
 }
 
 impl Happening {
-    /// The path that it concerns, where there is one.
+    /// The path that the event concerns, if any.
     pub(crate) fn path(&self) -> Option<PathId> {
         match self {
             Self::Session(
@@ -69,7 +69,7 @@ impl SessionEvent {
         matches!(self.happening, Happening::Session(Event::Closed { .. }))
     }
 
-    /// Whether the event is logged: telemetry, and connections that come up or end.
+    /// Whether the event is written to the log: telemetry, and connections that come up or end.
     pub(crate) fn is_worth_telling(event: &Event) -> bool {
         event.is_telemetry()
             || matches!(

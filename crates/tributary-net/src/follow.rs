@@ -1,11 +1,11 @@
-//! Which paths a session has while interfaces and addresses come and go. Sans-IO: takes network configurations,
-//! returns paths to add and to remove.
+//! Decides which paths a session has while interfaces and addresses come and go. Sans-IO: takes network
+//! configurations, returns paths to add and to remove.
 //!
-//! Each wanted path stands for one or more local ends: an interface or an address stands for itself, `auto` for
+//! Each configured path stands for one or more local ends: an interface or an address stands for itself, `auto` for
 //! every interface that has a route to the server. When a local end appears, its path is added at once. When it
-//! disappears or gets another address, its path is removed. A local end that comes and goes repeatedly must stay
-//! for a while before it is used again. Not here: reading configurations and changing the session, see
-//! [`watcher`], and routes, see [`crate::reach`].
+//! disappears or gets another address, its path is removed. A local end that comes and goes repeatedly must stay for
+//! a while before it is used again. Not here: reading the configuration and changing the session ([`watcher`]), and
+//! routes ([`crate::reach`]).
 
 mod watcher;
 
@@ -20,15 +20,15 @@ use crate::config::{Local, PathConfig};
 use crate::reach;
 pub(crate) use watcher::{Watcher, expand};
 
-/// Most paths of a session.
+/// Maximum number of paths of a session.
 pub(crate) const MAX_PATHS: usize = 8;
 /// A local end that was used for less time than this counts as flapping.
 const CALM: Duration = Duration::from_secs(10);
-/// Number of flaps in a row without a consequence.
+/// Number of consecutive flaps after which a local end is still used at once.
 const FREE_FLAPS: u32 = 3;
-/// Shortest and longest time that a local end must stay after further flaps. It doubles with each flap.
+/// Shortest and longest time that a local end must be present after further flaps. It doubles with each flap.
 const STAY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
-/// A local end of `auto` that is away for this long is forgotten, with its count of flaps.
+/// A local end of `auto` that is absent for this long is removed together with its count of flaps.
 const FORGET: Duration = Duration::from_secs(60);
 
 /// A change that the session must carry out.
@@ -46,14 +46,14 @@ type Found = (PathConfig, Vec<IpAddr>);
 #[derive(Debug)]
 struct Way {
     config: PathConfig,
-    /// A path names it; otherwise `auto` found it.
+    /// It was configured by name; otherwise `auto` found it.
     named: bool,
     /// Its path, while the session has one.
     path: Option<PathId>,
     addresses: Vec<IpAddr>,
-    /// Since when it is present; `None`: it is away.
+    /// When it appeared; `None` while it is absent.
     since: Option<Instant>,
-    /// When it last got a path, and when it last went away.
+    /// When its path was last added, and when it last disappeared.
     added: Instant,
     left: Instant,
     flaps: u32,
@@ -64,8 +64,7 @@ struct Way {
 pub(crate) struct Follow {
     wanted: Vec<PathConfig>,
     ways: Vec<Way>,
-    /// Addresses that some interface has had. An address that no interface has had may still work because of a
-    /// kernel rule.
+    /// Addresses that some interface has had. Other addresses may still be usable, because of a kernel rule.
     assigned: BTreeSet<IpAddr>,
     next: u8,
     changes: VecDeque<Change>,
@@ -77,8 +76,8 @@ impl Way {
         Self { config, named, path: None, addresses, since, added: now, left: now, flaps: 0 }
     }
 
-    /// Takes the present state of the local end: `None` if it is away, else its addresses. Returns its path if
-    /// that must be removed.
+    /// Updates the local end: `None` if it is absent, else its addresses. Returns its path if the path must be
+    /// removed.
     fn update(&mut self, now: Instant, found: Option<&[IpAddr]>) -> Option<PathId> {
         let same = found.is_some_and(|addresses| {
             addresses.is_empty() == self.addresses.is_empty()
@@ -103,7 +102,7 @@ impl Way {
         lost
     }
 
-    /// When it may get a path; `None` while it is away or has one.
+    /// When its path may be added; `None` while it is absent or has a path.
     fn due(&self) -> Option<Instant> {
         let since = self.since.filter(|_| self.path.is_none())?;
         let stay = match self.flaps.checked_sub(FREE_FLAPS) {
@@ -115,7 +114,7 @@ impl Way {
 }
 
 impl Follow {
-    /// No path yet; [`Self::handle_network`] finds the first ones.
+    /// A machine without paths; [`Self::handle_network`] finds the first ones.
     pub(crate) fn new(wanted: Vec<PathConfig>, now: Instant) -> Self {
         let named = wanted.iter().filter(|config| config.local != Local::Auto);
         let ways = named.map(|config| Way::new(config.clone(), true, now)).collect();
@@ -156,7 +155,7 @@ impl Follow {
         self.handle_timeout(now);
     }
 
-    /// Time has passed.
+    /// Updates the machine to `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.has_room() {
             let due = |way: &Way| way.due().is_some_and(|due| due <= now);
@@ -182,8 +181,8 @@ impl Follow {
         self.ways.iter().filter(|way| way.path.is_some()).count() < MAX_PATHS
     }
 
-    /// An identifier that no path has. An identifier is reused as late as possible, because the server may still
-    /// have the old path.
+    /// An unused identifier. Identifiers are reused as late as possible, because the server may still have the old
+    /// path.
     fn free_id(&mut self) -> PathId {
         loop {
             let path = PathId(self.next);
@@ -218,7 +217,7 @@ impl Follow {
         found
     }
 
-    /// Every interface that leads to the server and that no other wanted path names.
+    /// Every interface with a route to the server that no other configured path names.
     fn find_all(&self, network: &Network, auto: &PathConfig) -> Vec<Found> {
         let named = |interface: &Interface| {
             self.wanted.iter().any(|other| match &other.local {

@@ -29,10 +29,11 @@ use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
 use crate::tls::{self, TlsError};
 
-/// Bytes of a challenge: magic, version, three zeros, 32 random bytes. A ticket message begins with as many.
+/// Bytes of a challenge: magic, version, three zeros, 32 random bytes. The start of a ticket message has the same
+/// length.
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
 const START_LENGTH: usize = 8;
-/// How long, and how many bytes, are read from a refused client. The bytes are more than a client can have sent by
+/// Time limit of reading from a refused client, and number of bytes read. A client cannot have sent more bytes by
 /// then.
 const REFUSED_READ_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 const REFUSED_READ_BYTES: usize = 2 << 20;
@@ -65,10 +66,10 @@ pub enum HandshakeError {
     /// An invalid handshake message.
     #[error(transparent)]
     Hello(#[from] HelloError),
-    /// The server knows the key and refuses the connection.
+    /// The server has the same key but refuses the connection.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The server knows the key but not the session that the connection asked to join.
+    /// The server has the same key but no session with the identifier that the connection wants to join.
     #[error(
         "the server does not know the session: it has ended, or the server was started again; open a new one"
     )]
@@ -76,7 +77,7 @@ pub enum HandshakeError {
     /// The congestion controller is not available.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
-    /// It took too long.
+    /// The time limit passed.
     #[error("no answer")]
     Timeout,
     /// There is no path: no interface has a route to the server.
@@ -88,7 +89,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The session to be joined does not exist any more, so a new session is needed.
+    /// Whether the session to be joined no longer exists, so that a new session is needed.
     #[must_use]
     pub fn is_session_gone(&self) -> bool {
         matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
@@ -169,7 +170,7 @@ impl AwaitedReply {
     }
 }
 
-/// What a client knows of its session once one subflow is up.
+/// Credentials of a client after its first subflow is up.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub tag: SessionTag,
@@ -208,8 +209,8 @@ fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
     if bytes[4] == crate::hello::VERSION { Ok(()) } else { Err(HelloError::Version(bytes[4])) }
 }
 
-/// Client: shows a ticket on a fresh connection, for the session it will join if there is one, and protects it.
-/// When this returns, the server has proved that it knows the key.
+/// Client: sends a ticket on a fresh connection, for the session that it will join if there is one, and does the TLS
+/// or plaintext handshake. When this returns, the server has proved that it has the key.
 pub(crate) async fn protect(
     mut stream: TcpStream,
     tls: &Tls<ClientConfig>,
@@ -349,7 +350,7 @@ impl Channel {
     }
 }
 
-/// What a hello says about the connection.
+/// Contents of a hello about the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Introduction {
     pub path: PathId,

@@ -85,7 +85,7 @@ pub(crate) enum Answer {
     UnknownSession,
 }
 
-/// Why a server that knows the key refuses. Sent only to clients that know it too.
+/// Why a server with the same key refuses a connection. Sent only to clients that have proved the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The server has reached its limit of sessions.
@@ -100,10 +100,10 @@ pub enum Refusal {
     /// The session has ended.
     #[error("the session has ended")]
     SessionEnded,
-    /// The path already has a subflow that carries data; this attempt was started before that was known.
+    /// The path already has a subflow that carries data; the client started this attempt before it knew that.
     #[error("the path already has a subflow that carries data")]
     Superfluous,
-    /// A reason that this version does not know.
+    /// A reason that is unknown in this version.
     #[error("refused with code {0}, which this version does not know")]
     Other(u8),
 }
@@ -138,7 +138,7 @@ pub enum HelloError {
     WrongKey,
 }
 
-/// Authentication of one connection: the secret that the key gives it, its binding, and the session it joins.
+/// Authentication of one connection: the secret derived from the key, the binding, and the session that it joins.
 pub(crate) struct Auth<'a> {
     secret: hmac::Key,
     session: Option<&'a SessionSecret>,
@@ -388,8 +388,8 @@ mod tests {
         assert!(joining(&there).verify_join(&join).is_err());
     }
 
-    /// An attacker in the middle chooses the challenge of a plaintext client: the exporter of the attacker's own
-    /// TLS connection, to make the client sign what a TLS server would accept.
+    /// An attacker in the middle chooses the challenge of a plaintext client: the exporter value of the attacker's
+    /// own TLS connection. The client's MAC over it must not be valid on that TLS connection.
     #[test]
     fn a_mac_of_one_mode_is_invalid_in_the_other() {
         let key = Key::from_bytes([1; 32]);
@@ -407,7 +407,7 @@ mod tests {
         assert!(joining(&in_tls).verify_join(&join).is_err());
     }
 
-    /// A restarted server knows the key but not the session. It can say so, and nobody without the key can.
+    /// A restarted server has the key but not the session. It reports this, and only to peers with the key.
     #[test]
     fn an_unknown_session_is_reported_only_to_peers_that_know_the_key() {
         let (key, binding) = (Key::from_bytes([1; 32]), tls(2));

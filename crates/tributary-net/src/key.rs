@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 
-/// What every key line begins with; the number is the version of the format.
+/// Prefix of every key line; the number is the version of the format.
 pub const KEY_PREFIX: &str = "tributary-key-1:";
 
 /// A pre-shared key. Never printed by `Debug`.
@@ -39,7 +39,7 @@ pub enum KeyError {
     /// A line is not a key.
     #[error("{place}: expected `{KEY_PREFIX}` and 64 hexadecimal digits; make one with `tributary keygen`")]
     Malformed {
-        /// File and line, or where else the text came from.
+        /// File and line, or another description of the text's source.
         place: String,
     },
     /// The file has no key line.
@@ -64,7 +64,7 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// The key made of these bytes, which must be secret and random.
+    /// The key with these bytes, which must be secret and random.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -1,4 +1,4 @@
-//! A server: accepts connections, and lets peers that know the key open sessions or join them.
+//! A server: accepts connections. Peers with the key can open sessions or join them.
 //!
 //! A connection without a ticket holds a socket, a task and a few hundred bytes, for a limited time, and their number
 //! is limited. Connections with a ticket have separate limits ([`admission`]).
@@ -63,12 +63,12 @@ struct Registry {
     tls: Tls<ServerConfig>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
-    /// Handshakes under way.
+    /// Handshakes in progress.
     admission: Mutex<Admission>,
     /// Tickets that were received lately.
     tickets: Mutex<Tickets>,
-    /// Log of refused handshakes: one for wrong keys, one for all other reasons, so that many of these do not hide
-    /// a wrong key.
+    /// Rate-limited log of refused handshakes: one for wrong keys, one for all other reasons, so that many of these
+    /// do not hide a wrong key.
     wrong_keys: Seldom,
     refused: Seldom,
     /// Connections that could not be accepted.
@@ -88,7 +88,8 @@ impl Drop for Registration {
 }
 
 impl Listener {
-    /// Listens on every address of the configuration, and raises the process's limit of descriptors as far as it may.
+    /// Listens on every address of the configuration, and raises the process's soft limit of file descriptors to the
+    /// hard limit.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -247,7 +248,7 @@ impl Registry {
         }
     }
 
-    /// Decides what the connection may do with its ticket. A replayed ticket is refused.
+    /// Decides how the connection is treated because of its ticket. A replayed ticket is refused.
     fn look(&self, ticket: &Ticket, place: &mut Place) -> Result<(), HelloError> {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let worth = tickets.look(SystemTime::now(), ticket);
@@ -255,7 +256,7 @@ impl Registry {
         let lives = ticket.session.filter(|tag| self.entries().contains_key(tag));
         match (worth, lives) {
             (Worth::Seen, _) => return Err(HelloError::Replayed),
-            // One of the clocks is wrong: the connection keeps the standing of a stranger until its hello.
+            // One of the clocks is wrong: the connection is treated as one without a ticket until its hello.
             (Worth::Undated, _) => {}
             (Worth::Fresh, Some(tag)) => place.advance(Standing::Rejoin, Source::Session(tag)),
             (Worth::Fresh, None) => place.advance(Standing::Known, place.source),
@@ -348,7 +349,7 @@ impl Registry {
     ) -> Result<(), HandshakeError> {
         let binding = channel.binding;
         let auth = Auth::joining(&self.common.key, &binding);
-        // A peer that does not know the key gets no answer, not even whether the session exists.
+        // A peer without the key gets no answer, not even whether the session exists.
         auth.verify_hello(bytes)?;
         let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
         let Some((secret, shared)) = &known else {
@@ -416,10 +417,10 @@ struct Place {
 }
 
 impl Place {
-    /// Moves to a place of a higher standing.
+    /// Moves to a place of a higher class.
     fn advance(&mut self, standing: Standing, source: Source) {
         let mut admission = self.registry.admission();
-        // Without a place, this handshake is being ended, because another one has taken its place.
+        // If its place was given to another handshake, this handshake is being ended.
         let Some(who) = admission.leave(self.standing, self.source, self.id) else { return };
         (self.standing, self.source) = (standing, source);
         let loser = admission.enter(standing, source, self.id, who);
@@ -436,8 +437,8 @@ impl Drop for Place {
     }
 }
 
-/// A subflow that the session was told of. If this is dropped before [`Self::keep`], also because the handshake's
-/// task is cancelled, the session is told that the subflow broke.
+/// A subflow that was announced to the session. If this is dropped before [`Self::keep`], for example because the
+/// handshake's task is cancelled, the session is told that the subflow broke.
 struct Announced<'a> {
     shared: &'a Shared,
     subflow: Option<SubflowId>,

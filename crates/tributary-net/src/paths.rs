@@ -1,7 +1,7 @@
-//! Status of each path of a session, for people: its state, the reason for it, and its traffic.
+//! Status of each path of a session for status displays: its state, the reason for it, and its traffic.
 //!
-//! `tributary-proto` has the session's own view (silence, rates); this module adds the path's name and the reason
-//! of its last failure. Each change is logged once.
+//! `tributary-proto` has the session's own view (silence, rates); this module adds the path's name and the reason of
+//! its last failure. Each change is logged once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct PathStatus {
     pub state: PathState,
     /// Why it is down or silent.
     pub cause: Option<String>,
-    /// When it entered this state, since the session began.
+    /// When it entered this state, as time since the session began.
     pub since: Duration,
     /// Payload bytes sent on it, copies included.
     pub sent: u64,
@@ -113,7 +113,7 @@ impl Paths {
         cause: Option<String>,
     ) -> Option<PathStatus> {
         let status = &mut self.0.get_mut(&path)?.status;
-        // Errors of `connect` begin with the path, which is known here.
+        // Errors of `connect` begin with the path's name, which is redundant here.
         let prefix = format!("{}: ", status.name);
         let cause = cause.map(|cause| match cause.strip_prefix(&prefix) {
             Some(rest) => rest.to_owned(),
@@ -149,7 +149,7 @@ impl Paths {
         Some(status.clone())
     }
 
-    /// A new connection on a silent path failed: its error is a better reason than "silent".
+    /// A new connection on a silent path failed: its error becomes the reason that is shown.
     pub(crate) fn fresh_failed(&mut self, path: PathId, error: &str) -> Option<PathStatus> {
         let status = &mut self.0.get_mut(&path)?.status;
         let error = error.strip_prefix(&format!("{}: ", status.name)).unwrap_or(error);

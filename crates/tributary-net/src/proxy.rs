@@ -1,8 +1,8 @@
-//! The proxy: any TCP application uses several paths without being changed.
+//! The proxy: any unmodified TCP application uses several paths.
 //!
 //! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
-//! [`Server`] beside the service connects each stream onwards, to the target that its head names. Half-close, resets and back-pressure pass
-//! through in both directions. When the session dies, the next connection opens a new one.
+//! [`Server`] beside the service connects each stream to the target that the stream's head names. Half-close, resets
+//! and back-pressure pass through in both directions. When the session ends, the next connection opens a new one.
 
 mod drain;
 mod event_log;
@@ -58,7 +58,7 @@ pub enum ProxyError {
         /// The system's reason.
         error: io::Error,
     },
-    /// No target, or two that a client could not tell apart.
+    /// No target, or two targets with the same name.
     #[error("forward targets: {0}")]
     Targets(String),
     /// A priority rule that can match no connection.

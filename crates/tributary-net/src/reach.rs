@@ -1,11 +1,10 @@
-//! Which interfaces lead to a server, and from which source address a socket on them must send.
+//! Finds the interfaces with a route to a server, and the source address that a socket on them must use.
 //!
-//! A path is bound to its interface (`SO_BINDTODEVICE`). For such a socket the kernel looks for a route out of
-//! that interface, table by table in the order of the rules (`ip rule`). A rule for a source address matches only
-//! if the socket is also bound to that address. If there is no route, IPv4 takes the server for a neighbour and
-//! asks for its hardware address on the link, which nobody answers. So this module finds the source address first.
-//! Not here: when the configuration is read, see [`crate::follow`]. Sources: ip-rule(8), socket(7),
-//! `net/ipv4/route.c`.
+//! A path is bound to its interface (`SO_BINDTODEVICE`). For such a socket the kernel looks for a route out of that
+//! interface, table by table in the order of the rules (`ip rule`). A rule for a source address matches only if the
+//! socket is also bound to that address. If there is no route, IPv4 treats the server as a neighbour and sends ARP
+//! requests for it on the link, which no host answers. So this module finds the source address first. Not here: when
+//! the configuration is read ([`crate::follow`]). Sources: ip-rule(8), socket(7), `net/ipv4/route.c`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +12,7 @@ use tributary_tun::{Interface, Network, Rule};
 
 use crate::config::ServerAddress;
 
-/// The routing table with the default routes, unless rules name others.
+/// The routing table with the default routes, unless rules name other tables.
 const MAIN_TABLE: u32 = 254;
 
 /// What a route must lead to.
@@ -21,7 +20,7 @@ const MAIN_TABLE: u32 = 254;
 enum Target {
     /// This address.
     Address(IpAddr),
-    /// Some address, known to the resolver only: the route must be a default route of this family.
+    /// An address that only the resolver knows: the route must be a default route of this family.
     Anything { six: bool },
 }
 
@@ -30,7 +29,7 @@ enum Target {
 enum Source {
     /// The kernel chooses it.
     Kernel,
-    /// The socket must be bound to this one, so that a rule matches.
+    /// The socket must be bound to this address, so that a rule matches.
     Bound(IpAddr),
 }
 
@@ -50,7 +49,7 @@ impl Target {
     }
 }
 
-/// Whether any route leads from the interface to the server.
+/// Whether the interface has a route to the server.
 pub(crate) fn leads(network: &Network, interface: &Interface, server: &ServerAddress) -> bool {
     let targets = match server {
         ServerAddress::Address(address) => vec![Target::Address(address.ip())],
@@ -59,7 +58,7 @@ pub(crate) fn leads(network: &Network, interface: &Interface, server: &ServerAdd
     targets.into_iter().any(|target| source(network, interface, target).is_some())
 }
 
-/// The address that a socket on this interface must be bound to for this server. `None` when the kernel finds one
+/// The address to which a socket on this interface must be bound for this server. `None` when the kernel finds one
 /// itself, or when there is no route.
 pub(crate) fn source_address(interface: &str, server: SocketAddr) -> Option<IpAddr> {
     let network = Network::read().ok()?;
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(source(&network, &usb, target), Some(Source::Bound(ip("10.1.0.3"))));
         let other = interface(2, "usb0", &["10.1.0.2"]);
         assert_eq!(source(&network, &other, target), None, "no rule has its address");
-        // With a route in the main table, too, the kernel needs no help.
+        // If the main table has a route, too, no source address is needed.
         let routes = vec![route(2, "0.0.0.0", 0, 254), route(2, "0.0.0.0", 0, 102)];
         let network = Network { routes, ..network };
         assert_eq!(source(&network, &usb, target), Some(Source::Kernel));

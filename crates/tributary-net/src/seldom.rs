@@ -10,8 +10,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
-    /// Calls `log` unless it was called within the last ten seconds. The argument is a suffix for the message:
-    /// empty, or how many messages were left out.
+    /// Calls `log` unless it was called within the last ten seconds. The argument is a suffix for the message: empty,
+    /// or the number of messages left out.
     pub(crate) fn tell(&self, log: impl FnOnce(&str)) {
         self.tell_at(Instant::now(), |left_out| match left_out {
             0 => log(""),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_in_ten_seconds_and_the_rest_counted() {
+    fn one_message_in_ten_seconds_is_logged_and_the_others_are_counted() {
         let (seldom, start) = (Seldom::default(), Instant::now());
         let mut told = Vec::new();
         for millis in [0, 10, 9_999, 10_000, 10_001, 30_000, 50_000] {

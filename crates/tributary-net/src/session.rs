@@ -59,14 +59,13 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
     session.or_abort(up)
 }
 
-/// As [`connect`], but one round trip sooner: it returns as soon as the first hello has been sent, and data
-/// written to streams follows the hello at once. Nothing is sent before the server has proved in its part of the
-/// TLS handshake that it knows the key. The server reads the data after the hello has proved the same of the
-/// client.
+/// As [`connect`], but one round trip sooner: it returns as soon as the first hello has been sent, and data written
+/// to streams follows the hello at once. Nothing is sent before the server has proved in its part of the TLS
+/// handshake that it has the key. The server reads the data only after the hello has proved the same of the client.
 ///
-/// If the server refuses, the session ends with the reason later. If a connection breaks before the reply arrives,
-/// the written data is sent again in another session, although the server may have read it already in the first
-/// one. So do not use this for requests that must not be carried out twice; use [`connect`] for these.
+/// If the server refuses, the session ends later with the reason. If a connection breaks before the reply arrives,
+/// the written data is sent again in another session, although the server may have read it already in the first one.
+/// So use this only for requests that may be carried out twice; for others use [`connect`].
 ///
 /// # Errors
 /// As [`connect`], except for errors that only the server's reply shows.
@@ -89,8 +88,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Waits until a path is up. It is an error if every path fails for a reason that will not go away, or the
-    /// time is over.
+    /// Waits until a path is up. Fails if every path fails for a permanent reason, or when the time is over.
     pub(crate) async fn up(&self) -> Result<(), ConnectError> {
         self.until(|state| state.opened > 0).await
     }
@@ -117,8 +115,7 @@ impl Attempt {
         let _ = self.shared.commands.send(Command::Hurry(hurry));
     }
 
-    /// Waits until `so` is true. It is an error if every path fails for a reason that will not go away, or the
-    /// time is over.
+    /// Waits until `so` is true. Fails if every path fails for a permanent reason, or when the time is over.
     async fn until(&self, so: impl Fn(&State) -> bool) -> Result<(), ConnectError> {
         let waiting = poll_fn(|cx| {
             let mut state = self.shared.lock();
@@ -271,12 +268,12 @@ impl Session {
         if closed.code == 0 { Ok(()) } else { Err(closed) }
     }
 
-    /// Ends the session at once; what is under way is lost.
+    /// Ends the session at once; data in flight is lost.
     pub fn abort(&self, code: u32, reason: &str) {
         self.handle.0.change(|state, _| state.session.abort(code, reason));
     }
 
-    /// Streams that the peer lets this side have open at once.
+    /// Maximum number of streams that the peer lets this side have open.
     pub(crate) fn most_streams(&self) -> u32 {
         self.handle.0.lock().session.most_streams()
     }
@@ -307,7 +304,8 @@ impl Session {
         self.handle.0.lock().session.subflow_stats().next().is_some()
     }
 
-    /// Handles what is due. A session that was not heard of for too long, as after a suspend of this machine, ends.
+    /// Handles what is due. A session that heard nothing from the peer for too long, for example during a suspend of
+    /// this machine, ends.
     pub(crate) fn catch_up(&self) {
         self.handle.0.change(|state, now| {
             if state.session.poll_timeout().is_some_and(|at| at <= now) {
@@ -329,8 +327,8 @@ impl Session {
         .await;
     }
 
-    /// Client: somebody waits for a subflow, so that every path is tried at once and without back-off, or nobody does
-    /// any more.
+    /// Client: whether an application waits for a subflow. While one does, every path is tried at once and without
+    /// back-off.
     pub(crate) fn hurry(&self, hurry: bool) {
         let _ = self.handle.0.commands.send(Command::Hurry(hurry));
     }
@@ -366,7 +364,7 @@ impl Session {
         early.unwrap_or_else(|| shared.subscribe())
     }
 
-    /// What logs call the session, the same at both ends; `None` until the server has answered.
+    /// The session's name in logs, the same at both ends; `None` until the server has answered.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         self.handle.0.lock().name()

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Introduced(Box<Established>),
     /// Client: an attempt failed.
     Failed(SubflowId, HandshakeError),
-    /// Server: a subflow has finished its handshake. The session already knows it.
+    /// Server: a subflow has finished its handshake. It is already part of the session.
     Opened(Box<Established>),
     /// A server's subflow was announced to the session and broke before it was handed over.
     Broken(SubflowId),
@@ -75,13 +75,13 @@ pub(crate) struct State {
     pub ended: Arc<Notify>,
     /// Kernel's view per subflow, for statistics.
     pub subflows: Vec<SubflowReport>,
-    /// State and counters of each path, for people.
+    /// State and counters of each path, for status displays.
     pub paths: Paths,
     /// The session's tag, once the server has answered.
     pub tag: Option<SessionTag>,
     /// Client: the hello that opens the session has been sent.
     pub introduced: bool,
-    /// Subflows that ever came up.
+    /// Number of subflows that ever came up.
     pub opened: u64,
     /// Error of the last attempt on each path, until the path is up.
     pub failures: BTreeMap<PathId, HandshakeError>,
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub suspended: AtomicU64,
     pub commands: mpsc::UnboundedSender<Command>,
-    /// Made for the first subscriber: it has memory for all the events that are kept, about a MiB.
+    /// Created for the first subscriber, because it allocates memory for all kept events, about 1 MiB.
     events: OnceLock<broadcast::Sender<SessionEvent>>,
     /// Events kept for the first subscriber, so that it misses nothing.
     pub early_events: Mutex<Option<broadcast::Receiver<SessionEvent>>>,
@@ -107,8 +107,7 @@ pub(crate) struct Shared {
     handles: AtomicUsize,
 }
 
-/// A clock that goes on while the machine is suspended: a session that was not heard of meanwhile has timed out when the
-/// machine wakes up.
+/// A clock that also advances while the machine is suspended, so that a session times out during a long suspend.
 fn since_boot() -> Duration {
     let at = clock_gettime(ClockId::Boottime);
     Duration::new(at.tv_sec.unsigned_abs(), u32::try_from(at.tv_nsec).unwrap_or_default())
@@ -156,7 +155,7 @@ impl Shared {
         self.events.get_or_init(|| broadcast::Sender::new(EVENTS_KEPT)).subscribe()
     }
 
-    /// Where events go, while anybody subscribes to them.
+    /// The channel for events; `None` while it has no subscriber.
     pub(crate) fn subscribed(&self) -> Option<&broadcast::Sender<SessionEvent>> {
         self.events.get().filter(|events| events.receiver_count() > 0)
     }
@@ -168,12 +167,12 @@ impl Shared {
         Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The runtime's time of a moment of the session. The runtime's clock stands still while the machine is suspended.
+    /// Converts a time of the session to the runtime's clock, which stands still while the machine is suspended.
     pub(crate) fn timer(&self, at: Instant) -> tokio::time::Instant {
         tokio::time::Instant::now() + at.saturating_since(self.now())
     }
 
-    /// Locks the state. A panic under the lock would be a bug; the state is still good enough to end the session.
+    /// Locks the state. A panic while it is locked would be a bug; the state can still be used to end the session.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -185,7 +184,7 @@ impl Shared {
             return;
         }
         tracing::error!("the session ends: {why}; this is a fault of the program, please report it");
-        // After a panic even closing may panic.
+        // After a panic, closing may panic, too.
         let _ = catch_unwind(AssertUnwindSafe(|| state.session.abort(CODE_BROKEN, why)));
         state.closed = Some(SessionClosed { code: CODE_BROKEN, reason: why.to_owned(), by_peer: false });
         state.wake_all();
@@ -206,7 +205,7 @@ impl Shared {
 }
 
 impl State {
-    /// Passes an event of the session on to the handles that wait for it. The driver handles its own actions.
+    /// Wakes the handles that wait for an event of the session. The driver handles its own actions.
     pub(crate) fn dispatch(&mut self, event: Event) {
         match event {
             Event::StreamOpened(id) => {
@@ -231,7 +230,7 @@ impl State {
         }
     }
 
-    /// Memory that the session may use.
+    /// Memory that the session may use now.
     pub(crate) fn uses(&self) -> Use {
         let subflows = self.session.subflow_stats().count();
         let steady = self.session.is_steady();

@@ -38,18 +38,18 @@ const TCP_DELACK_MAX_US: c_int = 46;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CongestionError {
-    /// The kernel does not know it, or this user may not use it.
+    /// The kernel does not offer it, or this user may not use it.
     #[error("unknown congestion control `{name}`; this kernel offers: {available}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names the kernel lists.
         available: String,
     },
-    /// The socket reports another controller than was asked for.
+    /// The socket reports another controller than the requested one.
     #[error("the socket runs congestion control `{actual}`, not `{wanted}` as asked")]
     Differs {
-        /// The name asked for.
+        /// The requested name.
         wanted: String,
         /// The name the socket reports.
         actual: String,

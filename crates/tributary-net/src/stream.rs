@@ -113,7 +113,8 @@ impl Stream {
         self.poll_most(cx, usize::MAX)
     }
 
-    /// The next bytes, at most `most`. The rest of a longer piece stays in the session, where it counts as held.
+    /// The next bytes, at most `most`. The rest of a longer piece stays in the session and counts towards its receive
+    /// window.
     fn poll_most(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_done {
             return Poll::Ready(Ok(None));
@@ -158,15 +159,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes all of `message`, once there is room for it. With a deadline `within`, a message of which nothing
-    /// has been sent by then is dropped as a whole. The peer then reads the next message directly after the
-    /// previous one, so the application must frame its messages. A message that has begun is sent completely.
+    /// Writes all of `message`, once there is room for it. With a deadline `within`, a message of which nothing has
+    /// been sent by then is dropped as a whole. The peer then reads the next message directly after the previous one,
+    /// so the application must frame its messages. A message is sent completely once its first byte has been sent.
     ///
     /// The deadline counts from the call and includes the wait for room.
     ///
     /// # Errors
-    /// [`StreamError`]; [`StreamError::DeadlinePassed`] when `within` is zero or has passed before there
-    /// was room.
+    /// [`StreamError`]; [`StreamError::DeadlinePassed`] when `within` is zero or has passed before there was room.
     pub async fn write_message(
         &mut self,
         message: Bytes,
@@ -194,8 +194,8 @@ impl Stream {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
     }
 
-    /// The session's send rate, and the limit on a stream's data that no subflow has taken, as time at that rate.
-    /// `None` when only the session's send buffer limits this data.
+    /// The session's send rate, and the limit on a stream's bytes queued but not yet given to a subflow, as time at
+    /// that rate. `None` when only the session's send buffer limits them.
     pub(crate) fn pace(&self) -> Option<(Bitrate, Duration)> {
         let state = self.handle.0.lock();
         Some((state.session.send_rate(), state.session.unsent_time()?))
@@ -303,7 +303,7 @@ impl SessionEnded {
         self.0.lock().closed.is_some()
     }
 
-    /// Waits for the end, without any wake-up before it.
+    /// Waits for the end; the task is not woken before it.
     pub(crate) async fn wait(&self) {
         let ended = self.0.lock().ended.clone();
         let mut notified = std::pin::pin!(ended.notified());

@@ -1,8 +1,8 @@
-//! One subflow on a socket: gathered writes, large reads into reused blocks, and how much the subflow can take
-//! soon.
+//! One subflow on a socket: gathered writes, large reads into reused blocks, and the number of bytes that the subflow
+//! can take soon.
 //!
-//! Not here: what is sent (the session decides) and the handshake. All calls are non-blocking; those
-//! that take a context register a wake-up when they return `Pending` or zero.
+//! Not here: the choice of data (the session decides) and the handshake. All calls are non-blocking; those that take
+//! a context register a wake-up when they return `Pending` or zero.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -25,7 +25,7 @@ use crate::tls::record::{self, Opener, Sealer};
 
 /// Size of a receive block: one read call fills at most this much.
 pub(crate) const BLOCK: usize = 256 * 1024;
-/// Least free space for which a read call is made.
+/// Minimum free space for a read call.
 const LEAST_READ: usize = 64 * 1024;
 /// Slices per write call.
 const SLICES: usize = 128;
@@ -60,16 +60,16 @@ pub(crate) struct Subflow {
     /// No bytes of the current block have been handed on.
     fresh: bool,
     used: VecDeque<BytesMut>,
-    /// Blocks kept for reuse once the application is done with their bytes.
+    /// Number of blocks kept for reuse once the application has dropped their bytes.
     kept: usize,
     queue: VecDeque<Transmit>,
     queued: usize,
-    /// Bytes of the queue's front already written.
+    /// Bytes at the front of the queue that are already written.
     front: usize,
     rule: Room,
     /// Room at the last query. Without a write since then, the true room is at least this.
     room: Option<usize>,
-    /// The kernel was asked to report input only when a whole record is there.
+    /// The kernel reports input only when a whole record has arrived (`SO_RCVLOWAT` is set).
     patient: bool,
     info: TcpInfo,
 }
@@ -172,8 +172,8 @@ impl Subflow {
         Ok(opened.closed.then_some(Input::End))
     }
 
-    /// On a slow path a record arrives in many packets, and waking up for each would waste time. After a
-    /// wake-up that completed no record, the kernel is told how many bytes are missing (`SO_RCVLOWAT`).
+    /// On a slow path a record arrives in many packets, and waking up for each would waste CPU time. After a wake-up
+    /// that completed no record, `SO_RCVLOWAT` is set to the number of missing bytes.
     fn wait_for_record(&mut self, fruitless: bool) -> io::Result<()> {
         if !fruitless && !self.patient {
             return Ok(());
@@ -301,7 +301,7 @@ impl Subflow {
             return Ok(room);
         }
         let room = self.ask_room(cx)?;
-        // Room was zero and a wake-up is registered: ask again.
+        // Room was zero and a wake-up is registered: query the room again.
         self.room = (room > 0).then_some(room);
         Ok(room)
     }
@@ -373,8 +373,8 @@ impl Subflow {
         let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
     }
 
-    /// Closes the connection: writes what is queued, sends the end, and waits for the peer's end, so that
-    /// unread input does not turn the close into a reset.
+    /// Closes the connection: writes what is queued, sends the end, and waits for the peer's end. Without the wait,
+    /// unread input would turn the close into a reset.
     pub(crate) async fn finish(mut self, within: Duration) {
         let _ = tokio::time::timeout(within, async {
             if let Some((sealer, _)) = &mut self.security {

@@ -1,10 +1,10 @@
 //! Tickets, which clients send before the server keeps any state for them, and the server's proofs.
 //!
-//! A *ticket* is the first thing that a client sends: in the ClientHello under TLS, alone in plaintext mode. Its
-//! MAC tells the server that the client knows the key, before the server does more expensive work. A ticket
-//! does not admit to a session; the hello does, which is bound to the connection. Replaying an overheard ticket
-//! counts as a connection without one. A client checks the server's *proof* before it sends anything but its
-//! ticket. Pure: bytes in, bytes out. Source: `docs/wire-handshake.md`.
+//! A *ticket* is the first message of a client: in the ClientHello under TLS, alone in plaintext mode. Its MAC proves
+//! that the client has the key, before the server does more expensive work. A ticket does not admit a connection to a
+//! session; the hello does, which is bound to the connection. A connection with a replayed ticket is treated as one
+//! without a ticket. A client checks the server's *proof* before it sends anything but its ticket. Pure: bytes in,
+//! bytes out. Source: `docs/wire-handshake.md`.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,7 +45,7 @@ fn secret(key: &Key, mode: Mode, purpose: &[u8]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, &derive(b"", key.bytes(), &[purpose, mode.label()]))
 }
 
-/// Hides the session, or zeros, from those who do not know the key.
+/// Encrypts the session's tag, or zeros, so that only peers with the key can read it.
 fn hide(secret: &hmac::Key, nonce: &[u8; 16], session: [u8; 16]) -> [u8; 16] {
     let pad = hmac::sign(secret, &[b"session".as_slice(), nonce].concat());
     std::array::from_fn(|i| session[i] ^ pad.as_ref()[i])
@@ -82,14 +82,14 @@ impl Ticket {
     }
 }
 
-/// Server: proof over the TLS certificate that the server knows the key. TLS proves that the server owns the
+/// Server: proof over the TLS certificate that the server has the key. TLS proves that the server owns the
 /// certificate.
 pub(crate) fn certificate_proof(key: &Key, certificate: &[u8]) -> [u8; PROOF_LENGTH] {
     let secret = secret(key, Mode::Tls, b"tributary certificate");
     std::array::from_fn(|i| hmac::sign(&secret, certificate).as_ref()[i])
 }
 
-/// Client: checks the proof beside a certificate in constant time.
+/// Client: checks the proof for a certificate in constant time.
 pub(crate) fn verify_certificate(key: &Key, certificate: &[u8], proof: &[u8]) -> Result<(), HelloError> {
     let secret = secret(key, Mode::Tls, b"tributary certificate");
     hmac::verify(&secret, certificate, proof).map_err(|_| HelloError::WrongKey)
@@ -99,7 +99,7 @@ fn challenge_text(ticket: &[u8; TICKET_LENGTH], challenge: &[u8]) -> Vec<u8> {
     [ticket.as_slice(), challenge].concat()
 }
 
-/// Server, plaintext mode: proves that it knows the key to the client that sent this ticket.
+/// Server, plaintext mode: proves to the client with this ticket that the server has the key.
 pub(crate) fn challenge_proof(
     key: &Key,
     ticket: &[u8; TICKET_LENGTH],
@@ -110,7 +110,7 @@ pub(crate) fn challenge_proof(
     std::array::from_fn(|i| mac.as_ref()[i])
 }
 
-/// Client, plaintext mode: checks the proof behind a challenge in constant time.
+/// Client, plaintext mode: checks the proof after a challenge in constant time.
 pub(crate) fn verify_challenge(
     key: &Key,
     ticket: &[u8; TICKET_LENGTH],
@@ -149,7 +149,7 @@ impl Tickets {
     pub(crate) fn look(&mut self, now: SystemTime, ticket: &Ticket) -> Worth {
         let apart = CLOCKS_APART.as_millis() as u64;
         let now = millis(now);
-        // A ticket is good from `apart` before its time to `apart` after it.
+        // A ticket is valid from `apart` before its time to `apart` after it.
         if now.abs_diff(self.since) > 2 * apart || self.seen[0].len() >= NONCES {
             self.seen.swap(0, 1);
             self.seen[0].clear();

@@ -1,10 +1,10 @@
 //! TLS 1.3 of a subflow: rustls does the handshake, [`record`] protects the data that follows.
 //!
-//! Every process makes a new self-signed certificate. The server sends a MAC of the certificate under the
-//! pre-shared key along with it, and the client accepts no other certificate. So the client has authenticated the
-//! server before it sends anything but a ticket. Then both ends prove the key again, in messages bound to this TLS
+//! Every process creates a self-signed certificate at its start. The server sends a MAC of the certificate under the
+//! pre-shared key with it, and the client accepts no other certificate. So the client has authenticated the server
+//! before it sends anything but a ticket. Then both ends prove the key again, in messages bound to this TLS
 //! connection by its exporter (RFC 8446 §7.5, RFC 9266), so that an attacker in the middle cannot relay them. The
-//! ticket is sent as the name of an application protocol (RFC 7301) in the ClientHello. Source: RFC 8446.
+//! ticket is sent as the name of an application protocol (ALPN, RFC 7301) in the ClientHello. Source: RFC 8446.
 
 pub(crate) mod record;
 
@@ -29,9 +29,9 @@ use record::{Opener, Sealer};
 
 const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
 const EXPORTER_EPOCHS: &[u8] = b"EXPORTER-tributary-epochs";
-/// Most bytes of a TLS record besides its head (RFC 8446 §5.2).
+/// Maximum size of a TLS record without its header (RFC 8446 §5.2).
 const MAX_RECORD: usize = 16384 + 256;
-/// Most bytes of a ClientHello, because it is read from unauthenticated clients.
+/// Maximum size of a ClientHello; small, because it is read from unauthenticated clients.
 const MAX_CLIENT_HELLO: usize = 2048;
 
 /// Why a TLS handshake failed.
@@ -46,12 +46,12 @@ pub enum TlsError {
     /// A record longer than the protocol allows.
     #[error("TLS handshake: the peer does not speak TLS (does it run in plaintext mode?)")]
     NotTls,
-    /// The peer does not prove that it knows the key.
+    /// The peer did not prove that it has the key.
     #[error(transparent)]
     Stranger(#[from] HelloError),
 }
 
-/// A connection after its handshake: the keys of both directions, and what identifies the connection.
+/// A connection after its handshake: the keys of both directions, and the values that identify the connection.
 pub(crate) struct Secured {
     pub sealer: Sealer,
     pub opener: Opener,
@@ -68,10 +68,10 @@ fn suites() -> CryptoProvider {
     CryptoProvider { cipher_suites, ..provider::default_provider() }
 }
 
-/// A new self-signed certificate with the proof that its owner knows the key, and its private key.
+/// A new self-signed certificate with the proof that its owner has the key, and its private key.
 ///
 /// # Errors
-/// rustls's, when no key pair can be made.
+/// The errors of rustls, when no key pair can be made.
 pub fn proved_certificate(
     key: &Key,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rustls::Error> {
@@ -88,7 +88,7 @@ pub fn proof_verifier(key: &Key) -> Arc<dyn ServerCertVerifier> {
     Arc::new(ProvedCertificate { provider: Arc::new(suites()), key: key.clone() })
 }
 
-/// The client's TLS settings: only a server that knows the key is accepted.
+/// The client's TLS settings: only a server with the key is accepted.
 pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(suites());
     let verifier = proof_verifier(key);
@@ -103,14 +103,14 @@ pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Erro
     Ok(Arc::new(config))
 }
 
-/// The server's TLS settings, with a new certificate and the proof that its owner knows the key.
+/// The server's TLS settings, with a new certificate and the proof that its owner has the key.
 pub(crate) fn server_config(key: &Key) -> Result<Arc<ServerConfig>, rustls::Error> {
     let (chain, key) = proved_certificate(key)?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    // No session ticket may follow the handshake: the record layer used afterwards knows only application data.
+    // No session tickets after the handshake: the record layer used afterwards accepts only application data.
     config.send_tls13_tickets = 0;
     config.enable_secret_extraction = true;
     Ok(Arc::new(config))
@@ -161,7 +161,7 @@ async fn read_record(stream: &mut TcpStream, record: &mut Vec<u8>, most: usize) 
     Ok(())
 }
 
-/// Does the handshake. rustls gets one record at a time, so that it never holds bytes of what follows.
+/// Does the handshake. rustls gets one record at a time, so it never buffers bytes that follow the handshake.
 async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Result<Secured, TlsError> {
     let mut bytes = Vec::new();
     loop {

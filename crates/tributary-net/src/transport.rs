@@ -48,17 +48,17 @@ pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
 pub struct TransportConfig {
     /// Which transport.
     pub name: TransportName,
-    /// The pre-shared key and a session's settings. Sessions need them, QUIC takes only the key from them,
-    /// tcp and mptcp ignore them.
+    /// The pre-shared key and a session's settings. Sessions need them; QUIC uses only the key; tcp and mptcp ignore
+    /// them.
     pub common: Option<Common>,
     /// TLS settings of QUIC with certificates instead of a key, as HTTP/3 uses it.
     pub certificates: Option<Certificates>,
     /// Congestion control of every socket of this end; `None` leaves the default.
     pub congestion: Option<String>,
-    /// Saves a round trip, but the peer may process the data of that time twice (replay), so use it only for
-    /// idempotent requests. Client: a session's first writes are sent right after its hello; streams of `quic`
-    /// with certificates can be used before the handshake is over if there is a ticket of an earlier connection.
-    /// Server: such a connection of `quic` is accepted with its client's first packets. See [`Handshake`].
+    /// Saves one round trip, but the peer may process the data of that time twice (replay), so use it only for
+    /// idempotent requests. Client: a session's first writes are sent right after its hello; streams of `quic` with
+    /// certificates can be used before the handshake is over if there is a ticket of an earlier connection. Server:
+    /// such a connection of `quic` is accepted with its client's first packets. See [`Handshake`].
     pub early: bool,
     /// Client: time for the first path to come up.
     pub timeout: Duration,
@@ -72,8 +72,8 @@ pub struct TransportConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sockets {
-    /// A socket accepts more data only while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a
-    /// sender can still replace data. `None` leaves the kernel's default.
+    /// A socket accepts more data only while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a sender
+    /// can still replace data. `None` keeps the kernel's default.
     pub unsent: Option<u32>,
     /// Receive buffer in bytes (`SO_RCVBUF`); `None` lets the kernel tune it.
     pub receive_buffer: Option<usize>,
@@ -134,7 +134,7 @@ impl TransportConfig {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The transport begins on one path, and another number was given.
+    /// The transport begins on one path, but several or none were given.
     #[error(
         "`{name}` begins on one path, {paths} were given; name it as {name}:PATH, or leave the others out{}",
         if *name == "mptcp" { " (the kernel's path manager adds them: ip mptcp endpoint)" } else { "" }
@@ -142,10 +142,10 @@ pub enum TransportError {
     Paths {
         /// The transport.
         name: &'static str,
-        /// How many there are.
+        /// Number of given paths.
         paths: usize,
     },
-    /// A path is metered, but the transport would use it all the time.
+    /// A path is metered, but the transport cannot leave a path unused.
     #[error("`{0}` cannot leave a path unused until it is needed: `metered` is for sessions")]
     Metered(&'static str),
     /// The path in the transport's name is not among the given paths.
@@ -163,7 +163,7 @@ pub enum TransportError {
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -194,7 +194,7 @@ pub enum TransportError {
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The peer does not know the key.
+    /// The peer does not have the key.
     #[error("the peer does not know the key")]
     WrongKey,
     /// A QUIC connection failed.
@@ -228,8 +228,8 @@ enum Kind {
 }
 
 /// The paths that the transport uses. `auto` stands for every present interface with multipath QUIC, and for the
-/// routing table's choice with transports of one path. A path in the transport's name is compared with the local
-/// ends as written.
+/// routing table's choice with transports of one path. A path in the transport's name is compared with the local ends
+/// as they were given.
 fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>, TransportError> {
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
@@ -327,8 +327,9 @@ impl Connection {
         }
     }
 
-    /// Closes the connection after what was written and finished has been delivered. A session and QUIC wait for the
-    /// peer's acknowledgements, so limit the time for a peer that may not read; the kernel delivers in the background.
+    /// Closes the connection after delivering everything that was written and finished. A session and QUIC wait for
+    /// the peer's acknowledgements, so limit the time in case the peer does not read; the kernel delivers in the
+    /// background.
     pub async fn close(&self) {
         match &self.0 {
             // The closing side does not need the result.

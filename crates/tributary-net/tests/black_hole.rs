@@ -1,9 +1,9 @@
-//! A path MTU black hole between two network namespaces: connections are established, long packets are dropped, and no
-//! ICMP says so. An upload gets through, with small segments.
+//! A path MTU black hole between two network namespaces: connections are established, but long packets are dropped
+//! without an ICMP message. An upload completes with small segments.
 //!
 //! The receiving end of a veth pair drops packets that are longer than its MTU. Its route announces the MSS of a
-//! larger MTU, so the sender's kernel does not know the limit. Not here: the decision to use small segments, see
-//! the session's tests in `tributary-proto`.
+//! larger MTU, so the sender's kernel does not know the limit. Not here: the decision to use small segments (tests of
+//! the session in `tributary-proto`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, Listener, connect};
 
-/// Tells a child process which part of the test it plays. Not set in the test itself.
+/// Tells a child process its role in the test. Not set in the test itself.
 const ROLE: &str = "TRIBUTARY_BLACK_HOLE";
 const TEST: &str = "an_upload_gets_through_a_path_mtu_black_hole";
 const UPLOAD: usize = 3 << 20;
@@ -85,7 +85,7 @@ fn client() {
         };
         let mut first = 0;
         while first == 0 {
-            // The kernel's counters are read when the connection next moves.
+            // The kernel's counters are read when the connection next moves data.
             tokio::time::sleep(Duration::from_millis(1)).await;
             first = segment(&session);
         }
@@ -95,7 +95,7 @@ fn client() {
             stream.write_chunk(piece.clone()).await.unwrap();
         }
         stream.finish().unwrap();
-        // The server answers when it has read everything.
+        // The server answers after it has read everything.
         assert_eq!(stream.read_chunk().await.unwrap().as_deref(), Some(&b"all"[..]));
         let last = segment(&session);
         session.close().await.unwrap();

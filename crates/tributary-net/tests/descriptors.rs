@@ -1,6 +1,6 @@
-//! A server that has run out of descriptors pauses between attempts to accept, and serves again when there are
-//! free ones. A separate test program, because the limit applies to the whole process. Not here: the limits on
-//! connections, see the transport's tests.
+//! A server that has run out of file descriptors pauses between attempts to accept, and serves again when descriptors
+//! are free. A separate test program, because the limit applies to the whole process. Not here: the limits on
+//! connections (tests of the transport).
 
 use std::fs::File;
 use std::io::Write;
@@ -55,7 +55,7 @@ async fn a_server_without_free_descriptors_pauses_and_then_accepts_again() {
         config = config.with_common(Common::new(Key::from_bytes([7; 32])));
         let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
         let address = acceptor.addresses()[0];
-        // The kernel completes the connection, but nobody can accept it.
+        // The kernel completes the connection, but the server cannot accept it.
         let knocking = TcpStream::connect(address).unwrap();
         let mut taken = Vec::new();
         while let Ok(file) = File::open("/dev/null") {
@@ -86,7 +86,7 @@ async fn echoes(config: &TransportConfig, acceptor: &mut Acceptor, address: Sock
         &answer == b"ask"
     };
     let server = async {
-        // The client without a descriptor has gone without sending anything; the next client sends data.
+        // The client without a descriptor has closed without sending anything; the next client sends data.
         loop {
             let (connection, _) = acceptor.accept().await.unwrap();
             let mut stream = connection.accept_stream().await.unwrap();

@@ -14,7 +14,7 @@ use tributary_net::{
     connect,
 };
 
-/// Tells a child process which part of a test it plays. Not set in the test itself.
+/// Tells a child process its role in a test. Not set in the test itself.
 const ROLE: &str = "TRIBUTARY_HANDOFF";
 /// Long enough for a slow machine; only reached when something is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +83,8 @@ fn client(test: &str, story: impl AsyncFnOnce(String)) {
     let mut hear =
         |word: &str| said.find_map(|line| line.split_once(word).map(|(_, rest)| rest.trim().to_owned()));
     hear("server is there").expect("the server starts");
-    // Only a rule has the route of the second veth pair, so a socket must be bound to its address.
+    // The route of the second veth pair is only in a table that a rule selects, so a socket must be bound to its
+    // address.
     let _ = std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
     for (near, far) in [("near1", "far1"), ("near2", "far2")] {
         ip(&format!("link add {near} type veth peer name {far}"));
@@ -97,7 +98,7 @@ fn client(test: &str, story: impl AsyncFnOnce(String)) {
     run(story(format!("{SERVER}:{port}")));
 }
 
-/// Brings up the second interface under this name.
+/// Configures the second interface with this name.
 fn second_way(name: &str) {
     ip(&format!("link set {name} up"));
     ip(&format!("address replace 10.9.2.2/24 dev {name}"));
@@ -124,7 +125,7 @@ fn server() {
                 let mut stream = session.accept_stream().await?;
                 let piece = Bytes::from(vec![7; 32 << 10]);
                 while stream.write_chunk(piece.clone()).await.is_ok() {
-                    // 160 Mbit/s, far below what the veth pair carries.
+                    // 160 Mbit/s, far below the capacity of the veth pair.
                     tokio::time::sleep(Duration::from_micros(1600)).await;
                 }
                 Some(())
@@ -164,7 +165,7 @@ async fn read(stream: &mut Stream, bytes: usize) {
     }
 }
 
-/// Reads until this path has carried something.
+/// Reads until this path has carried data.
 async fn carries(session: &Session, stream: &mut Stream, name: &str) {
     let before = status(session, name).map_or(0, |path| path.received);
     while status(session, name).is_none_or(|path| path.received <= before) {
@@ -196,7 +197,7 @@ fn a_session_follows_interfaces_and_keeps_sending() {
         second_way("usb7");
         until(&session, "the renamed interface is a path", |s| is_up(s, "usb7=")).await;
         carries(&session, &mut stream, "usb7=").await;
-        // The interface gets another address: the connection from the old one is useless.
+        // The interface gets another address: the connection from the old address no longer works.
         let old = status(&session, "usb7=").map(|path| path.path);
         ip("rule add from 10.9.2.3 lookup 102");
         ip("address del 10.9.2.2/24 dev usb7");

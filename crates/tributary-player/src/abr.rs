@@ -1,8 +1,8 @@
 //! Adaptive bitrate: which quality of the next media segment to request, and when to abandon a download.
 //!
-//! One rule per file, built by name. A rule reads a [`View`] of the player and answers; it sends nothing and
-//! reads no clock. The rules follow the definitions of dash.js and of Spiteri, Sitaraman and Sparacio, "From
-//! Theory to Practice: Improving Bitrate Adaptation in the DASH Reference Player" (MMSys 2018).
+//! One rule per file, built by name. A rule reads a [`View`] of the player and returns a [`Decision`]; it sends
+//! nothing and reads no clock. The rules follow the definitions of dash.js and of Spiteri, Sitaraman and Sparacio,
+//! "From Theory to Practice: Improving Bitrate Adaptation in the DASH Reference Player" (MMSys 2018).
 
 mod bba;
 mod bola;
@@ -33,7 +33,7 @@ pub struct Ladder {
 /// Why a ladder cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LadderError {
-    /// It has no quality.
+    /// The ladder is empty.
     #[error("the ladder has no representation; the MPD needs at least one with a bandwidth")]
     Empty,
     /// A bitrate is zero or below its predecessor.
@@ -120,7 +120,7 @@ pub struct View<'a> {
     pub level: Duration,
     /// Capacity of the play buffer.
     pub capacity: Duration,
-    /// Index of the media segment to choose for, from zero.
+    /// Zero-based index of the media segment whose quality is chosen.
     pub next: usize,
     /// Segments from `next` to the end of the title; `None` for a live one.
     pub remaining: Option<usize>,
@@ -128,12 +128,12 @@ pub struct View<'a> {
     pub estimate: Option<Estimate>,
 }
 
-/// A rule's answer.
+/// The decision of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Quality of the next segment.
     pub quality: usize,
-    /// Wait before the request, because the chosen quality needs no more buffer.
+    /// Wait before the request. Above zero when the buffer already holds enough for the chosen quality.
     pub delay: Duration,
 }
 
@@ -190,7 +190,7 @@ pub trait Rule: Send {
     fn seeked(&mut self, _to: usize) {}
 }
 
-/// The error that no rule has this name.
+/// No rule has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unknown bitrate rule `{0}`; known: {known}", known = names().join(", "))]
 pub struct UnknownRule(pub String);

@@ -22,9 +22,9 @@ pub enum Underflow {
         /// Media buffered before playback continues after a stall.
         resume_with: Duration,
     },
-    /// It runs on for `patience`, so that media which comes after its time has passed is not shown. Then it stops (a
-    /// stall) until enough media is buffered. Example with 1 s: media for 10 s to 11 s is missing at 10 s. If it comes at
-    /// 10.4 s, what belongs to 10.4 s to 11 s is still shown, and nothing stops.
+    /// It runs on for `patience`; media that arrives after its own play time is not shown. Then it stops (a stall)
+    /// until enough media is buffered. Example with a patience of 1 s: the media from 10 s to 11 s is missing at 10
+    /// s. If it arrives at 10.4 s, the part from 10.4 s to 11 s is still shown, and playback does not stop.
     RunOn {
         /// Media buffered before the first picture is shown.
         start_with: Duration,
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!((buffer.position(at(1300)), buffer.level(at(1300))), (millis(1300), Duration::ZERO));
         buffer.append(at(1300), 2 * SECOND);
         assert_eq!((buffer.level(at(1300)), buffer.stalled(at(1300))), (millis(1700), Duration::ZERO));
-        // Dry at 3000, stopped at 3500. What comes first belongs to the time that has passed.
+        // Empty at 3000, stopped at 3500. The first media to arrive is already late.
         assert_eq!(
             (buffer.state(at(3499)), buffer.state(at(3500))),
             (PlayState::Playing, PlayState::Stalled)

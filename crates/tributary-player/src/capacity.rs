@@ -62,7 +62,7 @@ impl CapacityMeter {
         }
     }
 
-    /// No data is outstanding.
+    /// From `now` on, no data is outstanding.
     pub fn rest(&mut self, now: Instant) {
         self.advance(now);
         self.busy_from = None;

@@ -1,10 +1,10 @@
-//! The decision engine: which transport a player begins with and which paths it uses, from what the network's
-//! controller measures on each path.
+//! The decision engine: chooses the transport at the start of playback, and the paths during it, from the path
+//! controller's measurements of each path.
 //!
-//! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley,
-//! "Omnidirectional Adaptive Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1.
-//! [`Settings::paper`] is that algorithm; [`Settings::default`] adds a least RTT, hysteresis, a minimum dwell time, and a test
-//! of whether an excess of retransmissions is more than chance.
+//! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive
+//! Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1. [`Settings::paper`] is that
+//! algorithm; [`Settings::default`] adds a least RTT, hysteresis, a minimum dwell time, and a test of whether an
+//! excess of retransmissions is more than chance.
 
 use core::time::Duration;
 
@@ -15,26 +15,27 @@ use tributary_types::{Instant, PathId};
 pub struct Settings {
     /// A path is unusable above this ratio of its RTT to the lowest one (the paper's `rttThres`).
     pub rtt_ratio: f64,
-    /// In ratios, an RTT below this counts as this: so short a round trip is mostly the delay of the hosts' schedulers.
-    /// Example: 0.9 ms beside 0.1 ms is a ratio of 9 with zero here, and of 1 with 1 ms.
+    /// RTTs below this are raised to it before ratios are computed, because such short RTTs are mostly scheduling
+    /// delay of the hosts. Example: 0.9 ms beside 0.1 ms has the ratio 9 with zero here, and 1 with 1 ms.
     pub least_rtt: Duration,
     /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
     /// paper's `retransThres`).
     pub retransmission_excess: f64,
-    /// The rule above does not apply up to this number of retransmissions: with 2 against 1 the excess is 100 %, and
-    /// the end of slow start loses some tens at once.
+    /// No path is removed for retransmissions up to this number. 2 against 1 is already an excess of 100 %, and the
+    /// end of slow start loses tens of packets at once.
     pub least_retransmissions: u64,
-    /// Standard deviations by which the excess must be more than chance; a count of n has a deviation of √n. Example: beside a
-    /// path with 100 retransmissions, another one leaves at 111 with 0 and at 180 with 4.
+    /// The excess must be larger than this many standard deviations; a count of n has a standard deviation of √n.
+    /// Example: beside a path with 100 retransmissions, another path is removed at 111 with 0 deviations, and at 180
+    /// with 4.
     pub certainty: f64,
-    /// A path leaves for its retransmissions only while less than this is in the play buffer: with more, the delay that they
-    /// cause does not stall the picture.
+    /// A path is removed for retransmissions only while the play buffer holds less than this. With more, the delay
+    /// that they cause does not stall playback.
     pub lossy_below: Duration,
-    /// A path removed for its retransmissions is tried again after this time, because an unused path shows none. `None`:
-    /// only when no other path is left.
+    /// A path removed for retransmissions is tried again after this time, because an unused path has none to count.
+    /// `None`: it is used again only when no other path is left.
     pub probation: Option<Duration>,
     /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
-    /// leaves above 9 and rejoins below 7.2.
+    /// is removed above 9 and rejoins below 7.2.
     pub hysteresis: f64,
     /// Least time between two changes of the same path.
     pub dwell: Duration,
@@ -125,7 +126,7 @@ pub enum Transport {
 /// Reason of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is no controller, or it knows no usable path.
+    /// There is no controller, or it reports no usable path.
     NoController,
     /// UDP does not get through.
     UdpBlocked,
@@ -161,7 +162,7 @@ pub enum Decision {
     },
     /// Use a path again.
     Add(PathId),
-    /// Abort the request under way and continue with QUIC on this path.
+    /// Abort the running request and continue with QUIC on this path.
     MoveToQuic(PathId),
 }
 
@@ -180,7 +181,7 @@ pub struct Decided {
     pub level: Duration,
 }
 
-/// A path that a running session knows.
+/// State of a path in a running session.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     path: PathId,
@@ -252,8 +253,8 @@ impl Engine {
         self.decided(now, (Decision::Start(transport), reason), paths, Duration::ZERO)
     }
 
-    /// Looks at a session in play (Algorithm 1, "Connection in Progress"). `level` is the media in the play buffer,
-    /// `udp` whether QUIC can be used. An empty answer changes nothing.
+    /// Decides during playback (Algorithm 1, "Connection in Progress"). `level` is the media in the play buffer;
+    /// `udp` says whether QUIC can be used. An empty result changes nothing.
     pub fn update(&mut self, now: Instant, paths: &[PathReport], level: Duration, udp: bool) -> Vec<Decided> {
         if !self.on_mptcp {
             return Vec::new();

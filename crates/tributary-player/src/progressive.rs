@@ -1,10 +1,11 @@
 //! Progressive download: one file over one HTTP connection, played while it arrives.
 //!
-//! The pictures of the file are complete in the order of their bytes. A clock starts when enough media is buffered; every
-//! picture has its time on it, the decoder's deadline. A picture that is complete only after its time is discarded. The
-//! clock runs on past missing pictures for a moment, then playback stops and buffers again. Source: the handoff paper
-//! (Fujiwara et al., "Handoff Characterization of Multipath Video Streaming"), §III and §V; what it leaves open follows
-//! VLC, its player, and is listed in `docs/models/progressive-video.md`. Not here: decoding, HTTP, who reads the socket.
+//! Pictures become complete in file order. A clock starts when enough media is buffered; every picture has a time on
+//! it, which is the decoder's deadline. A picture that is complete only after its time is discarded. The clock runs
+//! on past missing pictures for a moment; then playback stops and buffers again. Source: the handoff paper (Fujiwara
+//! et al., "Handoff Characterization of Multipath Video Streaming"), §III and §V. Details that the paper does not
+//! give follow VLC, the player that it used; `docs/models/progressive-video.md` lists them. Not here: decoding, HTTP,
+//! and reading from the socket.
 
 use core::time::Duration;
 
@@ -63,7 +64,7 @@ impl Film {
         u64::try_from(begun + part).unwrap_or(u64::MAX)
     }
 
-    /// The time of picture `picture`, from the first one's.
+    /// Presentation time of picture `picture`, counted from the first picture.
     #[must_use]
     pub fn time_of(&self, picture: u64) -> Duration {
         let nanos = u128::from(picture) * NANOS / u128::from(self.pictures_per_second.max(1));
@@ -131,7 +132,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player that has just asked for the file.
+    /// A player that requested the file at `now`.
     #[must_use]
     pub fn new(film: Film, settings: Settings, now: Instant) -> Self {
         let Settings { caching, ahead, patience } = settings;
@@ -148,7 +149,7 @@ impl Player {
         }
     }
 
-    /// Takes the next `bytes` of the file. More than [`Player::room`] is taken, too.
+    /// Takes the next `bytes` of the file. Bytes beyond [`Player::room`] are accepted, too.
     pub fn handle_data(&mut self, now: Instant, bytes: u64) {
         self.buffer.handle_timeout(now);
         self.received = self.received.saturating_add(bytes).min(self.film.bytes());
@@ -166,12 +167,12 @@ impl Player {
         }
     }
 
-    /// Time has passed.
+    /// Updates the player to `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.buffer.handle_timeout(now);
     }
 
-    /// Bytes that it wants to read now.
+    /// Bytes that the player can accept now.
     #[must_use]
     pub fn room(&self, now: Instant) -> u64 {
         let wanted = match self.ahead {
@@ -181,7 +182,7 @@ impl Player {
         wanted.saturating_sub(self.received)
     }
 
-    /// When it has room again; `None` while it has some, or does not play.
+    /// When there is room again; `None` while there is some, or while playback is stopped.
     #[must_use]
     pub fn next_room(&self, now: Instant) -> Option<Instant> {
         if self.room(now) > 0 || self.is_complete() {
@@ -196,7 +197,7 @@ impl Player {
         self.complete == self.film.pictures
     }
 
-    /// Pictures whose time has come.
+    /// Number of pictures whose time has come.
     fn begun(&self, now: Instant) -> u64 {
         let position = self.buffer.position(now);
         let before = self.film.before(position);

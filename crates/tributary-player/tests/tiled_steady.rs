@@ -1,5 +1,5 @@
 //! A viewing of ten different GoPs in virtual time, over a link with a steady rate and no queue except the pusher's.
-//! No transport is tested. The player and the pusher are the product's.
+//! The player and the pusher are the real ones; there is no transport between them.
 
 use core::time::Duration;
 use std::collections::VecDeque;

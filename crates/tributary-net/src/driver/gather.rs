@@ -28,7 +28,7 @@ pub(super) struct Gathered {
     pub rooms: Vec<(SubflowId, usize)>,
 }
 
-/// Reads one subflow and asks what it can take.
+/// Reads one subflow and updates its room.
 pub(super) fn gather_subflow(
     gathered: &mut Gathered,
     subflow: &mut Subflow,

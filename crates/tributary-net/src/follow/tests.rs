@@ -34,7 +34,7 @@ fn network(interfaces: &[(&str, &str)]) -> Network {
     network
 }
 
-/// The changes that the machine asks for, as words: `+wlan0` and `-0`.
+/// The changes that the machine returns, as words: `+wlan0` and `-0`.
 fn changes(follow: &mut Follow) -> Vec<String> {
     let word = |change| match change {
         Change::Add(_, config) => format!("+{}", config.local_name()),
@@ -44,7 +44,7 @@ fn changes(follow: &mut Follow) -> Vec<String> {
 }
 
 #[test]
-fn auto_takes_every_interface_with_a_route_and_leaves_named_ones_alone() {
+fn auto_adds_every_interface_with_a_route_that_no_other_path_names() {
     let mut follow = follow(&["auto", "dev:wwan0"]);
     let mut now = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2")]);
     now.interfaces.push(Interface { loopback: true, name: "lo".to_owned(), ..now.interfaces[0].clone() });
@@ -66,7 +66,7 @@ fn auto_takes_every_interface_with_a_route_and_leaves_named_ones_alone() {
 }
 
 #[test]
-fn a_new_address_or_name_is_a_new_path() {
+fn a_changed_address_or_name_gives_a_new_path() {
     let mut follow = follow(&["auto"]);
     follow.handle_network(at(0), &network(&[("wlan0", "10.0.0.2")]));
     assert_eq!(changes(&mut follow), ["+wlan0"]);
@@ -93,7 +93,7 @@ fn an_address_is_followed_once_an_interface_has_had_it() {
     assert_eq!(changes(&mut follow), ["+10.0.0.2", "+10.7.7.7", "+127.0.0.2"]);
     follow.handle_network(at(1), &network(&[]));
     assert_eq!(changes(&mut follow), ["-0"], "a rule of the kernel may make 10.7.7.7 usable");
-    // When the address appears, it is connected at once and not with the next attempt.
+    // When the address appears, it is connected at once, without waiting for the next attempt.
     follow.handle_network(at(2), &network(&[("usb0", "10.7.7.7")]));
     assert_eq!(changes(&mut follow), ["-1", "+10.7.7.7"]);
     follow.handle_network(at(3), &network(&[]));
@@ -120,14 +120,14 @@ fn an_interface_that_flaps_ten_times_a_second_is_used_again_once_it_is_stable() 
     assert!(due > at(200_000) && due <= at(200_000) + STAY.1, "{due}");
     follow.handle_timeout(due);
     assert_eq!(changes(&mut follow), ["+usb0"]);
-    // After a calm time, a local end is used at once again.
+    // After a calm time, a local end is again used as soon as it appears.
     follow.handle_network(due + CALM, &down);
     follow.handle_network(due + CALM, &up);
     assert_eq!(changes(&mut follow), ["-3", "+usb0"]);
 }
 
 #[test]
-fn thousands_of_interfaces_leave_nothing_behind() {
+fn thousands_of_interfaces_leave_no_state_behind() {
     let mut follow = follow(&["auto", "dev:wlan0"]);
     for round in 0..2000 {
         let name = format!("usb{round}");

@@ -1,6 +1,6 @@
 //! Reads the network configuration when the kernel reports a change, and adds and removes a session's paths.
 //!
-//! Not here: what a change means, see [`super::Follow`].
+//! Not here: deciding about the paths ([`super::Follow`]).
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::config::PathConfig;
 use crate::shared::{Command, Shared};
 use crate::sockopt::readiness;
 
-/// Least time between two readings, so that frequent route changes cost little.
+/// Minimum time between two readings, so that frequent route changes cost little.
 const SPACING: Duration = Duration::from_millis(20);
 
 /// A session's paths and the source of change notifications.

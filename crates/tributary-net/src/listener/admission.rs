@@ -1,9 +1,10 @@
-//! Limits on concurrent handshakes: one for strangers, one for peers that know the key, and one for each session.
+//! Limits on concurrent handshakes: one for connections without a ticket (strangers), one for peers with the key, and
+//! one for each session.
 //!
-//! A connection starts as a stranger. Its first message is its ticket, with which it moves to another class. So
-//! strangers, however many, only push out other strangers. When the places of a class are all taken, the source with
-//! the most places loses its oldest one. Servers of kernel TCP and MPTCP use [`Places`], too, for connections that
-//! have sent nothing yet. Not here: what a ticket is ([`crate::ticket`]).
+//! A connection starts as a stranger. Its first message is its ticket, which moves it to another class. So any number
+//! of strangers displaces only other strangers. When all places of a class are taken, the source with the most places
+//! loses its oldest one. Servers of kernel TCP and MPTCP use [`Places`], too, for connections that have sent nothing
+//! yet. Not here: the ticket itself ([`crate::ticket`]).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +19,7 @@ const OF_A_SESSION: usize = 16;
 /// Where a handshake comes from. The places of a class are shared fairly between sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// An IPv4 address, or the first 64 bits of an IPv6 address: what one customer of a provider has.
+    /// An IPv4 address, or the first 64 bits of an IPv6 address, which a provider assigns to one customer.
     Address(IpAddr),
     /// An open session.
     Session(SessionTag),
@@ -36,7 +37,7 @@ impl Source {
     }
 }
 
-/// What a connection has shown.
+/// What a connection has proved so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     Stranger,
@@ -61,14 +62,14 @@ impl<T> Places<T> {
         Self { most: most.max(1), taken: 0, sources: HashMap::new() }
     }
 
-    /// Takes a place. Returns the entry that lost its place to it, if all were taken.
+    /// Takes a place. Returns the entry that was displaced, if all places were taken.
     pub(crate) fn enter(&mut self, source: Source, id: u64, who: T) -> Option<T> {
         let own = self.sources.get(&source).map_or(0, VecDeque::len);
         let of_a_session = matches!(source, Source::Session(_));
         let out = if of_a_session && own >= OF_A_SESSION {
             Some(source)
         } else if self.taken >= self.most && !of_a_session {
-            // If several sources have the most places, the one with the oldest entry loses it.
+            // If several sources have the most places, the one with the oldest entry loses a place.
             let count = |held: &VecDeque<(u64, T)>| (held.len(), u64::MAX - held.front().map_or(0, |f| f.0));
             self.sources.iter().max_by_key(|(_, held)| count(held)).map(|(source, _)| *source)
         } else {
@@ -87,7 +88,7 @@ impl<T> Places<T> {
         self.taken = self.sources.values().map(VecDeque::len).sum();
     }
 
-    /// Gives up a place, or the oldest of a source.
+    /// Frees a place, or the oldest place of a source.
     fn remove(&mut self, source: Source, id: Option<u64>) -> Option<T> {
         let held = self.sources.get_mut(&source)?;
         let at = id.map_or(Some(0), |id| held.iter().position(|(other, _)| *other == id))?;
@@ -100,7 +101,7 @@ impl<T> Places<T> {
     }
 }
 
-/// All handshakes under way.
+/// All handshakes in progress.
 #[derive(Debug)]
 pub(super) struct Admission<T = AbortHandle> {
     places: BTreeMap<Standing, Places<T>>,
@@ -120,12 +121,12 @@ impl<T> Admission<T> {
         self.next
     }
 
-    /// Takes a place. Returns the entry that lost its place to it, if all were taken.
+    /// Takes a place. Returns the entry that was displaced, if all places were taken.
     pub(super) fn enter(&mut self, standing: Standing, source: Source, id: u64, who: T) -> Option<T> {
         self.places.get_mut(&standing)?.enter(source, id, who)
     }
 
-    /// Gives up a place.
+    /// Frees a place.
     pub(super) fn leave(&mut self, standing: Standing, source: Source, id: u64) -> Option<T> {
         self.places.get_mut(&standing)?.remove(source, Some(id))
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_do_not_push_out_peers_with_the_key_or_sessions() {
+    fn strangers_do_not_displace_peers_with_the_key_or_sessions() {
         let mut admission = Admission::new(4);
         for id in 0..1000 {
             let address = format!("10.0.{}.{}", id / 250, id % 250);
@@ -175,7 +176,7 @@ mod tests {
         for id in 0..32 {
             assert_eq!(admission.enter(Standing::Rejoin, session(id as u8 % 2), id, id), None);
         }
-        // A session pushes out only its own handshakes, even with very few places.
+        // A session displaces only its own handshakes, even with very few places.
         assert_eq!(admission.enter(Standing::Rejoin, session(1), 99, 99), Some(1));
         assert_eq!(admission.places[&Standing::Rejoin].taken, 32);
     }
@@ -188,7 +189,7 @@ mod tests {
         }
         places.retain(|who| *who != 0);
         assert_eq!(places.enter(source("10.0.0.2"), 2, 2), None);
-        // One place each: the oldest connection is the one that loses its place.
+        // With one place each, the oldest connection loses its place.
         assert_eq!(places.enter(source("10.0.0.2"), 3, 3), Some(1));
     }
 

@@ -71,7 +71,7 @@ impl std::io::Write for Log {
 }
 
 impl Log {
-    /// Waits until the log has a line with this text.
+    /// Waits until the log contains this text.
     async fn has(&self, text: &str) {
         while !String::from_utf8_lossy(&self.0.lock().unwrap()).contains(text) {
             tokio::task::yield_now().await;
@@ -114,7 +114,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     relay.send(&signed).await.unwrap();
     let error = relay.receive::<REPLY_LENGTH>().await.unwrap_err();
     assert!(matches!(error, HandshakeError::HungUp), "{error}");
-    // The same hello, made for the connection that it is sent on, opens a session.
+    // The same hello opens a session on the connection for which it was made.
     let mut honest = channel(&listener, &common).await;
     let binding = honest.binding;
     let signed = Auth::opening(&common.key, &binding).seal_hello(&hello(Intent::New));
@@ -151,7 +151,7 @@ async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
 
 /// A runtime that ends drops a new task within the call that starts it.
 #[test]
-fn a_connection_during_shutdown_does_not_block_the_listener() {
+fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (client, stream, from) = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,6 +1,6 @@
-//! The orderly end of a server: connections get some time to finish, those that remain are reset.
+//! The orderly end of a server: connections get some time to finish; those that remain are reset.
 //!
-//! Not here: who asks for the end (the program, on a signal), and what a reset looks like (`relay`, or an HTTP server).
+//! Not here: the signal that starts it (the program), and how a connection is reset (`relay`, or an HTTP server).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::session::Session;
 
-/// Time for sending resets, and for closing a session, after the connections' time is over.
+/// Time for sending resets and for closing a session, after the time for the connections is over.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// How a server ended.
@@ -82,7 +82,7 @@ impl Drain {
         *self.phase.borrow() >= Phase::Draining
     }
 
-    /// Waits until every connection has ended. At `deadline` the others are reset; returns their number.
+    /// Waits until every connection has ended. At `deadline` the others are reset. Returns how many were reset.
     pub async fn finish(&self, deadline: Instant) -> usize {
         self.phase.send_replace(Phase::Draining);
         if timeout_at(deadline, self.held.closed()).await.is_ok() {
@@ -96,7 +96,7 @@ impl Drain {
 }
 
 impl Drain {
-    /// Asks those who wait in [`Self::closing`] to close their session by `deadline`.
+    /// Tells the waiters of [`Self::closing`] to close their sessions by `deadline`.
     pub fn close_sessions(&self, deadline: Instant) {
         self.closing.send_replace(Some(deadline));
     }
@@ -105,7 +105,7 @@ impl Drain {
     pub async fn closing(&self) -> Instant {
         let mut closing = self.closing.subscribe();
         let deadline = closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
-        // The sender is `self`: it cannot be gone.
+        // The sender is owned by `self`, so it still exists.
         deadline.unwrap_or_else(Instant::now)
     }
 }

@@ -18,7 +18,7 @@ use crate::events::SessionEvent;
 /// Time to write the last events when the proxy ends.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Where events are written, and which.
+/// File to which events are written, and which of them.
 #[derive(Clone, Debug)]
 pub struct EventLogConfig {
     /// The file; an existing one is replaced.
@@ -85,7 +85,7 @@ impl EventLog {
     }
 }
 
-/// A moment as RFC 3339 writes it, in UTC and milliseconds.
+/// A time in RFC 3339 format: UTC, with milliseconds.
 fn wall(now: SystemTime) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);

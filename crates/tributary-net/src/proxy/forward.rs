@@ -21,20 +21,20 @@ use crate::config::ConnectConfig;
 use crate::seldom::Seldom;
 use crate::session::Session;
 
-/// Time for the first session before the client side listens without one.
+/// The client side waits this long for the first session before it listens without one.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// Settings of the client side.
 #[derive(Clone, Debug)]
 pub struct ForwardConfig {
-    /// The session's paths and settings. Its timeout is also how long a local connection waits for a new session
-    /// when the old one has ended. Its `unsent` limits the data of a connection that the proxy holds, in the
-    /// session and in sockets together.
+    /// The session's paths and settings. `timeout` also limits how long a local connection waits for a new session
+    /// after the old one has ended. `unsent` limits the data of a connection that the proxy holds, in the session and
+    /// in sockets together.
     pub connect: ConnectConfig,
-    /// Where local applications connect, and which of the server's targets each leads to.
+    /// Local addresses for applications, and the server's target of each.
     pub listen: Vec<Entrance>,
-    /// Which of this end's data goes first: rules by the port that an application connected to, by target, and by
-    /// the code point of its first packet.
+    /// Which data of this end is sent first: rules by the port that an application connected to, by target, and by
+    /// the DSCP of its first packet.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the session.
     pub json_events: Option<EventLogConfig>,
@@ -51,11 +51,11 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Listens locally and begins to connect. It returns when the first session is up, or after one second without
-    /// a session. In that case it keeps connecting, and applications are refused until a path is up.
+    /// Listens locally and begins to connect. It returns when the first session is up, or after one second without a
+    /// session. In that case it keeps connecting, and applications are refused until a path is up.
     ///
     /// # Errors
-    /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, that no path is up in time.
+    /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, no path within that time.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
         for Entrance { address, target } in config.listen {
@@ -155,7 +155,7 @@ async fn bind(address: SocketAddr, keep_code_points: bool) -> std::io::Result<Tc
     Ok(listener)
 }
 
-/// What the connections to one local address have in common.
+/// State shared by the connections to one local address.
 struct Accepting {
     target: Option<TargetName>,
     sessions: Arc<Sessions>,

@@ -1,13 +1,13 @@
-//! How much of an application's data waits in sockets before the session takes it.
+//! Limits how much of an application's data waits in sockets in front of the session.
 //!
 //! The session limits the data that it holds. In front of it are the receive buffer of the proxy's socket and the
-//! send buffer of the application's socket. Linux sizes the latter by the largest segment: on the loopback
-//! interface with its segments of 64 KiB an application could write 2.6 MB at once, which is one second at 20
-//! Mbit/s. So the proxy asks for segments of Ethernet's size, keeps its receive buffer small, and reads only as
-//! much as the session accepts at once. The kernel sizes the receive buffer only where the session is fast, the
-//! application far away, and the session has taken some megabytes. All sockets of the machine share the kernel's
-//! memory for TCP (`tcp_mem`), and above its second value every connection slows down: the large buffers of connections
-//! that stand still would slow down the others.
+//! send buffer of the application's socket. Linux sizes the send buffer by the largest segment: on the loopback
+//! interface, with segments of 64 KiB, an application could write 2.6 MB at once, which is one second at 20 Mbit/s.
+//! So the proxy limits segments to Ethernet's size, keeps its receive buffer small, and reads only as much as the
+//! session accepts at once. The kernel sizes the receive buffer only if the session is fast, the application is far
+//! away, and the session has taken some megabytes. All sockets of the machine share the kernel's memory for TCP
+//! (`tcp_mem`), and above its second value every connection slows down. Large buffers of stalled connections would
+//! therefore slow down the others.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,27 +23,26 @@ use crate::stream::Stream;
 
 /// Largest segment of TCP over IPv4 and Ethernet.
 const SEGMENT: u32 = 1460;
-/// The receive buffer has the bytes of the session's hold time divided by this, at the session's rate, and those
-/// of two round trips. The kernel doubles the buffer and lets the application's send buffer grow to several times
-/// that, so that sockets hold up to half of `--buffer`.
+/// Divisor: the receive buffer has the bytes that the session sends in its hold time divided by this, plus those of
+/// two round trips. The kernel doubles the buffer and lets the application's send buffer grow to several times that
+/// size, so sockets hold up to half of `--buffer`.
 const BUFFER_PART: u32 = 24;
-/// Least size of a receive buffer, and the largest that is set. Above that the kernel chooses the size.
+/// Smallest receive buffer, and the largest that is set. Above that the kernel chooses the size.
 const BUFFER: (u64, u64) = (8 << 10, 128 << 10);
-/// The kernel may choose the size after the session has taken so many bytes of the connection. A session whose client
-/// does not read takes less.
+/// The kernel may choose the size after the session has taken this many bytes of the connection. A session takes
+/// fewer if its client does not read.
 const STEADY: u64 = 4 << 20;
-/// One read takes at most the bytes of the session's hold time divided by this, at the session's rate.
+/// Divisor: one read takes at most the bytes that the session sends in its hold time divided by this.
 const PIECE_PART: u32 = 6;
-/// Bounds of the bytes that are read at once.
+/// Smallest and largest number of bytes that are read at once.
 const PIECE: (u64, u64) = (4 << 10, MOST as u64);
-/// Most bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 pub(super) const MOST: usize = 64 << 10;
-/// Least time between two looks at the rate.
+/// Minimum time between two queries of the rate.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The part of `--buffer` that the session may hold: three eighths. Half is for the sockets in front of it, and
-/// one eighth for the error of the measured rate. Example: of 200 ms, the session holds 75 ms and the sockets 100
-/// ms.
+/// The part of `--buffer` that the session may hold: three eighths. Half is for the sockets in front of it, and one
+/// eighth for the error of the measured rate. Example: with 200 ms, the session holds 75 ms and the sockets 100 ms.
 pub(super) fn of_the_session(buffer: Option<Duration>) -> Option<Duration> {
     buffer.map(|buffer| buffer / 8 * 3)
 }
@@ -73,9 +72,9 @@ enum Size {
 }
 
 /// The receive buffer for a session of this rate that holds data for the time `hold`. The window is at least twice
-/// what the rate needs with the application's round trip, so that it never limits the rate. Example: at 1 Gbit/s
-/// the largest size is enough for an application on the same machine; for an application 10 ms away the kernel
-/// chooses.
+/// the bandwidth–delay product of the connection to the application, so it never limits the rate. Example: at 1
+/// Gbit/s the largest fixed size is enough for an application on the same machine; for an application 10 ms away the
+/// kernel chooses the size.
 fn size(rate: Bitrate, hold: Duration, round_trip: Duration) -> Size {
     if rate.size_in(round_trip * 2).as_bytes() > BUFFER.1 {
         return Size::Kernel;

@@ -1,6 +1,6 @@
-//! Which connections of the proxy go first: rules by port, target and code point (DSCP).
+//! Priorities of the proxy's connections: rules by port, target and code point (DSCP).
 //!
-//! Source of the names: RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622. A rule orders what this end sends;
+//! Source of the names: RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622. A rule orders the data that this end sends;
 //! it is not transmitted to the peer.
 
 use std::str::FromStr;
@@ -103,7 +103,7 @@ impl FromIterator<PriorityRule> for PriorityRules {
 }
 
 impl PriorityRules {
-    /// Whether there are none.
+    /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,9 +1,8 @@
 //! Carries bytes between one TCP connection and one stream until both directions have ended.
 //!
-//! An end of input becomes an end of output; every other outcome becomes a reset on both sides. From the start,
-//! the TCP socket is set to end with a reset. This is changed to an orderly end only when both directions are
-//! complete, so that an application never takes a truncated connection for a complete one, even if the proxy is
-//! killed.
+//! An end of input becomes an end of output; every other outcome becomes a reset on both sides. At first the TCP
+//! socket is set to end with a reset. This is changed to an orderly end only when both directions are complete. So an
+//! application never takes a truncated connection for a complete one, even if the proxy is killed.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,11 +20,11 @@ use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 
 /// Unsent bytes that the kernel accepts for a proxied connection. Without this limit it accepts megabytes for each
-/// peer that does not read, and these bytes count in no limit of the proxy.
+/// peer that does not read, and no limit of the proxy counts these bytes.
 const KERNEL_UNSENT: u32 = 32 << 10;
 /// Bytes held for one direction of one connection.
 const BUFFER: usize = intake::MOST;
-/// A TCP peer that is gone is noticed after two minutes: 60 s without traffic and six probes, 10 s apart.
+/// A TCP peer that has disappeared is noticed after two minutes: 60 s without traffic and six probes, 10 s apart.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
@@ -93,8 +92,8 @@ enum Side {
     Write(io::Error),
 }
 
-/// Prepares a TCP connection: small writes are sent at once, a dead peer is noticed, the kernel accepts little
-/// data that the peer does not read, and every end but an orderly one is a reset.
+/// Prepares a TCP connection: small writes are sent at once, a dead peer is noticed, the kernel accepts little data
+/// that the peer does not read, and any end except an orderly one is a reset.
 pub(super) fn prepare(tcp: &TcpStream) {
     let keep_alive =
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE_INTERVAL).with_retries(PROBES);

@@ -28,11 +28,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Settings of the server side.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
-    /// Where sessions arrive.
+    /// Addresses and settings for incoming sessions.
     pub listen: ListenConfig,
     /// One target, or several of which at most one has no name.
     pub targets: Vec<Target>,
-    /// Which of this end's data goes first: rules by the target's port or name.
+    /// Which data of this end is sent first: rules by the target's port or name.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the sessions.
     pub json_events: Option<EventLogConfig>,
@@ -52,7 +52,7 @@ pub struct Server {
 struct Targets {
     targets: Vec<Target>,
     priorities: PriorityRules,
-    /// Time for a target to accept a connection.
+    /// Time limit for a target to accept a connection.
     within: Duration,
     /// Log of targets that are unreachable, and log of all other failures.
     failures: Vec<Seldom>,
@@ -254,7 +254,7 @@ impl Targets {
         Ok(Self { targets, priorities, within: CONNECT, failures, unknown: Seldom::default() })
     }
 
-    /// Connects a stream to the target that its head names.
+    /// Connects a stream to the target named in the stream's head.
     async fn open(&self, stream: &mut Stream) -> Result<TcpStream, OpenError> {
         let name = timeout(CONNECT, target::read_head(stream)).await.map_err(|_| OpenError::NoHead)??;
         let index = self.find(name.as_ref())?;
@@ -271,7 +271,7 @@ impl Targets {
         connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
     }
 
-    /// The target that a client names. Without a name it is the target without a name, or the only one.
+    /// The target with the name that a client gives. Without a name it is the unnamed target, or the only one.
     fn find(&self, name: Option<&TargetName>) -> Result<usize, OpenError> {
         let found = self.targets.iter().position(|target| target.name.as_ref() == name);
         match (found, name) {
@@ -291,7 +291,7 @@ impl Targets {
     }
 }
 
-/// As the resolver takes it.
+/// The form that the resolver accepts.
 fn address(target: &Target) -> (String, u16) {
     (target.host.trim_matches(['[', ']']).to_owned(), target.port)
 }
@@ -302,7 +302,7 @@ mod tests {
     use crate::sockopt::silent_listener;
 
     #[tokio::test]
-    async fn a_target_that_does_not_answer_is_given_up() {
+    async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
         let (_silent, address) = silent_listener().await;
         let targets = vec![address.to_string().parse().unwrap()];
         let mut targets = Targets::new(targets, PriorityRules::default()).unwrap();

@@ -1,9 +1,9 @@
-//! The client side's session: one attempt at a time for all applications, repeated without end, and a limit on who
-//! waits for it.
+//! The client side's session: one attempt at a time for all applications, repeated without end, and a limit on the
+//! connections that wait for it.
 //!
 //! A task connects, watches the session, and connects again when it has ended. Local connections wait together for
-//! the outcome. Their number and their time are limited; the others are refused with a reset. The same limits
-//! apply to connections that wait for a stream because the session has as many as the server allows.
+//! the outcome. Their number and their time are limited; the others are refused with a reset. The same limits apply
+//! to connections that wait for a stream because the session already has as many as the server allows.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use crate::session::{Session, begin};
 use crate::sockopt;
 use crate::stream::Stream;
 
-/// Limit on local connections that wait for a session or a stream.
+/// Limit on the number of local connections that wait for a session or a stream.
 const MOST_WAITING: usize = 256;
-/// Least time that a local connection waits, because its arrival makes all paths be tried at once.
+/// Minimum time that a local connection waits: its arrival makes the session try all paths at once.
 const GRACE: Duration = Duration::from_millis(500);
-/// Interval at which a waiting application's connection is checked: the application may have left.
+/// Interval at which a waiting application's connection is checked: the application may have closed it.
 const LOOK: Duration = Duration::from_millis(100);
 /// Shortest and longest wait before connecting again when no path came up and no application waits.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -78,7 +78,7 @@ pub(super) struct Sessions {
     task: AbortHandle,
     shown: Watch,
     log: Option<EventLog>,
-    /// Connections that were refused here, and that the server reset.
+    /// Rate-limited log of connections that were refused here or reset by the server.
     refusals: Seldom,
     pub resets: Seldom,
 }
@@ -127,8 +127,8 @@ impl Sessions {
         }
     }
 
-    /// Waits for the first session, at most for `within`, and otherwise says why there is none. Returns an error
-    /// at once if every path fails for a reason that will not go away.
+    /// Waits for the first session, at most for the time `within`; then returns why there is none. Returns an error
+    /// at once if every path fails for a permanent reason.
     pub(super) async fn first(&self, within: Duration) -> Result<(), Missing> {
         let mut link = self.link.clone();
         let done = link.wait_for(|link| match link {
@@ -159,15 +159,15 @@ impl Sessions {
         }
     }
 
-    /// The session for a new stream. A session without a subflow is not used: it may be lost already. Either it
-    /// gets a subflow soon, or it ends and a new one is opened.
+    /// The session for a new stream. A session without a subflow is not used, because it may be lost already. Either
+    /// it gets a subflow soon, or it ends and a new one is opened.
     fn usable(&self) -> Option<Session> {
         self.current().filter(Session::has_subflow)
     }
 
-    /// The living session for a local connection, which waits while one is being connected.
+    /// The open session for a local connection, which waits while one is being connected.
     pub(super) async fn get(&self, tcp: &TcpStream) -> Result<Session, Refused> {
-        // The server may have forgotten it while this machine was suspended, and would reset the connection.
+        // After a suspend of this machine the server may have dropped the session; it would reset the connection.
         if let Some(session) = self.current() {
             session.catch_up();
         }
@@ -222,7 +222,7 @@ impl Sessions {
         Err(Refused::Down(Duration::ZERO, ended))
     }
 
-    /// A stream of this session. While the session has as many as the server allows, it waits for one to end.
+    /// Opens a stream of this session. If the session has as many as the server allows, waits for one to end.
     async fn open_on(
         &self,
         session: &Session,
@@ -318,7 +318,7 @@ impl Keeper {
                     let closed = self.until_closed(&session).await;
                     tracing::warn!("{closed}; a new one is opened");
                     self.down(None, String::new(), true);
-                    // Pause before connecting again to a server that ends every session at once.
+                    // Pause before connecting again, in case the server ends every session at once.
                     if began.elapsed() < AGAIN.0 {
                         self.pause(AGAIN.0).await;
                     }
@@ -385,7 +385,8 @@ impl Keeper {
         }
     }
 
-    /// Publishes why there is no session. `begins`: it was lost just now; otherwise the earlier moment stays.
+    /// Publishes why there is no session. `begins`: the session was lost just now; otherwise the time of the loss
+    /// stays.
     fn down(&self, reason: Option<Arc<ConnectError>>, said: String, begins: bool) {
         self.tell.send_modify(|link| {
             let since = match link {

@@ -1,7 +1,7 @@
 //! Targets by name: the server forwards to one or several, and the client's local address selects one of them.
 //!
-//! Every stream of the proxy begins with a byte that says how long the target's name is, and the name in
-//! UTF-8; no name means the server's only or unnamed target. Source: `docs/wire-format.md`, Proxy.
+//! Every stream of the proxy begins with the length of the target's name (one byte) and the name in UTF-8. Length
+//! zero means the server's only or unnamed target. Source: `docs/wire-format.md`, Proxy.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Longest name of a target.
 const MAX_NAME: usize = 32;
 
-/// Name of a target: 1 to 32 of `a-z`, `A-Z`, `0-9`, `-` and `_`, a letter first.
+/// Name of a target: 1 to 32 characters of `a-z`, `A-Z`, `0-9`, `-` and `_`; the first is a letter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TargetName(String);
 
-/// Where a server forwards to: `HOST:PORT`, or `NAME=HOST:PORT`.
+/// An address to which a server forwards: `HOST:PORT`, or `NAME=HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Name that clients ask for; `None`: the target of clients that name none.
+    /// Name that clients use; `None`: the target of clients that give no name.
     pub name: Option<TargetName>,
     /// The host. Its name is resolved for each connection.
     pub host: String,
@@ -28,12 +28,12 @@ pub struct Target {
     pub port: u16,
 }
 
-/// Where applications connect: `ADDRESS:PORT`, or `ADDRESS:PORT=NAME`.
+/// A local address for applications: `ADDRESS:PORT`, or `ADDRESS:PORT=NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entrance {
     /// The local address.
     pub address: SocketAddr,
-    /// Which target; `None` for the server's only or unnamed one.
+    /// The target; `None` for the server's only or unnamed one.
     pub target: Option<TargetName>,
 }
 
@@ -91,7 +91,7 @@ impl FromStr for Target {
         };
         let (host, port) = address.rsplit_once(':').ok_or_else(refuse)?;
         let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(refuse)?;
-        // Neither a host's name nor an address contains `=`, so there is a second name in front of the address.
+        // Neither a host name nor an address contains `=`, so there are two names.
         if host.is_empty() || host.contains('=') {
             return Err(refuse());
         }

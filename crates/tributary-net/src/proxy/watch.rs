@@ -1,7 +1,7 @@
 //! Status of a running proxy: its sessions, their paths, rates and round-trip times.
 //!
-//! Counters are sampled every second, so a rate is that of the last whole second. Not here: who asks for the
-//! status (the program serves it on a local socket).
+//! Counters are sampled every second, so a rate is that of the last whole second. Not here: the local socket on which
+//! the program serves the status.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -33,13 +33,13 @@ pub struct Snapshot {
 /// One session.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionSnapshot {
-    /// The same at both ends; `None` until the server has answered.
+    /// The session's name, the same at both ends; `None` until the server has answered.
     pub session: Option<String>,
-    /// Server: where its first connection came from.
+    /// Server: the address of the session's first connection.
     pub peer: Option<SocketAddr>,
     /// Streams open now: one for each proxied connection.
     pub connections: usize,
-    /// Streams that count against the limit of streams: those of `connections`, and those whose end is under way.
+    /// Streams that count towards the limit of streams: those of `connections`, and those that are being closed.
     pub streams: usize,
     /// Bytes that it may use: windows, send limit, records, and its connections to targets.
     pub memory: u64,
@@ -112,7 +112,7 @@ impl std::fmt::Debug for Watched {
 }
 
 impl Watch {
-    /// With the memory that the sessions of a server share.
+    /// A status with the memory that the sessions of a server share; `None` at a client.
     pub(super) fn new(budget: Option<Arc<Budget>>) -> Self {
         Self(Arc::new(Inner { began: Instant::now(), budget, sessions: Mutex::default() }))
     }

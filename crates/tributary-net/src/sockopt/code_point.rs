@@ -5,16 +5,16 @@ use std::os::fd::BorrowedFd;
 
 use libc::c_int;
 
-/// Most bytes of headers of the packet that opened a connection, options and extensions included.
+/// Maximum size of the headers of the packet that opened a connection, options and extensions included.
 const MOST: usize = 512;
 
-/// Listeners: the opening packets of accepted connections are kept until they are asked for.
+/// For listeners: the kernel keeps the opening packets of accepted connections until they are read.
 pub fn keep_opening_packets(fd: BorrowedFd<'_>) -> io::Result<()> {
     super::set_tcp(fd, libc::TCP_SAVE_SYN, 1)
 }
 
-/// The differentiated services code point with which the peer opened an accepted connection. `None` when its
-/// listener did not keep the packet, or the packet was read before.
+/// The DSCP of the packet with which the peer opened an accepted connection. `None` if the listener did not keep the
+/// packet, or if the packet was already read.
 pub fn opening_code_point(fd: BorrowedFd<'_>) -> Option<u8> {
     const NAME: c_int = libc::TCP_SAVED_SYN;
     let (headers, length) = super::get::<[u8; MOST]>(fd, libc::IPPROTO_TCP, NAME).ok()?;

@@ -1,11 +1,11 @@
-//! How many file descriptors this process may open: `RLIMIT_NOFILE`, getrlimit(2).
+//! The process's limit of file descriptors: `RLIMIT_NOFILE`, getrlimit(2).
 //!
 //! A server needs one for each subflow and each proxied connection. Many systems start programs with a soft limit
 //! of 1024, because of `select`, and a much higher hard limit (systemd: 524288).
 
 use std::io;
 
-/// Raises the soft limit to the hard one. Returns how many descriptors the process may open then.
+/// Raises the soft limit to the hard limit. Returns the new limit.
 ///
 /// # Errors
 /// The error of the system call.

@@ -18,7 +18,7 @@ const FLAG_FALLBACK: u32 = 1;
 /// The kernel's limit on subflows of a connection.
 const MOST_SUBFLOWS: usize = 8;
 
-/// An answer about every subflow: `struct mptcp_subflow_data` and one `T` for each.
+/// The kernel's answer for all subflows: `struct mptcp_subflow_data`, then one `T` for each.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Subflows<T: Copy> {
@@ -52,7 +52,7 @@ pub struct MptcpState {
     pub extra_subflows: u8,
     /// The connection fell back to plain TCP.
     pub fallback: bool,
-    /// Token of the connection, the same on both of its ends' subflows.
+    /// Token of the connection; all subflows of one end have the same.
     pub token: u32,
 }
 
@@ -61,8 +61,8 @@ pub fn mptcp_socket(domain: Domain) -> io::Result<Socket> {
     Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP))
 }
 
-/// State of an MPTCP socket; a connection that fell back before it became MPTCP answers
-/// `EOPNOTSUPP`, which is reported as a fallback.
+/// State of an MPTCP socket. For a connection that fell back before it became MPTCP the kernel returns `EOPNOTSUPP`;
+/// this is reported as a fallback.
 pub fn mptcp_state(fd: BorrowedFd<'_>) -> io::Result<MptcpState> {
     match super::get::<Raw>(fd, SOL_MPTCP, MPTCP_INFO) {
         Ok((raw, _)) => Ok(MptcpState {

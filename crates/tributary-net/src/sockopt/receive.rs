@@ -1,11 +1,11 @@
-//! Limits on what a peer may send before it is read. Sources: socket(7), tcp(7), `include/uapi/linux/sock.h`.
+//! Limits on data that a peer may send before it is read. Sources: socket(7), tcp(7), `include/uapi/linux/sock.h`.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use libc::c_int;
 
-/// Option that says which buffers have a fixed size (Linux 5.14), not yet in libc.
+/// Option for buffers of a fixed size (Linux 5.14), not yet in libc.
 const SO_BUF_LOCK: c_int = 72;
 /// A window clamp without effect: TCP's windows are at most 1 GiB.
 const NO_CLAMP: u32 = 1 << 30;

@@ -1,5 +1,5 @@
-//! `TCP_INFO`: the kernel's state of a connection. Parsed from a prefix of the kernel's struct, so that with an
-//! older kernel, whose answer is shorter, the missing fields are zero.
+//! `TCP_INFO`: the kernel's state of a connection. Parsed as a prefix of the kernel's struct: an older kernel returns
+//! fewer bytes, and the missing fields are zero.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -86,7 +86,7 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Bytes retransmitted.
     pub bytes_retrans: u64,
-    /// Length of the kernel's answer, which says how new the kernel is.
+    /// Length of the kernel's answer; a newer kernel returns more.
     pub kernel_length: usize,
 }
 

@@ -27,7 +27,7 @@ fn tcp_info_follows_the_connection() {
 }
 
 #[test]
-fn congestion_control_is_asserted_and_unknown_names_list_the_known() {
+fn congestion_control_is_checked_and_errors_for_unknown_names_list_the_known_ones() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     set_congestion(socket.as_fd(), "reno").unwrap();
     assert_eq!(congestion(socket.as_fd()).unwrap(), "reno");
@@ -76,8 +76,8 @@ async fn a_listener_raises_the_limit_of_descriptors() {
     assert_eq!(raise_descriptor_limit().unwrap(), limit.rlim_max);
 }
 
-/// A listener whose queue is full, so that the kernel drops every further SYN. Returns what must be held
-/// meanwhile, and its address.
+/// A listener whose queue is full, so that the kernel drops every further SYN. Returns its address, and the sockets
+/// that must stay open.
 pub(crate) async fn silent_listener() -> ((tokio::net::TcpListener, tokio::net::TcpStream), SocketAddr) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -17,7 +17,7 @@ const HEAD: usize = 5;
 const TAG: usize = 16;
 const ALERT: u8 = 21;
 const APPLICATION_DATA: u8 = 23;
-/// Most bytes of ciphertext held: what a subflow seals at once, one more segment, and the records' overhead.
+/// Maximum ciphertext held: what a subflow seals at once, one more segment, and the records' overhead.
 pub(crate) const SEALED: usize = (256 + 64 + 8) << 10;
 /// Records of one direction under one key.
 const EPOCH_RECORDS: u64 = 1 << 23;
@@ -110,7 +110,7 @@ impl Sealer {
         Ok(Self { keys: Keys::new(secrets, epochs)?, out: Vec::new(), open: None, written: 0 })
     }
 
-    /// Adds plaintext; full records are sealed on the way.
+    /// Adds plaintext; records that become full are sealed.
     pub(crate) fn push(&mut self, mut data: &[u8]) {
         self.reserve(data.len());
         while !data.is_empty() {
@@ -129,8 +129,7 @@ impl Sealer {
         }
     }
 
-    /// Reserves space up to [`SEALED`] at once. Growth by doubling would end at twice the size that is ever
-    /// needed.
+    /// Reserves space up to [`SEALED`] at once, because doubling would allocate up to twice that size.
     fn reserve(&mut self, more: usize) {
         let (length, capacity) = (self.out.len(), self.out.capacity());
         if length + more > capacity && capacity >= SEALED / 8 {
@@ -143,7 +142,7 @@ impl Sealer {
         self.seal(APPLICATION_DATA);
     }
 
-    /// Seals the record that says that nothing follows (close_notify).
+    /// Seals the record that announces the end (close_notify).
     pub(crate) fn close(&mut self) {
         self.finish();
         self.push(&[1, 0]);
@@ -175,7 +174,7 @@ impl Sealer {
         self.out.len() - self.written
     }
 
-    /// Forgets `n` bytes that were written.
+    /// Removes `n` bytes that were written.
     pub(crate) fn advance(&mut self, n: usize) {
         self.written += n;
         if self.written == self.out.len() {
@@ -188,11 +187,11 @@ impl Sealer {
 /// Result of [`Opener::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opened {
-    /// Bytes of records used up.
+    /// Bytes of the records that were opened.
     pub consumed: usize,
     /// Bytes of plaintext, now at the buffer's beginning.
     pub plaintext: usize,
-    /// The peer said that nothing follows.
+    /// The peer announced the end (close_notify).
     pub closed: bool,
 }
 

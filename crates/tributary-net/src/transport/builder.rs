@@ -1,6 +1,6 @@
-//! A client or a server in one expression: names, keys and paths as they are written on a command line. A text
-//! that cannot be parsed is an error when the client connects or the server is bound. Not here: settings that few
-//! programs need, see [`ClientBuilder::configure`].
+//! Builds a client or a server in one expression, with names, keys and paths written as on a command line. A text
+//! that cannot be parsed is an error when the client connects or the server is bound. Not here: rarely used settings
+//! ([`ClientBuilder::configure`]).
 
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ fn configured(settings: Settings, change: impl FnOnce(&mut TransportConfig)) -> 
     })
 }
 
-/// Makes a client. [`Connection::client`] begins one.
+/// Builds a client. Start with [`Connection::client`].
 #[derive(Debug)]
 #[must_use = "nothing is connected before `connect`"]
 pub struct ClientBuilder {
@@ -40,7 +40,7 @@ pub struct ClientBuilder {
     paths: Vec<PathConfig>,
 }
 
-/// Makes a server. [`Acceptor::server`] begins one.
+/// Builds a server. Start with [`Acceptor::server`].
 #[derive(Debug)]
 #[must_use = "nothing listens before `bind`"]
 pub struct ServerBuilder {
@@ -49,7 +49,7 @@ pub struct ServerBuilder {
 }
 
 impl Connection {
-    /// A client of the transport called this: `session`, `session/min-rtt`, `tcp`, `mptcp`, `quic`, `mpquic`.
+    /// A client of this transport: `session`, `session/min-rtt`, `tcp`, `mptcp`, `quic`, `mpquic`.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,13 +70,13 @@ impl Connection {
 }
 
 impl ClientBuilder {
-    /// The pre-shared key, which the server has too. A session needs one.
+    /// The pre-shared key; the server needs the same one. Required by sessions.
     pub fn key(mut self, key: Key) -> Self {
         self.settings = with_key(self.settings, key);
         self
     }
 
-    /// One more path, written as `LOCAL=SERVER:PORT`: `wlan0=203.0.113.5:7000`, `192.168.1.7=example.org:7000`,
+    /// Adds a path, written as `LOCAL=SERVER:PORT`: `wlan0=203.0.113.5:7000`, `192.168.1.7=example.org:7000`,
     /// `any=[2001:db8::1]:7000`.
     pub fn path(mut self, path: impl AsRef<str>) -> Self {
         match path.as_ref().parse() {
@@ -102,7 +102,7 @@ impl ClientBuilder {
 }
 
 impl Acceptor {
-    /// A server of the transport called this, as [`Connection::client`] names it.
+    /// A server of this transport; the names are those of [`Connection::client`].
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -122,13 +122,13 @@ impl Acceptor {
 }
 
 impl ServerBuilder {
-    /// The pre-shared key, which the clients have too. A session needs one.
+    /// The pre-shared key; the clients need the same one. Required by sessions.
     pub fn key(mut self, key: Key) -> Self {
         self.settings = with_key(self.settings, key);
         self
     }
 
-    /// One more address to listen on, written as `ADDRESS:PORT`: `0.0.0.0:7000`, `[::]:7000`. With port 0 the system
+    /// Adds an address to listen on, written as `ADDRESS:PORT`: `0.0.0.0:7000`, `[::]:7000`. With port 0 the system
     /// chooses one, see [`Acceptor::addresses`].
     pub fn listen(mut self, address: impl AsRef<str>) -> Self {
         let text = address.as_ref();

@@ -46,7 +46,7 @@ struct Dialer {
 #[derive(Debug)]
 struct Inner {
     dialer: Option<Dialer>,
-    /// A connection that has not been given out as a stream yet.
+    /// A connection that has not been returned as a stream yet.
     waiting: Mutex<Option<Arc<Socket>>>,
     streams: Mutex<Vec<Weak<Socket>>>,
 }
@@ -116,7 +116,7 @@ impl Connection {
         stats
     }
 
-    /// Opens no new streams; the kernel still delivers what was written.
+    /// No stream can be opened afterwards; the kernel still delivers what was written.
     pub(super) fn close(&self) {
         lock(&self.0.waiting).take();
     }
@@ -219,7 +219,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Connections that have sent nothing yet. When there are too many, the address with most of them loses its oldest.
+/// Connections that have sent nothing yet. When there are too many, the address with the most of them loses its
+/// oldest.
 struct Silent {
     places: Places<AbortOnDrop>,
     /// Connections accepted so far.
@@ -230,17 +231,18 @@ struct Silent {
 #[derive(Clone)]
 struct Serving {
     limits: Limits,
-    /// One for each connection that is served. A silent one has none.
+    /// One permit for each connection that is served. A silent connection has none.
     slots: Arc<Semaphore>,
     refused: Arc<Seldom>,
     tell: mpsc::Sender<(super::Connection, SocketAddr)>,
 }
 
 impl Serving {
-    /// Hands a connection on once it has sent something. The client has the time of a session's handshake for that.
+    /// Returns a connection to the application once it has sent something. The time limit is that of a session's
+    /// handshake.
     async fn hear(self, stream: TcpStream, from: SocketAddr) {
         let within = self.limits.handshake;
-        // Not `readable`, which may say so while there is nothing to read: the connection would count as served.
+        // `readable` may return while there is nothing to read; the connection would then count as served.
         if !matches!(tokio::time::timeout(within, stream.peek(&mut [0])).await, Ok(Ok(1))) {
             tracing::info!(%from, "connection refused: silent for {within:?}");
             return;
@@ -248,7 +250,7 @@ impl Serving {
         let Ok(slot) = self.slots.clone().try_acquire_owned() else { return self.refuse(from) };
         let socket = Socket { stream, _slot: Some(slot) };
         let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
-        // An error: the listener has been dropped, and the connection ends.
+        // An error means that the listener has been dropped; the connection then ends.
         let _ = self.tell.send((connection, from)).await;
     }
 
@@ -273,7 +275,7 @@ async fn accept_loop(listener: TcpListener, sockets: Sockets, serving: Serving, 
                 continue;
             }
         };
-        // Dropped at once: the client sees its connection end instead of waiting for another one to end.
+        // Dropped at once: the client sees its connection end and does not wait for another one to end.
         if serving.slots.available_permits() == 0 {
             serving.refuse(from);
             continue;

@@ -30,11 +30,11 @@ use crate::tls;
 const EXPORTER: &[u8] = b"EXPORTER-tributary-quic-proof";
 /// First bytes of a client's proof: protocol and version.
 const MAGIC: [u8; 5] = *b"TRIQ\x01";
-/// Bytes of the client's proof.
+/// Size of the client's proof.
 const CLIENT_PROOF: usize = MAGIC.len() + 32;
 /// Bytes of the server's proof.
 const SERVER_PROOF: usize = 32;
-/// Application code of a connection that is refused for its key.
+/// Application error code of a connection that is refused because of its key.
 const CODE_WRONG_KEY: u32 = 1;
 /// Application protocol (ALPN) of connections with a key.
 const PROTOCOL: &[u8] = b"tributary-1";
@@ -54,7 +54,7 @@ const STREAMS: u32 = 1024;
 /// Names of the congestion controls that QUIC has on sockets.
 pub(super) const CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
 
-/// Progress of a handshake, for connections whose streams do not wait for it (0-RTT, RFC 9001 §4.6).
+/// Progress of a handshake, for connections whose streams can be used before it is over (0-RTT, RFC 9001 §4.6).
 #[derive(Clone, Debug)]
 pub struct Handshake(watch::Receiver<Option<bool>>);
 
@@ -74,8 +74,8 @@ impl Handshake {
         self.outcome().is_some()
     }
 
-    /// The result of the handshake; `None` until it is over. Client: whether the server accepted early data. If
-    /// not, the streams opened before are lost, and those opened from then on work.
+    /// The result of the handshake; `None` until it is over. Client: whether the server accepted early data. If not,
+    /// streams opened before are lost, and streams opened afterwards work.
     #[must_use]
     pub fn outcome(&self) -> Option<bool> {
         *self.0.borrow()
@@ -83,7 +83,7 @@ impl Handshake {
 
     /// Waits for [`Self::outcome`]; `None` when the connection failed.
     pub async fn over(&mut self) -> Option<bool> {
-        // The sender is dropped with a connection that failed.
+        // When the connection fails, the sender is dropped.
         self.0.wait_for(Option::is_some).await.ok().and_then(|over| *over)
     }
 }
@@ -172,7 +172,7 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     Ok(socket.into())
 }
 
-/// A path, and the server's address that is used on it.
+/// A path, and the server address used on it.
 #[derive(Clone, Debug)]
 struct Route {
     path: PathConfig,
@@ -180,7 +180,7 @@ struct Route {
 }
 
 impl Route {
-    /// Resolves the server's name. The first of its addresses that the local end has a route to is used.
+    /// Resolves the server's name and takes the first address that the local end has a route to.
     async fn of(path: &PathConfig) -> Result<Self, TransportError> {
         let addresses = path.resolve().await.map_err(system(format!("finding the server of {path}")))?;
         let routes = addresses.into_iter().map(|server| Self { path: path.clone(), server });
@@ -205,8 +205,8 @@ async fn routes(paths: &[PathConfig]) -> Result<Vec<Route>, TransportError> {
     Ok(routes)
 }
 
-/// The client's socket of a path. Bound to the source address of its packets, so that the server can
-/// distinguish the paths and the routing table cannot move one.
+/// The client's socket of a path. It is bound to the source address of its packets, so that the server can
+/// distinguish the paths, and so that the routing table cannot change a path.
 fn path_socket(Route { path, server }: &Route) -> Result<UdpSocket, TransportError> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -220,7 +220,7 @@ fn path_socket(Route { path, server }: &Route) -> Result<UdpSocket, TransportErr
     if !address.is_unspecified() {
         return bound((address, 0).into(), None);
     }
-    // Connecting a UDP socket sends nothing; it only asks the routing table for the source address.
+    // Connecting a UDP socket sends nothing; it only looks up the source address in the routing table.
     let doing = || system(format!("asking for the route of {path}"));
     let probe = bound((any, 0).into(), device)?;
     probe.connect(server).map_err(doing())?;

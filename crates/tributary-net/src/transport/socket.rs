@@ -1,5 +1,4 @@
-//! A connected kernel socket, and its two halves as a stream has them. Not here: connecting and accepting
-//! (`kernel.rs`).
+//! A connected kernel socket, and its reading and writing halves. Not here: connecting and accepting (`kernel.rs`).
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
@@ -35,7 +34,7 @@ pub(super) struct Reader(pub Arc<Socket>);
 pub(super) struct Writer(pub Arc<Socket>);
 
 impl Socket {
-    /// The connection ends with a reset when both halves are gone.
+    /// The connection ends with a reset when both halves have been dropped.
     fn abandon(&self) {
         // A connection that has already ended needs no reset.
         let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
@@ -104,8 +103,8 @@ impl AsyncRead for Reader {
             let mut count = 0;
             let read = stream.try_io(Interest::READABLE, || {
                 count = stream.try_read_buf(buf)?;
-                // A short read has emptied the socket. `WouldBlock` clears its readiness, which saves a read that
-                // would return nothing.
+                // A short read has emptied the socket. Returning `WouldBlock` clears its readiness, which saves a
+                // read that would return nothing.
                 if count > 0 && count < room { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match read {

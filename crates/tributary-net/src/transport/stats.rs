@@ -29,7 +29,8 @@ pub struct PathStats {
     pub delivered: u64,
     /// Bytes that this end retransmitted. QUIC: bytes that it declared lost.
     pub retransmitted: u64,
-    /// Bytes sent and not yet acknowledged or lost; `None` where the implementation does not say (QUIC).
+    /// Bytes sent that are neither acknowledged nor declared lost; `None` if the implementation does not report them
+    /// (QUIC).
     pub in_flight: Option<u64>,
     /// Congestion window in bytes.
     pub window: u64,

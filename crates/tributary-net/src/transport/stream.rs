@@ -14,23 +14,23 @@ use tokio_util::task::TaskTracker;
 use super::socket::{Reader, Writer};
 use crate::stream::{Stream, StreamError};
 
-/// Most bytes of a chunk that is read from a kernel socket or QUIC.
+/// Maximum size of a chunk read from a kernel socket or QUIC.
 const CHUNK: usize = 64 << 10;
 
 /// A bidirectional stream. Dropping it before it was shut down resets it.
 #[derive(Debug)]
 pub struct TransportStream {
-    /// What the peer sends.
+    /// Data from the peer.
     pub recv: RecvHalf,
-    /// What this end sends.
+    /// Data to the peer.
     pub send: SendHalf,
 }
 
-/// What the peer sends.
+/// The receiving direction.
 #[derive(Debug)]
 pub struct RecvHalf(pub(super) Recv);
 
-/// What this end sends.
+/// The sending direction.
 #[derive(Debug)]
 pub struct SendHalf {
     pub(super) kind: Send,
@@ -60,7 +60,7 @@ pub(super) enum Send {
     Mpquic(noq::SendStream),
 }
 
-/// Fate of a message.
+/// Result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It was queued; a session may still drop it as a whole at its deadline.
@@ -69,7 +69,7 @@ pub enum Sent {
     Expired,
 }
 
-/// Calls `$poll` on the stream of whichever transport it is.
+/// Calls `$poll` on the stream of the transport in use.
 macro_rules! each {
     ($kind:ident, $half:expr, $stream:ident => $poll:expr) => {
         match $half {
@@ -152,8 +152,8 @@ impl SendHalf {
         }
     }
 
-    /// The half of a QUIC connection's stream. When it is finished, `finishing` gets a task that ends once the peer has
-    /// acknowledged everything, or reads no further.
+    /// The sending half of a QUIC stream. When it is finished, `finishing` gets a task that ends once the peer has
+    /// acknowledged everything or has stopped reading.
     #[cfg(feature = "quic")]
     pub(super) fn tracked(kind: Send, finishing: TaskTracker) -> Self {
         Self { kind, finished: false, finishing: Some(finishing) }
@@ -184,7 +184,7 @@ impl SendHalf {
         }
     }
 
-    /// Whether the bytes go to a kernel socket unchanged, so that [`SendHalf::poll_call`] works.
+    /// Whether the bytes go unchanged to a kernel socket, so that [`SendHalf::poll_call`] works.
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         matches!(self.kind, Send::Kernel(_))
@@ -268,7 +268,7 @@ impl SendHalf {
 }
 
 impl Drop for SendHalf {
-    /// Without this, QUIC and TCP would finish a dropped stream normally, so that an incomplete stream looks
+    /// Without this, QUIC and TCP would finish a dropped stream normally, and an incomplete stream would look
     /// complete.
     fn drop(&mut self) {
         if !self.finished {

@@ -89,7 +89,7 @@ async fn every_transport_carries_streams_and_counts_them() {
         }
         let held = connection.open_stream(0).await.unwrap();
         assert!(ask(&connection, b"reset me").await.is_err(), "{name}: a reset stream ended in order");
-        // A session reads the kernel's counters now and then. With kernel sockets, streams that have ended are not
+        // A session reads the kernel's counters at intervals. With kernel sockets, streams that have ended are not
         // counted.
         let counted = async {
             let enough = if matches!(name, "tcp" | "mptcp") { 0 } else { 1 << 20 };
@@ -153,7 +153,7 @@ async fn a_reader_that_lags_behind_by_a_whole_window_gets_everything() {
                 stream.write_all(piece).await.unwrap();
             }
             stream.shutdown().await.unwrap();
-            // Wait until the client has gone.
+            // Wait until the client has closed the connection.
             let _ = stream.read_to_end(&mut Vec::new()).await;
         });
         let connection = Connection::connect(&config, &paths(address, 1)).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_wrong_key_is_refused_by_both_ends() {
 }
 
 #[tokio::test]
-async fn certificates_take_the_place_of_the_key() {
+async fn certificates_can_be_used_instead_of_the_key() {
     let made = rcgen::generate_simple_self_signed(vec!["video.example".to_owned()]).unwrap();
     let (certificate, provider) =
         (made.cert.der().clone(), Arc::new(rustls::crypto::ring::default_provider()));
@@ -299,7 +299,7 @@ async fn a_tcp_server_holds_no_more_than_its_limits() {
     let third = Connection::connect(&config, &paths).await.unwrap();
     let mut third = third.open_stream(0).await.unwrap();
     assert!(matches!(third.read(&mut [0; 1]).await, Ok(0) | Err(_)));
-    // A place that becomes free is given to the next connection.
+    // A freed place is given to the next connection.
     held.clear();
     loop {
         let fourth = Connection::connect(&config, &paths).await.unwrap();
@@ -337,7 +337,7 @@ async fn an_address_that_floods_a_tcp_server_loses_its_own_silent_connections() 
     for _ in 0..20 {
         flood.push(open_from("127.0.0.2", server).await);
     }
-    // The newest three of the flood stay. When the last of the others is hung up on, all have been accepted.
+    // The newest three of the flood stay. Once the last of the others has been closed, all have been accepted.
     for tcp in &mut flood[..18] {
         let read = tokio::time::timeout(Duration::from_secs(20), tcp.read(&mut [0; 1])).await;
         assert!(matches!(read.expect("a connection of the flood is kept"), Ok(0) | Err(_)));
@@ -347,7 +347,7 @@ async fn an_address_that_floods_a_tcp_server_loses_its_own_silent_connections() 
 }
 
 #[tokio::test]
-async fn silent_connections_take_no_place_of_those_that_are_served() {
+async fn silent_connections_do_not_use_the_places_of_served_ones() {
     let mut config = config("tcp", 1);
     (config.limits.sessions, config.limits.half_open) = (2, 4);
     config.limits.handshake = Duration::from_secs(600);

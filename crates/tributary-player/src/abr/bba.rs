@@ -24,7 +24,7 @@ impl Rule for Bba {
         let allowed = low + (high - low) * position.clamp(0.0, 1.0);
         let above = (self.last + 1).min(ladder.top());
         let below = self.last.saturating_sub(1);
-        // The quality stays while the line is between the bitrates of its neighbours.
+        // The quality stays while the rate on the line is between the bitrates of the two neighbouring qualities.
         if position <= 0.0 {
             self.last = 0;
         } else if position >= 1.0 {

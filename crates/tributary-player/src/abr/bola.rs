@@ -6,7 +6,7 @@ use super::{Decision, Progress, Rule, View};
 
 /// γp: the weight of rebuffering against quality.
 const GAMMA_P: f64 = 5.0;
-/// Buffer size, in segments, at the beginning and at the end of a title.
+/// Smallest buffer size used, in segments: the size at the beginning and at the end of a title.
 const LEAST_SEGMENTS: f64 = 3.0;
 
 /// Scores of BOLA's objective for one ladder.

@@ -8,7 +8,7 @@ use super::{Decision, Finished, Progress, Rule, View, seconds};
 
 /// Buffer below which the lowest quality is chosen, seconds.
 const MINIMUM: f64 = 10.0;
-/// Buffer added to it for each quality of the ladder, seconds.
+/// Buffer added to [`MINIMUM`] for each quality of the ladder, seconds.
 const PER_QUALITY: f64 = 2.0;
 
 /// BOLA-E.
@@ -95,7 +95,7 @@ impl Rule for BolaE {
         let objective = self.objective(view);
         let level = view.level.as_secs_f64();
         if let Some(to) = download.abandoned_to {
-            // The path has problems: limit the placeholder to what the lower quality needs.
+            // The download was too slow: limit the placeholder to what the lower quality needs.
             let wanted = if to > 0 { Self::least_level(&objective, view, to) } else { MINIMUM };
             self.placeholder = self.placeholder.min((wanted - level).max(0.0));
             return;

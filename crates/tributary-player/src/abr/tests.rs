@@ -25,7 +25,7 @@ fn an_unknown_rule_lists_the_known_ones() {
 }
 
 #[test]
-fn every_rule_ends_at_the_bottom_of_a_starved_path_and_at_the_top_of_a_fast_one() {
+fn every_rule_reaches_the_lowest_quality_on_a_slow_path_and_the_highest_on_a_fast_one() {
     let ladder = ladder();
     for name in names() {
         let mut starved = rule(name).expect("a known name");
@@ -76,7 +76,7 @@ fn every_rule_stays_within_the_ladder_for_any_input() {
 }
 
 #[test]
-fn the_throughput_rule_gives_up_a_download_that_stalls() {
+fn the_throughput_rule_abandons_a_download_that_stalls() {
     let ladder = ladder();
     let mut rule = Throughput::default();
     let view = view(&ladder, 8, Some(7_000_000.0));

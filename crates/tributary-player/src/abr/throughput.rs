@@ -8,7 +8,7 @@ use super::{Decision, Estimate, Progress, Rule, View};
 
 /// Share of the throughput that the rule uses.
 const SAFETY: f64 = 0.9;
-/// A download is abandoned when it would take this many segment durations.
+/// A download is abandoned when it would take more than this many segment durations.
 const ABANDON_AFTER: f64 = 1.8;
 /// Shortest time after which a download is abandoned.
 const LEAST_TIME: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ pub(super) struct InsufficientBuffer {
 }
 
 impl InsufficientBuffer {
-    /// Share at the first decision, and its decay from decision to decision.
+    /// Share at the first decision, and the factor by which it shrinks with each decision.
     const FIRST: f64 = 0.9;
     /// Share after many decisions.
     const LEAST: f64 = 0.5;

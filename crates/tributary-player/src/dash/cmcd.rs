@@ -47,7 +47,7 @@ pub struct Cmcd {
     pub object: Option<ObjectType>,
     /// `rtp`: highest useful delivery rate, kbit/s. Sent in steps of 100 kbit/s.
     pub wanted_kbps: Option<u64>,
-    /// `sid`: the viewing, at most 64 characters.
+    /// `sid`: identifier of the playback session, at most 64 characters.
     pub session_id: Option<String>,
     /// `st`: live; otherwise video on demand.
     pub live: Option<bool>,

@@ -1,7 +1,8 @@
-//! The manifest (Media Presentation Description) as far as a player needs it, and the requests that fetch its media.
+//! The parts of the manifest (Media Presentation Description) that a player needs, and the requests that fetch its
+//! media.
 //!
-//! Read: periods, adaptation sets, representations, base URLs, `SegmentBase`, `SegmentList` and `SegmentTemplate` with
-//! a fixed duration or a timeline. Not read: events, content protection, patches, remote elements (`xlink`).
+//! Read: periods, adaptation sets, representations, base URLs, `SegmentBase`, `SegmentList` and `SegmentTemplate`
+//! with a fixed duration or a timeline. Not read: events, content protection, patches, remote elements (`xlink`).
 //! Source: ISO/IEC 23009-1:2022 §5.
 
 mod address;
@@ -48,7 +49,7 @@ pub enum MpdError {
         /// What exceeds the limit.
         what: &'static str,
     },
-    /// Another root element.
+    /// The root element is not `MPD`.
     #[error("the root element is `{0}`, not `MPD`: is this a DASH manifest?")]
     Root(String),
     /// An attribute or text has an invalid value.
@@ -137,7 +138,7 @@ pub struct Representation {
 }
 
 impl Mpd {
-    /// Reads the manifest fetched from `url`, an absolute one.
+    /// Reads the manifest that was fetched from `url`, which must be absolute.
     ///
     /// # Errors
     /// [`MpdError`] names the element and the value that cannot be used.

@@ -263,7 +263,7 @@ impl Player {
         self.request(now, quality, from);
     }
 
-    /// The network changed: asks the rule at once whether to continue the download.
+    /// The network changed: calls the rule at once to decide whether to continue the download.
     pub fn handle_network_change(&mut self, now: Instant) {
         self.settle(now);
         self.look(now);
@@ -386,7 +386,7 @@ impl Player {
         (decision.quality.min(self.title.ladder.top()), decision.delay)
     }
 
-    /// Asks the rule with the present view.
+    /// Calls the rule with the present view.
     fn ask<T>(&mut self, now: Instant, question: impl FnOnce(&mut dyn Rule, &View<'_>) -> T) -> T {
         let view = View {
             ladder: &self.title.ladder,
@@ -418,7 +418,7 @@ impl Player {
         });
     }
 
-    /// Asks the rule whether to abandon the download.
+    /// Calls the rule to decide whether to abandon the download.
     fn look(&mut self, now: Instant) {
         let State::Loading(download) = &mut self.state else { return };
         download.looked = now;

@@ -68,7 +68,7 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Vec<Entry>, SidxError> {
     Err(SidxError::Missing)
 }
 
-/// The box after its header; `after` is the offset of the first byte behind it in the file.
+/// Reads the box after its header; `after` is the file offset of the first byte after the box.
 fn index(input: &mut Input<'_>, after: u64) -> Result<Vec<Entry>, SidxError> {
     let version = input.u32()? >> 24;
     input.u32()?; // reference_ID

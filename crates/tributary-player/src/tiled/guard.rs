@@ -1,8 +1,8 @@
-//! The guard interval: how long before the deadline the last tile must begin to be sent. It is learnt from
-//! the lateness of tiles.
+//! The guard interval: the last tile must begin to be sent this long before the deadline. It is learnt from the
+//! lateness of tiles.
 //!
 //! A tile that begins just before the deadline arrives after it; it is useless and delays the next GoP. Its lateness
-//! depends on sizes, rates and buffers that the client does not know, so the client measures it.
+//! depends on sizes, rates and buffers that the client cannot observe, so the client measures it.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -33,7 +33,7 @@ const MENUS_AHEAD: u32 = 2;
 const MENUS_KEPT: usize = 8;
 /// Maximum number of GoPs to play.
 const MOST_SLOTS: u32 = 100_000;
-/// Number of bins of 0.1 s in which bytes are counted.
+/// Width of the bins in which arrived bytes are counted.
 const TENTH: Duration = Duration::from_millis(100);
 
 /// Length of the playback and initial rate.
@@ -211,7 +211,7 @@ impl Player {
         }
     }
 
-    /// When the viewing is over; `None` if that is not known yet.
+    /// When the viewing is over. Before the video is known, this is the time limit of the start.
     #[must_use]
     pub fn ends_at(&self) -> Instant {
         if self.origin.is_none() {
@@ -356,8 +356,8 @@ impl Player {
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
-        // Distance from the slot before the present one, the last slot whose menu can still be needed. The menu that is
-        // needed last, the one furthest ahead, is dropped.
+        // Counted from the slot before the present one, because older menus are not needed. The menu furthest ahead is
+        // needed last, so it is dropped.
         let present = self.record.slots.len().saturating_sub(2);
         let from = self.record.slots.get(present).map_or(0, |slot| slot.gop);
         while self.menus.len() > MENUS_KEPT {

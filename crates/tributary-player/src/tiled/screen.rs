@@ -1,8 +1,9 @@
 //! Model of the viewer's screen. Each tile shows its finest copy that arrived in time, or the concealment.
 //!
-//! Errors come from the rate–distortion table. A frozen tile has the error of its picture plus that of
-//! freezing. The latter is added for each GoP, as for uncorrelated changes, up to twice the error of freezing in the
-//! present GoP, the difference of unrelated pictures. Example: picture 20, freezing 300 a GoP: 320, 620, 620, …
+//! Errors come from the rate–distortion table. The error of a frozen tile is that of its picture plus a freezing
+//! error. Each frozen GoP adds its freezing error, as if the changes were uncorrelated. The sum is limited to twice
+//! the freezing error of the present GoP, which is the difference of unrelated pictures. Example: picture 20,
+//! freezing 300 a GoP: 320, 620, 620, …
 
 use tributary_video::rd::{Concealment, TileCells};
 

@@ -1,4 +1,4 @@
-//! Sizes computed by the rule, and an application that writes endlessly into a socket that nobody reads.
+//! Sizes computed by the rule, and an application that writes endlessly into a socket that is not read.
 
 use std::io::Write;
 use std::net::TcpStream as Application;
@@ -49,7 +49,7 @@ async fn taken(limited: bool) -> usize {
     if limited {
         limit_segments(listener.as_fd()).expect("an option of Linux 2.6");
     }
-    // The congestion control decides how far a send buffer grows, and machines differ in their default.
+    // The congestion controller decides how far a send buffer grows, and machines differ in their default controller.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     sockopt::set_congestion(socket.as_fd(), "cubic").expect("built into most kernels");
     let address = listener.local_addr().expect("it is bound");
@@ -79,7 +79,7 @@ async fn the_kernel_chooses_a_size_only_after_the_session_has_taken_megabytes() 
     intake.look(&accepted, None);
     assert_eq!((intake.piece, intake.set), (MOST, Some(Size::Bytes(128 << 10))));
     intake.took(STEADY as usize - 1);
-    // A session so fast that every application is far away.
+    // At such a rate the kernel would choose the size for every application.
     intake.look(&accepted, Some((mbps(1_000_000), HOLD)));
     assert_eq!(intake.set, Some(Size::Bytes(128 << 10)));
     intake.took(1);

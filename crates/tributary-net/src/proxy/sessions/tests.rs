@@ -45,7 +45,7 @@ async fn an_application_that_ended_its_request_has_not_left() {
 
 #[tokio::test]
 async fn the_number_of_waiting_applications_is_limited() {
-    // The kernel accepts connections here, and nobody answers.
+    // The kernel accepts connections here, and no program answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let path = format!("127.0.0.2={}", silent.local_addr().unwrap()).parse().unwrap();
     let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
@@ -64,7 +64,7 @@ async fn the_number_of_waiting_applications_is_limited() {
     }
     waiting(MOST_WAITING).await;
     assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
-    // An application that gives up frees its place.
+    // An application that closes its connection frees its place.
     last.unwrap().abort();
     waiting(MOST_WAITING - 1).await;
     let another = held.clone();
@@ -90,13 +90,14 @@ async fn connected(
     (sessions, peer, listener)
 }
 
-/// A session whose server allows two streams, both of which are taken: the first at both ends, and the second.
+/// A session whose server allows two streams, both of which are open: the first at both ends, and the second.
 async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
     let mut common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
     common.session.max_streams = 2;
     let (sessions, peer, listener) = connected(common, patience).await;
     let (application, _far) = pair().await;
-    // The server's settings come with the first data: one stream is carried to the other end before the second.
+    // The server's limit arrives with its first data, so one stream is carried to the server before the second is
+    // opened.
     let mut first = sessions.open(&application, 0).await.unwrap();
     first.write_chunk("first".into()).await.unwrap();
     let mut arrived = peer.accept_stream().await.unwrap();
@@ -123,7 +124,7 @@ async fn an_application_that_leaves_while_it_waits_for_a_stream_frees_its_place(
     assert_eq!(sessions.places.available_permits(), MOST_WAITING);
 }
 
-/// A client's session that lives and has no subflow, as the proxy sees it, and the commands that its driver gets.
+/// A client's open session without a subflow, as the proxy sees it, and the commands to its driver.
 fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver<Command>) {
     let settings = tributary_proto::Config::default();
     let zero = tributary_types::Instant::ZERO;

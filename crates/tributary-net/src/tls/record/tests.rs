@@ -59,7 +59,7 @@ fn tampering_replay_and_garbage_are_refused() {
 }
 
 #[test]
-fn an_orderly_end_is_seen() {
+fn an_orderly_end_is_reported() {
     let (mut sealer, mut opener) = pair();
     sealer.push(b"last");
     sealer.close();

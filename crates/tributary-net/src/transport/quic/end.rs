@@ -21,7 +21,7 @@ use super::library::{self, ConnectionError};
 use crate::config::{Limits, PathConfig};
 use crate::key::Key;
 
-/// A connection; the server's also has its place among those the server may hold.
+/// A connection. At a server it also holds one of the places for connections.
 #[derive(Clone, Debug)]
 pub(in super::super::super) struct Connection {
     pub(super) connection: library::Connection,
@@ -93,7 +93,7 @@ fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, Transport
     Ok(Proof::new(key, &binding))
 }
 
-/// Client: proves that it knows the key, and checks the server's proof.
+/// Client: proves that it has the key, and checks the server's proof.
 async fn prove(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
     let proof = proof(connection, key)?;
     let exchange = async {
@@ -160,8 +160,8 @@ impl Connection {
         self.connection.close_reason().map(|error| ended(error).to_string())
     }
 
-    /// Waits until the peer has acknowledged every finished stream, closes the connection, and waits until the packets
-    /// that say so have been sent.
+    /// Waits until the peer has acknowledged every finished stream, closes the connection, and waits until the
+    /// closing packets have been sent.
     pub(in super::super::super) async fn close(&self) {
         self.finishing.close();
         self.finishing.wait().await;
@@ -210,9 +210,9 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address();
         while shaking.try_join_next().is_some() {}
-        // Under load a client must prove its address before this end keeps any state for it (RFC 9000 §8.1).
+        // Under load a client must prove its address before the server keeps any state for it (RFC 9000 §8.1).
         if shaking.len() >= server.limits.half_open && !incoming.remote_address_validated() {
-            // A connection that came with a used token cannot be asked again and is dropped.
+            // Fails for a connection whose token was already used; the connection is then dropped.
             let _ = incoming.retry();
             continue;
         }
@@ -226,8 +226,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
     }
 }
 
-/// Carries out a connection's handshake. With early data the connection is handed out before the handshake is
-/// over.
+/// Completes a connection's handshake. With early data the connection is returned before the handshake is over.
 async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, slot: OwnedSemaphorePermit) {
     let until = tokio::time::Instant::now() + server.limits.handshake;
     let late =
@@ -271,10 +270,11 @@ async fn begin(
 
 /// Server: waits until the client's first TLS message has arrived, and returns whether its transport parameters are known.
 ///
-/// Both libraries hand out an early connection before that, and a stream that is opened on it then waits for ever, because the
-/// parameters allow streams without waking those who wait. A message with a post-quantum key share takes two datagrams,
-/// so the second may be late. The parameters are taken together with the application protocol; it is missing when the
-/// client is asked for another key share (RFC 8446 §4.1.4).
+/// Both libraries return an early connection before that. A stream that is opened on it then waits for ever, because
+/// the parameters allow streams without waking the waiting tasks. A message with a post-quantum key share takes two
+/// datagrams, so the second may be late. The transport parameters are processed together with the application
+/// protocol (ALPN), so a known protocol means known parameters. Neither is known when the server requests another key
+/// share (RFC 8446 §4.1.4).
 async fn knows_the_peer(connecting: &mut library::Connecting) -> Result<bool, TransportError> {
     let data = connecting.handshake_data().await.map_err(ended)?;
     Ok(data.downcast::<HandshakeData>().is_ok_and(|data| data.protocol.is_some()))

@@ -18,7 +18,7 @@ use super::{Handshake, IDLE, KEEP_ALIVE, Route, SEND_WINDOW, STREAMS, WINDOW, un
 pub(in super::super) use end::{Connection, connect, listen};
 use sockets::Sockets;
 
-/// Paths at once: eight, and as many again for paths that replace them.
+/// Maximum number of paths: eight, and eight more for paths that replace them.
 const PATHS: u32 = 16;
 /// Bytes that the peer may send on a stream before they are read. noq-proto 1.4 ends a connection when more than
 /// 2048 frames wait for the reader, in order or not ("too many gaps in stream buffer"), and frames of a bulk
@@ -77,7 +77,7 @@ fn client_endpoint(routes: &[Route]) -> Result<library::Endpoint, TransportError
     endpoint.map_err(system("registering UDP sockets"))
 }
 
-/// Opens the paths beyond the first, and each again when it fails, for as long as the connection lives.
+/// Opens the paths beyond the first, and opens each again when it fails, as long as the connection exists.
 fn open_paths(connection: &library::Connection, routes: &[Route]) {
     for route in &routes[1..] {
         let (connection, route) = (connection.weak_handle(), route.clone());

@@ -183,7 +183,7 @@ fn a_download_that_became_too_slow_is_abandoned_for_a_lower_quality() {
 }
 
 #[test]
-fn a_cut_response_is_continued_and_no_byte_comes_twice() {
+fn a_cut_response_is_continued_and_no_byte_is_received_twice() {
     let mut world = World::new("bola-e", 20, &[(0.0, 5e6)]);
     world.cut = 5;
     world.run(1000.0).assert_whole();
@@ -193,7 +193,7 @@ fn a_cut_response_is_continued_and_no_byte_comes_twice() {
 }
 
 #[test]
-fn a_replaced_transport_continues_behind_the_bytes_that_arrived() {
+fn a_replaced_transport_continues_after_the_bytes_that_arrived() {
     let mut world = World::new("dynamic", 20, &[(0.0, 2e6)]);
     for moment in [3.3, 7.7, 15.1] {
         world.run(moment);

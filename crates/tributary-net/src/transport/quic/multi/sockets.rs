@@ -1,4 +1,4 @@
-//! Several UDP sockets as one: noq gives the source address of every packet, and that selects the socket.
+//! Several UDP sockets as one: noq gives the source address of every packet, and the address selects the socket.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::config::Local;
 #[derive(Debug)]
 pub(super) struct Sockets {
     sockets: Vec<(IpAddr, Box<dyn AsyncUdpSocket>)>,
-    /// Socket to read first next time, so that a busy path cannot keep the others from being read.
+    /// Socket to read first next time, so that a busy path does not starve the others.
     next: usize,
 }
 
