@@ -10,7 +10,7 @@ use tributary_link::Scenario;
 use tributary_net::transport::TransportName;
 use tributary_types::DataSize;
 
-/// Default number of attempts for a run whose audit is invalid.
+/// Default maximum number of attempts for a run whose audit is invalid.
 const ATTEMPTS: u32 = 3;
 
 /// The limit of every link's queue.
@@ -59,9 +59,9 @@ pub struct Cell {
     pub transport: TransportName,
     /// Settings of a session; unused by other transports.
     pub session: SessionSettings,
-    /// Congestion control of every socket of both ends.
+    /// Congestion controller of every socket of both ends.
     pub congestion: String,
-    /// What the client asks for.
+    /// The workload that the client requests.
     pub workload: Workload,
     /// The video that live streams send.
     pub video: Option<Video>,
@@ -71,7 +71,7 @@ pub struct Cell {
     pub windows: bool,
     /// Messages sent beside the workload; each kind has its own stream or connection.
     pub messages: Vec<MessageFlow>,
-    /// Number of attempts for a run that the emulator finds invalid. The last attempt is kept and marked.
+    /// Maximum number of attempts for a run that the emulator finds invalid. The last attempt is kept and marked.
     pub attempts: u32,
 }
 

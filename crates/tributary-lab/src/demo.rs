@@ -1,6 +1,6 @@
-//! Demonstrations over one emulated trace. Tiled: the view of one viewer, with the product and with kernel
-//! MPTCP. Untiled: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper`
-//! and `fbdt`. Measures and describes; the caller writes the files.
+//! Demonstrations over one emulated trace. Tiled: what one viewer sees, with the product and with kernel MPTCP.
+//! Untiled: a live 360° video and a bulk transfer over each radio alone, kernel MPTCP, `fbdt-paper` and `fbdt`. This
+//! module measures and describes; the caller writes the files.
 
 mod head;
 pub mod imu;
@@ -69,7 +69,7 @@ pub enum DemoError {
     Transport(#[from] UnknownName),
 }
 
-/// Callback for progress: completed share, 0 to 1, and the present step.
+/// Callback for progress: completed share, 0 to 1, and the current step.
 pub type Progress<'a> = &'a mut dyn FnMut(f64, &str);
 
 impl Settings {
@@ -112,7 +112,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     let began = Instant::now();
     let video = settings.encoded();
     let names = transports(&settings.scenario)?;
-    let share = 0.12; // rough share of the time that a first encoding takes
+    let share = 0.12; // estimated share of the time for the first encoding
     video.build(&mut |part| progress(part * share, "encoding the video"))?;
     let (bulk_seconds, gops) = settings.split();
     let mut transports = Vec::new();
@@ -148,7 +148,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     Ok(Outcome::new(settings.scenario.clone(), transports, info))
 }
 
-/// Every radio alone, kernel MPTCP, the published mode, and the product.
+/// Each radio alone, kernel MPTCP, the scheduler as published, and the product's.
 fn transports(scenario: &Scenario) -> Result<Vec<TransportName>, UnknownName> {
     let radios = scenario.path_names();
     let names = radios.iter().copied().chain(["mptcp", "fbdt-paper", "fbdt"]);

@@ -10,13 +10,13 @@ use thiserror::Error;
 use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
 use tributary_proto::transport::{TransportName, UnknownName};
 
-/// Length of a run in seconds where neither the user nor a `run` table decides.
+/// Length of a run in seconds if neither the user nor a `run` table sets it.
 const SECONDS: f64 = 10.0;
 /// Default transport. Its scheduler may be given separately.
 const SESSION: &str = "session";
 
-/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows belong
-/// to its own transport. If the user names another transport, they apply only where that transport supports them.
+/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows are
+/// meant for the scenario's own transport. If the user names another transport, they apply only if it supports them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Transport, as [`TransportName::find`] names it.

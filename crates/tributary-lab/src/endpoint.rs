@@ -35,7 +35,7 @@ pub struct Plan {
     pub congestion: String,
     /// The session's key, in the form of a key file's line.
     pub key: String,
-    /// The process ends after this many seconds in any case.
+    /// The process ends after this many seconds at the latest.
     pub limit: f64,
     /// Threads of the runtime; with 1, only the calling thread.
     pub threads: usize,
@@ -55,7 +55,7 @@ impl Plan {
     }
 }
 
-/// Which end.
+/// The role of an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -66,16 +66,16 @@ pub enum Role {
         /// The video that live streams send.
         video: Option<Video>,
     },
-    /// Asks for one workload.
+    /// Requests one workload.
     Client {
         /// Local address and server of each path.
         paths: Vec<(Ipv4Addr, SocketAddr)>,
-        /// The workload to ask for.
+        /// The workload to request.
         workload: Workload,
     },
 }
 
-/// What an endpoint answers.
+/// A reply of an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -118,7 +118,7 @@ pub struct ServerReport {
     pub fallback: bool,
     /// Counters of a Tributary session.
     pub session: Option<Counters>,
-    /// The window of a single TCP connection, when asked for.
+    /// The window of a single TCP connection, if it was requested.
     pub windows: Vec<WindowSample>,
 }
 
@@ -168,13 +168,13 @@ impl From<tributary_proto::SessionStats> for Counters {
 /// Why an endpoint failed.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// The plan on standard input is missing or invalid, for example because a user started it.
+    /// The plan on standard input is missing or invalid, for example because a user ran the hidden command.
     #[error("`endpoint` is started by the experiments, with a plan on its standard input: {0}")]
     Plan(String),
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -201,10 +201,10 @@ fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndpointError {
     move |source| EndpointError::System { doing, source }
 }
 
-/// Runs the endpoint that standard input describes. Answers on standard output, errors included.
+/// Runs the endpoint that standard input describes. Replies on standard output; errors are replies, too.
 ///
 /// # Errors
-/// [`EndpointError`], after it was also answered as [`Reply::Failed`].
+/// [`EndpointError`], after it was also sent as [`Reply::Failed`].
 pub fn run() -> Result<(), EndpointError> {
     let outcome = read_plan().and_then(|plan| {
         watchdog(Duration::from_secs_f64(plan.limit.clamp(1.0, 86_400.0)));
@@ -237,7 +237,7 @@ fn runtime(threads: usize) -> io::Result<tokio::runtime::Runtime> {
     }
 }
 
-/// Ends the process when its time is over, so that a hanging endpoint cannot block the experiment.
+/// Ends the process when its time limit has passed, so that a hanging endpoint cannot block the experiment.
 fn watchdog(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
@@ -246,7 +246,7 @@ fn watchdog(limit: Duration) {
     });
 }
 
-/// Writes one line. If the lab has ended, the error is ignored.
+/// Writes one line. The error that the lab has ended is ignored.
 fn reply(reply: &Reply) {
     let mut line = serde_json::to_string(reply).expect("replies have string keys only");
     line.push('\n');

@@ -10,17 +10,17 @@ pub enum LabError {
     /// The emulated network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// A socket runs another congestion control than asked for.
+    /// A socket runs another congestion controller than the requested one.
     #[error("on the {side} a subflow runs congestion control `{actual}`, not `{wanted}`")]
     Congestion {
         /// Which end.
         side: &'static str,
-        /// What was asked for.
+        /// The requested controller.
         wanted: String,
-        /// What it runs.
+        /// The controller in use.
         actual: String,
     },
-    /// The kernel shows no connection of a transport that has some.
+    /// The kernel lists no connection although the transport uses TCP connections.
     #[error("the kernel of the {side} shows no TCP connection of the playback")]
     NoConnection {
         /// Which end.

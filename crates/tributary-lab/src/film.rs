@@ -11,17 +11,17 @@ use tributary_types::Bitrate;
 
 /// Pictures a second, and in a group.
 pub const PICTURES_PER_SECOND: u32 = 25;
-/// Part of the file that is the encoder's output, at the first attempt; the rest is the transport stream's packets and tables, and
-/// what the encoder overshoots in the beginning.
+/// Initial guess of the encoder's output as a part of the file. The rest is the packets and tables of the transport
+/// stream, and the encoder's overshoot at the beginning.
 const ENCODED: f64 = 0.91;
-/// Each attempt corrects the encoder's rate by what the file has.
+/// Maximum number of attempts. Each corrects the encoder's rate by the measured bitrate of the file.
 const ATTEMPTS: u32 = 4;
 /// Largest relative error of the file's bitrate.
 const TOLERANCE: f64 = 0.03;
 /// The synthetic picture is encoded for this many seconds and then repeated.
 const SYNTHETIC_SECONDS: u32 = 5;
 
-/// What the film shows.
+/// Content of the film.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// A moving test picture with noise.
@@ -33,7 +33,7 @@ pub enum Source<'a> {
 /// A film's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Film {
-    /// Of the file.
+    /// Bitrate of the file.
     pub bitrate: Bitrate,
     /// Length.
     pub seconds: u32,
@@ -42,19 +42,19 @@ pub struct Film {
 }
 
 impl Default for Film {
-    /// The handoff paper's bitrate; a picture that costs little to decode.
+    /// The handoff paper's bitrate, with a picture that is cheap to decode.
     fn default() -> Self {
         Self { bitrate: Bitrate::from_bps(5_240_000), seconds: 60, picture: (960, 540) }
     }
 }
 
-/// Why there is no film.
+/// Why no film was made.
 #[derive(Debug, Error)]
 pub enum FilmError {
-    /// ffmpeg.
+    /// ffmpeg failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The file cannot be looked at.
+    /// The file's size cannot be read.
     #[error("the film: {0}")]
     System(#[from] std::io::Error),
     /// The encoder missed the bitrate.
@@ -62,9 +62,9 @@ pub enum FilmError {
         "the film has {found:.2} Mbit/s instead of {wanted:.2}: choose a bitrate that suits the picture's size"
     )]
     Rate {
-        /// The file's, Mbit/s.
+        /// Bitrate of the file, Mbit/s.
         found: f64,
-        /// What was asked for, Mbit/s.
+        /// Requested bitrate, Mbit/s.
         wanted: f64,
     },
 }
@@ -88,7 +88,7 @@ pub fn make(source: Source<'_>, film: &Film, to: &Path) -> Result<Bitrate, FilmE
     Err(FilmError::Rate { found, wanted })
 }
 
-/// Makes the file with the encoder at this rate, Mbit/s.
+/// Makes the file with this bitrate of the encoder, Mbit/s.
 fn encode(source: Source<'_>, film: &Film, mbps: f64, to: &Path) -> Result<(), FilmError> {
     let seconds = film.seconds.max(1);
     match source {
@@ -113,7 +113,7 @@ fn command() -> Command {
     command
 }
 
-/// Encodes with a constant bitrate: the encoder fills up what a picture does not need.
+/// Encodes with a constant bitrate: the encoder pads pictures that need fewer bytes.
 fn encoder(source: Source<'_>, film: &Film, (seconds, mbps): (u32, f64), to: &Path) -> Command {
     let (width, height) = film.picture;
     let mut command = command();
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_film_of_any_input_has_the_bitrate_that_was_asked_for() {
+    fn a_film_of_any_input_has_the_requested_bitrate() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let film = Film { seconds: 8, picture: (320, 180), ..Film::default() };

@@ -10,7 +10,7 @@ use tributary_emu::{Network, Side};
 /// Starts a program in one side's namespace.
 pub type InNamespace<'a> = &'a dyn Fn(Side, &OsStr) -> Command;
 
-/// Allows subflows on every path at both ends, and has the client open one on each. `devices` are the paths'
+/// Allows subflows on every path at both ends, and makes the client open one on each. `devices` are the paths'
 /// network interfaces.
 ///
 /// # Errors
@@ -36,8 +36,8 @@ pub fn prepare_emulated(network: &Network) -> Result<(), ProcessError> {
     prepare_mptcp(&|side, program| network.command(side, program), &devices)
 }
 
-/// Checks every established TCP connection of one side, the subflows that MPTCP opened by itself
-/// included, and returns how many there are.
+/// Checks every established TCP connection of one side, including subflows that MPTCP opened by itself, and returns
+/// their number.
 pub(crate) fn assert_congestion(
     command: InNamespace<'_>,
     side: Side,
@@ -66,19 +66,19 @@ pub(crate) fn check_congestion(connections: &str, side: Side, wanted: &str) -> R
     Ok(())
 }
 
-/// Counters of the TCP of a network namespace since it was created.
+/// TCP counters of a network namespace since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounters {
-    /// Segments sent, without those sent again.
+    /// Segments sent, without retransmissions.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub again: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
 }
 
 impl TcpCounters {
-    /// Those of the calling thread's namespace.
+    /// The counters of the calling thread's namespace.
     ///
     /// # Errors
     /// procfs cannot be read, or lacks a counter.
@@ -107,7 +107,7 @@ impl TcpCounters {
         })
     }
 
-    /// What was added since `before`.
+    /// The increase since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

@@ -1,8 +1,8 @@
 //! Experiments: a scenario, several transports, one workload, all measured in the same way.
 //!
-//! A [`Cell`] is one run: it starts the emulated network, a server and a client process in it, and returns
-//! a [`RunResult`]. [`demo`] and [`reproduce`] are made of cells. Everything here needs
-//! [`tributary_emu::isolate`] at the start of `main` and the hidden command `endpoint` in the program.
+//! A [`Cell`] is one run: it starts the emulated network, a server process and a client process in it, and returns a
+//! [`RunResult`]. [`demo`] and [`reproduce`] consist of cells. Everything here requires a call of
+//! [`tributary_emu::isolate`] at the start of `main`, and the hidden command `endpoint` in the program.
 
 pub mod cell;
 pub mod demo;

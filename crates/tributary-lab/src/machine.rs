@@ -51,8 +51,8 @@ pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Cl
     schema::Audit { valid: invalid.is_empty(), detail }
 }
 
-/// The commit that the program or this library was built from; if unknown, the commit checked out in the current
-/// directory.
+/// The commit that the program or this library was built from. If it is unknown, the commit that is checked out in
+/// the current directory.
 #[must_use]
 pub fn commit() -> Option<String> {
     let built = || option_env!("TRIBUTARY_COMMIT").map(str::to_owned);

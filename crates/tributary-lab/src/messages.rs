@@ -1,6 +1,6 @@
 //! Small messages beside a run's workload, on real sockets: their settings and their measurements.
 //!
-//! The server sends them at fixed intervals with the time of sending in each. Both ends use the machine's monotonic
+//! The server sends them at fixed intervals, each with its time of sending. Both ends use the machine's monotonic
 //! clock, which their namespaces share. Not here: the two ends ([`crate::endpoint`]).
 
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub struct MessageRecord {
     /// Number of messages that arrived.
     pub arrived: usize,
     /// Number of messages sent that had not arrived when the run ended. They count with their age at that time, a
-    /// lower bound of their latency. Leaving them out would make a blocked flow look fast.
+    /// lower bound of their latency. Without them, a blocked flow would look fast.
     pub missing: usize,
     /// Median, milliseconds.
     pub p50_ms: f64,

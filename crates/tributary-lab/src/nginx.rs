@@ -1,4 +1,4 @@
-//! nginx as a child process that serves a folder. Not here: measuring it.
+//! nginx as a child process that serves a folder. Not here: measurements.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::process::{Process, ProcessError};
 
-/// Time to end.
+/// Time limit for nginx to end.
 const END: Duration = Duration::from_secs(15);
 
-/// Connections at once, for players.
+/// Maximum number of connections, enough for players.
 const CONNECTIONS: u32 = 256;
 
 /// A running nginx, ended when dropped.
@@ -49,7 +49,8 @@ impl Nginx {
     }
 }
 
-/// A configuration with `sendfile`, for this many workers and connections of each; everything that nginx writes goes to `directory`.
+/// A configuration with `sendfile`, for this number of workers and of connections per worker. All files that nginx
+/// writes are in `directory`.
 #[must_use]
 pub fn configuration(
     (directory, files): (&Path, &Path),

@@ -1,6 +1,7 @@
-//! Real players of a video over HTTP, without a screen: VLC and ffplay. What they count is read from their own output.
+//! Real players of a video over HTTP, without a screen: VLC and ffplay. Their counters are read from their own
+//! output.
 //!
-//! Both read about a second ahead and start with about a second, as the simulated player does
+//! Both read about a second ahead and start with about a second of media, as the simulated player does
 //! ([`tributary_player::progressive`]). Not here: the film and its server.
 
 use core::time::Duration;
@@ -11,13 +12,14 @@ use std::process::Command;
 use crate::film::PICTURES_PER_SECOND;
 use crate::process::{Process, ProcessError};
 
-/// VLC's answer to a question.
+/// Time limit for VLC's answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Time to end after SIGTERM.
+/// Time limit for a player to end after SIGTERM.
 const END: Duration = Duration::from_secs(3);
-/// A player that shows nothing in the last two seconds stands still.
+/// If VLC shows no picture in the last two seconds, playback has stopped, which counts as one underflow.
 const LAST: Duration = Duration::from_secs(2);
-/// ffplay's queue has run dry once it is empty, and can do so again after it has held this much: 150 ms of the film.
+/// ffplay's queue counts as run dry when it is empty. The next such event counts only after the queue has held this
+/// much, kB: 150 ms of the film.
 const REFILLED_KB: f64 = 100.0;
 
 /// A player.
@@ -29,19 +31,19 @@ pub enum Player {
     Ffplay,
 }
 
-/// What a player noticed.
+/// Counters of a player.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noticed {
     /// Buffer underflows.
     pub underflows: u64,
-    /// Pictures that it dropped because they were late.
+    /// Late pictures, which the player dropped.
     pub discards: u64,
     /// Pictures shown.
     pub pictures: u64,
 }
 
 impl Player {
-    /// By name.
+    /// The player with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         [Self::Vlc, Self::Ffplay].into_iter().find(|player| player.program() == name)
@@ -65,7 +67,8 @@ impl Player {
         }
     }
 
-    /// Plays `url` for this time; `command` makes a command of a program. Its files go to `home`.
+    /// Plays `url` for this time. `command` creates the command for a program. The player's files are written to
+    /// `home`.
     ///
     /// # Errors
     /// [`ProcessError`]: it could not be started, or ended early.
@@ -98,8 +101,8 @@ fn read(process: &Process, log: &Path) -> Result<String, ProcessError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// VLC refuses to run as root; `unshare` gives it another user's number inside a namespace of its own. Its prefetching, 16 MiB
-/// by default, would hold 25 s of the film.
+/// VLC refuses to run as root, so `unshare` gives it another user id in a user namespace. Its prefetching, 16 MiB by
+/// default, would hold 25 s of the film.
 fn vlc(
     command: impl Fn(&str) -> Command,
     url: &str,
@@ -140,7 +143,7 @@ fn vlc(
     Ok(Noticed { underflows: late as u64 + u64::from(stands), ..after })
 }
 
-/// Asks VLC for its statistics.
+/// Requests VLC's statistics.
 fn vlc_statistics(process: &mut Process) -> Result<Noticed, ProcessError> {
     process.say("stats")?;
     let mut noticed = Noticed::default();
@@ -157,7 +160,7 @@ fn vlc_statistics(process: &mut Process) -> Result<Noticed, ProcessError> {
     }
 }
 
-/// The external clock goes on while nothing arrives, so pictures come late and are dropped.
+/// The external clock continues while no data arrives, so pictures come late and are dropped.
 fn ffplay(
     command: impl Fn(&str) -> Command,
     url: &str,
@@ -190,7 +193,7 @@ fn ffplay_statistics(log: &str) -> Noticed {
             noticed.discards = dropped;
         }
         let clock = line.split_whitespace().next().and_then(|text| text.parse::<f64>().ok());
-        // The clock goes on without pictures.
+        // The clock also advances without pictures.
         if let Some(clock) = clock.filter(|clock| clock.is_finite() && queue > 0.0) {
             let due = (clock * f64::from(PICTURES_PER_SECOND)).round() as u64;
             noticed.pictures = noticed.pictures.max(due.saturating_sub(noticed.discards));
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn ffplay_says_when_its_queue_ran_dry_and_what_it_dropped() {
+    fn ffplays_output_shows_empty_queues_and_dropped_pictures() {
         let line = |clock: &str, dropped: u32, queue: u32| {
             format!("{clock} M-V:  0.000 fd={dropped:4} aq=    0KB vq={queue:5}KB sq=    0B f=0/0   \r")
         };
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn vlc_is_asked_and_answers_in_its_words() {
+    fn vlcs_statistics_are_requested_and_parsed() {
         let mut command = Command::new("sh");
         let answer = "read line; test \"$line\" = stats && printf '%s\\n' '| frames displayed :      284' \
                       '| frames lost      :        3' 'stats: returned 0 (no error)'";

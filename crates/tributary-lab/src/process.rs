@@ -1,4 +1,4 @@
-//! A child process that answers in lines of JSON. Every wait has a time limit, and the process is killed when
+//! A child process that communicates in lines of JSON. Every wait has a time limit, and the process is killed when
 //! dropped. Not here: the meaning of the lines.
 
 use core::time::Duration;
@@ -20,7 +20,7 @@ pub enum ProcessError {
     /// It could not be started, or its input could not be written.
     #[error("the {name} process: {source}")]
     System {
-        /// Which.
+        /// The process.
         name: String,
         /// The system's reason.
         source: io::Error,
@@ -28,9 +28,9 @@ pub enum ProcessError {
     /// It reported a failure, ended early or took too long.
     #[error("the {name}: {reason}")]
     Failed {
-        /// Which.
+        /// The process.
         name: String,
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
     /// A program for the set-up failed.
@@ -40,7 +40,7 @@ pub enum ProcessError {
         program: String,
         /// Debian package of the program.
         package: &'static str,
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
 }
@@ -128,8 +128,8 @@ impl Process {
         (told.elapsed().min(most), code)
     }
 
-    /// Waits until it ends by itself, at most so long; its exit code. Without a code it has not ended in this time, or a
-    /// signal ended it.
+    /// Waits at most this time for the process to end by itself, and returns its exit code. `None`: it is still
+    /// running, or a signal ended it.
     pub fn wait(&mut self, most: Duration) -> Option<i32> {
         let began = Instant::now();
         while began.elapsed() < most {
@@ -184,7 +184,7 @@ pub fn output(mut command: Command, package: &'static str) -> Result<String, Pro
     }
 }
 
-/// Path of this program, to start it again as a child.
+/// Path of this program, to start it as a child process.
 ///
 /// # Errors
 /// [`ProcessError::System`]: its file cannot be named.
@@ -199,7 +199,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_process_gets_a_message_and_answers() {
+    fn a_process_answers_a_message() {
         let mut cat = Process::start("cat", Command::new("cat")).unwrap();
         cat.tell(&[1, 2]).unwrap();
         assert_eq!(cat.answer::<Vec<u8>>(WITHIN).unwrap(), [1, 2]);

@@ -1,6 +1,6 @@
-//! Carries TCP connections of other programs over a transport by name: the client's end listens on a local address, the server's end
-//! connects to a target. For experiments with programs that know only TCP. Not here: the product's proxy
-//! ([`tributary_net::proxy`]), which carries them over sessions only and holds back what a radio cannot take.
+//! Carries TCP connections of other programs over a transport by name: the client's end listens on a local address,
+//! the server's end connects to a target. For experiments with programs that support only TCP. Not here: the
+//! product's proxy ([`tributary_net::proxy`]), which uses sessions only and limits the data in front of slow radios.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,14 +11,15 @@ use tributary_net::transport::{Connection, TransportConfig, TransportStream};
 
 use crate::transport::{Paths, listen};
 
-/// Most bytes that the client's end holds for a program that does not read.
+/// Maximum number of bytes that the client's end holds for a program that does not read.
 const HELD: u32 = 64 << 10;
 const BACKLOG: u32 = 64;
 
-/// Why an end of the relay ended, in words.
+/// Why an end of the relay ended, as text.
 pub type Outcome = Result<(), Box<dyn core::error::Error + Send + Sync>>;
 
-/// The server's end: every stream becomes a connection to `target`. Tells `ready` where it listens, and ends with `stop`.
+/// The server's end: every stream becomes a connection to `target`. Sends its addresses to `ready`, and ends with
+/// `stop`.
 ///
 /// # Errors
 /// The transport's.
@@ -30,7 +31,7 @@ pub async fn serve(
     mut stop: watch::Receiver<()>,
 ) -> Outcome {
     let (mut acceptor, listening) = listen(config, addresses).await?;
-    // The other side is gone if the experiment has failed; then `stop` is, too.
+    // If the experiment has failed, the receiver no longer exists; `stop` then ends this task.
     let _ = ready.send(listening);
     loop {
         tokio::select! {
@@ -53,8 +54,8 @@ async fn streams(connection: Connection, target: SocketAddr) {
     }
 }
 
-/// The client's end: every connection to its address becomes a stream. Tells `ready` the address once it is connected to the
-/// server, and ends with `stop`.
+/// The client's end: every connection to its address becomes a stream. Sends the address to `ready` once it is
+/// connected to the server, and ends with `stop`.
 ///
 /// # Errors
 /// The transport's.
@@ -65,7 +66,8 @@ pub async fn connect(
     mut stop: watch::Receiver<()>,
 ) -> Outcome {
     let connection = Paths::new(&config.name, paths).connect(config).await?;
-    // Connections inherit the size. The kernel's own would grow to megabytes, which is seconds of a film.
+    // Accepted connections inherit this size. The kernel's automatic size would grow to megabytes, which are seconds
+    // of a film.
     let socket = TcpSocket::new_v4()?;
     socket.set_send_buffer_size(HELD)?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -76,7 +78,8 @@ pub async fn connect(
             accepted = listener.accept() => {
                 let (socket, connection) = (accepted?.0, connection.clone());
                 tokio::spawn(async move {
-                    // A connection without a stream is closed, as by a proxy whose server is out of reach.
+                    // If no stream can be opened, the connection is closed, as a proxy does when its server is
+                    // unreachable.
                     if let Ok(stream) = connection.open_stream(0).await {
                         carry(stream, socket).await;
                     }
@@ -87,7 +90,7 @@ pub async fn connect(
     }
 }
 
-/// Until both directions have ended. After an error both are reset.
+/// Carries both directions until they have ended. After an error both are reset.
 async fn carry(mut stream: TransportStream, mut socket: TcpStream) {
     if copy_bidirectional(&mut stream, &mut socket).await.is_err() {
         stream.reset(0);

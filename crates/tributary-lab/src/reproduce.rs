@@ -1,4 +1,5 @@
-//! Reproductions of papers: runs their experiments, compares the results with the papers' values, judges each claim.
+//! Reproductions of papers: runs the papers' experiments, compares the results with the papers' values, and judges
+//! each claim.
 //!
 //! A [`Paper`] is data: cells, claims, tables and figures. [`run`] measures its cells by [`Experiment`]s and
 //! judges the claims; [`Page`] prints them. Adding a paper: `docs/guide/reproductions.md`.
@@ -30,7 +31,7 @@ pub use paper::{Paper, PaperError, papers};
 pub use runner::{Experiment, Outcome, Settings, expected, run};
 pub use sample::{Labels, Metric, Sample};
 
-/// The experiments that come with the program and need no files.
+/// The experiments that are part of the program and need no files.
 pub const EXPERIMENTS: [&dyn Experiment; 5] = [
     &transfer::Transfer,
     &pathways::Pathways,

@@ -1,7 +1,7 @@
 //! Measurements of one run, for JSON, tables and plots.
 //!
-//! Goodput figures leave out the first second, in which every transport opens its windows; silences are
-//! counted from the first byte.
+//! Goodput figures leave out the first second, in which every transport is still increasing its congestion window;
+//! silences are counted from the first byte.
 
 use crate::cell::Cell;
 use crate::endpoint::{ClientReport, Counters, ServerReport, WindowSample};
@@ -19,7 +19,7 @@ use tributary_types::Instant;
 /// Seconds at the beginning that goodput figures leave out.
 pub const RAMP_UP: usize = 1;
 
-/// Where a run took place.
+/// The world of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
@@ -63,7 +63,7 @@ pub struct RunResult {
     pub silences: Vec<Silence>,
     /// Processor seconds of both ends.
     pub cpu: Cpu,
-    /// Payload bytes sent again as a share of those sent once, in per cent; sessions only.
+    /// Retransmitted payload as a share of the payload sent for the first time, in per cent; sessions only.
     pub duplicates_percent: Option<f64>,
     /// Counters of both ends of a session.
     pub session: Option<BothEnds>,
@@ -71,16 +71,16 @@ pub struct RunResult {
     pub paths_up: usize,
     /// An MPTCP connection fell back to TCP, so the run does not measure MPTCP.
     pub fallback: bool,
-    /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by path.
+    /// Bytes that the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by path.
     pub links: BTreeMap<String, Vec<f64>>,
     /// The emulator's audit.
     pub audit: AuditNote,
     /// The client's record.
     pub record: Record,
-    /// The window of a single TCP connection every 10 ms, when asked for.
+    /// The window of a single TCP connection every 10 ms, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowSample>,
-    /// Messages beside the workload, when asked for.
+    /// Messages beside the workload, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageRecord>,
 }
@@ -98,7 +98,7 @@ pub struct Goodput {
     pub worst_second_mbps: f64,
     /// Every whole second, the left-out ones included, Mbit/s.
     pub per_second_mbps: Vec<f64>,
-    /// What all links could carry in each of them, Mbit/s of IP packets.
+    /// Capacity of all links in each of them, Mbit/s of IP packets.
     pub capacity_per_second_mbps: Vec<f64>,
     /// Mean goodput divided by the mean capacity of all links in the same seconds.
     pub share_of_capacity: f64,
@@ -107,31 +107,31 @@ pub struct Goodput {
 /// Processor seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Of the client.
+    /// Processor seconds of the client.
     pub client_seconds: f64,
-    /// Of the server.
+    /// Processor seconds of the server.
     pub server_seconds: f64,
-    /// Of both, for each gigabyte delivered.
+    /// Processor seconds of both for each gigabyte delivered.
     pub seconds_per_gb: f64,
 }
 
 /// Counters of both ends of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BothEnds {
-    /// Of the client.
+    /// Counters of the client.
     pub client: Counters,
-    /// Of the server, which sends.
+    /// Counters of the server, which sends.
     pub server: Counters,
 }
 
 /// The emulator's audit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditNote {
-    /// Whether the network was what the scenario asked for.
+    /// Whether the network matched the scenario.
     pub valid: bool,
     /// Reasons why it is invalid.
     pub reasons: Vec<String>,
-    /// Number of attempts until this run was kept.
+    /// Number of attempts, including the kept one.
     pub attempts: u32,
     /// 99th percentile of the delay error in microseconds.
     pub delay_error_p99_us: f64,
@@ -234,8 +234,8 @@ impl AuditNote {
     }
 }
 
-/// What all links of a scenario can carry towards the client from `from` on for `length` seconds, as a
-/// rate in Mbit/s.
+/// Capacity of all links of a scenario towards the client, from `from` on for `length` seconds, as a mean rate in
+/// Mbit/s.
 #[must_use]
 pub fn capacity_mbps(scenario: &Scenario, from: f64, length: f64) -> f64 {
     (0..scenario.paths.len()).map(|path| path_capacity_mbps(scenario, path, from, length)).sum()

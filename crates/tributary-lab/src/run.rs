@@ -1,5 +1,5 @@
-//! One run on real sockets. Every run has new namespaces, so that no cached state of the kernel passes from one
-//! transport to the next.
+//! One run on real sockets. Every run has new namespaces, so that no cached kernel state is passed from one transport
+//! to the next.
 
 use crate::cell::Cell;
 use crate::endpoint::{ClientReport, Plan, Reply, Role};
@@ -15,12 +15,12 @@ use tributary_emu::{Network, Side};
 use tributary_net::Key;
 use tributary_proto::transport::TransportName;
 
-/// Time for an endpoint to start and connect, video from the cache included.
+/// Time limit for an endpoint to start and connect, including loading the video from the cache.
 const START: Duration = Duration::from_secs(60);
-/// Time for the client's answer, in addition to the workload's own.
+/// Time limit for the client's answer, in addition to the workload's duration.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Makes one run, and repeats it if the emulator finds it invalid, up to [`Cell::attempts`] times.
+/// Makes one run. If the emulator finds it invalid, repeats it, up to [`Cell::attempts`] attempts in total.
 ///
 /// # Errors
 /// [`LabError`]; bad performance is a result, not an error.
@@ -76,7 +76,7 @@ fn plan(cell: &Cell, key: &str, role: Role) -> Plan {
     }
 }
 
-/// Starts an endpoint in its namespace and gives it its plan.
+/// Starts an endpoint in its namespace and sends it its plan.
 fn start(name: &str, network: &Network, side: Side, plan: &Plan) -> Result<Process, ProcessError> {
     let mut command = network.command(side, own_program()?);
     command.arg("endpoint");

@@ -1,4 +1,4 @@
-//! The commands that put OpenFlow switches and the path controller into an emulated network.
+//! The commands that add OpenFlow switches and the path controller to an emulated network.
 //!
 //! The Python package in `controller/` starts switches and controller (`tributary_controller.lab.emulated`). Not here: OpenFlow,
 //! and how the emulator runs the commands.
@@ -7,13 +7,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The path controller's Python interpreter, from the root of the source tree; `scripts/setup --sdn` makes it.
+/// The path controller's Python interpreter, relative to the root of the source tree; created by `scripts/setup
+/// --sdn`.
 const PYTHON: &str = "controller/.venv/bin/python";
 
-/// The controller's REST interface, for programs beside the client; they find it in `TRIBUTARY_CONTROLLER`, too.
+/// The controller's REST interface, for programs beside the client. They also find it in the variable
+/// `TRIBUTARY_CONTROLLER`.
 pub const CONTROLLER: &str = "http://127.0.0.1:8181";
 
-/// What runs on each side of the emulated network.
+/// The programs for each side of the emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
     /// Program and arguments for the client's side.
@@ -28,7 +30,7 @@ pub enum SdnError {
     /// The controller is not installed.
     #[error("no {PYTHON} above this directory; go to the source tree and run scripts/setup --sdn there")]
     Absent,
-    /// A shell command cannot name it.
+    /// A path that is not UTF-8 cannot be part of a shell command.
     #[error("{} is not UTF-8; rename the directory", .0.display())]
     Name(PathBuf),
 }
@@ -37,7 +39,7 @@ pub enum SdnError {
 /// client, and a shell command for the server.
 ///
 /// # Errors
-/// [`SdnError`]; the programs that the laboratory needs are looked for when it is started.
+/// [`SdnError`]. The programs that the laboratory needs are checked when it is started.
 pub fn sides(client: &[OsString], server: Option<&str>) -> Result<Sides, SdnError> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     let root = starts.into_iter().flatten().find_map(|start| root_above(&start)).ok_or(SdnError::Absent)?;
@@ -48,8 +50,8 @@ fn root_above(start: &Path) -> Option<PathBuf> {
     start.ancestors().find(|root| root.join(PYTHON).exists()).map(Path::to_path_buf)
 }
 
-/// The laboratory runs beside the client and starts the server's command, too. The emulator's server side is only a process that
-/// stays, so that the laboratory finds the server's network namespace.
+/// The laboratory runs beside the client and also starts the server's command. The emulator's server side is only a
+/// process that keeps running, so that the laboratory finds the server's network namespace.
 fn wrap(root: &Path, client: &[OsString], server: Option<&str>) -> Result<Sides, SdnError> {
     let mut packages = OsString::from("PYTHONPATH=");
     packages.push(root.join("controller"));
@@ -59,7 +61,7 @@ fn wrap(root: &Path, client: &[OsString], server: Option<&str>) -> Result<Sides,
     };
     let mut inside = module("tributary_controller.lab.emulated");
     if let Some(line) = server {
-        // In one word: a command may begin with a hyphen.
+        // As one word, because a command may begin with a hyphen.
         inside.push(format!("--server={line}").into());
     }
     inside.push("--".into());
@@ -67,7 +69,7 @@ fn wrap(root: &Path, client: &[OsString], server: Option<&str>) -> Result<Sides,
     let words: Option<Vec<String>> =
         module("tributary_controller.lab.stay").iter().map(|word| word.to_str().map(quoted)).collect();
     let words = words.ok_or_else(|| SdnError::Name(root.to_owned()))?;
-    // With `exec` the process is a child of the emulator, where the laboratory looks for it.
+    // With `exec` the process is a direct child of the emulator, as the laboratory expects.
     Ok(Sides { client: inside, server: Some(format!("exec {}", words.join(" "))) })
 }
 
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_every_word_as_it_was() {
+    fn a_shell_reads_quoted_words_unchanged() {
         let root = Path::new("/a b/it's $HOME");
         let sides = wrap(root, &["echo".into()], Some("serve 'x'")).unwrap();
         let line = sides.server.unwrap().replace("exec ", "printf '%s|' ");
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_the_controller_is_no_root() {
+    fn a_directory_without_the_controller_is_refused() {
         assert_eq!(root_above(Path::new("/nowhere/at/all")), None);
     }
 }

@@ -1,5 +1,5 @@
-//! One run in the simulator: the same scenarios and names of transports as in the emulator, and the same fields of
-//! the result where they mean the same.
+//! One run in the simulator: the same scenarios and names of transports as in the emulator, and the same result
+//! fields for the same measurements.
 
 mod files;
 mod request;

@@ -1,8 +1,9 @@
-//! Sweeps: a plan's grid of simulated runs on all cores, kept as they finish, resumed after a stop.
+//! Sweeps: a plan's grid of simulated runs on all cores. Results are stored as runs finish, so an interrupted sweep
+//! can be resumed.
 //!
-//! Each cell is one single-threaded run. Its key covers everything that decides the run. Finished cells are
-//! lines of an append-only file, so that an interruption loses only the runs in progress. Shards of a plan
-//! may run on different machines; put their files into one directory to combine them.
+//! Each cell is one single-threaded run. Its key is computed from everything that decides the result. Finished cells
+//! are lines of an append-only file, so that an interruption loses only the runs in progress. Shards of a plan may
+//! run on different machines; put their files into one directory to combine them.
 
 mod error;
 pub mod execute;

@@ -2,8 +2,8 @@
 //! head movement, decode the tiles that arrived in time, and compare the view with the source.
 //!
 //! The protocol is in `tributary-stream`, tiles on disk in `tributary-tiles`, pictures and metrics in
-//! `tributary-video`; this module connects them. Decoding and measuring follow after the last picture, so
-//! that they do not disturb the timing.
+//! `tributary-video`; this module connects them. Decoding and measuring start after the last picture, so that they do
+//! not disturb the timing.
 
 mod measure;
 mod motion;

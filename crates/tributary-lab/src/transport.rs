@@ -21,12 +21,12 @@ pub struct SessionSettings {
     pub plaintext: bool,
     /// Largest transmission window in bytes; `None` is the default.
     pub window: Option<usize>,
-    /// Cap on the kernel's retransmission timeout in milliseconds; `None` leaves it alone.
+    /// Cap on the kernel's retransmission timeout in milliseconds; `None` leaves it unchanged.
     pub rto_max_ms: Option<u64>,
 }
 
 impl SessionSettings {
-    /// Whether nothing differs from the defaults.
+    /// Whether all settings are the defaults.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -63,7 +63,7 @@ pub async fn listen(
     addresses: &[Ipv4Addr],
 ) -> Result<(Acceptor, Vec<SocketAddr>), TransportError> {
     let any = [Ipv4Addr::UNSPECIFIED];
-    // A multipath QUIC connection must find all its paths at one socket.
+    // A multipath QUIC connection needs all its paths at one socket.
     let bound = if config.name == TransportName::Mpquic { &any[..] } else { addresses };
     let bound: Vec<SocketAddr> = bound.iter().map(|address| SocketAddr::from((*address, 0))).collect();
     let acceptor = Acceptor::bind(config, &bound).await?;
@@ -111,8 +111,8 @@ impl Paths {
         Connection::connect(config, &self.dialled).await
     }
 
-    /// Waits until the transport is on every path, or has fallen back to one. The kernel joins MPTCP's further
-    /// paths only after the first data was acknowledged.
+    /// Waits until the transport uses every path, or has fallen back to one. The kernel adds MPTCP's further paths
+    /// only after the first data was acknowledged.
     ///
     /// # Errors
     /// [`PathsMissing`].
@@ -132,7 +132,7 @@ impl Paths {
     }
 }
 
-/// Whether real sockets support it: the kernel has its own MPTCP scheduler.
+/// Whether it can run on real sockets. The kernel has its own MPTCP scheduler.
 #[must_use]
 pub fn is_on_sockets(name: &TransportName) -> bool {
     !matches!(name, TransportName::Mptcp { scheduler } if scheduler != MPTCP_DEFAULT)

@@ -8,11 +8,11 @@ use tributary_stream::{
 };
 use tributary_types::Bitrate;
 
-/// What the client asks for.
+/// A workload that the client requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
-    /// As many bytes as arrive.
+    /// Bytes are sent as fast as possible.
     Bulk {
         /// For how long, in seconds.
         seconds: f64,
@@ -25,7 +25,7 @@ pub enum Workload {
         count: u32,
         /// Pause between two, in milliseconds.
         pause_ms: u64,
-        /// The run ends after this, in seconds.
+        /// Time limit of the run, in seconds.
         limit: f64,
     },
     /// Live video with a simple rate choice.
@@ -105,7 +105,7 @@ impl Record {
     }
 }
 
-/// Where a server gets its video from.
+/// Source of a server's video.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Video {
     /// Bitrates in bit/s, ascending.
@@ -118,7 +118,7 @@ pub struct Video {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// Bytes of the right number, no pictures. Needs no ffmpeg.
+    /// Bytes of the right number, without pictures. Needs no ffmpeg.
     Synthetic,
     /// Pictures, encoded once and kept.
     Encoded {

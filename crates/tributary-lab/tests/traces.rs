@@ -1,7 +1,8 @@
-//! The measured pairs of `scenarios/traces`: each loads, carries data, and is in a plan that compares transports on it.
+//! The measured pairs of `scenarios/traces`: each can be loaded, carries data, and is part of a plan that compares
+//! transports on it.
 //!
-//! Their traces lie in `../shared/data`, beside the repository, and are not part of it. Without them the plans say what
-//! is missing, and that is all that is tested.
+//! The traces are in `../shared/data`, beside the repository, and are not part of it. Without them, only the error
+//! message of the plans is tested.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

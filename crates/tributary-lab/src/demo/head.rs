@@ -1,7 +1,7 @@
 //! Generated head movement: rests of about a second, then turns, mostly sideways.
 //!
-//! For use without a recorded head movement. Not a model of viewers: only the magnitudes of speeds and rests
-//! are those of public recordings. The seed is fixed, so the trace is the same on every machine.
+//! Used when there is no recorded head movement. Not a model of viewers: only the magnitudes of speeds and rests are
+//! those of public recordings. The seed is fixed, so the trace is the same on every machine.
 
 use core::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tributary_types::Rng;
 const RATE: f64 = 30.0;
 /// Duration in seconds: longer than a demo with default settings.
 const SECONDS: f64 = 600.0;
-/// Shortest rest, and the most that is added to it, seconds.
+/// Shortest rest, and the maximum random time added to it, seconds.
 const REST_S: (f64, f64) = (0.5, 1.5);
 /// Mean speed of a turn, degrees per second.
 const SPEED_DEG_S: f64 = 70.0;
@@ -24,7 +24,7 @@ const SPEED_DEG_S: f64 = 70.0;
 pub fn generated_head(cache: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(cache)?;
     let path = cache.join("generated-head.csv");
-    // Renamed when complete, so that a demo running at the same time never reads half of it.
+    // Renamed when complete, so that a demo running at the same time never reads an incomplete file.
     let part = tempfile::NamedTempFile::new_in(cache)?;
     std::fs::write(part.path(), movement())?;
     part.persist(&path)?;

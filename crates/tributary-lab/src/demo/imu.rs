@@ -1,5 +1,5 @@
-//! Live video with head movement and sound beside it: the latency of a viewer's movement, by scheduler.
-//! Measures; `page.rs` describes the results.
+//! Head movement and sound beside live video: the latency of head-movement messages, by scheduler. This module
+//! measures; `page.rs` describes the results.
 
 mod page;
 
@@ -16,8 +16,8 @@ use std::time::Instant;
 use tributary_proto::transport::TransportName;
 use tributary_report::{RunInfo, Table};
 
-/// Kernel MPTCP with a connection for each flow; its scheduler in a session, and the product's, each with and
-/// without priorities.
+/// Kernel MPTCP with a connection for each flow, its scheduler in a session, and the product's scheduler; sessions
+/// with and without priorities.
 const TRANSPORTS: [&str; 5] = ["mptcp", "linux-default", "avira+linux-default", "fbdt", "avira+fbdt"];
 
 /// Result of a run.

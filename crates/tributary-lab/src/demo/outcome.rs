@@ -10,7 +10,7 @@ use tributary_stream::LiveRecord;
 /// Both measurements of one transport.
 #[derive(Clone, Debug, Serialize)]
 pub struct Transport {
-    /// Name for people.
+    /// Display name.
     pub label: String,
     /// Bulk.
     pub bulk: RunResult,
@@ -21,7 +21,7 @@ pub struct Transport {
 /// Everything a demo measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// One sentence that follows from the numbers.
+    /// One sentence with the main result.
     pub headline: String,
     /// The transports, the product last.
     pub transports: Vec<Transport>,
@@ -68,7 +68,7 @@ impl Outcome {
         self.transports.iter().find(|transport| transport.bulk.transport == name)
     }
 
-    /// The product and its rival.
+    /// The product and kernel MPTCP.
     #[must_use]
     pub fn rivals(&self) -> Option<(&Transport, &Transport)> {
         self.transport("fbdt").zip(self.transport("mptcp"))
@@ -146,13 +146,13 @@ impl Outcome {
         transport.record().gops.iter().map(of).collect()
     }
 
-    /// The live second in which the rival's viewer got the lowest bitrate.
+    /// The live second in which the viewer of kernel MPTCP got the lowest bitrate.
     #[must_use]
     pub fn worst_gop(&self) -> usize {
         let Some((_, theirs)) = self.rivals() else { return 0 };
         let quality = Self::quality(theirs);
         let least = stats::minimum(quality.get(1..).unwrap_or_default()).unwrap_or(0.0);
-        // The first GoP has the lowest quality for everybody, because the player begins there.
+        // Every transport shows the first GoP in the lowest quality, because the player begins there.
         quality.iter().skip(1).position(|q| *q <= least).map_or(0, |index| index + 1)
     }
 }

@@ -1,4 +1,4 @@
-//! The demo's HTML report. Every sentence follows from the measured numbers.
+//! The demo's HTML report. All numbers in its sentences are measured.
 
 use super::{Outcome, Transport};
 use crate::figures;
@@ -42,7 +42,7 @@ fn lead(outcome: &Outcome) -> String {
     )
 }
 
-/// The product's numbers beside its rival's.
+/// The product's numbers beside those of kernel MPTCP.
 fn cards(outcome: &Outcome) -> Vec<KeyFigure> {
     let Some((ours, theirs)) = outcome.rivals() else { return Vec::new() };
     let card = |label: &str, unit: &str, values: (f64, f64), higher: bool| {

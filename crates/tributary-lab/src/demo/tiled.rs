@@ -1,5 +1,5 @@
-//! The tiled demo: one viewer watches a tiled 360° video twice over the same emulated radios, once with the
-//! product (OWS on an FBDT session) and once with its rival (FIX on kernel MPTCP).
+//! The tiled demo: one viewer watches a tiled 360° video twice over the same emulated radios, once with the product
+//! (OWS on an FBDT session) and once with the rival (FIX on kernel MPTCP).
 //!
 //! Both ends are the program's own commands, `stream serve` and `stream play`, each in its namespace.
 //! Decoding and measuring follow after both viewings.
@@ -29,7 +29,7 @@ use crate::tiled::{
 
 /// Timeout for a server to become ready, and for a client to exit after its last picture.
 const GRACE: Duration = Duration::from_secs(30);
-/// The rival: the paper's plain choice of qualities, on the kernel's multipath TCP.
+/// The rival: the paper's simple allocator on the kernel's multipath TCP.
 const RIVAL: (&str, &str) = ("fix", "mptcp");
 
 /// Settings of a demonstration.
@@ -243,8 +243,8 @@ struct Listening {
     listening: Vec<SocketAddr>,
 }
 
-/// The worst moment of the rival's viewer, the worst of ours, and the middle one, each with both pictures and
-/// the original.
+/// The worst moment with the rival, the worst moment with the product, and the middle of the viewing, each with both
+/// pictures and the original.
 fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
     let worst = |viewed: &Viewed| viewed.result.quality.as_ref().map(|quality| quality.worst_slot);
     let mut slots: Vec<(u32, String)> = Vec::new();

@@ -18,8 +18,8 @@ const GRID: (usize, usize) = (8, 4);
 const QPS: [u8; 7] = [18, 22, 27, 32, 37, 42, 47];
 /// The demo repeats this many seconds from the beginning of a video.
 pub const LOOPED_SECONDS: u32 = 8;
-/// Every video is scaled to this size, so that any clip can be divided into tiles and takes about the same
-/// time.
+/// Every video is scaled to this size, so that any clip can be divided into tiles, and so that all clips take about
+/// the same time.
 const SIZE: (u32, u32) = (2048, 1024);
 /// Pictures a second of the rendered scene.
 const RATE: u32 = 30;
@@ -91,7 +91,7 @@ pub fn tiles_of(
         })
     };
     let made = match cut() {
-        // The cached tiles are of another file with this name and length, or of other settings: replace them.
+        // The cached tiles belong to another file with the same name and length, or to other settings: replace them.
         Err(IngestError::Occupied { .. }) => {
             std::fs::remove_dir_all(&directory).map_err(failed(&directory))?;
             cut()
@@ -109,7 +109,7 @@ fn scene(cache: &Path) -> Result<PathBuf, TilesError> {
         return Ok(path);
     }
     let failed = |source| TilesError::Cache { path: path.clone(), source };
-    // Renamed when complete; deleted if it never is.
+    // Renamed when complete; deleted if the rendering fails.
     let part = tempfile::Builder::new().suffix(".mp4").tempfile_in(cache).map_err(failed)?;
     let (size, rate) = (format!("{}x{}", SIZE.0, SIZE.1), RATE.to_string());
     let mut command = Command::new("ffmpeg");

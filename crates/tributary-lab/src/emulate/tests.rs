@@ -42,7 +42,7 @@ fn a_scenario_file_is_the_same_experiment_as_in_the_simulator() {
 }
 
 #[test]
-fn every_transport_of_the_registry_can_be_asked_for() {
+fn every_transport_of_the_registry_can_be_requested() {
     let key = || tributary_net::Key::from_bytes([1; 32]);
     for name in tributary_proto::transport::names() {
         let asked = Request { transport: Some(name.to_owned()), ..Request::default() };

@@ -13,9 +13,9 @@ use tokio::io::AsyncWriteExt;
 use tributary_net::transport::{Connection, TransportConfig, TransportStream};
 use tributary_stream::{BulkParams, LiveParams, ObjectParams, Verify, fetch_bulk, fetch_live, fetch_object};
 
-/// Receive buffer of a kernel connection with messages. The kernel also counts its bookkeeping for each message. With
-/// the default of 128 KiB, an MPTCP receiver on unequal paths fills up with messages that are out of order, drops the
-/// missing one each time it arrives, and never continues.
+/// Receive buffer of a kernel connection with messages. The kernel also counts its own data for each message. With
+/// the default of 128 KiB, an MPTCP receiver on unequal paths fills up with out-of-order messages, drops the missing
+/// one each time it arrives, and never continues.
 const ROOM: usize = 2 << 20;
 
 type Path = (Ipv4Addr, SocketAddr);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::messages::{MessageFlow, MessageRecord, STAMP};
 
-/// Limit on the recorded latencies of a flow: ten minutes at a thousand per second.
+/// Maximum number of recorded latencies of a flow: ten minutes at a thousand per second.
 const MOST: usize = 600_000;
 
 /// Nanoseconds of the machine's monotonic clock.
@@ -40,7 +40,7 @@ pub(super) async fn push<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, flow:
 pub(super) struct Received {
     /// When the client told the server to begin, nanoseconds.
     began: u64,
-    /// How long each message took, milliseconds.
+    /// Latency of each message, milliseconds.
     latencies_ms: Vec<f64>,
 }
 
@@ -51,7 +51,7 @@ impl Received {
     }
 
     /// Ages in milliseconds of the messages that were due before `end` and have not arrived. Messages arrive in the
-    /// order in which they are made.
+    /// order in which they were sent.
     fn ages_ms(&self, flow: &MessageFlow, end: u64) -> Vec<f64> {
         let most = MOST.saturating_sub(self.latencies_ms.len());
         let due = |number: usize| {
@@ -80,7 +80,7 @@ pub(super) async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
             }
         }
     }
-    // No more messages arrive on a connection that has ended; the run continues.
+    // The connection has ended, so no more messages arrive; the run continues.
     core::future::pending::<()>().await;
 }
 

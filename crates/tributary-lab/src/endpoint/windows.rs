@@ -7,12 +7,12 @@ use tributary_net::transport::Connection;
 
 /// Time between two samples.
 const EVERY: Duration = Duration::from_millis(10);
-/// Largest number of samples: ten minutes.
+/// Maximum number of samples: ten minutes.
 const MOST: usize = 60_000;
 /// Bytes that arrive before the first request: the purpose of the stream.
 const INTRODUCTION: u64 = 1;
 
-/// Samples from the first request until the connection is gone or the series is full.
+/// Samples from the first request until the connection has ended or the series is full.
 pub(super) async fn watch(connection: &Connection, mut note: impl FnMut(WindowSample)) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -33,6 +33,6 @@ pub(super) async fn watch(connection: &Connection, mut note: impl FnMut(WindowSa
             srtt_ms: path.rtt.as_secs_f64() * 1e3,
         });
     }
-    // The server continues.
+    // The connection has ended; the server continues.
     core::future::pending::<()>().await;
 }

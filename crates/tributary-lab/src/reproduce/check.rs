@@ -11,7 +11,7 @@ use std::path::Path;
 type Fault = (String, String);
 
 impl Paper {
-    /// A paper that comes with the program, by name, or a file.
+    /// A paper that is part of the program, by name, or a paper from a file.
     ///
     /// # Errors
     /// [`PaperError`] names the file and the place.
@@ -46,7 +46,7 @@ impl Paper {
         Ok(paper)
     }
 
-    /// Checks that the experiments of its matrices measure every metric that it uses.
+    /// Checks that the experiments of the paper's matrices measure every metric that the paper uses.
     ///
     /// # Errors
     /// [`PaperError::Meaning`] lists the known metrics.

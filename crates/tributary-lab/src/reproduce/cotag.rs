@@ -1,7 +1,8 @@
-//! COTAG's own experiment as cells: ten flows that burst over correlated radios, with and without coding. `scenario` says which
-//! radios, `transport` what carries the flows and what the gateway does, the axis `correlation` how alike the radios move, the
-//! axis `interval` the nodes' T (without it, their default). In the emulator every cell is also simulated, so that both results
-//! are in one sample. Deviations from the paper: `docs/reproductions/cotag.md`.
+//! COTAG's own experiment as cells: ten bursty flows over correlated radios, with and without coding. Axes:
+//! `scenario` selects the radios; `transport` selects the protocol of the flows and the gateway's scheme;
+//! `correlation` is the correlation of the radios' rates; `interval` is the nodes' T (by default, that of the nodes).
+//! In the emulator every cell is also simulated, so that both results are in one sample. Deviations from the paper:
+//! `docs/reproductions/cotag.md`.
 
 mod emulated;
 mod flows;
@@ -15,7 +16,7 @@ use emulated::Transport;
 use tributary_sim::cotag::{QUEUE, Radio, Scheme, Setting, simulate};
 use tributary_sim::run::MODEL_VERSION;
 
-/// What it measures; of the burst unless it says otherwise.
+/// The metrics. They are of the burst unless the description says otherwise.
 const METRICS: [Metric; 16] = [
     Metric::new("throughput", "Gbit/s", "payload delivered in order"),
     Metric::new("of_capacity", "", "throughput over what the radios could carry"),
@@ -122,11 +123,12 @@ struct Place {
     divisor: u64,
     /// Size of a full inner packet in bytes.
     packet: u32,
-    /// Most packets in front of a radio.
+    /// Maximum number of packets queued in front of a radio.
     queue: u64,
 }
 
-/// COTAG §5.2 and §5.3.1. `two-real` is small enough for real nodes on two cores; its queue is 15 ms of a radio's good times.
+/// COTAG §5.2 and §5.3.1. `two-real` is small enough for real nodes on two cores; its queue is 15 ms at a radio's
+/// high rate.
 fn place(cell: &Cell) -> Result<Place, CellError> {
     let place = |radios, divisor, packet, queue| Place { radios, divisor, packet, queue };
     Ok(match cell.label("scenario") {

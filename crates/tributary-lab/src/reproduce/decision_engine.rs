@@ -1,9 +1,11 @@
-//! The decision engine's experiment as cells: a DASH title over 2.6, 1.3 and again 2.6 Mbit/s, a third of the time each.
+//! The decision engine's experiment as cells: a DASH title over 2.6, then 1.3, then 2.6 Mbit/s, a third of the time
+//! each.
 //!
-//! Transports over several paths have two of half the rate each, those over one path have one of the whole. The axis `loss`
-//! is random loss in both directions. Simulated, a title that does not end is played for six minutes. Emulated, a whole title is
-//! played on sockets (`emulated.rs`), then in the simulator on the same network: each sample has both. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media Delivery using
-//! MPTCP/QUIC over an SDN Architecture", §IV. Deviations: `docs/reproductions/decision-engine.md`.
+//! Transports over several paths have two paths of half the rate each; those over one path have one of the whole
+//! rate. The axis `loss` is random loss in both directions. Simulated: a title that is longer than the run is played
+//! for six minutes. Emulated: a whole title is played on sockets (`emulated.rs`), then in the simulator on the same
+//! network, and each sample has both results. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media
+//! Delivery using MPTCP/QUIC over an SDN Architecture", §IV. Deviations: `docs/reproductions/decision-engine.md`.
 
 mod emulated;
 mod title;
@@ -25,7 +27,7 @@ use tributary_sim::run::{Cell as Run, DashOutcome, MODEL_VERSION, TransportName}
 use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec};
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// What it measures.
+/// The metrics.
 const METRICS: [Metric; 23] = [
     Metric::new("start_up", "s", "from asking for the first segment to the first picture"),
     Metric::new("buffer", "s", "mean of the play buffer over all seconds"),
@@ -52,21 +54,21 @@ const METRICS: [Metric; 23] = [
     Metric::new("simulated_abandoned", "", "of the simulated playback beside an emulated one"),
 ];
 
-/// Metrics that an emulated sample also has of the simulated playback, with `simulated_` before their names.
+/// Metrics of the simulated playback that an emulated sample contains, too, with the prefix `simulated_`.
 const COMPARED: [&str; 7] =
     ["start_up", "buffer", "throughput", "switches", "stalled", "efficiency", "abandoned"];
 
-/// Rate of all paths together, and from when on: the paper's three phases, the last of which stays.
+/// Total rate of all paths, each with its start in seconds: the paper's three phases. The last one has no end.
 const RATES: [(u64, u64); 3] = [(0, 2_600_000), (120, 1_300_000), (240, 2_600_000)];
 /// Seconds of the paper's runs.
 const PAPER_SECONDS: u64 = 360;
 const RTT: Duration = Duration::from_millis(120);
-/// Queue of a path of half the rate. The paper gives none; this is 200 ms at 1.3 Mbit/s.
+/// Queue of a path with half the rate, bytes. The paper gives none; this is 200 ms at 1.3 Mbit/s.
 const QUEUE: u64 = 32_500;
-/// The controller measures the paths before playback begins.
+/// Time in which the controller measures the paths before playback begins.
 const BEFORE: Duration = Duration::from_secs(1);
 const SEGMENT: Duration = Duration::from_secs(4);
-/// Time that a simulated playback of a whole title has beyond the title's length, for start-up and stalls.
+/// A simulated playback of a whole title may take this much longer than the title, for start-up and stalls.
 const SLACK: Duration = Duration::from_secs(60);
 /// Transports that are played on sockets.
 const ON_SOCKETS: [&str; 6] = ["tcp", "mptcp", "quic", "mpquic", "engine", "fbdt"];
@@ -75,7 +77,7 @@ const ON_SOCKETS: [&str; 6] = ["tcp", "mptcp", "quic", "mpquic", "engine", "fbdt
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecisionEngine;
 
-/// A cell as the simulator runs it.
+/// Settings of a cell in the simulator.
 struct Setting {
     run: Run,
     spec: DashSpec,
@@ -131,7 +133,7 @@ fn compared(cell: &Cell, setting: &Setting) -> Result<Sample, CellError> {
     Ok(sample)
 }
 
-/// What is measured of the playback of a whole title, up to its end: a simulated run goes on after it.
+/// Metrics of the playback of a whole title, up to its end; a simulated run continues after the end.
 fn whole(network: &Scenario, mut qoe: Qoe) -> Result<Sample, CellError> {
     let none = || CellError::Experiment("no picture was shown".to_owned());
     let (start_up, first) = qoe.start_up_s.zip(qoe.segments.first()).ok_or_else(none)?;
@@ -200,12 +202,12 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         value: cell.label(axis).to_owned(),
         expected: format!("expected {expected}"),
     };
-    // Its name here, whether it has one path, the simulator's name, and the paper's congestion control of it.
+    // Whether it has one path, its name in the simulator, and its congestion controller in the paper.
     let (single, name, congestion) = match cell.label("transport") {
         "tcp" => (true, "tcp", "cubic"),
         "quic" => (true, "quic", "quic-cubic"),
         "mptcp" | "mp-sptcp" | "engine" | "engine-paper" => (false, "mptcp/min-rtt", "wvegas"),
-        // On one of the two paths: what an engine that has them can move to.
+        // QUIC on one of two paths, to which the engine can move.
         "quic-half" => (false, "quic", "quic-cubic"),
         "mpquic" => (false, "mpquic", "quic-cubic"),
         "fbdt" => (false, "fbdt", "cubic"),
@@ -239,7 +241,7 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
     let ladder = Ladder::new(SEGMENT, rates).map_err(|error| CellError::Experiment(error.to_string()))?;
     let segments = cell.seconds / SEGMENT.as_secs() as u32;
-    // A title that is only simulated outlasts the run.
+    // In the simulator, the title is longer than the run.
     let segments = if on_sockets { segments.max(1) } else { segments + 20 };
     let spec = DashSpec {
         title: Title { ladder, segments: vec![SEGMENT; segments as usize] },
@@ -253,9 +255,9 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     Ok(Setting { run, spec })
 }
 
-/// So many paths, which share the rate.
+/// The network with this number of paths, which share the rate.
 fn network(cell: &Cell, paths: u64) -> Result<Scenario, CellError> {
-    // The phases of a whole title are thirds of it.
+    // A whole title has its phases in thirds of its length.
     let (number, of, slack) = match cell.world {
         World::Sim => (1, 1, Duration::ZERO),
         World::Emu => (u64::from(cell.seconds), PAPER_SECONDS, SLACK),

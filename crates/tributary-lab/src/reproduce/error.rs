@@ -12,12 +12,12 @@ pub enum ReproduceError {
     /// The paper's file is invalid.
     #[error(transparent)]
     Paper(#[from] PaperError),
-    /// A cell is not possible.
+    /// A cell cannot be run.
     #[error("{cell}: {source}")]
     Cell {
-        /// Which.
+        /// The cell.
         cell: String,
-        /// Why.
+        /// The reason.
         source: CellError,
     },
     /// The user's choice leaves nothing to run.
@@ -26,9 +26,9 @@ pub enum ReproduceError {
     /// A matrix names an unknown experiment.
     #[error("unknown experiment `{name}`; known: {known}")]
     Experiment {
-        /// What was asked for.
+        /// The requested experiment.
         name: String,
-        /// The known ones.
+        /// The known experiments.
         known: String,
     },
     /// Finished cells cannot be stored.
@@ -37,9 +37,9 @@ pub enum ReproduceError {
     /// An expression is ambiguous.
     #[error("{place}: {source}")]
     Ambiguous {
-        /// Which claim, table or figure.
+        /// The claim, table or figure.
         place: String,
-        /// Why.
+        /// The reason.
         source: Ambiguous,
     },
 }

@@ -12,19 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use tributary_report::{Interval, stats};
 
-/// Larger than every seed. The number of a run is its seed plus a multiple of this for each pooled value.
+/// Larger than every seed. A run's number is its seed plus a multiple of this, one for each combination of pooled
+/// values.
 const SEEDS: u64 = 1 << 32;
 /// Rounds and seed of the bootstrap.
 const BOOTSTRAP: (u32, u64) = (1000, 1);
 
-/// How an interval is made.
+/// Method of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// 95 % percentile bootstrap over the seeds.
     #[default]
     Bootstrap,
-    /// 95 % by Student's t; for the mean of one number per seed.
+    /// 95 % interval by Student's t; for the mean of one number per seed.
     Student,
     /// From the smallest to the largest value; for few seeds.
     Range,
@@ -89,7 +90,7 @@ enum Value {
     Runs(Vec<Vec<f64>>),
 }
 
-/// The labels of a subject: the file's, or those of a transport of this name.
+/// The labels of a subject: those in the file, or those of the transport with this name.
 pub(super) fn labels_of(subjects: &BTreeMap<String, Labels>, subject: &str, at: &Labels) -> Labels {
     let own = subjects.get(subject).cloned();
     let own = own.unwrap_or_else(|| [("transport".to_owned(), subject.to_owned())].into());
@@ -121,7 +122,7 @@ impl<'a> Measurements<'a> {
         Ok(Bound { expression, cells, metrics: self.metrics })
     }
 
-    /// The sample's values on the axes that count as further runs.
+    /// The sample's values on the pooled axes.
     fn pooled(&self, sample: &'a Sample) -> Vec<&'a str> {
         self.pool.iter().map(|axis| sample.labels.get(axis).map_or("", String::as_str)).collect()
     }

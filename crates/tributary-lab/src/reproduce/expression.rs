@@ -1,10 +1,10 @@
 //! Expressions of claims and tables: numbers of measured cells, arithmetic and statistics.
 //!
-//! `mean(fbdt.goodput / (wifi.goodput + wigig.goodput))` is the mean over the seeds of a ratio formed seed by seed.
-//! `SUBJECT.METRIC` is one number, or a series of numbers, for each run; arithmetic works run by run and, on series,
-//! item by item; a statistic (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`) of one argument computes one
-//! number from all runs; with the prefix `run_`, one number for each run. `min` and `max` of two arguments compare
-//! item by item. Parses only; values come from [`super::evaluate`].
+//! Example: `mean(fbdt.goodput / (wifi.goodput + wigig.goodput))` forms the ratio for each seed and takes the mean
+//! over the seeds. `SUBJECT.METRIC` is one number, or a series of numbers, for each run. Arithmetic works run by run
+//! and, on series, item by item. A statistic of one argument (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`)
+//! computes one number from all runs; with the prefix `run_`, one number for each run. `min` and `max` of two
+//! arguments compare item by item. Parses only; values come from [`super::evaluate`].
 
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ pub enum Expression {
     Number(f64),
     /// A metric of the cells of a subject.
     Metric {
-        /// Which cells: a subject of the file, or a transport.
+        /// The cells: a subject of the file, or a transport.
         subject: String,
         /// The metric's name.
         metric: String,
@@ -99,7 +99,7 @@ impl Expression {
         }
     }
 
-    /// Whether it gives one number, not one per run.
+    /// Whether it gives one number in total, and not one per run.
     #[must_use]
     pub fn is_single(&self) -> bool {
         match self {
@@ -110,7 +110,7 @@ impl Expression {
         }
     }
 
-    /// Every subject and metric that it names, in order.
+    /// Every subject and metric in it, in order.
     #[must_use]
     pub fn metrics(&self) -> Vec<(&str, &str)> {
         match self {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_column_and_the_way_out() {
+    fn errors_name_the_column_and_the_expected_input() {
         for (text, column, hint) in [
             ("mean(fbdt.goodput", 18, "expected `)`"),
             ("mode(fbdt.goodput)", 1, "known: mean"),

@@ -1,8 +1,8 @@
-//! The handoff experiment as cells: a progressive HTTP video over two paths, the first of which is cut while it plays.
-//! Simulated here; with real parts in the emulator (`real.rs`). The axis `handoff` says whether and how: `none`; `silent`, the first path drops everything and nobody is
-//! told; `announced`, both ends are told. The axis `ahead` is how far the player reads ahead.
-//! Source: Fujiwara et al., "Handoff Characterization of Multipath Video Streaming", §V. Deviations:
-//! `docs/reproductions/handoff.md`.
+//! The handoff experiment as cells: a progressive HTTP video over two paths, the first of which is cut during
+//! playback. Simulated here; with real parts in the emulator (`real.rs`). Axis `handoff`: `none`; `silent` (the first
+//! path drops all packets, and neither end is told); `announced` (both ends are told). Axis `ahead`: how far the
+//! player reads ahead. Source: Fujiwara et al., "Handoff Characterization of Multipath Video Streaming", §V.
+//! Deviations: `docs/reproductions/handoff.md`.
 
 mod real;
 
@@ -21,7 +21,7 @@ use tributary_sim::run::{
 use tributary_sim::workload::progressive::ProgressiveSpec;
 use tributary_types::{Instant, Rng};
 
-/// What it measures.
+/// The metrics.
 const METRICS: [Metric; 33] = [
     Metric::new("underflows", "", "times that the clock reached a picture that was missing"),
     Metric::new("discards", "", "pictures that were not complete at their time"),
@@ -58,15 +58,17 @@ const METRICS: [Metric; 33] = [
     Metric::new("second_seconds", "Mbit/s", "throughput of the second flow in every second"),
 ];
 
-/// The first path is cut within this part of the run.
+/// The first path is cut at a time within this part of the run.
 const CUT: (f64, f64) = (0.4, 0.6);
-/// The bulk download that shows the longest silence: its length, and when the first path is cut in it.
+/// Length of the bulk download that measures the longest silence, and the part of it within which the first path is
+/// cut.
 const BULK: Duration = Duration::from_secs(6);
 const BULK_CUT: (f64, f64) = (2.0 / 6.0, 4.0 / 6.0);
 /// Shorter silences are not recorded.
 const UNRECORDED_MS: f64 = 20.0;
-/// Most bytes that a session holds for the player: 6.4 s of the film. By default it holds 40 MiB, a minute of it, which no
-/// handoff could empty. MPTCP's receive buffer grows by the kernel's rule, in these networks to several megabytes.
+/// Maximum number of bytes that a session holds for the player: 6.4 s of the film. By default it holds 40 MiB, which
+/// is a minute of the film, so that no handoff would empty the buffer. MPTCP's receive buffer grows by the kernel's
+/// rule, in these networks to several megabytes.
 const CREDIT: u64 = 4 << 20;
 /// Payload of a full segment.
 const SEGMENT: f64 = 1448.0;
@@ -148,10 +150,10 @@ fn ending(cell: &Cell) -> Result<Ending, CellError> {
     }
 }
 
-/// When the first path is cut: anywhere within a part of the run, by the seed.
+/// When the first path is cut: a time within a part of the run, chosen by the seed.
 fn cut(cell: &Cell, (from, to): (f64, f64), length: Duration) -> Duration {
     let share = from + (to - from) * Rng::new(cell.seed).child("handoff").uniform();
-    // Whole milliseconds, as files have them.
+    // In whole milliseconds, as in scenario files.
     Duration::from_millis((length.as_secs_f64() * share * 1e3) as u64)
 }
 
@@ -192,7 +194,7 @@ fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError
     Ok(run)
 }
 
-/// The longest silence around the handoff, in milliseconds, while a client reads all that arrives.
+/// The longest silence around the handoff, in milliseconds, with a client that reads everything at once.
 fn silence(cell: &Cell) -> Result<f64, CellError> {
     let run = run(cell, BULK, BULK_CUT)?;
     let paper = Film::paper();
@@ -216,9 +218,9 @@ fn noticed(sample: &mut Sample, record: &Record) {
     sample.set("start_up", record.start_up.map(|time| time.as_secs_f64()));
 }
 
-/// What each flow carried, and sent again.
+/// Bytes carried and retransmitted by each flow.
 fn carried(sample: &mut Sample, outcome: &ProgressiveOutcome, cut: Duration) {
-    // The first whole step behind the cut; what was on its way then arrives before.
+    // The first whole step after the cut. Data that was in flight arrives before it.
     let step = cut.as_nanos().div_ceil(LINK_SAMPLE.as_nanos()) as usize + 1;
     let names = [
         ["first", "first_after", "first_again", "first_seconds"],
@@ -248,10 +250,10 @@ fn mbps(steps: &[u64]) -> Option<f64> {
     Some(stats::mean(&each)? * 8e-6 / LINK_SAMPLE.as_secs_f64())
 }
 
-/// The settings as they were run: the paper's tables I and II.
+/// The settings as they were used, for comparison with the paper's tables I and II.
 fn described(sample: &mut Sample, network: &Scenario, film: &Film) {
     let end = Instant::ZERO + network.duration;
-    // Without the cut.
+    // The network without the cut.
     let mut whole = network.clone();
     (whole.paths[0].dead, whole.paths[0].absent) = (Vec::new(), Vec::new());
     let names = [["first_rate", "first_rtt"], ["second_rate", "second_rtt"]];

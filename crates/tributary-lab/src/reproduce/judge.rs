@@ -139,7 +139,8 @@ pub(super) fn taken(take: Take, values: &[Option<f64>]) -> Option<f64> {
     }
 }
 
-/// The file's expressions were parsed when the file was checked; one that placeholders make invalid is never planned.
+/// The expressions were parsed when the file was checked. One that becomes invalid by its placeholders is never
+/// planned.
 fn parsed(text: &str) -> Expression {
     Expression::parse(text).unwrap_or(Expression::Number(f64::NAN))
 }

@@ -37,7 +37,7 @@ pub(super) struct Matrices<'a> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Matrix {
-    /// Where.
+    /// The world.
     pub world: World,
     /// `quick` or `full`; without it the matrix belongs to both.
     pub size: Option<Size>,
@@ -71,7 +71,7 @@ pub struct Matrix {
     pub scale: u64,
     /// Seeds, from 1 up.
     pub seeds: u32,
-    /// How the user's choice of seeds applies to this matrix.
+    /// How the user's number of seeds applies to this matrix.
     #[serde(default)]
     pub repeat: Repeat,
     /// Seconds of each run.
@@ -79,7 +79,7 @@ pub struct Matrix {
     /// Whether 1000 messages of 64 bytes per second are sent beside the bulk transfer.
     #[serde(default)]
     pub messages: bool,
-    /// Whether each seed starts the radios' rate cycles at another phase.
+    /// Whether the seed also shifts the phase of the radios' rate cycles.
     #[serde(default)]
     pub any_phase: bool,
     /// Number of attempts for an emulated run with an invalid audit. The last attempt is kept and marked.
@@ -132,7 +132,7 @@ fn three() -> u32 {
 /// The user's choice; empty lists and `None` leave a setting to the file.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Where.
+    /// The world.
     pub world: World,
     /// Whether to run the quick matrices instead of the full ones.
     pub quick: bool,
@@ -161,7 +161,7 @@ pub struct Cell {
     pub labels: Labels,
     /// Seed of everything random.
     pub seed: u64,
-    /// Where.
+    /// The world.
     pub world: World,
     /// Name of the experiment.
     pub experiment: String,
@@ -178,7 +178,7 @@ pub struct Cell {
     beside: PathBuf,
 }
 
-/// Why a cell is not possible.
+/// Why a cell cannot be run.
 #[derive(Debug, Error)]
 pub enum CellError {
     /// The scenario is invalid.
@@ -242,7 +242,7 @@ impl Matrix {
     }
 }
 
-/// All runs in order, seed by seed: when the time runs out, cells have fewer seeds, but none is missing.
+/// All runs in order, seed by seed: if the time runs out, cells have fewer seeds, but no cell is missing.
 ///
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.

@@ -1,4 +1,4 @@
-//! The networks of cells: scenarios with scaled rates, or started at another phase. Not here: the runs.
+//! The networks of cells: scenarios with scaled rates, or with a shifted phase. Not here: the runs.
 
 use core::time::Duration;
 use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario};

@@ -2,9 +2,9 @@
 //! and closed-loop, in the simulator or on real sockets through the emulator.
 //!
 //! Cells, claims, tables and figures are data (`scenarios/papers/ows.toml`), run and judged like those of any paper;
-//! here are the clips, the viewers and the experiment. Real sizes and errors of tiles, real head movement, the
-//! product's player, pusher and session, and a model of the kernel's MPTCP, in virtual time. In the simulator the
-//! quality is computed from measured errors; live viewings are decoded. Source: the OWS paper §4, §6.3. Deviations:
+//! this module has the clips, the viewers and the experiment. Real are: sizes and errors of tiles, head movement, and
+//! the product's player, pusher and session. Modelled is the kernel's MPTCP. In the simulator the quality is computed
+//! from measured errors; live viewings are decoded. Source: the OWS paper §4, §6.3. Deviations:
 //! `docs/reproductions/ows.md`.
 
 pub mod audience;
@@ -45,7 +45,7 @@ const PAPER: &str = include_str!("../../papers/ows.toml");
 /// Settings of the reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where viewings are played.
+    /// The world in which viewings are played.
     pub world: World,
     /// Directories of tiles. If empty, synthetic clips are used, in the simulator only.
     pub tiled: Vec<PathBuf>,
@@ -57,8 +57,8 @@ pub struct Settings {
     pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
-    /// Bytes of the finest quality relative to what both radios carry in line of sight. Live viewings use the tiles
-    /// unchanged.
+    /// Bytes of the finest quality relative to the capacity of both radios in line of sight. Live viewings use the
+    /// tiles unchanged.
     pub load: f64,
     /// Parallel viewings; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
@@ -101,7 +101,7 @@ pub enum OwsError {
     /// An allocator is missing.
     #[error(transparent)]
     Allocator(#[from] UnknownAllocator),
-    /// The paper's file.
+    /// The paper's file is invalid.
     #[error(transparent)]
     Paper(#[from] PaperError),
     /// The runner failed.
@@ -110,7 +110,7 @@ pub enum OwsError {
     /// The viewings are too short to be measured.
     #[error("{gops} GoPs; the first {STARTING} are not counted, so at least {} are needed", STARTING + 1)]
     Short {
-        /// GoPs asked for.
+        /// The requested number of GoPs.
         gops: usize,
     },
     /// A live viewing needs tiles on disk.
@@ -122,7 +122,7 @@ pub enum OwsError {
     /// Two directories have the same name, which is the clip's name.
     #[error("two clips are called `{0}`; rename one directory")]
     SameName(String),
-    /// A connection carried nothing.
+    /// A connection delivered nothing.
     #[error("{scene} over {transport}: no GoP was ever asked for")]
     NothingSeen {
         /// Radio condition.
@@ -196,7 +196,7 @@ fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
     Ok(clips.into_iter().map(Arc::new).collect())
 }
 
-/// Adds what the runner does not know to the description of the run.
+/// Adds the clips, viewers and settings to the description of the run.
 fn describe(
     outcome: &mut Outcome,
     settings: &Settings,

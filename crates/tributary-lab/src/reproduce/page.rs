@@ -19,7 +19,7 @@ pub struct Page<'a> {
     pub(super) subjects: BTreeMap<String, Labels>,
 }
 
-/// The cells over which a value is computed.
+/// The cells of which a value is computed.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     /// Labels of its cells.
@@ -39,8 +39,8 @@ impl<'a> Page<'a> {
         Self { paper, outcome, subjects }
     }
 
-    /// The mean of a value over the combinations of a place, with its interval if wanted. No value if a subject
-    /// matches several cells or a cell was not run.
+    /// The mean of a value over the combinations of a place, with its interval if `interval` is set. There is no
+    /// value if a subject matches several cells or if a cell was not run.
     pub(super) fn value(&self, text: &str, place: Place<'_>, interval: bool) -> Measured {
         let places = combinations(place.over, &self.outcome.planned);
         let places: Vec<Labels> =
@@ -53,7 +53,7 @@ impl<'a> Page<'a> {
         let terms = expressions.iter().zip(&places);
         let bound: Result<Vec<_>, _> =
             terms.map(|(expression, place)| measurements.bind(expression, place)).collect();
-        // The range is much cheaper than a bootstrap, and this interval is not shown.
+        // The range is much cheaper than a bootstrap, and the interval is not shown.
         let method = if interval { self.paper.interval } else { Method::Range };
         match bound {
             Ok(bound) => measure(&bound, |values| taken(Take::Mean, values), method),
@@ -156,7 +156,7 @@ impl<'a> Page<'a> {
         tables.map(|table| table.to_text()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The table of claims; `None` when the paper has none about the cells that were run.
+    /// The table of claims; `None` if no claim is about the cells that were run.
     fn claims(&self) -> Option<Table> {
         Some(self.outcome.reproduction.table()).filter(|table| !table.is_empty())
     }
@@ -176,7 +176,7 @@ impl<'a> Page<'a> {
         self.report().render()
     }
 
-    /// The page, to which the caller may add more.
+    /// The page as a report to which the caller may add sections.
     #[must_use]
     pub fn report(&self) -> HtmlReport {
         let (paper, made) = (self.paper, &self.outcome.reproduction);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tributary_report::{Expectation, Tone};
 
-/// The papers that come with the program: name, file, text.
+/// The papers that are part of the program: name, file, text.
 pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("fbdt", include_str!("../../papers/fbdt.toml")),
     ("fbdt-published", include_str!("../../papers/fbdt-published.toml")),
@@ -39,7 +39,7 @@ pub struct Paper {
     pub world: World,
     /// Seconds after which a quick run starts no further cells.
     pub quick_limit: Option<u64>,
-    /// A folder that its scenarios read, as named in them. Nothing can be run without it.
+    /// A folder that the paper's scenarios read, as named in them. Without it nothing can be run.
     pub needs: Option<PathBuf>,
     /// Transports that claims refer to; always run.
     #[serde(default)]
@@ -85,12 +85,12 @@ pub struct ClaimSpec {
     pub text: String,
     /// Expression of the measured value.
     pub value: String,
-    /// `>= EXPRESSION`, `<= EXPRESSION`.
+    /// The bound: `>= EXPRESSION` or `<= EXPRESSION`.
     pub wanted: String,
     /// Unit of value, bound and the paper's value; empty for a ratio.
     #[serde(default)]
     pub unit: String,
-    /// World; both without it.
+    /// The world; without it, both.
     pub world: Option<World>,
     /// A claim for each combination of these values.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct ClaimSpec {
     /// Figure, table or section of the paper.
     #[serde(default)]
     pub source: String,
-    /// Method of its interval, if not the file's.
+    /// Method of its interval, if it differs from the file's.
     pub interval: Option<Method>,
 }
 
@@ -123,7 +123,7 @@ pub enum PaperValue {
     Each(BTreeMap<String, String>),
 }
 
-/// How many values are combined into one.
+/// How several values are combined into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Take {
@@ -145,7 +145,7 @@ pub struct TableSpec {
     /// Explanation.
     #[serde(default)]
     pub caption: String,
-    /// World; both without it.
+    /// The world; without it, both.
     pub world: Option<World>,
     /// Axes whose values make the rows, outermost first.
     pub rows: Vec<String>,
@@ -197,7 +197,7 @@ pub struct FigureSpec {
     /// Explanation.
     #[serde(default)]
     pub caption: String,
-    /// World; both without it.
+    /// The world; without it, both.
     pub world: Option<World>,
     /// Label or unit of the values.
     #[serde(default)]
@@ -306,7 +306,7 @@ pub enum PaperError {
     /// No paper has this name.
     #[error("unknown paper `{name}`; known: {known}; or give a .toml file")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The known papers.
         known: String,
@@ -324,10 +324,10 @@ pub enum PaperError {
     Format {
         /// The file.
         file: String,
-        /// Line, column and what is wrong.
+        /// Line, column and description of the error.
         source: Box<toml::de::Error>,
     },
-    /// The folder that its scenarios read is missing.
+    /// The folder that its scenarios read does not exist.
     #[error(
         "{file} needs the folder {folder}, which does not exist; its scenarios say where to get the data"
     )]
@@ -342,20 +342,20 @@ pub enum PaperError {
     Meaning {
         /// The file.
         file: String,
-        /// Which claim, table or figure.
+        /// The claim, table or figure.
         place: String,
-        /// What is wrong, and what is expected.
+        /// Description of the error, and the expected value.
         problem: String,
     },
 }
 
-/// Names of the papers that come with the program.
+/// Names of the papers that are part of the program.
 pub fn papers() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
 impl Paper {
-    /// Its matrices, with the fields of the paper that they use.
+    /// The paper's matrices, with the other fields of the paper that they use.
     pub(super) fn matrices(&self) -> Matrices<'_> {
         let Self { name, matrix, reference, beside, .. } = self;
         Matrices { name, matrix, reference, beside }

@@ -1,6 +1,6 @@
-//! AVIRA's own experiment as cells: eight subflows on two pathways of 1 Mbit/s, one packet in 500
-//! prioritised. Simulator only. The axis `form` says how the paper is read.
-//! Deviations from the paper: `docs/reproductions/avira.md`.
+//! AVIRA's own experiment as cells: eight subflows on two pathways of 1 Mbit/s, one packet in 500 prioritised.
+//! Simulator only. The axis `form` selects an interpretation of the paper. Deviations from the paper:
+//! `docs/reproductions/avira.md`.
 
 mod network;
 
@@ -37,16 +37,16 @@ const METRICS: [Metric; 19] = [
     Metric::new("prioritised_packets", "ms", "each of them, from being handed over to its acknowledgement"),
 ];
 
-/// How the paper is read.
+/// Interpretations of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// The pathways are separate from the source on; the source always has data.
+    /// The pathways are separate from the source on; the source always has data to send.
     Printed,
     /// As printed, with schedulers that wait for their preferred subflow.
     Waiting,
     /// The source and the sink have one link each, shared by all subflows, as in the paper's figure.
     SharedAccess,
-    /// The source offers nine tenths of what the pathways carry.
+    /// The source sends nine tenths of the pathways' capacity.
     Limited,
     /// As in the public ns-3 model that the paper extends (reference 26): one access link, subflows hashed onto the
     /// pathways, recovery without selective acknowledgements.

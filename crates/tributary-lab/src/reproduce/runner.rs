@@ -1,4 +1,4 @@
-//! Runs the cells of a paper and keeps what they measured. One runner for every paper and both worlds.
+//! Runs the cells of a paper and stores their results. One runner for every paper and both worlds.
 //!
 //! Simulated cells run in parallel, emulated ones one after the other. Finished cells are kept in the report's
 //! directory, so that a stopped reproduction can be resumed.
@@ -37,7 +37,7 @@ pub trait Experiment: Sync {
         cell.identity()
     }
 
-    /// What is known of the congestion control of real sockets, for the report.
+    /// How the congestion controller of real sockets is known, for the report.
     fn congestion_note(&self) -> &'static str {
         "asserted on both ends of every run"
     }
@@ -87,7 +87,7 @@ pub struct Outcome {
     /// Counts of finished, failed and left-out runs.
     #[serde(skip)]
     pub report: Report,
-    /// Where.
+    /// The world.
     #[serde(skip)]
     pub world: World,
     /// The metrics.
@@ -101,7 +101,7 @@ struct Task<'a> {
     experiment: &'a dyn Experiment,
 }
 
-/// Runs what is not finished yet and judges the claims.
+/// Runs the cells that are not finished yet and judges the claims.
 ///
 /// # Errors
 /// [`ReproduceError`]; a claim that fails is a result.

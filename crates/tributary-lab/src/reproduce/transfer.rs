@@ -20,7 +20,7 @@ use tributary_types::DataSize;
 const UNRECORDED_MS: f64 = 20.0;
 /// A link counts as used when it carries at least this share of its rate.
 const USED: f64 = 0.1;
-/// Number of messages in the first two seconds, which include handshakes and schedulers without history.
+/// Number of messages in the first two seconds, in which connections are set up and schedulers have no history.
 const START: usize = 2 * PER_SECOND;
 const PER_SECOND: usize = 1000;
 
@@ -193,8 +193,8 @@ fn delivery(sample: &mut Sample, goodput: Option<&Goodput>, silences: &[Silence]
     sample.series("silences", silences.iter().map(|silence| silence.length_ms).collect());
 }
 
-/// For the first radio that is dead for a while: the longest silence in that time, and the time until it was used
-/// again.
+/// For the first radio that is dead for some time: the longest silence in that time, and the time until the radio was
+/// used again.
 fn dead_radio(
     sample: &mut Sample,
     scenario: &Scenario,

@@ -25,7 +25,7 @@ pub enum FilesError {
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A file.
+    /// A file cannot be written.
     #[error("{path}")]
     Io {
         /// The file or directory.
@@ -36,10 +36,10 @@ pub enum FilesError {
 }
 
 impl Files {
-    /// Makes the run and writes the files. Returns the files written. `progress` is called for every per cent.
+    /// Makes the run and writes the files. Returns the files written. `progress` is called after every per cent.
     ///
     /// # Errors
-    /// [`FilesError`]. Files are created before the run, so that an error comes early.
+    /// [`FilesError`]. Files are created before the run, so a missing directory is reported at once.
     pub fn run(
         &self,
         simulation: &Simulation,

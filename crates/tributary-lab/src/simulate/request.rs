@@ -14,11 +14,11 @@ const CONGESTION: &str = "cubic";
 /// Length of a run in seconds if neither the user nor a `run` table sets it.
 pub const SECONDS: u32 = 10;
 
-/// What `run.metrics` may name. Every result has all of them.
+/// Valid names in `run.metrics`. Every result contains all of them.
 pub const METRICS: [&str; 6] = ["goodput", "silences", "links", "flows", "retransmissions", "duplicates"];
 
-/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows belong
-/// to its own transport. If the user names another transport, they apply only where that transport supports them.
+/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows are
+/// meant for the scenario's own transport. If the user names another transport, they apply only if it supports them.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Transport, as [`TransportName::find`] names it.
@@ -41,7 +41,7 @@ pub struct Request {
     pub window: Option<usize>,
     /// Events after which a run is stopped.
     pub budget: Option<u64>,
-    /// Windows and round-trip times over time.
+    /// Whether to record windows and round-trip times over time.
     pub trace: bool,
 }
 
@@ -159,7 +159,8 @@ pub(crate) fn check_metrics(run: &RunSpec) -> Result<(), ScenarioError> {
     }
 }
 
-/// The user's name, else the scenario's. An unknown name is refused, with file and line if it is the scenario's.
+/// The user's name, else the scenario's. An unknown name is refused, with file and line if it comes from the
+/// scenario.
 fn named(
     asked: &Option<String>,
     written: &Option<Name>,

@@ -1,5 +1,4 @@
-//! Measurements of a simulated run: the fields of an emulated run's result where they mean the same, and further ones
-//! of the simulator.
+//! Measurements of a simulated run: the fields of an emulated run's result, and further ones of the simulator.
 
 use super::Simulation;
 use crate::result::{AuditNote, Goodput, RAMP_UP, World};
@@ -40,11 +39,11 @@ pub struct SimResult {
     pub longest_silence_ms: Option<f64>,
     /// Every silence of at least 20 ms; with several workloads those of the first.
     pub silences: Vec<Silence>,
-    /// Payload bytes sent again on another path, as a share of those sent once, in per cent.
+    /// Payload sent again on another path, as a share of the payload sent once, in per cent.
     pub duplicates_percent: Option<f64>,
     /// Subflows of the first connection at the end.
     pub paths_up: usize,
-    /// What the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by name.
+    /// Bytes that the links delivered towards the client in every 100 ms, Mbit/s of IP packets, by name.
     pub links: BTreeMap<String, Vec<f64>>,
     /// Valid if every packet is accounted for exactly once.
     pub audit: AuditNote,
@@ -52,12 +51,12 @@ pub struct SimResult {
     pub record: Option<Record>,
     /// Every workload of every connection.
     pub flows: Vec<FlowSummary>,
-    /// What only virtual time has.
+    /// Measurements that exist only in virtual time.
     #[serde(rename = "virtual")]
     pub virtual_time: Virtual,
 }
 
-/// What only virtual time has.
+/// Measurements that exist only in virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Virtual {
     /// Seconds of virtual time.
@@ -68,7 +67,7 @@ pub struct Virtual {
     pub events: u64,
     /// Packets that hosts sent.
     pub packets: u64,
-    /// Payload bytes sent again within a path, as a share of those sent once, in per cent.
+    /// Payload retransmitted on the same path, as a share of the payload sent once, in per cent.
     pub retransmitted_percent: f64,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -76,7 +75,7 @@ pub struct Virtual {
     pub mean_srtt_ms: f64,
     /// Most bytes held for reassembly and reading by a receiver.
     pub receive_held_most: u64,
-    /// Packets dropped by queues, at random, and because a radio was dead or gone.
+    /// Packets dropped by queues, at random, and because a radio was dead or absent.
     pub dropped: [u64; 3],
 }
 
@@ -89,7 +88,7 @@ pub struct FlowSummary {
     pub bytes: u64,
     /// Transfers or messages that are complete.
     pub complete: u64,
-    /// Those that are not.
+    /// Transfers or messages that are incomplete.
     pub unfinished: u64,
     /// Messages that missed their deadline.
     pub late: u64,
@@ -102,9 +101,9 @@ pub struct FlowSummary {
 pub struct Percentiles {
     /// Median.
     pub p50: f64,
-    /// 95th.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99th.
+    /// 99th percentile.
     pub p99: f64,
     /// Largest.
     pub worst: f64,
@@ -179,7 +178,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_nanos() as f64 / 1e6
 }
 
-/// In the form of records from real sockets.
+/// Converts to the form of records from real sockets.
 fn arrivals(from: &tributary_sim::workload::ArrivalSeries) -> Arrivals {
     let silence = |silence: &tributary_sim::workload::SilentSpan| Silence {
         at_ms: silence.at.as_nanos() as f64 / 1e6,

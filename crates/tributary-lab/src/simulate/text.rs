@@ -38,7 +38,7 @@ pub fn summary(result: &SimResult) -> String {
     out
 }
 
-/// What only virtual time has.
+/// Measurements that exist only in virtual time.
 fn of_virtual_time(result: &SimResult, line: &mut dyn FnMut(&str, String)) {
     let time = &result.virtual_time;
     line(

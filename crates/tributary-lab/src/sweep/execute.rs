@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 pub struct Report {
     /// Cells of the shard.
     pub cells: usize,
-    /// Finished in an earlier run.
+    /// Cells finished in an earlier run.
     pub before: usize,
-    /// Finished in this run.
+    /// Cells finished in this run.
     pub now: usize,
-    /// Without a result.
+    /// Cells without a result.
     pub failed: usize,
-    /// Not started because the time was up.
+    /// Cells not started because the time was up.
     pub left_out: usize,
 }
 
@@ -30,7 +30,7 @@ pub struct Effort {
     pub jobs: Option<NonZeroUsize>,
     /// No cell is started after this time.
     pub limit: Option<Duration>,
-    /// The part of the plan.
+    /// The part of the plan to run.
     pub shard: Shard,
 }
 

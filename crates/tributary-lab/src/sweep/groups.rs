@@ -43,7 +43,7 @@ pub struct Spread {
     pub count: usize,
     /// Mean.
     pub mean: f64,
-    /// 95 % bootstrap confidence interval of the mean; `None` with one value, and where seeds change nothing.
+    /// 95 % bootstrap confidence interval of the mean; `None` with one value, and if all seeds give the same value.
     pub interval: Option<Interval>,
     /// Smallest.
     pub minimum: f64,

@@ -1,4 +1,4 @@
-//! The key of a cell: 64-bit FNV-1a over a text of everything that decides its run.
+//! The key of a cell: 64-bit FNV-1a over a text with everything that decides the result of its run.
 
 use core::fmt::Write;
 

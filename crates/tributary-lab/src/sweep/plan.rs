@@ -44,7 +44,7 @@ pub struct Plan {
     pub seconds: u32,
     /// The workload.
     pub workload: Work,
-    /// Most cells of the plan.
+    /// Maximum number of cells of the plan.
     pub limit: u64,
 }
 
@@ -61,10 +61,10 @@ pub enum Work {
 /// Which seeds to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Seeds {
-    /// Those for development.
+    /// The seeds for development.
     #[default]
     Working,
-    /// The held-back ones.
+    /// The held-back seeds.
     HeldBack,
 }
 

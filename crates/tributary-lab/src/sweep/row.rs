@@ -41,7 +41,7 @@ pub struct Row {
 /// The measurements of a cell. Rates in Mbit/s, times in milliseconds, shares in per cent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Mean goodput from the second second on.
+    /// Mean goodput without the first second.
     pub goodput_mbps: Option<f64>,
     /// 10th percentile of the goodput per second.
     pub p10_mbps: Option<f64>,
@@ -53,7 +53,7 @@ pub struct Measured {
     pub longest_silence_ms: Option<f64>,
     /// Median time of transfers and messages.
     pub took_p50_ms: Option<f64>,
-    /// 99th percentile of it.
+    /// 99th percentile of this time.
     pub took_p99_ms: Option<f64>,
     /// Messages that missed their deadline.
     pub late: u64,

@@ -1,5 +1,5 @@
-//! The shoot-out: every transport in every condition, the best of each row, and the conditions in which the
-//! product's scheduler is not the best. The verdicts are computed, never edited.
+//! The shoot-out: every transport in every condition, the best transport of each row, and the conditions in which the
+//! product's scheduler is not the best. The verdicts are computed from the runs.
 
 use super::groups::{Group, Spread};
 use super::plan::{Plan, Work};
@@ -33,7 +33,7 @@ pub struct Page<'a> {
     transports: Vec<String>,
     info: RunInfo,
     name: String,
-    /// All seeds are among the plan's held-back ones.
+    /// Whether all seeds are among the plan's held-back seeds.
     is_held_back: bool,
     failed: Vec<Line>,
 }
@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// The condition in words, without values that the scenario has anyway.
+    /// The condition as text, without values that are the scenario's own.
     fn condition(&self) -> String {
         let mut text = self.scenario.clone();
         for (name, value) in [("RTT", &self.rtt), ("queue", &self.queue)] {
@@ -115,7 +115,7 @@ impl<'a> Page<'a> {
         Self { groups, lines, transports, info, name: plan.name.clone(), is_held_back, failed }
     }
 
-    /// Seeds of the transport with the fewest in a line, and the number of failed runs of the line.
+    /// The smallest number of seeds of any transport in a line, and the number of failed runs of the line.
     fn counts(&self, line: &Line) -> (usize, usize) {
         let own = self.groups.iter().filter(|group| Line::of(group.head()) == *line);
         let fewest = own.map(|group| group.rows.len()).min().unwrap_or(0);
@@ -128,7 +128,7 @@ impl<'a> Page<'a> {
         self.groups.iter().find(same)?.spread(measure.of)
     }
 
-    /// The best transport of a line; the first of equals.
+    /// The best transport of a line; the first one if several are equal.
     fn best(&self, line: &Line, measure: Measure) -> Option<(&str, Spread)> {
         let all = self
             .transports
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// The conditions in which the product's scheduler is not the best, the worst first.
+    /// The conditions in which the product's scheduler is not the best; the largest difference first.
     fn losses(&self) -> Table {
         let mut lost: Vec<Standing> =
             self.standings().into_iter().filter(|s| s.hero < s.best * (1.0 - TIE)).collect();

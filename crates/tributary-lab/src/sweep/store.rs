@@ -57,7 +57,7 @@ pub trait Finished: Serialize + DeserializeOwned {
     fn key(&self) -> &str;
     /// Why the run has no result.
     fn failure(&self) -> Option<&str>;
-    /// The cell in words.
+    /// Description of the cell.
     fn title(&self) -> String;
 }
 
@@ -73,7 +73,7 @@ impl Shard {
     /// The whole plan.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 
-    /// Whether the cell at this place of the plan belongs to it.
+    /// Whether the cell at this position of the plan belongs to the shard.
     #[must_use]
     pub fn has(self, place: usize) -> bool {
         place as u64 % u64::from(self.count) == u64::from(self.index) - 1
@@ -198,7 +198,7 @@ impl<R: Finished> Store<R> {
         Ok(())
     }
 
-    /// A failure never replaces a result.
+    /// Keeps a row, except that a failure never replaces a result.
     fn keep(&mut self, row: R) {
         if row.failure().is_none() || !self.has(row.key()) {
             self.rows.insert(row.key().to_owned(), row);

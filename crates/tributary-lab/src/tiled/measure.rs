@@ -1,7 +1,7 @@
-//! The quality that the viewer saw: decodes the tiles that were in time, conceals the others, renders the
-//! viewport picture by picture, and compares it with the source's viewport.
+//! The quality that the viewer saw: decodes the tiles that were in time, conceals the others, renders the viewport of
+//! every picture, and compares it with the source's viewport.
 //!
-//! Nothing is modelled: every number comes from decoded pictures. Late tiles count as missing.
+//! No models: every number comes from decoded pictures. Late tiles count as missing.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +21,18 @@ use super::stills::Stills;
 use tributary_stream::tiled::TiledRecord;
 use tributary_stream::viewing::{Spool, SpoolError, Spooled};
 
-/// Points of S-PSNR. It is computed once per GoP, and differs from the full set by hundredths of a decibel.
+/// Number of points of S-PSNR. S-PSNR is computed once per GoP; it differs from that of the full set by hundredths of
+/// a decibel.
 const POINTS: usize = 65_536;
 
 /// How the view is rendered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasureSettings {
-    /// What is seen at once.
+    /// Field of view.
     pub field: FieldOfView,
     /// The viewport's width and height, pixels.
     pub viewport: (usize, usize),
-    /// What is shown in place of a missing tile.
+    /// Concealment of missing tiles.
     pub concealment: Concealment,
 }
 
@@ -259,7 +260,7 @@ impl<'a> Looking<'a> {
             let arrived = decoded.get(&(tile as u16)).and_then(|(_, pictures)| pictures.get(at));
             let picture = match (arrived, self.settings.concealment) {
                 (Some(picture), _) => picture,
-                // The last picture stays.
+                // The last picture stays on the screen.
                 (None, Concealment::Freeze) => continue,
                 (None, Concealment::Black) => &self.black,
             };

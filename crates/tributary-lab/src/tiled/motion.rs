@@ -1,9 +1,9 @@
 //! Motion to high quality: how long a tile that comes into view is worse than the rest of the view.
 //!
-//! A tile *comes into view* when it fills at least 2 % of the viewport and did not in the previous picture.
-//! It is *good* when its QP is at most six above the finest in view (twice the quantiser step). The time is
-//! counted from coming into view to being good. Tiles that leave the view before are counted separately,
-//! without a time.
+//! A tile *comes into view* when it fills at least 2 % of the viewport and did not do so in the previous picture. It
+//! is *good* when its QP is at most six above the finest QP in view (twice the quantiser step). The measured time is
+//! that from coming into view to being good. Tiles that leave the view earlier are counted separately, without a
+//! time.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +17,11 @@ const GOOD_QP: u8 = 6;
 pub struct Motion {
     /// Tiles that came into view while the head moved.
     pub came: u32,
-    /// Of these, already good when they came into view.
+    /// Number of these that were good when they came into view.
     pub good_at_once: u32,
-    /// Of these, out of view before they were good, or not good at the end.
+    /// Number of these that left the view before they were good, or were not good at the end.
     pub left_before: u32,
-    /// Mean time of those that became good; zero for those that already were.
+    /// Mean time of those that became good later.
     pub mean_ms: Option<f64>,
     /// 95th percentile of the same times.
     pub p95_ms: Option<f64>,

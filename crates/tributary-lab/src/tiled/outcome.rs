@@ -10,7 +10,7 @@ use tributary_video::rd::Concealment;
 use super::measure::{GopQuality, Measured};
 use super::motion::Motion;
 
-/// Knowledge of the capacity when plans were made.
+/// The capacity estimate on which plans were based.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
     /// The rate assumed for the first GoP, Mbit/s.
@@ -19,7 +19,7 @@ pub struct Knowledge {
     pub gops_assumed: u32,
     /// Mean number of measured samples in the other plans.
     pub mean_samples: f64,
-    /// Their mean, Mbit/s.
+    /// Mean of the measured samples, Mbit/s.
     pub mean_mbps: f64,
 }
 
@@ -34,13 +34,13 @@ pub struct Load {
     pub arrived_mbps: f64,
     /// Tiles requested, as counted by the server, or by the player if the server sent no counts.
     pub tiles_planned: u64,
-    /// Of these, in time.
+    /// Number of these that arrived in time.
     pub tiles_in_time: u64,
-    /// Of these, late.
+    /// Number of these that arrived late.
     pub tiles_late: u64,
     /// The rest: dropped by the server, or incomplete.
     pub tiles_dropped: u64,
-    /// Tiles not requested on purpose.
+    /// Tiles that the plan left out.
     pub tiles_left_out: u64,
 }
 
@@ -72,15 +72,15 @@ pub struct TiledResult {
     pub transport: String,
     /// The allocator's name.
     pub allocator: String,
-    /// How many times each GoP was planned.
+    /// Number of plans per GoP.
     pub plans: u16,
-    /// What was shown in place of missing tiles.
+    /// Concealment of missing tiles.
     pub concealment: Concealment,
-    /// The clip, its grid and QPs, in words.
+    /// Description of the clip, its grid and QPs.
     pub clip: String,
-    /// The head movement, in words; says so if the trace ended before the viewing.
+    /// Description of the head movement; includes whether the trace ended before the viewing.
     pub head: String,
-    /// Knowledge of the capacity.
+    /// The capacity estimate.
     pub knowledge: Knowledge,
     /// Paths in use at the start.
     pub paths_up: usize,
@@ -99,7 +99,7 @@ pub struct TiledResult {
 }
 
 impl Knowledge {
-    /// The knowledge in a viewing whose player first assumed this rate.
+    /// The capacity estimates in a viewing whose player first assumed this rate.
     #[must_use]
     pub fn of(record: &TiledRecord, assumed_mbps: f64) -> Self {
         let measured: Vec<&SlotRecord> =
@@ -169,7 +169,7 @@ impl Quality {
     }
 }
 
-/// A clip in words: size, grid, QPs.
+/// Description of a clip: size, grid, QPs.
 #[must_use]
 pub fn clip(video: &TiledVideo, slots: u32) -> String {
     let ((width, height), grid) = (video.size(), video.grid());
@@ -214,7 +214,7 @@ impl TiledResult {
         format!("clip: {}\nhead: {}\nmissing tiles: {missing}{cap}", self.clip, self.head)
     }
 
-    /// Media requested and received, and knowledge of the capacity, in one line.
+    /// Media requested and received, in one line.
     #[must_use]
     pub fn load_words(&self) -> String {
         let Load { planned_mbps, tiles_planned, tiles_in_time, tiles_late, tiles_dropped, .. } = self.load;
@@ -228,7 +228,7 @@ impl TiledResult {
         )
     }
 
-    /// The knowledge of the capacity, in words.
+    /// Description of the capacity estimate.
     #[must_use]
     pub fn capacity_words(&self) -> String {
         let Knowledge { assumed_mbps, gops_assumed, mean_samples, mean_mbps } = self.knowledge;

@@ -1,5 +1,5 @@
-//! The HTML report of viewings: numbers per GoP, and the viewers' pictures beside the original. Every
-//! sentence follows from the measured numbers.
+//! The HTML report of viewings: numbers per GoP, and the viewers' pictures beside the original. All numbers in its
+//! sentences are measured.
 
 use tributary_report::{
     Cell, Column, HtmlReport, Image, KeyFigure, Layout, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
@@ -11,7 +11,7 @@ use super::outcome::{self, TiledResult};
 
 /// Colours of viewings, in their order.
 const TONES: [Tone; 4] = [Tone::Hero, Tone::Rival, Tone::Cousin, Tone::Peer];
-/// Upper end of plots in dB: equal pictures would be infinite.
+/// Upper end of plots in dB; identical pictures would have an infinite value.
 const TOP_DB: f64 = 60.0;
 
 /// Pictures of one moment, with a caption.
@@ -19,7 +19,7 @@ const TOP_DB: f64 = 60.0;
 pub struct Beside {
     /// The caption.
     pub words: String,
-    /// The pictures that were seen, and the original.
+    /// The pictures as seen, and the original.
     pub images: Vec<Image>,
 }
 

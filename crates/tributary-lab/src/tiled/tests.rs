@@ -25,7 +25,7 @@ impl Clip {
     }
 }
 
-/// Two seconds of a moving pattern in 4×2 tiles, shared by tests that run at the same time.
+/// Two seconds of a moving pattern in 4×2 tiles; tests that run at the same time share it.
 fn clip() -> Arc<Clip> {
     static CLIP: Mutex<Weak<Clip>> = Mutex::new(Weak::new());
     let mut shared = CLIP.lock().unwrap();
@@ -139,7 +139,7 @@ fn only_tiles_that_arrived_in_time_are_measured() {
     let video = TiledVideo::open(&clip.path()).unwrap();
     let viewpoint = Viewpoint::new(viewer("fix", None)).unwrap();
     let tiles = video.grid().tiles() as u16;
-    // All tiles finest in slot 0, all coarsest in slot 1, only late ones in slot 2.
+    // Tiles are the finest in slot 0, the coarsest in slot 1, and late in slot 2.
     let mut spool = Spool::temporary().unwrap();
     let mut record = tributary_stream::tiled::TiledRecord { gop_ms: 1000.0, ..Default::default() };
     record.start_up_ms = Some(1000.0);

@@ -28,7 +28,7 @@ pub struct ViewerConfig {
     pub head: Option<(PathBuf, String)>,
     /// Other viewers of the same video, in the same format.
     pub crowd: Vec<PathBuf>,
-    /// What is shown in place of a missing tile.
+    /// Concealment of missing tiles.
     pub concealment: Concealment,
     /// Duration in seconds; `None`: the video once.
     pub seconds: Option<u32>,
@@ -94,11 +94,11 @@ pub enum ViewError {
     /// A head movement is invalid.
     #[error("{path} as {format}: {source}; formats are plain, nasrabadi19, jin22, wu17 (--head-format)")]
     Trace {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The format it was read as.
         format: Format,
-        /// What is wrong.
+        /// The error.
         source: ReadError,
     },
     /// The video to compare with cannot be used.
@@ -110,7 +110,7 @@ pub enum ViewError {
     /// The viewing cannot be measured.
     #[error(transparent)]
     Measure(#[from] MeasureError),
-    /// The server's video is another one.
+    /// The server's video is not the one in the directory.
     #[error("the server's video is not the one in {directory}: {differs}")]
     Differs {
         /// The directory compared with.
@@ -205,7 +205,7 @@ impl Viewpoint {
         }
     }
 
-    /// Description of the head movement, also of where its last pose was held.
+    /// Description of the head movement; includes the time at which the trace ended.
     fn words(&self, record: &TiledRecord) -> String {
         let Some((path, format)) = &self.config.head else {
             return "straight ahead, without moving".to_owned();
@@ -319,7 +319,7 @@ fn trace(path: &Path, format: Format) -> Result<HeadTrace, ViewError> {
 }
 
 impl Viewed {
-    /// The slots of which pictures are made: the worst, and the middle one.
+    /// The slots that are shown as pictures: the worst, and the middle one.
     ///
     /// # Errors
     /// ffmpeg is missing or fails.

@@ -1,5 +1,4 @@
-//! The report about head movement and sound beside live video. Every sentence follows from the measured
-//! numbers.
+//! The report about head movement and sound beside live video. All numbers in its sentences are measured.
 
 use tributary_report::plot::Bar;
 use tributary_report::{
@@ -65,7 +64,7 @@ pub(super) fn table(rows: &[Row<'_>]) -> Table {
     table
 }
 
-/// Latencies of head movement with the product and with its rival.
+/// Latencies of head movement with the product and with kernel MPTCP.
 fn rivals<'a>(rows: &'a [Row<'_>]) -> Option<[(&'a Row<'a>, &'a MessageRecord); 2]> {
     let find = |name| {
         let row = rows.iter().find(|row| row.transport == name)?;

@@ -1,5 +1,5 @@
-//! A cell on real sockets: TCP of this machine's kernel through the emulator, with and without real COTAG nodes. The radios
-//! have the rates of the simulated run of the same seed.
+//! A cell on real sockets: TCP of this machine's kernel through the emulator, with and without real COTAG nodes. The
+//! radios have the same rates as in the simulated run of the same seed.
 
 use super::flows::{Delivered, Flow, Inside, Route, carry, within};
 use crate::kernel::{self, TcpCounters};
@@ -76,7 +76,7 @@ fn network(setting: &Setting) -> Scenario {
     paths.fold(empty, Scenario::with_path)
 }
 
-/// What a run gave.
+/// Results of a run.
 struct Run {
     delivered: Delivered,
     tcp: TcpCounters,
@@ -160,7 +160,7 @@ fn through(
     Ok(Run { delivered, tcp, audit: radios.audit().map_err(told)?, nodes: tunnel.statuses().map_err(told)? })
 }
 
-/// Starts the radios anew and does the work, with what the server's TCP counted meanwhile.
+/// Restarts the radios, does the work, and returns with it the increase of the server's TCP counters.
 fn counted(
     server: Inside<'_>,
     rewind: &dyn Fn() -> Result<(), NetworkError>,

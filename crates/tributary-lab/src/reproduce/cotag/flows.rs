@@ -14,9 +14,9 @@ use tributary_sim::cotag::Load;
 
 /// Interval at which data is written.
 const STEP: Duration = Duration::from_millis(2);
-/// Interval at which a thread that waits for data looks whether the run is over.
+/// Interval at which a waiting reader checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest time to connect.
+/// Time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes of one write or read.
 const PIECE: usize = 256 << 10;
@@ -111,7 +111,8 @@ fn produced(load: &Load, time: Duration) -> u64 {
     load.calm.size_in(calm).as_bytes() + load.burst.size_in(burst).as_bytes()
 }
 
-/// Writes the load into every connection until `ends`. What a connection does not accept waits in the application.
+/// Writes the load into every connection until `ends`. Data that a connection does not accept waits in the
+/// application.
 fn write(flows: &[Flow], load: &Load, (begin, ends): (Instant, &AtomicBool)) {
     let (mut written, piece) = (vec![0_u64; flows.len()], vec![1; PIECE]);
     while !ends.load(Ordering::Relaxed) {
@@ -121,7 +122,7 @@ fn write(flows: &[Flow], load: &Load, (begin, ends): (Instant, &AtomicBool)) {
                 let length = usize::try_from(due - *written).map_or(PIECE, |owed| owed.min(PIECE));
                 match (&flow.sender).write(&piece[..length]) {
                     Ok(taken) => *written += taken as u64,
-                    // Full, or closed: then the receiver sees it, too.
+                    // The connection is full, or closed; the reader detects the latter, too.
                     Err(_) => break,
                 }
             }
@@ -175,7 +176,7 @@ mod tests {
     use tributary_types::Bitrate;
 
     #[test]
-    fn an_application_produces_little_and_then_much() {
+    fn an_application_produces_its_base_load_and_then_a_burst() {
         let (calm, burst) = (Bitrate::from_mbps(8), Bitrate::from_mbps(80));
         let (calm_for, longest) = (Duration::from_secs(1), Duration::from_secs(8));
         let load = Load { flows: 1, calm, calm_for, burst, goal: 1, longest };

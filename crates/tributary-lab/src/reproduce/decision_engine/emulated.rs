@@ -1,5 +1,6 @@
-//! A playback in real time: the product's server and player at both ends of emulated links, with Open vSwitch switches and
-//! the path controller between them ([`crate::sdn`]). Not here: which network and which title, and what is measured of them.
+//! A playback in real time: the product's server and player at both ends of emulated links, with Open vSwitch
+//! switches and the path controller between them ([`crate::sdn`]). Not here: the choice of network and title, and the
+//! metrics.
 
 use super::super::matrix::{Cell, CellError};
 use super::{BEFORE, title};
@@ -19,9 +20,9 @@ use tributary_link::Scenario;
 use tributary_net::Key;
 use tributary_player::dash::play::{Qoe, Title};
 
-/// Time for switches, controller and programs to start.
+/// Time limit for switches, controller and programs to start.
 const START: Duration = Duration::from_secs(60);
-/// A playback has failed when it takes more than twice the title's length and this.
+/// A playback fails if it takes longer than twice the title's length plus this.
 const GRACE: Duration = Duration::from_secs(60);
 /// Congestion control of every socket: the kernel has no wVegas.
 pub(super) const CONGESTION: &str = "cubic";
@@ -31,8 +32,9 @@ const SESSION: u16 = 7000;
 const QUIC: u16 = 7001;
 const MPQUIC: u16 = 7002;
 
-/// Runs on the client. `$0`: where to list TCP connections; `$1`: seconds to wait; then the player's command. It says when
-/// everything is up, waits for a line, plays, and lists the connections of both hosts meanwhile.
+/// Runs on the client. `$0`: file for the list of TCP connections; `$1`: seconds to wait; then the player's command.
+/// It prints `ready` when everything is up, waits for a line of input, plays, and meanwhile lists the connections of
+/// both hosts.
 const SCRIPT: &str = r#"
 echo ready
 read -r begin
@@ -47,7 +49,7 @@ done
 wait $!
 "#;
 
-/// What came of a playback.
+/// Result of a playback.
 pub(super) struct Playback {
     pub(super) qoe: Qoe,
     /// The transports used, in order.
@@ -63,7 +65,7 @@ struct Played {
     given_up: Option<String>,
 }
 
-/// Plays the title; again when the emulator was not exact, as often as the cell says.
+/// Plays the title. Repeats it if the emulator was not exact, up to the cell's number of attempts.
 pub(super) fn play(cell: &Cell, network: &Scenario, title: &Title) -> Result<Playback, CellError> {
     let mut attempts = 0;
     loop {
@@ -98,12 +100,13 @@ fn once(transport: &str, scenario: &Scenario, title: &Title) -> Result<Playback,
     }
     let audit = AuditNote::new(&network.audit().map_err(failed)?);
     assert_congestion(transport, &place("connections")).map_err(with_log)?;
-    // Takes the switches down before the next run.
+    // The client removes the switches before the next run.
     client.wait(GRACE);
     Ok(Playback { qoe: played.qoe, transports: played.transports, audit })
 }
 
-/// Starts both sides; the server's is only the process that the switches' laboratory looks for.
+/// Starts both sides. The server's side is only a process, by which the path controller's laboratory finds the
+/// namespace.
 fn start(network: &Network, sides: &Sides, log: File) -> Result<(Process, Process), LabError> {
     let environment = tributary_emu::environment(network.scenario());
     let mut server = network.command(Side::Server, "sh");
@@ -114,7 +117,7 @@ fn start(network: &Network, sides: &Sides, log: File) -> Result<(Process, Proces
     Ok((server, Process::start("client", client)?))
 }
 
-/// Begins the scenario anew when everything is up, and plays.
+/// Restarts the scenario when everything is up, and plays.
 fn play_once(network: &Network, client: &mut Process, title: &Title) -> Result<Played, LabError> {
     let ready = client.line(START)?;
     if ready != "ready" {
@@ -125,7 +128,7 @@ fn play_once(network: &Network, client: &mut Process, title: &Title) -> Result<P
     Ok(client.answer(2 * title.segments.iter().sum::<Duration>() + GRACE)?)
 }
 
-/// Every TCP connection of both hosts runs [`CONGESTION`], and those transports that have some have some.
+/// Checks that every TCP connection of both hosts runs [`CONGESTION`], and that transports over TCP have connections.
 fn assert_congestion(transport: &str, list: &Path) -> Result<(), LabError> {
     for (side, host) in [(Side::Client, "client"), (Side::Server, "server")] {
         let text = std::fs::read_to_string(list.with_extension(host)).unwrap_or_default();
@@ -155,7 +158,7 @@ fn write_key(file: &Path) -> Result<(), CellError> {
 struct Commands<'a> {
     transport: &'a str,
     paths: usize,
-    /// Has the title, the key and the lists of connections.
+    /// Directory with the title, the key and the lists of connections.
     directory: &'a Path,
 }
 
@@ -168,7 +171,7 @@ impl Commands<'_> {
         Ok(own_program().map_err(failed)?.to_string_lossy().into_owned())
     }
 
-    /// The player's command in [`SCRIPT`].
+    /// The arguments of [`SCRIPT`], with the player's command.
     fn client(&self) -> Result<Vec<OsString>, CellError> {
         let server = Side::Server.address(0);
         let (scheme, port) = if self.transport == "quic" { ("https", QUIC) } else { ("http", HTTP) };
@@ -195,7 +198,7 @@ impl Commands<'_> {
         Ok(words.into_iter().map(OsString::from).collect())
     }
 
-    /// A server of every transport, as a shell command.
+    /// The command of a server for every transport, as shell text.
     fn server(&self) -> Result<String, CellError> {
         let (title, key) = (self.place("title"), self.place("key"));
         let mut words: Vec<String> = vec![Self::program()?];
@@ -207,7 +210,7 @@ impl Commands<'_> {
             words.extend(["--mpquic".to_owned(), format!("{server}:{MPQUIC}")]);
         }
         let words: Vec<String> = words.iter().map(|word| sdn::quoted(word)).collect();
-        // Standard output is the player's.
+        // Only the player may write to standard output.
         Ok(format!("exec {} >&2", words.join(" ")))
     }
 }

@@ -1,6 +1,6 @@
-//! A title without pictures as files: for each quality a file with an initialisation segment, a segment index and segments of
-//! the nominal bitrate, as the simulated title has them. The files have holes and take no space. Source of the index:
-//! ISO/IEC 14496-12 §8.16.3.
+//! A title without pictures, as files: each quality is a file with an initialisation segment, a segment index and
+//! segments of the nominal bitrate, like the simulated title. The files are sparse and use no disk space. Source of
+//! the index: ISO/IEC 14496-12 §8.16.3.
 
 use core::time::Duration;
 use std::fs::File;
@@ -10,7 +10,7 @@ use tributary_player::dash::play::Title;
 
 /// Bytes of an initialisation segment, as in the simulator.
 const INITIALIZATION: usize = 800;
-/// Units of time in a second.
+/// Units of time per second.
 const TIMESCALE: u32 = 1000;
 
 /// Writes the title into a new directory: `manifest.mpd` and a file for each quality.
@@ -71,7 +71,7 @@ mod tests {
     use tributary_types::Bitrate;
 
     #[test]
-    fn the_players_own_readers_read_the_title() {
+    fn the_player_can_read_the_title() {
         let (directory, length) = (tempfile::tempdir().unwrap(), Duration::from_secs(4));
         let ladder = Ladder::new(length, [45, 3800].map(|kbps| Bitrate::from_bps(kbps * 1000)).to_vec());
         let place = directory.path().join("title");

@@ -79,7 +79,7 @@ fn pooled_networks_count_as_further_runs() {
 }
 
 #[test]
-fn only_seeds_that_every_cell_has_count() {
+fn only_seeds_common_to_all_cells_count() {
     let mut samples =
         vec![sample("ours", 1, &[4.0]), sample("ours", 2, &[100.0]), sample("theirs", 1, &[2.0])];
     assert_eq!(
@@ -92,7 +92,7 @@ fn only_seeds_that_every_cell_has_count() {
 }
 
 #[test]
-fn a_single_run_has_an_interval_over_its_seconds_only_for_series() {
+fn a_single_run_has_an_interval_only_for_series() {
     let samples = [sample("ours", 1, &[8.0, 12.0, 9.0, 11.0]), sample("theirs", 1, &[4.0, 6.0, 4.5, 5.5])];
     let ratio = measured(&samples, "mean(ours.goodput) / mean(theirs.goodput)", Method::Bootstrap);
     assert_eq!(ratio.value, Some(2.0));

@@ -1,8 +1,8 @@
-//! The handoff experiment with real parts: nginx serves a film, VLC or ffplay plays it, the emulator cuts the first path, and a relay
-//! carries HTTP over the cell's transport. The simulated cell of the same conditions is run beside it.
+//! The handoff experiment with real parts: nginx serves a film, VLC or ffplay plays it, the emulator cuts the first
+//! path, and a relay carries HTTP over the cell's transport. The simulated cell with the same settings is run, too.
 //!
-//! The axis `player` is `vlc` or `ffplay`; the axis `film`, if there is one, is `synthetic` or a video file. Numbers of pictures,
-//! discards and underflows are the players' own ([`crate::players`]).
+//! The axis `player` is `vlc` or `ffplay`; the optional axis `film` is `synthetic` or a video file. Pictures,
+//! discards and underflows are counted by the players ([`crate::players`]).
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,12 +29,12 @@ use tributary_player::progressive;
 
 /// Seconds by which the film is longer than the run.
 const FILM_MARGIN_S: u32 = 5;
-/// Time for nginx to listen.
+/// Time limit until nginx listens.
 const START: Duration = Duration::from_secs(15);
 /// Where nginx listens, in the server's own namespace.
 const WEB: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const FILM: &str = "film.ts";
-/// What both worlds measure, and its name for the simulated cell.
+/// Metrics of both worlds, with their names for the simulated cell.
 const BESIDE: [(&str, &str); 4] = [
     ("underflows", "simulated_underflows"),
     ("discards", "simulated_discards"),
@@ -42,7 +42,7 @@ const BESIDE: [(&str, &str); 4] = [
     ("second_after", "simulated_second_after"),
 ];
 
-/// What a cell is made of.
+/// Parsed settings of a cell.
 struct Parts {
     player: Player,
     transport: TransportName,
@@ -100,14 +100,14 @@ fn parts(cell: &Cell) -> Result<Parts, CellError> {
     Ok(Parts { player, transport, config, scenario })
 }
 
-/// The simulated cell of the same conditions.
+/// The same cell in the simulator.
 fn twin(cell: &Cell) -> Cell {
     let mut twin = cell.clone();
     twin.world = World::Sim;
     twin
 }
 
-/// Plays the film; again, up to the cell's attempts, when the emulator was not exact.
+/// Plays the film. Repeats it if the emulator was not exact, up to the cell's number of attempts.
 pub(super) fn measure(cell: &Cell) -> Result<Sample, CellError> {
     let parts = parts(cell)?;
     let files = TempDir::new().map_err(failed)?;
@@ -170,7 +170,7 @@ fn once(cell: &Cell, parts: &Parts, files: &Path) -> Result<Sample, CellError> {
     Ok(sample)
 }
 
-/// Runs `play` with the address at which the client's end of the relay answers.
+/// Runs `play` with the address on which the client's end of the relay listens.
 fn relayed<T>(
     network: &Network,
     parts: &Parts,
@@ -199,7 +199,7 @@ fn relayed<T>(
         let played = near.blocking_recv().map_err(ended).and_then(play);
         drop(stop);
         let crashed = |_| Err(CellError::Experiment("an end of the relay panicked".to_owned()));
-        // The reason of an end explains why the other one, or the player, failed.
+        // The error of one end explains why the other end, or the player, failed.
         server.join().unwrap_or_else(crashed)?;
         client.join().unwrap_or_else(crashed)?;
         played
@@ -211,7 +211,7 @@ fn block_on(work: impl Future<Output = relay::Outcome>) -> Result<(), CellError>
     runtime.block_on(work).map_err(failed)
 }
 
-/// What each flow carried, from the links' own record.
+/// Bytes carried by each flow, from the links' record.
 fn carried(sample: &mut Sample, cell: &Cell, network: &Network) -> Result<(), CellError> {
     let length = Duration::from_secs(cell.seconds.into());
     let cut = cut(cell, CUT, length).as_secs_f64();
@@ -221,7 +221,7 @@ fn carried(sample: &mut Sample, cell: &Cell, network: &Network) -> Result<(), Ce
         let here = log.iter().filter(|s| s.path == path.name && s.direction == Direction::Down);
         let here: Vec<_> = here.filter(|s| s.seconds <= length.as_secs_f64()).collect();
         let bytes: Vec<u64> = here.iter().map(|sample| sample.delivered_bytes).collect();
-        // As in the simulator, the first whole step behind the cut is left out.
+        // As in the simulator, the first incomplete step after the cut is left out.
         let later: Vec<u64> =
             here.iter().filter(|s| s.seconds > cut + 0.2).map(|sample| sample.delivered_bytes).collect();
         sample.set(all, mbps(&bytes));

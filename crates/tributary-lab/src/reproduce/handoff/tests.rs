@@ -1,4 +1,4 @@
-//! Cells of the experiment: what they accept, when they cut, what they report.
+//! Cells of the experiment: accepted values, the time of the cut, and reported metrics.
 
 use super::*;
 use crate::reproduce::matrix::{Selection, cells};
@@ -17,7 +17,7 @@ fn planned(scenario: &str, handoff: &str, ahead: &str, seeds: u32) -> Vec<Cell> 
 }
 
 #[test]
-fn what_an_axis_does_not_know_is_refused_with_what_it_knows() {
+fn unknown_values_of_an_axis_are_refused_with_the_known_ones() {
     let refusal = |scenario, handoff, ahead| {
         let cell = &planned(scenario, handoff, ahead, 1)[0];
         Handoff.check(cell).unwrap_err().to_string()

@@ -115,7 +115,7 @@ fn shipped_papers_name_only_what_experiments_measure() {
     );
 }
 
-/// The file of the guide, as its readers copy it.
+/// The example file of the guide.
 fn example() -> String {
     let guide = include_str!("../../../../../docs/guide/reproductions.md");
     let (_, rest) = guide.split_once("```toml\n").expect("the guide has an example");
@@ -169,7 +169,7 @@ fn a_report_without_claims_has_no_table_of_claims() {
 }
 
 #[test]
-fn faults_of_a_file_name_their_place() {
+fn errors_in_a_file_name_their_place() {
     let example = example();
     for (from, to, hints) in [
         ("wanted = \">= 1.15\"", "wanted = \"1.15\"", vec!["wanted", ">= BOUND"]),

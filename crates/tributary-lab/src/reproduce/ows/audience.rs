@@ -1,6 +1,6 @@
 //! The viewers: head movement from recordings, or generated.
 //!
-//! Recordings are of other videos than the clips: viewers move like real viewers, but not in response to these clips.
+//! Recordings are of other videos than the clips: the head movement is real, but it is not a response to these clips.
 //! The crowd is all other viewers of the recorded video.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use tributary_video::viewport::{FieldOfView, Viewer};
 
 /// Number of moments of a GoP at which the viewport is computed.
 const MOMENTS: usize = 5;
-/// Least length of a recording in seconds; only this much of it is used.
+/// Minimum length of a recording in seconds; only this much of it is used.
 const RECORDED_S: f64 = 55.0;
 
 /// Why the viewers cannot be made.
@@ -28,7 +28,7 @@ pub enum AudienceError {
     Folder {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         source: std::io::Error,
     },
     /// A recording is invalid.
@@ -65,11 +65,11 @@ pub struct Watched {
     pub trace: HeadTrace,
     /// Head movement of the other viewers.
     pub crowd: Vec<HeadTrace>,
-    /// Where the head was in the middle of each GoP.
+    /// Head orientation in the middle of each GoP.
     pub heads: Vec<Orientation>,
-    /// Which of the clip's GoPs is shown first.
+    /// The clip's GoP that is shown first.
     pub first: usize,
-    /// What the viewer looked at, GoP by GoP.
+    /// The tiles in the viewport, GoP by GoP.
     pub views: Vec<Vec<TileView>>,
 }
 
@@ -103,14 +103,14 @@ impl Audience {
         Ok(videos.into_iter().map(|(video, traces)| Self { video, traces }).collect())
     }
 
-    /// Generated viewers, for use without recordings. Heads rest, with a tremor, on one of a few places that all
-    /// viewers share, and turn to another one every few seconds.
+    /// Generated viewers, used without recordings. A head rests, with a tremor, on one of a few places that all
+    /// viewers share, and turns to another place every few seconds.
     #[must_use]
     pub fn generated() -> Vec<Self> {
         (0..4).map(|video| Self { video: format!("generated-{video}"), traces: generate(video) }).collect()
     }
 
-    /// How many watch.
+    /// Number of viewers.
     #[must_use]
     pub fn viewers(&self) -> usize {
         self.traces.len()
@@ -139,13 +139,13 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// How many watch.
+    /// Number of viewers.
     #[must_use]
     pub fn viewers(&self) -> usize {
         self.traces.len()
     }
 
-    /// What viewer number `viewer` sees of `gops` GoPs.
+    /// What viewer `viewer` sees of `gops` GoPs.
     ///
     /// # Errors
     /// The recordings are too short.
@@ -186,7 +186,7 @@ fn generate(video: u64) -> Vec<HeadTrace> {
                 target = attractive[rng.below(attractive.len() as u64) as usize];
             }
             let left = (target.0 - yaw + 540.0).rem_euclid(360.0) - 180.0;
-            // At most 90 degrees a second, slower near the place.
+            // At most 90 degrees per second, slower near the target.
             yaw += (0.15 * left).clamp(-9.0, 9.0) + rng.normal(0.0, 1.2);
             pitch = (pitch + (0.15 * (target.1 - pitch)).clamp(-5.0, 5.0) + rng.normal(0.0, 0.6))
                 .clamp(-80.0, 80.0);

@@ -5,7 +5,7 @@ use tributary_video::allocation::{Allocation, Allocator, GopProblem, TileChoice}
 /// Its name in tables.
 pub const BY_GAIN: &str = "fix-q-by-gain";
 
-/// An allocator whose order is replaced. Its reported expectations are still those of the original order.
+/// An allocator with a replaced order. Its reported expectations are still those of the original order.
 pub struct ByGain(pub Box<dyn Allocator>);
 
 impl Allocator for ByGain {

@@ -32,7 +32,7 @@ pub enum ClipError {
     Open {
         /// The table.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         source: std::io::Error,
     },
     /// The table is invalid.
@@ -56,9 +56,9 @@ pub enum ClipError {
 pub struct ClipInfo {
     /// Its name.
     pub name: String,
-    /// Whether encoded from pictures, or synthetic.
+    /// Whether the clip was encoded from pictures or is synthetic.
     pub origin: &'static str,
-    /// Whether it moves.
+    /// Whether the clip has motion.
     pub moving: bool,
     /// PSNR when the last picture of the previous GoP is shown for a whole GoP, dB.
     pub freeze_db: f64,
@@ -167,13 +167,13 @@ impl Clip {
         RdTable::new(self.table.layout().clone(), cells).expect("a table stays one in another order")
     }
 
-    /// The video's description as a server sends it.
+    /// The video's description, as a server sends it.
     #[must_use]
     pub fn video(&self) -> Video {
         Video { layout: self.table.layout().clone(), gops: self.table.gops() as u32 }
     }
 
-    /// Which of the table's GoPs is shown as GoP `gop` of a viewing.
+    /// The table's GoP that is shown as GoP `gop` of a viewing.
     #[must_use]
     pub fn at(&self, gop: usize) -> usize {
         gop % self.table.gops()
@@ -186,15 +186,15 @@ impl Clip {
     }
 }
 
-/// The cost of tiling as measured by the ingest; empty if there is only a table.
+/// The cost of tiling as measured by the ingest; empty if the directory contains only a table.
 fn tiling_percent(directory: &Path) -> Vec<(u8, f64)> {
     let Ok(video) = TiledVideo::open(directory) else { return Vec::new() };
     video.record().overhead.iter().map(|overhead| (overhead.qp, 100.0 * overhead.share())).collect()
 }
 
-/// The table with multiplied sizes and a smooth seam. In a loop, the first GoP follows the last one, so freezing it
-/// has no measured error. It gets the mean freezing error of the tile's other GoPs. The error of a real cut would be
-/// larger, and would favour transports that miss fewer tiles.
+/// The table with multiplied sizes and with the loop closed. In a loop, the first GoP follows the last one, and
+/// freezing across this point was not measured. The first GoP gets the mean freezing error of the tile's other GoPs.
+/// The error of a real cut would be larger, and would favour transports that miss fewer tiles.
 fn looped(table: &RdTable, factor: f64) -> RdTable {
     let (gops, tiles) = (table.gops(), table.layout().grid.tiles());
     let scaled = |bytes: &u64| ((*bytes as f64 * factor).round().max(1.0) as u64).min(MOST_BYTES);
@@ -209,15 +209,15 @@ fn looped(table: &RdTable, factor: f64) -> RdTable {
     RdTable::new(table.layout().clone(), cells).expect("a table stays one when its sizes are multiplied")
 }
 
-/// Mean over GoPs and the sphere.
+/// Mean freezing error over GoPs and the sphere.
 fn freeze_mse(table: &RdTable) -> f64 {
     let shares = table.layout().grid.sphere_shares();
     let gop = |gop: usize| table.gop(gop).iter().zip(&shares).map(|(c, s)| c.freeze_mse * s).sum::<f64>();
     (0..table.gops()).map(gop).sum::<f64>() / table.gops() as f64
 }
 
-/// For every six QP more, sizes fall by a factor of 2^-0.8 and errors double, scaled by a tile's complexity, as in
-/// the allocators' benchmark. Rows near the equator are more complex.
+/// For every six QP more, sizes fall by a factor of 2^-0.8 and errors double, both scaled by a tile's complexity, as
+/// in the allocators' benchmark. Rows near the equator are more complex.
 fn draw(motion: f64) -> RdTable {
     const GOPS: usize = 10;
     let grid = TileGrid::new(8, 4, Projection::Equirectangular).expect("a valid grid");

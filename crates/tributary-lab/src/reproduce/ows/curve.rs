@@ -1,5 +1,5 @@
-//! Quality against rate (OWS figure 3c): the quality that a known capacity gives the viewer. Only allocation, no
-//! transport. If not even the coarsest tiles fit into the capacity, the end of the plan is frozen.
+//! Quality against rate (OWS figure 3c): the viewer's quality at a known capacity. Only allocation, no transport. If
+//! not even the coarsest tiles fit into the capacity, the last tiles of the plan are frozen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +16,10 @@ use super::viewing::Task;
 /// The predicted view of each GoP of a viewing at the start of its sending; the same for every capacity and
 /// allocator.
 type Outlook = Arc<Vec<Vec<TileOutlook>>>;
-/// By clip and viewing.
+/// Outlooks by clip and viewing.
 pub(super) type Outlooks = Mutex<BTreeMap<(String, usize), Outlook>>;
 
-/// Viewport PSNR in dB, mean over the GoPs of a viewing, with a known capacity: `share` of what both radios carry in
+/// Viewport PSNR in dB, mean over the GoPs of a viewing, with a known capacity: `share` of both radios' capacity in
 /// line of sight.
 pub(super) fn quality(task: &Task, share: f64, outlooks: &Outlooks) -> Result<f64, OwsError> {
     let (clip, outlook) = (&task.clip, outlook(task, outlooks)?);

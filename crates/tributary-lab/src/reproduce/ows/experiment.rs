@@ -1,5 +1,5 @@
-//! The experiment of `scenarios/papers/ows.toml`: a cell is one viewing of one clip over one transport with one
-//! allocator, a seed is a viewer and a place in the clip.
+//! The experiment of `scenarios/papers/ows.toml`. A cell is one viewing of one clip over one transport with one
+//! allocator; a seed is a viewer and a start position in the clip.
 //!
 //! In the emulator a viewing is played on real sockets, and again in the simulator (`live`). Two kinds of cells are
 //! not viewings: allocator `connecting` measures the connection time of a transport, and transport `certain` the
@@ -26,7 +26,7 @@ use crate::result::World;
 use crate::sweep::key;
 use crate::tiled::ViewerConfig;
 
-/// What is measured.
+/// The metrics.
 const METRICS: [Metric; 15] = [
     Metric::new("quality", "dB", "mean of the viewport's PSNR"),
     Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
@@ -60,7 +60,7 @@ pub(super) struct Viewings {
     watched: Vec<Vec<Arc<Watched>>>,
     assumed: Bitrate,
     outlooks: Outlooks,
-    /// Settings, besides the labels, that decide the result of a cell.
+    /// Settings that decide the result of a cell, in addition to its labels.
     identity: String,
 }
 
@@ -80,7 +80,7 @@ impl Viewings {
                     World::Sim => {
                         Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize
                     }
-                    World::Emu => 0, // a server plays its video from the beginning
+                    World::Emu => 0, // a server always starts at the beginning of its video
                 };
                 Ok(Arc::new(Watched { first, ..eyes(&stages, viewing as usize, settings.gops)? }))
             });
@@ -114,7 +114,7 @@ impl Viewings {
         eyes::moment(&task("mptcp", "fix"), &task("fbdt", UPDATED))
     }
 
-    /// Whether a viewing can be played live: tiles on disk, and an allocator that the product has.
+    /// Checks that a viewing can be played live: it needs tiles on disk, and an allocator of the product.
     fn check_live(&self, task: &Task) -> Result<(), CellError> {
         if task.clip.directory().is_none() {
             return Err(failed(OwsError::NoTiles(task.clip.info.name.clone())));
@@ -208,7 +208,7 @@ impl Experiment for Viewings {
 
 /// The transport of a cell in which capacity is known.
 const CERTAIN: &str = "certain";
-/// The allocator of a cell that only connects.
+/// The allocator of a cell that measures only the connection time.
 const CONNECTING: &str = "connecting";
 
 fn failed(error: OwsError) -> CellError {
@@ -239,7 +239,7 @@ fn connecting(task: &Task) -> Result<Sample, OwsError> {
     Ok(sample)
 }
 
-/// Takes videos in turn, so that even a few viewings have viewers of every video.
+/// Takes videos in turn, so that even a few viewings include viewers of every video.
 fn eyes(stages: &[Stage<'_>], viewing: usize, gops: usize) -> Result<Watched, OwsError> {
     let stage = &stages[viewing % stages.len()];
     Ok(stage.watch(viewing / stages.len() % stage.viewers(), gops)?)

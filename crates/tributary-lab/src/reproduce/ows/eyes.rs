@@ -1,7 +1,7 @@
 //! Pictures for the report: one GoP of a viewing, decoded, as two transports and allocators showed it, beside the
 //! original.
 //!
-//! The GoP is the one in which the baseline did worst among those counted. Sizes are scaled (`clip`), but the
+//! The GoP is the one with the baseline's lowest quality among those counted. Sizes are scaled (`clip`), but the
 //! pictures are the original ones.
 
 use std::path::Path;
@@ -45,8 +45,8 @@ enum EyesError {
     Still(#[from] StillError),
 }
 
-/// Pictures of two viewings of a clip with tiles on disk, and the original. None for a synthetic clip; the reason if
-/// there is no decoder.
+/// Pictures of two viewings of a clip with tiles on disk, and the original. No pictures for a synthetic clip. If
+/// there is no decoder, the reason is returned.
 pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Image>, Option<String>) {
     match base.clip.directory().map(|directory| beside(directory, base, whole)) {
         Some(Ok(images)) => (images, None),

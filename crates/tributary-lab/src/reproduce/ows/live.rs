@@ -100,7 +100,7 @@ pub(super) fn product_name(allocator: &str) -> &str {
     if allocator == UPDATED { "ows" } else { allocator }
 }
 
-/// What `stream serve` and `stream play` call the transport: `fbdt` is a session's scheduler, and its default.
+/// The transport's name in `stream serve` and `stream play`: `fbdt` is the default scheduler of a session.
 fn product_transport(transport: &str) -> &str {
     if transport == "fbdt" { "session" } else { transport }
 }
@@ -138,7 +138,7 @@ fn spooled(video: &TiledVideo, record: &TiledRecord) -> Result<Spool, TiledDemoE
     Ok(spool)
 }
 
-/// What the viewer saw of each GoP, from decoded pictures.
+/// The viewer's quality of each GoP, from decoded pictures.
 fn looked_at(
     video: &TiledVideo,
     record: &TiledRecord,

@@ -5,7 +5,7 @@ use tributary_video::prediction::TileView;
 /// GoPs at the beginning that quality figures leave out, because no earlier picture can be frozen and windows are
 /// small. The start is reported separately.
 pub const STARTING: usize = 2;
-/// A tile counts as good as the others with up to 3 dB more error.
+/// A tile is good when its error is at most this many times that of the others (3 dB).
 const AS_GOOD: f64 = 2.0;
 
 /// Mean time in GoPs, weighted by the tiles' shares of the view. The time of a tile starts when it comes into view.

@@ -1,5 +1,5 @@
-//! The networks of the viewings: conditions of the paper's radios at a tenth of its rates; at a hundredth for live
-//! viewings.
+//! The networks of the viewings: the conditions of the paper's radios at a tenth of its rates; for live viewings at a
+//! hundredth.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::tiled::ViewerConfig;
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";
 
-/// The scenes of a world: line of sight, no line of sight, both in turn, deep fades.
+/// The scenes of a world: line of sight, no line of sight, alternating, deep fades.
 pub(super) fn names(world: World) -> [&'static str; 4] {
     match world {
         World::Sim => ["los", "nlos", "mobility", "deep-fade"],
@@ -42,7 +42,7 @@ pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsErro
     Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
 }
 
-/// What both radios carry in line of sight, bytes per second. Loads are relative to it.
+/// Capacity of both radios in line of sight, bytes per second. Loads are relative to it.
 ///
 /// # Errors
 /// The scenario does not exist.
@@ -60,7 +60,7 @@ pub(super) fn assumed() -> Result<Bitrate, OwsError> {
     Ok(Bitrate::from_bps((default * full_rate()? / mean_rate("los-2k")?) as u64))
 }
 
-/// What both radios of a scene carry on average, bytes a second.
+/// Mean capacity of both radios of a scene, bytes per second.
 ///
 /// # Errors
 /// The scenario does not exist.

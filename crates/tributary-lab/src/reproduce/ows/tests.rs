@@ -11,7 +11,7 @@ fn settings(directory: &tempfile::TempDir) -> Settings {
         viewings: 2,
         aside: 1,
         gops: 4,
-        load: 0.2, // little to simulate
+        load: 0.2, // keeps the simulation short
         jobs: None,
         resume: true,
         directory: directory.path().to_owned(),
@@ -26,9 +26,9 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
     let of = |transport: &str| {
         outcome.samples.iter().filter(|s| s.labels["transport"] == transport).collect::<Vec<_>>()
     };
-    // For two clips: four main pairs of transport and allocator in four scenes with two viewings; eleven others, and
-    // three with black concealment, in three scenes with one viewing; two connection times; and known capacity with
-    // three allocators at eight rates.
+    // For each of two clips: four main pairs of transport and allocator in four scenes with two viewings; eleven
+    // other pairs, and three with black concealment, in three scenes with one viewing. In addition, two connection
+    // times, and known capacity with three allocators at eight rates.
     assert_eq!(of("mptcp").len() + of("fbdt").len(), 2 * (4 * 2 * 4 + 3 * 14) + 2);
     assert_eq!(of("certain").len(), 3 * 8 * 2);
     let claims = &outcome.reproduction.claims;
@@ -51,7 +51,7 @@ fn a_reproduction_is_judged_rendered_and_repeatable() {
     let html = page.html();
     assert!(html.contains("step by step") && html.contains("drawn-moving"));
     assert!(page.markdown().contains("| transport |"));
-    // With fewer viewings, and none with other allocators, the remaining results are the same.
+    // With fewer viewings, and without other allocators, the remaining results are the same.
     let fresh = tempfile::tempdir().unwrap();
     let fewer = Settings { viewings: 1, aside: 0, ..settings(&fresh) };
     let again = run(&fewer, &mut |_, _| ()).unwrap().outcome;

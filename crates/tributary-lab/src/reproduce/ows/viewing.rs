@@ -19,7 +19,7 @@ use super::motion::{self, STARTING};
 use super::{OwsError, scene};
 use crate::reproduce::sample::Sample;
 
-/// `ows` as in the product: each GoP is planned again while it is sent. The other allocators plan a GoP once.
+/// `ows` as in the product: each GoP is planned again while it is sent. Other allocators plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
 
 /// Viewings start at a random time within this span, so that blockages hit any part of a GoP.
@@ -88,7 +88,7 @@ impl Task {
         Ok(Planner { allocator, field, trace: trace.clone(), crowd: crowd.clone(), concealment })
     }
 
-    /// Runs the viewing, started `from` after the first packet or when the connection is up, if that is later.
+    /// Runs the viewing. It starts `from` after the first packet, or when the connection is up, if that is later.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
         let clip = &self.clip;
         let seconds = self.watched.views.len() as f64 * clip.gop_s();
@@ -111,7 +111,7 @@ impl Task {
         Ok(self.composed(&self.outcome(from)?.record))
     }
 
-    /// What was shown of each GoP, computed from the table.
+    /// The tiles shown in each GoP, and their errors from the table.
     pub fn composed(&self, record: &TiledRecord) -> Vec<Shown> {
         let clip = &self.clip;
         let mut screen = Screen::new(clip.info.tiles, self.concealment);
@@ -155,12 +155,12 @@ impl Task {
     }
 }
 
-/// Plans for each GoP.
+/// Number of plans for each GoP.
 pub(super) fn plans(name: &str) -> u16 {
     if name == UPDATED { tiled::default_plans("ows") } else { 1 }
 }
 
-/// The viewer's quality in a slot whose tiles had these errors.
+/// The viewer's quality in a slot, from the tiles' errors.
 fn seen(slot: &SlotRecord, errors: &[f64], views: &[TileView]) -> Seen {
     let mut seen = Seen { bytes_in_time: slot.bytes_in_time(), ..Seen::default() };
     for (tile, (mse, view)) in errors.iter().zip(views).enumerate() {

@@ -1,9 +1,9 @@
 //! The paper's network in the simulator, and one run on it.
 //!
-//! Five nodes: a source, a sink, and between them two pathways, over one and over two intermediate nodes.
-//! Every link has 1 Mbit/s, 2 ms and a drop-tail queue of 100 packets, ns-3's default, which is where the
-//! paper's round trips of 900 ms come from. Four subflows on each pathway, one bulk transfer, one segment
-//! in 500 prioritised. AVIRA §IV and table I.
+//! Five nodes: a source, a sink, and two pathways between them, one over one intermediate node and one over two.
+//! Every link has 1 Mbit/s, 2 ms and a drop-tail queue of 100 packets. That is ns-3's default, and it explains the
+//! paper's round trips of 900 ms. Four subflows on each pathway, one bulk transfer, one segment in 500 prioritised.
+//! AVIRA §IV and table I.
 //!
 //! Deviates: in the paper the source has one device, so one link of 1 Mbit/s precedes both pathways. Then all
 //! subflows share one queue, and the scheduler has no effect. [`Form::SharedAccess`] models this;
@@ -27,18 +27,17 @@ const DELAY: Duration = Duration::from_millis(2);
 const SUBFLOWS_ON_EACH: usize = 4;
 /// One segment in this many is prioritised.
 const PRIORITISED: u64 = 500;
-/// ns-3's `DropTailQueue`, packets.
+/// Default size of ns-3's `DropTailQueue`, packets.
 const QUEUE: u64 = 100;
 /// Queue in [`Form::References`], chosen so that the default's mean round trip is near the paper's 927 ms.
 const REFERENCES_QUEUE: u64 = 130;
-/// Upper bound of a random delay per packet and link, so that seeds differ: a quarter of a packet's transmission
-/// time.
+/// Maximum random delay per packet and link, which makes seeds differ: a quarter of a packet's transmission time.
 const JITTER: Duration = Duration::from_millis(3);
 /// Bytes of a segment in the ns-3 model.
 const SEGMENT: u64 = 1400;
-/// Nine tenths of what two pathways carry, headers not counted.
+/// Nine tenths of the capacity of two pathways, without headers.
 const OFFERED: Bitrate = Bitrate::from_bps(1_800_000);
-/// Before this, queues are still filling.
+/// Seconds at the beginning in which queues are still filling.
 pub(super) const WARM_UP: u64 = 10;
 
 /// One run.
@@ -48,9 +47,9 @@ pub(super) struct Setting {
     pub scheduler: String,
     /// Congestion control of every subflow.
     pub congestion: String,
-    /// Reading of the paper.
+    /// Interpretation of the paper.
     pub(super) form: Form,
-    /// Seed of everything that is drawn.
+    /// Seed of everything random.
     pub seed: u64,
     /// Length, seconds.
     pub seconds: u64,
@@ -202,7 +201,7 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
     Ok(measured)
 }
 
-/// Sums over the round-trip times of all subflows up to a moment.
+/// Sums of the round-trip times of all subflows up to a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     count: f64,

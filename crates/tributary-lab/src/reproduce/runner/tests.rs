@@ -72,8 +72,8 @@ fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
     for sample in &outcome.samples {
         let one = |name: &str| sample.metrics[name][0];
         let sum: f64 = sample.metrics["subflow_bytes"].iter().sum();
-        // Data that waited for a gap in the first ten seconds may be delivered later, but the total is never more
-        // than the pathways carried since the start.
+        // Data that waited for a gap in the first ten seconds may be delivered later, but the total never exceeds the
+        // pathways' capacity since the start.
         let one_link = ["shared-access", "references"].contains(&sample.labels["form"].as_str());
         let carried = if one_link { 1.0 } else { 2.0 } * 25.0;
         assert!(one("mean_rtt") > 8.0 && sample.metrics["rtt_seconds"].len() == 15, "{sample:?}");
@@ -96,7 +96,8 @@ fn emulated_runs_are_estimated_before_they_begin() {
         let selection = Selection { world, quick, scenarios, seconds, ..Selection::default() };
         expected(&paper, &selection).unwrap()
     };
-    // Five transports with one seed, one second of overhead each; at most the limit of a quick run.
+    // Five transports with one seed, seven seconds each, one second of overhead each; at most the limit of a quick
+    // run.
     assert_eq!(of(World::Emu, true, None), Duration::from_secs(5 * (7 + 1)));
     assert_eq!(of(World::Emu, true, Some(600)), Duration::from_secs(555));
     assert_eq!(of(World::Sim, true, None), Duration::ZERO);

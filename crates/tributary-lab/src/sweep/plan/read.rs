@@ -14,7 +14,7 @@ use crate::sweep::place::{Source, Value};
 
 /// Longest run in seconds.
 const LONGEST: u64 = 86_400;
-/// Most seeds of one list, including its ranges.
+/// Maximum number of seeds in one list, including its ranges.
 const MOST_SEEDS: u64 = 1_000_000;
 /// Keys of a plan's file.
 const KEYS: [&str; 13] = [

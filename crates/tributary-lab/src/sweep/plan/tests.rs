@@ -59,7 +59,7 @@ fn keys_do_not_depend_on_the_place_or_name_of_a_plan() {
 }
 
 #[test]
-fn an_absurd_product_is_refused_with_its_factors() {
+fn a_plan_with_too_many_cells_is_refused_with_its_factors() {
     let plan = parse(&PLAN.replace("\"1-3\", 7", "\"2000-1001999\"")).unwrap();
     let error = plan.cells(Seeds::Working).unwrap_err().to_string();
     for part in
@@ -93,7 +93,7 @@ fn every_refusal_has_file_line_and_field() {
 }
 
 #[test]
-fn scenarios_beside_the_plan_are_found_and_blamed_in_their_own_file() {
+fn scenarios_beside_the_plan_are_found_and_errors_name_their_file() {
     let directory = tempfile::tempdir().unwrap();
     let network = "name = \"own\"\nduration = \"3 s\"\n[[path]]\nname = \"wifi\"\ndown.rate = \"8 Mbit/s\"\n";
     std::fs::write(directory.path().join("own.toml"), network).unwrap();
@@ -106,7 +106,7 @@ fn scenarios_beside_the_plan_are_found_and_blamed_in_their_own_file() {
 }
 
 #[test]
-fn settings_without_effect_and_endless_lists_are_refused() {
+fn settings_without_effect_and_too_long_lists_are_refused() {
     let with = |from: &str, to: &str| PLAN.replace(from, to);
     let none = with("\"wifi\", \"mptcp\", \"fbdt\"", "\"wifi\", \"fbdt\"");
     refused(&none, &["little.toml:5: schedulers", "no transport of the plan takes one"]);

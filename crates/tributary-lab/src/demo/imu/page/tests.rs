@@ -1,4 +1,4 @@
-//! The page states the measured results, also when they are bad or missing.
+//! The page reports the measured results, including bad and missing ones.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn flows(ms: f64) -> Vec<MessageRecord> {
 }
 
 #[test]
-fn the_headline_has_both_numbers_in_either_case() {
+fn the_headline_has_both_numbers_whichever_is_better() {
     let (fast, slow) = (flows(1.0), flows(10.0));
     let verdicts = |rows: &[Row<'_>]| cards(rows)[1].verdict;
     let good = [row("mptcp", &slow), row("avira+fbdt", &fast)];
