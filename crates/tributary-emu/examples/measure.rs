@@ -1,5 +1,5 @@
-//! Prints the emulator's accuracy, ceiling, loss equivalence and the comparison with rattan as JSON.
-//! `measure accuracy|ceiling|loss|peer FOLDER`
+//! Prints measurements of the emulator as JSON: accuracy, highest rate, loss equivalence, or the comparison with
+//! rattan. `measure accuracy|ceiling|loss|peer FOLDER`
 
 use core::time::Duration;
 use std::path::Path;

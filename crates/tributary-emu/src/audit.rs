@@ -1,8 +1,8 @@
-//! The audit: did the emulator do what the scenario asked for?
+//! The audit: did the emulated network match the scenario?
 //!
-//! Two sides are observed. *Egress*: how late each chunk was written compared with the model's due time, and
-//! how late timers fired. *Ingress*: how long a turn of the loop took, which bounds how long a packet waited
-//! unread, how full read batches were, and drops in the devices' rings.
+//! Two sides are measured. *Egress*: how late each chunk was written compared with the model's due time, and how late
+//! timers fired. *Ingress*: how long a turn of the loop took (an upper bound of the time that a packet waited
+//! unread), how full read batches were, and drops in the devices' rings.
 
 use crate::histogram::{Histogram, Percentiles};
 use crate::log::{LinkLog, direction_of};
@@ -95,7 +95,7 @@ pub struct LinkAudit {
     pub direction: Direction,
     /// Counters of its packets.
     pub stats: LinkStats,
-    /// What the link could have carried so far, bytes.
+    /// The link's capacity so far, bytes.
     pub capacity_bytes: u64,
     /// Relative error of its rate while it was busy; `None` if it was not busy long enough.
     pub rate_error: Option<f64>,
@@ -113,11 +113,11 @@ pub struct Audit {
     /// Duration of the forwarding thread's turns. While the thread works, an unread packet waits at most this
     /// long.
     pub turn: Percentiles,
-    /// Share of deliveries or of turns that took more than 2 ms too long; the larger of both.
+    /// Share of deliveries, or of turns, that were more than 2 ms late; the larger of the two.
     pub overruns: f64,
-    /// Most packets read from one device in one turn.
+    /// Largest number of packets read from one device in one turn.
     pub largest_batch: usize,
-    /// Turns that filled a batch, so that more packets may have waited in a device.
+    /// Number of turns that filled a batch, so that more packets may have waited in a device.
     pub full_batches: u64,
     /// Packets that the kernel dropped because a device's ring was full.
     pub ring_full: u64,
@@ -139,9 +139,9 @@ pub struct Audit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
 pub enum Verdict {
-    /// The network was as the scenario describes.
+    /// The network matched the scenario.
     Valid,
-    /// It was not.
+    /// The network did not match the scenario.
     Invalid {
         /// The reasons.
         reasons: Vec<String>,

@@ -1,4 +1,5 @@
-//! Measurements of the emulator: accuracy, highest rate, loss equivalence, and a peer in the same run.
+//! Measurements of the emulator: accuracy, highest rate, loss equivalence, and a comparison with a peer in the same
+//! run.
 //!
 //! All numbers come from the kernel's own sockets and timestamps on both sides of the network, not from the
 //! emulator's audit. Call [`crate::isolate`] first.
@@ -23,7 +24,7 @@ use tributary_types::Bitrate;
 /// Why a measurement failed.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The network could not be started or did not answer.
+    /// The network could not be started, or did not answer.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// A transfer failed.
@@ -38,7 +39,7 @@ pub enum BenchError {
          It needs the crate registry; an installed copy can be given as a path instead"
     )]
     PeerInstall {
-        /// The command that was tried.
+        /// The command.
         command: String,
         /// The end of its output.
         reason: String,

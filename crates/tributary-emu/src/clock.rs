@@ -1,5 +1,5 @@
-//! Scenario time in wall time: nanoseconds since the scenario started. Shared by the forwarding thread, which
-//! may restart it, and the network's owner.
+//! Scenario time in wall time: nanoseconds since the scenario started. Shared by the forwarding thread, which may
+//! restart it, and by the network's owner.
 
 use crate::sys;
 use std::sync::Arc;

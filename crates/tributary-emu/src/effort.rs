@@ -17,10 +17,10 @@ const SLACK: [Duration; 5] = [
     Duration::from_micros(60),
     Duration::from_micros(100),
 ];
-/// Loads (shares of a core) above which the next step is taken, and below which one step is taken back.
+/// Loads (shares of a core): above the first, the next step is taken; below the second, one step is taken back.
 const RAISE: f64 = 0.5;
 const LOWER: f64 = 0.25;
-/// Load above which a real-time thread would be throttled, and below which real-time priority is safe again.
+/// Loads: above the first, a real-time thread would be throttled; below the second, real-time priority is safe again.
 const GIVE_UP_PRIORITY: f64 = 0.88;
 const TAKE_PRIORITY: f64 = 0.6;
 

@@ -1,7 +1,7 @@
 //! The forwarding thread: reads TUN devices, drives the links in wall time, writes TUN devices.
 //!
-//! One thread for all paths. It sleeps until shortly before a link has something due. For the remaining time
-//! it polls the devices without sleeping, if the machine has another core for the others.
+//! One thread for all paths. It sleeps until shortly before the next deadline of a link. For the remaining time it
+//! polls the devices without sleeping, if the machine has another core for other threads.
 
 use crate::audit::{Account, Counters};
 use crate::clock::Clock;
@@ -49,12 +49,13 @@ pub(crate) struct Probe {
 /// Options of the thread.
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardOptions {
-    /// How long before a deadline the thread wakes up and polls without sleeping. Zero if no core is spare.
+    /// How long before a deadline the thread wakes up and polls without sleeping. Zero on a machine without a spare
+    /// core.
     pub spin: Duration,
-    /// Whether to ask for real-time priority.
+    /// Whether to request real-time priority.
     pub real_time: bool,
-    /// Whether devices deliver super-frames. Without them packets come one by one; this is the reference for
-    /// super-frames and works up to about 500 Mbit/s.
+    /// Whether devices deliver super-frames. Without them, packets are delivered one by one. This is the reference
+    /// for super-frames; it works up to about 500 Mbit/s.
     pub super_frames: bool,
     /// Logs UDP datagrams to this port with the delay according to the model.
     pub probe_port: Option<u16>,

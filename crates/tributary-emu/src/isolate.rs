@@ -1,4 +1,4 @@
-//! Isolation: everything that uses the emulator runs inside its own process-id namespace.
+//! Isolation: everything that uses the emulator runs inside a separate process-id namespace.
 //!
 //! There are three processes: the *outer* one that the user started, which only forwards signals and waits;
 //! an *init* (pid 1 of the new namespace), which reaps orphans; and the *main* one, in which [`isolate`]
@@ -95,7 +95,7 @@ pub fn isolate() -> Result<(), IsolateError> {
         supervise(init, false); // holds `keep` until it exits
     }
     drop(keep);
-    // The parent may have died before this took effect; then its end of the pipe is closed.
+    // The parent may have died before this call took effect; then its end of the pipe is closed.
     sys::die_with_parent();
     if hung_up(&watch) {
         std::process::exit(1);
@@ -115,7 +115,7 @@ pub fn isolate() -> Result<(), IsolateError> {
         .map_err(system("bringing up the loopback interface"))
 }
 
-/// Creates the namespaces, by privilege if possible, else through a user namespace in which we are root.
+/// Creates the namespaces, with privilege if possible, else through a user namespace in which this process is root.
 fn enter_namespaces() -> Result<(), IsolateError> {
     let wanted = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWNS;
     match sys::unshare(wanted) {
@@ -151,7 +151,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for the two descriptors.
     sys::check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both descriptors were just created and belong to nobody else.
+    // SAFETY: both descriptors were just created and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
@@ -185,7 +185,7 @@ fn block_signals() -> io::Result<libc::sigset_t> {
 }
 
 fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set is the one that was in force before.
+    // SAFETY: the set is the previous mask.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, core::ptr::null_mut()) };
 }
 

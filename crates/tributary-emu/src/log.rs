@@ -23,7 +23,7 @@ pub struct LinkSample {
     pub direction: Direction,
     /// Scenario time at the end of the interval, seconds.
     pub seconds: f64,
-    /// What the link could carry in the interval, bytes.
+    /// The link's capacity in the interval, bytes.
     pub capacity_bytes: u64,
     /// Bytes that arrived at the link.
     pub offered_bytes: u64,
@@ -70,8 +70,8 @@ impl LinkLog {
         out
     }
 
-    /// Bytes delivered and bytes that could have been, over all intervals in which the queue never ran empty.
-    /// Their ratio gives the link's rate error.
+    /// Bytes delivered, and the link's capacity, over all intervals in which the queue never ran empty. Their ratio
+    /// gives the link's rate error.
     pub(crate) fn busy(&self, scenario: &Scenario, lane: usize) -> (u64, u64) {
         let direction = direction_of(lane);
         let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.managed.bytes - s.queued.bytes;

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 use tributary_tun::Netlink;
 
-/// Settings of every namespace, equal on both sides and for every transport. Settings that a kernel lacks or
-/// forbids are skipped, except the one against cached metrics: an earlier connection must never help a later
-/// one.
+/// Settings of every namespace, equal on both sides and for every transport. Settings that a kernel lacks or forbids
+/// are skipped. The exception is the one against cached metrics, because an earlier connection must not affect a
+/// later one.
 const SETTINGS: [(&str, &str); 10] = [
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/tcp_wmem", "4096 65536 67108864"),

@@ -70,7 +70,7 @@ pub enum NetworkError {
          and be open to you"
     )]
     Permission {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -78,7 +78,7 @@ pub enum NetworkError {
     /// Another system error.
     #[error("{doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -86,12 +86,12 @@ pub enum NetworkError {
     /// The path does not exist.
     #[error("no path is called `{name}`; there are {known}")]
     UnknownPath {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The existing names.
         known: String,
     },
-    /// The forwarding thread is gone.
+    /// The forwarding thread has ended.
     #[error("the forwarding thread has ended")]
     Stopped,
 }
@@ -202,14 +202,14 @@ impl Network {
         self.namespace(side).command(program)
     }
 
-    /// Runs `work` on a new thread on one side and waits for it. Sockets created there stay there, wherever
-    /// they are used later, and so do threads started there (such as a runtime's workers).
+    /// Runs `work` on a new thread on one side and waits for it. Sockets created there stay in its namespace,
+    /// wherever they are used later. So do threads started there, such as a runtime's workers.
     pub fn run<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, NetworkError> {
         self.namespace(side).run(work).map_err(system("entering a network namespace"))
     }
 
-    /// Restarts the scenario: time is zero, links are empty, the audit is reset. Use it to give every
-    /// contestant the same conditions.
+    /// Restarts the scenario: time is zero, links are empty, the audit is reset. Gives every compared transport the
+    /// same conditions.
     pub fn rewind(&self) -> Result<(), NetworkError> {
         self.old_ring_drops.store(self.ring_drops()?, Ordering::Relaxed);
         self.ask(Order::Rewind)
@@ -235,7 +235,7 @@ impl Network {
         })
     }
 
-    /// What a link can carry between two times of the scenario, in bytes of IP packets.
+    /// Capacity of a link between two times of the scenario, in bytes of IP packets.
     pub fn capacity(
         &self,
         path: &str,
@@ -246,7 +246,7 @@ impl Network {
         Ok(self.scenario.capacity(self.path_index(path)?, direction, from, to))
     }
 
-    /// What all paths together can carry in one direction, in bytes of IP packets.
+    /// Capacity of all paths together in one direction, in bytes of IP packets.
     #[must_use]
     pub fn total_capacity(&self, direction: Direction, from: Instant, to: Instant) -> DataSize {
         let paths = 0..self.scenario.paths.len();
@@ -296,7 +296,7 @@ impl Network {
 
     fn wake(&self) {
         let one = 1_u64.to_ne_bytes();
-        // Fails only when the counter is full, and then the thread is awake anyway.
+        // Fails only when the counter is full; the thread is awake in this case.
         let _ = sys::write_two(self.wake.as_fd(), &one, &[]);
     }
 }

@@ -22,7 +22,7 @@ use tributary_tun::Netlink;
 pub enum Host {
     /// The server of the applications.
     Server,
-    /// Between the server and the access points.
+    /// The host between the server and the access points.
     Gateway,
     /// The access point with this index, from zero.
     AccessPoint(usize),
@@ -30,7 +30,7 @@ pub enum Host {
     Device,
 }
 
-/// The running hosts. Dropping it removes everything.
+/// The running hosts. Dropping it removes them.
 #[derive(Debug)]
 pub struct RelayNetwork {
     server: Namespace,

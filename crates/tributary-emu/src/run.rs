@@ -39,9 +39,9 @@ pub enum RunError {
 /// Runs `client` on the client side of the scenario, and meanwhile the shell command `server` on the server
 /// side. Waits for the client, then ends the server. Call [`crate::isolate`] first.
 ///
-/// Both find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
-/// `TRIBUTARY_CLIENT_<NAME>`, `TRIBUTARY_SERVER_<NAME>` and the same with `6` before the name's
-/// underscore for IPv6 (`TRIBUTARY_SERVER6_WIFI`); a name's `-` becomes `_`.
+/// Both commands find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
+/// `TRIBUTARY_CLIENT_<NAME>` and `TRIBUTARY_SERVER_<NAME>`. The IPv6 variables are `TRIBUTARY_CLIENT6_<NAME>` and
+/// `TRIBUTARY_SERVER6_<NAME>`. A name is in upper case, with `_` instead of `-`: `TRIBUTARY_SERVER6_WIFI`.
 pub fn run_command(
     scenario: &Scenario,
     client: &[OsString],

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 pub(crate) use tributary_tun::fd::{Epoll, check, event_fd, read, write_two};
 
-/// Leaves the namespaces in `flags` for new ones.
+/// Leaves the namespaces in `flags` and enters new ones.
 pub(crate) fn unshare(flags: c_int) -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::unshare(flags) }).map(drop)
@@ -24,7 +24,7 @@ pub(crate) fn effective_ids() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// Lets the kernel kill this process when its parent dies.
+/// Makes the kernel kill this process when its parent dies.
 pub(crate) fn die_with_parent() {
     // SAFETY: takes no pointers; setting the parent-death signal cannot fail with a valid signal.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -71,7 +71,7 @@ pub(crate) fn set_real_time(on: bool) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const priority) }).map(drop)
 }
 
-/// Lets timers of the calling thread fire at once instead of within 50 µs.
+/// Makes timers of the calling thread fire at once instead of within 50 µs.
 pub(crate) fn exact_timers() {
     // SAFETY: takes no pointers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };

@@ -11,7 +11,7 @@ use tributary_types::{Bitrate, DataSize};
 
 /// Protocol number of MPTCP for socket(2).
 const MPTCP: i32 = 262;
-/// How long a connection may take to establish.
+/// Time limit for establishing a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A bulk transfer from the server to the client.

@@ -1,7 +1,7 @@
 //! Cost of one packet in a simulator: `push` and `poll` of single packets, in nanoseconds of one core.
 //!
-//! `cargo run --release -p tributary-link --example link_speed [PACKETS]`. Prints the best of 25 short runs,
-//! because other load only adds time. Not a test: no limit.
+//! `cargo run --release -p tributary-link --example link_speed [PACKETS]`. Prints the best of 25 short runs, because
+//! other load on the machine only adds time. This is not a test and has no limit.
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use tributary_link::{DelaySpec, Link};
 use tributary_link::{LinkConfig, LinkSpec, LossSpec, Packet, QueueSpec, RateSpec};
 use tributary_types::{Bitrate, DataSize, Instant};
 
-/// How a driver waits for a link.
+/// Cost per packet of a run.
 struct Outcome {
     nanos_per_packet: f64,
     wake_ups_per_packet: f64,

@@ -18,9 +18,9 @@ pub struct BackgroundSpec {
     pub on: String,
     /// Direction of the traffic.
     pub direction: Direction,
-    /// Begin.
+    /// Start of the traffic.
     pub from: Moment,
-    /// End.
+    /// End of the traffic.
     pub to: Moment,
     /// Kind of traffic.
     pub kind: BackgroundKind,
@@ -58,7 +58,7 @@ pub enum BackgroundKind {
     Tcp {
         /// Number of transfers.
         flows: u32,
-        /// Their congestion control.
+        /// Congestion controller of the transfers.
         congestion: Name,
         /// Round-trip time without the link; `None`: the scenario's base RTT.
         rtt: Option<Duration>,

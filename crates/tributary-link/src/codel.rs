@@ -1,7 +1,7 @@
 //! CoDel: decides whether a packet at the head of the queue is dropped instead of sent.
 //!
-//! The state machine of RFC 8289 §5, called for each packet. Holds no packets; the link does. IEEE 754 square
-//! roots are exact, so a run repeats on every machine.
+//! The state machine of RFC 8289 §5, called for each packet. It holds no packets; the link does. IEEE 754 square
+//! roots are exact, so a run gives the same result on every machine.
 
 use core::time::Duration;
 use tributary_types::Instant;
@@ -14,9 +14,9 @@ mod tests;
 pub(crate) struct Codel {
     target: Duration,
     interval: Duration,
-    /// When the waiting time will have been above the target for an interval; `None` while it is below.
+    /// When the waiting time has been above the target for a whole interval; `None` while it is below the target.
     first_above: Option<Instant>,
-    /// When to drop next, while dropping.
+    /// Time of the next drop in the dropping state.
     drop_next: Instant,
     /// Packets dropped since the dropping state was entered.
     count: u32,
@@ -71,7 +71,7 @@ impl Codel {
         may_drop
     }
 
-    /// The server wanted a packet and the queue was empty.
+    /// The server was ready for a packet, but the queue was empty.
     pub(crate) fn found_empty(&mut self) {
         self.first_above = None;
         self.leave();
@@ -82,7 +82,7 @@ impl Codel {
         self.just_dropped = false;
     }
 
-    /// RFC 8289 §5.5: the dropping state resumes at about the drop rate that worked last time.
+    /// RFC 8289 §5.5: the dropping state resumes at about its last drop rate.
     fn enter(&mut self, now: Instant) {
         self.dropping = true;
         let delta = self.count.saturating_sub(self.last_count);

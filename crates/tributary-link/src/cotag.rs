@@ -25,8 +25,8 @@ pub struct CotagChannel {
 impl CotagChannel {
     /// The paper's channel: 10 Gbit/s in the high state and 3 Gbit/s in the low one, a step every 100 ms.
     ///
-    /// Deviates: the paper gives 1 and 0.3 as parameters of the normal distributions without naming them;
-    /// they are taken as standard deviations in Gbit/s.
+    /// Deviates: the paper gives 1 and 0.3 as parameters of the normal distributions without units; they are taken as
+    /// standard deviations in Gbit/s.
     #[must_use]
     pub fn paper(p: f64, q: f64) -> Self {
         Self {

@@ -50,7 +50,7 @@ impl Delay {
         self.last_due
     }
 
-    /// What `due` will return for the next chunk if it departs at `departed`.
+    /// The result of `due` for the next chunk if it departs at `departed`.
     pub(crate) fn peek_due(&self, departed: Instant) -> Instant {
         let extra = self.extra + draw_jitter(self.spec.jitter, &mut self.rng.clone());
         self.last_due.max(departed + self.spec.base_at(departed) + extra)

@@ -22,7 +22,7 @@ pub enum ScenarioError {
         line: usize,
         /// The field, such as `path.down.rate`.
         field: String,
-        /// What is wrong, and what is expected.
+        /// Description of the error, and the expected value.
         problem: String,
     },
     /// A scenario built in code has an invalid value.
@@ -32,7 +32,7 @@ pub enum ScenarioError {
         scenario: String,
         /// The field.
         field: String,
-        /// What is wrong, and what is expected.
+        /// Description of the error, and the expected value.
         problem: String,
     },
     /// A scenario built in code names an unknown transport, scheduler or the like.
@@ -40,7 +40,7 @@ pub enum ScenarioError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong, and what is expected.
+        /// Description of the error, and the expected value.
         problem: String,
     },
     /// No built-in scenario has this name.

@@ -44,7 +44,7 @@ impl LinkConfig {
         Self { spec, extra_delay: Duration::ZERO, dead: Vec::new(), rate_rng: rng.child("rate"), rng }
     }
 
-    /// What the link can carry in `[from, to)`: the integral of its rate while the path is not dead.
+    /// Capacity in `[from, to)`: the integral of the link's rate while the path is not dead.
     #[must_use]
     pub fn capacity(&self, from: Instant, to: Instant) -> DataSize {
         let mut rate = RateProcess::new(self.spec.rate.clone(), self.rate_rng.clone());
@@ -80,7 +80,7 @@ struct Open<P> {
     limit: Instant,
 }
 
-/// The next event inside the link.
+/// The next event of the link.
 enum Step {
     /// The open chunk is complete.
     CloseChunk,
@@ -133,7 +133,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Takes a packet at `now`; returns the number of its segments for which the queue had no room.
+    /// Takes a packet at `now`; returns the number of its segments that did not fit into the queue.
     ///
     /// All segments of a super-frame arrive at once; the first that fit are queued.
     pub fn push(&mut self, now: Instant, packet: Packet<P>) -> u32 {
@@ -176,7 +176,7 @@ impl<P: Clone> Link<P> {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if let Some(chunk) = self.delivering.front() {
-            return Some(chunk.due); // whatever is still to come arrives later: nothing overtakes
+            return Some(chunk.due); // all other chunks arrive later, because none overtakes another
         }
         let (at, step) = self.next_step()?;
         let at = match step {
@@ -186,7 +186,7 @@ impl<P: Clone> Link<P> {
         (at < Instant::MAX).then_some(at)
     }
 
-    /// Counters at the last call.
+    /// Counters at the last call of `push` or `poll`.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
@@ -335,7 +335,7 @@ impl<P: Clone> Link<P> {
     fn depart(&mut self, spare: u64) {
         let at = self.served_until;
         let dead = self.is_dead(at);
-        let lost = self.loss.draw(); // drawn for dead ones too, so that later losses do not depend on dead times
+        let lost = self.loss.draw(); // drawn for segments of a dead path, too, so that later losses do not depend on dead times
         let front = self.waiting.front_mut().expect("a segment departs only from a queue with a front");
         let index = front.next;
         let bytes = front.packet.length_of(index, 1);
@@ -366,8 +366,8 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// The first packet's last segment is a chunk of its own. The common case of whole packets; it needs no
-    /// clone of the handle.
+    /// Delivers the first packet's last segment as a separate chunk. This is the common case of whole packets; it
+    /// does not clone the handle.
     fn deliver_alone(&mut self, index: u32, bytes: u64) {
         let front = self.waiting.pop_front().expect("the departing packet is still in front");
         let due = self.delay.due(self.served_until);

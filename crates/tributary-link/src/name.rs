@@ -37,7 +37,7 @@ impl Name {
         &self.text
     }
 
-    /// Where it was read; `None` if it was given in code.
+    /// Where the name was read; `None` if it was given in code.
     #[must_use]
     pub fn written_at(&self) -> Option<&WrittenAt> {
         self.written_at.as_ref()
@@ -55,7 +55,7 @@ impl Name {
     }
 }
 
-/// Names are equal if their texts are, wherever they were read.
+/// Names are equal if their texts are equal, wherever they were read.
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

@@ -10,8 +10,8 @@ pub enum QueueSpec {
     Bytes(DataSize),
     /// At most this many packets.
     Packets(u64),
-    /// The bytes that the *present* rate carries in `time`, but at least `floor`: a radio whose driver keeps
-    /// its queue short when it slows down.
+    /// At most the bytes that the *current* rate carries in `time`, and at least `floor`. Models a radio whose driver
+    /// keeps its queue short when it slows down.
     Time {
         /// Queueing time at the present rate.
         time: Duration,
@@ -20,11 +20,11 @@ pub enum QueueSpec {
     },
     /// At most `limit` bytes, and CoDel drops at the head while packets have waited too long (RFC 8289).
     Codel {
-        /// Standing waiting time that is acceptable.
+        /// Acceptable standing waiting time.
         target: Duration,
-        /// How long the waiting time may exceed the target: about the longest RTT.
+        /// Time for which the waiting time may exceed the target: about the longest RTT.
         interval: Duration,
-        /// Most bytes.
+        /// Maximum number of bytes.
         limit: DataSize,
     },
 }

@@ -1,7 +1,7 @@
 //! Rate processes: the rate of a link over time, as spans of constant rate.
 //!
-//! A process depends only on its specification and its seed, never on the traffic: the capacity of a link in
-//! any interval is known without sending a packet.
+//! A process depends only on its specification and its seed, never on the traffic. So the capacity of a link in any
+//! interval can be computed without sending a packet.
 
 use crate::trace::{MAX_RATE, Trace};
 use core::time::Duration;
@@ -17,7 +17,7 @@ mod tests;
 pub enum RateSpec {
     /// A constant rate.
     Constant(Bitrate),
-    /// `(since, rate)`, ascending, the first at zero; the last lasts for ever.
+    /// `(since, rate)`, ascending, the first at zero; the last rate lasts for ever.
     Steps(Vec<(Duration, Bitrate)>),
     /// `(duration, rate)`, repeated in a cycle: the LoS/nLoS phases of a moving client, or periodic
     /// blackouts.
@@ -32,8 +32,8 @@ pub enum RateSpec {
         /// The standard deviation of each state's rate, drawn at each transition and limited to zero to
         /// [`MAX_RATE`]; empty if the rates are exact.
         deviations: Vec<Bitrate>,
-        /// Seed of the deviations. Two links that share a radio have the same states; they have the same
-        /// deviations only if this is equal, too.
+        /// Seed of the deviations. Two links that share a radio have the same states; they have the same deviations
+        /// only if this seed is equal, too.
         noise: u32,
         /// `transitions[i][j]`: probability of a transition from state i to state j. Rows sum to one.
         transitions: Vec<Vec<f64>>,
@@ -222,10 +222,11 @@ fn draw(rng: &mut Rng, row: &[f64]) -> usize {
             return i;
         }
     }
-    row.len() - 1 // the row sums to one but for rounding
+    row.len() - 1 // the row sums to one, except for rounding
 }
 
-/// At least a trace's shortest span, so that time always advances and traces can be made from the process.
+/// At least the shortest span of a trace, so that time always advances and so that a trace can be made from the
+/// process.
 fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
     let nanos = rng.exponential(mean.as_nanos() as f64);
     Duration::from_nanos((nanos as u64).max(10_000))

@@ -33,7 +33,7 @@ pub const MAX_PATHS: usize = 8;
 pub const MAX_HOPS: usize = 32;
 /// A scenario has at most this many sources of background traffic.
 pub const MAX_BACKGROUND: usize = 64;
-/// Most connections of a run at the same time.
+/// Maximum number of connections of a run at the same time.
 pub const MAX_CONNECTIONS: u32 = 10_000;
 /// A connection has at most this many subflows on each path.
 pub const MAX_SUBFLOWS: u32 = 16;
@@ -41,7 +41,7 @@ pub const MAX_SUBFLOWS: u32 = 16;
 /// One path of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathSpec {
-    /// Name; also the network interface's. At most 15 of `a-z`, `0-9` and `-`.
+    /// Name of the path and of its network interface. At most 15 characters of `a-z`, `0-9` and `-`.
     pub name: String,
     /// Server to client.
     pub down: LinkSpec,
@@ -52,9 +52,9 @@ pub struct PathSpec {
     /// `[from, to)`: the radio is absent in both directions, and a link-down event tells both ends. Packets
     /// sent nevertheless are dropped as in `dead`. See [`Scenario::link_events`].
     pub absent: Vec<(Moment, Moment)>,
-    /// Names of the shared links between this path's own link and the server, the client's side first.
+    /// Names of the shared links between this path's own link and the server, in order from the client's side.
     pub via: Vec<String>,
-    /// The radio whose random numbers decide the rate; `None`: the path's own. Paths with the same radio and
+    /// The radio whose random numbers determine the rate; `None`: the path has its own. Paths with the same radio and
     /// the same Markov chain change state together.
     pub radio: Option<String>,
 }
@@ -74,7 +74,7 @@ impl PathSpec {
         }
     }
 
-    /// Adds shared links between its own link and the server, the client's side first.
+    /// Adds shared links between its own link and the server, in order from the client's side.
     #[must_use]
     pub fn with_via(mut self, hops: &[&str]) -> Self {
         self.via = hops.iter().map(|&hop| hop.to_owned()).collect();
@@ -104,7 +104,7 @@ pub struct Scenario {
     pub description: String,
     /// Duration of a run.
     pub duration: Duration,
-    /// Seed of all randomness in it.
+    /// Seed of all random numbers of the scenario.
     pub seed: u64,
     /// Base RTT: half of it is added to the delay of every link.
     pub rtt: Duration,
@@ -114,7 +114,7 @@ pub struct Scenario {
     pub hops: Vec<HopSpec>,
     /// Background traffic.
     pub background: Vec<BackgroundSpec>,
-    /// What to run over the network, if the file says so.
+    /// Transports and workloads to run over the network, if the file gives them.
     pub run: RunSpec,
 }
 
@@ -191,7 +191,7 @@ impl Scenario {
         self
     }
 
-    /// Sets the duration. Moments given as a share of it move, rates do not.
+    /// Sets the duration. Times given as a share of the duration move with it; rates do not.
     #[must_use]
     pub fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = duration;

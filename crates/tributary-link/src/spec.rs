@@ -1,4 +1,4 @@
-//! Settings of one link, and moments of a scenario. Runs nothing.
+//! Settings of one link, and times within a scenario. Runs nothing.
 
 use crate::{DelaySpec, LossSpec, QueueSpec, RateSpec};
 use core::time::Duration;

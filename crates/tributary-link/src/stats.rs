@@ -33,7 +33,7 @@ pub struct LinkStats {
     pub delivered: Count,
     /// Dropped because the queue was full.
     pub overflowed: Count,
-    /// Dropped by the queue's management (CoDel) although there was room.
+    /// Dropped by the queue's management (CoDel) although the queue had room.
     pub managed: Count,
     /// Dropped by the loss process.
     pub lost: Count,
@@ -43,7 +43,7 @@ pub struct LinkStats {
     pub queued: Count,
     /// Transmitted and now in propagation.
     pub in_flight: Count,
-    /// Times the queue ran empty.
+    /// Number of times that the queue ran empty.
     pub emptied: u64,
 }
 

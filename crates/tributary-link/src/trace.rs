@@ -1,6 +1,6 @@
 //! Rate traces: Mahimahi's packet-delivery format, CSV of rate over time, and tables of measurements.
 //!
-//! All become spans of constant rate that repeat without end. Reads text; never a file.
+//! Each becomes a sequence of constant rates that repeats without end. Reads text, never a file.
 //!
 //! Deviates: Mahimahi gives delivery opportunities of 1500 bytes at whole milliseconds. Here the
 //! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (the resolution of its clock).
@@ -25,7 +25,7 @@ pub const MAX_RATE: Bitrate = Bitrate::from_mbps(100_000);
 const MILLI: u64 = 1_000_000;
 /// Longest trace.
 pub(crate) const MAX_SPAN_S: u64 = 7 * 24 * 3600;
-/// Shortest time between two rates, in ns: a trace that repeated within an instant would stop the clock.
+/// Shortest time between two rates, in ns. A trace that repeated in zero time would stop the clock.
 pub(crate) const MIN_SPAN: u64 = 10_000;
 /// Bytes of one Mahimahi delivery opportunity.
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
@@ -43,7 +43,7 @@ pub struct Trace {
 pub struct TraceError {
     /// Line of the trace, counted from one.
     pub line: usize,
-    /// What is wrong, and what is expected.
+    /// Description of the error, and the expected value.
     pub problem: String,
 }
 
@@ -60,8 +60,8 @@ fn data_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 impl Trace {
-    /// Reads Mahimahi's format: one ascending timestamp in milliseconds per line, each an opportunity to
-    /// deliver 1500 bytes; the last one is the period after which the trace repeats.
+    /// Reads Mahimahi's format: one ascending timestamp in milliseconds per line, each an opportunity to deliver 1500
+    /// bytes. The last timestamp is the period after which the trace repeats.
     pub fn parse_mahimahi(text: &str) -> Result<Self, TraceError> {
         let mut spans = Vec::new();
         let mut last: Option<(u64, u64)> = None; // (millisecond's end, opportunities in it)
@@ -93,9 +93,9 @@ impl Trace {
         Ok(Self { spans })
     }
 
-    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each
-    /// rate lasts until the next line's time, and the last one as long as the one before it. The first line
-    /// must be at zero seconds.
+    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each rate
+    /// lasts until the next line's time; the last rate lasts as long as the one before it. The first line must be at
+    /// zero seconds.
     pub fn parse_csv(text: &str) -> Result<Self, TraceError> {
         let mut rows: Vec<(u64, Bitrate)> = Vec::new();
         let (mut seconds, mut mbps) = (1.0, 1.0);

@@ -1,7 +1,7 @@
 //! Reads every set of measured network traces beside the checkout through a scenario file.
 //!
-//! The sets are in `../shared/data`, beside the repository, and not part of it. Without them the test prints
-//! that there is nothing to read.
+//! The sets are in `../shared/data`, beside the repository, and not part of it. Without them the test prints that
+//! nothing was read.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tributary_link::{Direction, RateSpec, Scenario, Trace};
 use tributary_types::Instant;
 
-/// How to read some files of a set.
+/// How some files of a set are read.
 struct Reading {
     /// Folder below the data folder.
     folder: &'static str,
@@ -113,7 +113,7 @@ const WIGIG: [Reading; 3] = [
     reading("net-wigig-feup19", "lab_reconnect", RECONNECT, (64.0, 66.0)),
 ];
 
-/// The sets' folder, if it is there; in continuous integration it must be.
+/// The folder of the sets, if it exists; in continuous integration it must exist.
 fn data() -> Option<PathBuf> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     if data.is_dir() {

@@ -32,7 +32,7 @@ impl Default for AccuracyPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
-    /// Nothing but the probes.
+    /// Only the probes.
     Idle,
     /// One TCP flow that fills the path, in the direction of the probes.
     Tcp,
@@ -98,7 +98,7 @@ fn measure(rate: Bitrate, load: Load, time: Duration) -> Result<Accuracy, BenchE
         }
     }
     let audit = network.audit()?;
-    // The probes take a little of the rate: 228 bytes each.
+    // The probes use a small part of the rate: 228 bytes each.
     let probes_mbps = measured.len() as f64 * 228.0 * 8e-6 / audit.seconds;
     let whole = |goodput: Bitrate| goodput.as_mbps_f64() / (goodput_of(rate) - probes_mbps) - 1.0;
     Ok(Accuracy {
@@ -113,8 +113,8 @@ fn measure(rate: Bitrate, load: Load, time: Duration) -> Result<Accuracy, BenchE
     })
 }
 
-/// Finds the highest accurate rate: TCP at increasing rates, until the audit calls a run invalid or the rate
-/// is missed by 2 %. The last row is the first that failed.
+/// Finds the highest accurate rate: TCP at increasing rates, until the audit finds a run invalid or the goodput
+/// misses the rate by 2 %. The last row is the first failure.
 pub fn ceiling(time: Duration, progress: &mut dyn FnMut(&str)) -> Result<Vec<Accuracy>, BenchError> {
     let mut rows = Vec::new();
     for mbps in [2_000, 3_000, 4_000, 6_000, 8_000, 10_000] {

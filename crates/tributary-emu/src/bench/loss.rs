@@ -1,4 +1,4 @@
-//! Whether TCP performs the same with super-frames as packet by packet, under random loss.
+//! Compares TCP over super-frames with TCP over single packets, under random loss.
 //!
 //! Runs the same link with the same seeds twice: with super-frames, lost segment by segment, and with a
 //! device that delivers single packets. Dropping whole super-frames would give TCP several times the goodput.

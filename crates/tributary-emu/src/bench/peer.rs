@@ -1,4 +1,4 @@
-//! The best peer, rattan 0.1.1, compared with the emulator: the same iperf3 transfer over the same link.
+//! Comparison with the best peer, rattan 0.1.1: the same iperf3 transfer over the same link.
 
 use super::{BenchError, steady};
 use crate::network::{Network, Side};
@@ -24,15 +24,15 @@ pub struct PeerComparison {
     pub peer_mbps: Vec<f64>,
     /// Goodput through this emulator in each round, Mbit/s.
     pub ours_mbps: Vec<f64>,
-    /// Whether the audit called every one of our rounds valid.
+    /// Whether the audit found every round of this emulator valid.
     pub ours_valid: bool,
-    /// Median of ours over median of the peer's.
+    /// Median goodput of this emulator over that of the peer.
     pub ratio: f64,
-    /// Our median over the peer's best round: a bound that noise cannot explain.
+    /// Median goodput of this emulator over the peer's best round: a bound that noise cannot explain.
     pub ratio_to_best: f64,
 }
 
-/// Installs the peer below `folder` with cargo, unless it is there. Takes minutes the first time.
+/// Installs the peer below `folder` with cargo, unless it is installed. Takes minutes the first time.
 pub fn install_rattan(folder: &Path) -> Result<PathBuf, BenchError> {
     let program = folder.join("bin").join("rattan");
     if program.exists() {
@@ -93,7 +93,7 @@ fn transfer(server: &str, seconds: &str) -> String {
     )
 }
 
-/// Runs in its own namespaces, with its runtime files on a file system that is removed with them.
+/// Runs in a separate namespace, with its runtime files on a file system that is removed with it.
 fn through_rattan(program: &Path, rate: Bitrate, seconds: &str) -> Result<f64, BenchError> {
     let bandwidth = format!("{}bps", rate.as_bps());
     let link = format!(

@@ -51,13 +51,13 @@ fn send_probes(sender: &UdpSocket, stop: &AtomicBool) -> Vec<u64> {
         std::thread::sleep(EVERY);
         probe[..8].copy_from_slice(&(departures.len() as u64).to_be_bytes());
         departures.push(sys::realtime_nanos());
-        // A full socket buffer loses the probe, as a link may.
+        // A full socket buffer drops the probe, as a link may.
         let _ = sender.send(&probe);
     }
     departures
 }
 
-/// Number and time of arrival of each probe, until none arrives for a while after `stop`.
+/// Number and time of arrival of each probe, until no probe arrives for a while after `stop`.
 fn receive_probes(receiver: &Socket, stop: &AtomicBool) -> Vec<(u64, u64)> {
     let mut arrivals = Vec::new();
     loop {
@@ -89,7 +89,7 @@ fn receive(socket: &Socket) -> Option<(u64, u64)> {
         let length = socket.recvmsg(&mut message, 0).ok()?;
         (length, message.control_len())
     };
-    // SAFETY: recvmsg has filled so many bytes of both buffers.
+    // SAFETY: recvmsg has filled this many bytes of both buffers.
     unsafe {
         bytes.set_len(length);
         control.set_len(control_length);

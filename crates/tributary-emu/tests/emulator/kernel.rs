@@ -98,7 +98,7 @@ fn receive_marked(socket: &Socket) -> (Vec<u8>, i32) {
         let length = socket.recvmsg(&mut message, 0).expect("a datagram within two seconds");
         (length, message.control_len())
     };
-    // SAFETY: recvmsg has filled so many bytes of both buffers.
+    // SAFETY: recvmsg has filled this many bytes of both buffers.
     unsafe {
         bytes.set_len(length);
         control.set_len(control_length);

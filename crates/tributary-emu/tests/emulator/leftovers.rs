@@ -1,4 +1,4 @@
-//! An emulation that ends badly leaves nothing behind.
+//! An emulation that is killed or fails leaves no process behind.
 
 use crate::support::{isolated, network, start, two_paths};
 use std::io::{BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tributary_emu::{IsolateError, Side, isolate};
 
-/// Environment variable that marks every process of one emulation.
+/// Environment variable that identifies the processes of one emulation.
 const MARK: &str = "TRIBUTARY_EMULATOR_MARK";
 
 /// Cases that only other cases start.
@@ -28,7 +28,7 @@ fn victim_exits() {
     std::process::exit(23);
 }
 
-/// Processes that carry the mark.
+/// Processes with this value of the variable.
 fn marked(mark: &str) -> Vec<String> {
     let entry = format!("{MARK}={mark}");
     let carries = |pid: &String| {
@@ -54,7 +54,7 @@ fn running_victim(mark: &str) -> Child {
         println!("{first}");
         std::process::exit(victim.wait().unwrap().code().unwrap_or(1));
     }
-    // A process has no environment for a moment while it executes a program, after its parent has gone on.
+    // While a process executes a program, it has no environment for a moment, although its parent continues.
     let began = Instant::now();
     while marked(mark).len() < 6 {
         assert!(began.elapsed() < Duration::from_secs(30), "outer, init, main and three sleepers");
@@ -63,7 +63,7 @@ fn running_victim(mark: &str) -> Child {
     victim
 }
 
-/// Sends the signal to the victim alone and waits until all its processes are gone.
+/// Sends the signal to the victim alone and waits until all its processes have ended.
 fn end_with(signal: &str, mark: &str) -> Option<i32> {
     let before = interfaces();
     let mut victim = running_victim(mark);

@@ -28,7 +28,7 @@ pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// Isolates this process, or prints why not and exits as skipped.
+/// Isolates this process; if this is not possible, prints why and exits as skipped.
 pub fn isolated() {
     if let Err(error) = isolate() {
         println!("cannot run here: {error}");
@@ -52,7 +52,7 @@ pub fn network(scenario: &Scenario) -> Network {
     Network::start(scenario).expect("an isolated process may start a network")
 }
 
-/// Whether the run is valid. If the machine was too busy for the emulator, the audit says so, and exact times
+/// Whether the run is valid. If the machine was too busy for the emulator, the audit reports it, and measured times
 /// prove nothing.
 fn is_valid(network: &Network) -> bool {
     let audit = network.audit().expect("a running network reports");
@@ -65,8 +65,8 @@ fn is_valid(network: &Network) -> bool {
     }
 }
 
-/// Measures, each time from the scenario's beginning, until the bound is met, five times at most. A run that the audit
-/// finds valid has to meet it. One during which the machine was busy may miss it, but not all five.
+/// Measures until the bound is met, five times at most, each time from the scenario's beginning. A run that the audit
+/// finds valid must meet the bound. A run on a busy machine may miss it, but not all five.
 pub fn meets<T: Debug>(network: &Network, measure: impl Fn() -> T, bound: impl Fn(&T) -> bool) {
     for _ in 0..5 {
         network.rewind().expect("a running network starts again");

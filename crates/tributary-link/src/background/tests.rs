@@ -41,7 +41,7 @@ fn poisson_traffic_has_its_rate_and_exponential_gaps() {
 }
 
 #[test]
-fn on_off_traffic_is_on_for_its_share_of_the_time() {
+fn on_off_traffic_is_on_for_the_configured_share_of_the_time() {
     let kind = BackgroundKind::OnOff {
         rate: Bitrate::from_mbps(10),
         packet: PACKET,
@@ -50,7 +50,7 @@ fn on_off_traffic_is_on_for_its_share_of_the_time() {
     };
     let sent = run(&kind, 4);
     let share = sent.len() as f64 / 100_000.0;
-    // Each burst sends a packet at once, which adds half a packet: 20.5 of 50.
+    // Each burst begins with a packet, which adds half a packet on average: 20.5 of 50.
     assert!((share - 0.41).abs() < 0.02, "on for {share}");
     let gaps = sent.windows(2).map(|pair| pair[1].saturating_since(pair[0]));
     let bursts = gaps.filter(|gap| *gap > Duration::from_millis(1)).count();

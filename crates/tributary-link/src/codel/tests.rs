@@ -19,7 +19,7 @@ fn drops(codel: &mut Codel, from: u64, to: u64, waited: Duration) -> Vec<u64> {
 }
 
 #[test]
-fn drops_begin_after_an_interval_and_come_closer_with_the_square_root() {
+fn drops_begin_after_an_interval_and_become_more_frequent_with_the_square_root() {
     let mut codel = Codel::new(TARGET, INTERVAL);
     let at = drops(&mut codel, 0, 2_000_000_000, Duration::from_millis(6));
     assert_eq!(at[0], 100_000_000);
@@ -52,7 +52,7 @@ fn the_last_packet_is_never_dropped() {
 }
 
 #[test]
-fn dropping_resumes_near_the_rate_it_had_and_forgets_it_after_sixteen_intervals() {
+fn dropping_resumes_near_its_last_rate_unless_sixteen_intervals_have_passed() {
     let late = Duration::from_millis(6);
     let second = |pause: u64| {
         let mut codel = Codel::new(TARGET, INTERVAL);

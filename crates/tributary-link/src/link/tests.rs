@@ -43,7 +43,7 @@ fn ten_gigabit_does_not_drift() {
 }
 
 #[test]
-fn capacity_is_what_a_saturated_link_delivers() {
+fn capacity_equals_the_output_of_a_saturated_link() {
     let turns = vec![(ms(15), Bitrate::from_mbps(140)), (ms(10), Bitrate::from_mbps(3))];
     let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Turns(turns)), 1));
     for _ in 0..2_000 {
@@ -86,7 +86,7 @@ fn chunks_are_cut_at_two_hundred_microseconds_of_link_time() {
 }
 
 #[test]
-fn a_lost_segment_cuts_the_chunk_and_nothing_else() {
+fn only_a_lost_segment_ends_a_chunk() {
     let spec =
         LinkSpec { loss: LossSpec::Bernoulli(0.2), ..roomy(RateSpec::Constant(Bitrate::from_mbps(10_000))) };
     let mut link = Link::new(LinkConfig::new(spec, 3));
@@ -133,7 +133,7 @@ fn a_queue_that_follows_the_rate_is_short_when_the_rate_is_low() {
 }
 
 #[test]
-fn codel_keeps_the_waiting_time_of_unresponsive_traffic_down_by_dropping_at_the_head() {
+fn codel_limits_the_waiting_time_of_unresponsive_traffic_by_dropping_at_the_head() {
     let codel = QueueSpec::Codel {
         target: QueueSpec::CODEL_TARGET,
         interval: QueueSpec::CODEL_INTERVAL,
@@ -144,7 +144,7 @@ fn codel_keeps_the_waiting_time_of_unresponsive_traffic_down_by_dropping_at_the_
         let mut link = Link::new(LinkConfig::new(spec, 1));
         let mut waited = Vec::new();
         for i in 0..30_000_u32 {
-            // 2 % more than the link carries: 12.24 Mbit/s for 29 s.
+            // 2 % more than the link's capacity: 12.24 Mbit/s for 29 s.
             let now = Instant::from_nanos(u64::from(i) * 980_392);
             while let Some(chunk) = link.poll(now) {
                 waited.push(chunk.due.saturating_since(chunk.arrived));
@@ -277,7 +277,7 @@ fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
     let start = link.poll_timeout().unwrap_or_default();
     while let Some(at) = link.poll_timeout().filter(|at| *at <= end) {
         while let Some(c) = link.poll(at) {
-            // A chunk of several segments is known to be complete at most a span later; whole packets are on
+            // The completion of a chunk with several segments is known at most one span later; whole packets are on
             // time.
             let late = at.saturating_since(c.due);
             let most = if c.handle >= WHOLE { Duration::ZERO } else { CHUNK_SPAN + Duration::from_nanos(1) };
@@ -288,7 +288,7 @@ fn drain_until(link: &mut Link<u32>, end: Instant) -> Vec<Seen> {
     out
 }
 
-/// Sends the traffic through; `eager` polls at every timeout, otherwise only at each push.
+/// Sends the traffic through the link; `eager` polls at every timeout, otherwise only at each push.
 fn run(spec: &LinkSpec, seed: u64, traffic: &[(u64, u32, u32)], eager: bool) -> (Vec<Seen>, LinkStats) {
     let mut link = Link::new(LinkConfig::new(spec.clone(), seed));
     let mut now = Instant::ZERO;

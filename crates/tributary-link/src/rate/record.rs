@@ -6,7 +6,7 @@ use core::time::Duration;
 use tributary_types::{Bitrate, Instant, Rng};
 
 impl Trace {
-    /// The rates of a process in the first `duration` with this seed; always the same for the same arguments.
+    /// The rates of a process with this seed during the first `duration`; always the same for the same arguments.
     /// `None` if the duration is less than 10 µs or more than a week.
     #[must_use]
     pub fn generate(spec: &RateSpec, seed: u64, duration: Duration) -> Option<Self> {

@@ -32,7 +32,7 @@ fn deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 #[test]
-fn a_markov_chain_is_in_each_state_for_its_stationary_share() {
+fn a_markov_chain_is_in_each_state_for_the_stationary_share_of_time() {
     let transitions = vec![
         vec![0.9, 0.1, 0.0, 0.0],
         vec![0.2, 0.5, 0.3, 0.0],

@@ -11,14 +11,14 @@ mod run;
 
 /// Largest queue.
 pub(super) const MAX_QUEUE_BYTES: u64 = 1 << 30;
-/// Longest delay of a link, because the delay line holds this much traffic in memory.
+/// Maximum delay of a link. The delay line holds this much traffic in memory.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 /// Shortest time between two changes of rate.
 const MIN_STEP: Duration = Duration::from_micros(10);
-/// Most changes of rate in a scenario, so that stepping through them does not take longer than the scenario.
+/// Maximum number of rate changes in a scenario, so that stepping through them takes less time than the scenario.
 const MAX_STEPS: u128 = 100_000_000;
 
-/// What is wrong, and where.
+/// An error and its place.
 pub(super) struct Fault {
     pub(super) place: Place,
     pub(super) field: String,

@@ -94,7 +94,7 @@ fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioE
     Ok(scenario)
 }
 
-/// The error for `fault`, which is in the part of the file at `place`, or in no part.
+/// The error for `fault`, which concerns the part of the file at `place`, or no part.
 fn put_in_place(root: &Table<'_>, place: Option<&Value<'_>>, fault: Fault) -> ScenarioError {
     match place {
         Some(part) => {

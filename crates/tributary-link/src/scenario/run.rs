@@ -1,4 +1,4 @@
-//! What to run over a scenario's network, as written in its file. Names are not resolved here.
+//! Transports and workloads to run over a scenario's network, as written in its file. Names are not resolved here.
 
 use super::{Name, ScenarioError, WrittenAt};
 use core::time::Duration;
@@ -25,7 +25,7 @@ pub struct RunSpec {
     pub places: Places,
 }
 
-/// Places of names in a file; all compare as equal, so that they do not affect comparisons.
+/// Places of names in a file. All compare as equal, so that they do not affect comparisons of scenarios.
 #[derive(Clone, Debug, Default, Eq)]
 pub struct Places(pub(super) Vec<WrittenAt>);
 
@@ -57,7 +57,7 @@ impl RunSpec {
     }
 }
 
-/// What an application sends, from the server to the client unless the runner is told otherwise.
+/// Data that an application sends, from the server to the client unless the runner reverses it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadSpec {
     /// One long transfer.
@@ -74,7 +74,7 @@ pub enum WorkloadSpec {
         /// Time from the end of one object to the next request.
         pause: Duration,
     },
-    /// Requests as from a browser: random sizes from a list, with pauses.
+    /// Requests like a browser's: random sizes from a list, with pauses.
     Request {
         /// `(size, weight)`; weights are relative.
         sizes: Vec<(DataSize, f64)>,
@@ -103,7 +103,7 @@ pub enum WorkloadSpec {
         size: DataSize,
         /// Priority of their stream; higher is more urgent.
         priority: u8,
-        /// Oldest age at which a message may arrive.
+        /// Maximum age at which a message is useful.
         deadline: Option<Duration>,
     },
 }

@@ -54,7 +54,7 @@ impl<'a> Value<'a> {
         self.source.refuse(self.span.clone(), &self.field, problem)
     }
 
-    /// As `refuse`, but the fault is in `field`; this value is its innermost part with a place.
+    /// As `refuse`, but the error is in `field`; this value is the innermost existing part of it.
     pub(super) fn refuse_as(&self, field: &str, problem: impl Into<String>) -> ScenarioError {
         self.source.refuse(self.span.clone(), field, problem)
     }

@@ -35,7 +35,7 @@ fn seconds(n: u64) -> Instant {
 }
 
 #[test]
-fn all_shipped_scenarios_load_and_are_named_as_their_files() {
+fn all_built_in_scenarios_load_and_have_the_names_of_their_files() {
     for name in Scenario::builtin_names() {
         let scenario = Scenario::builtin(name).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(scenario.name, name);

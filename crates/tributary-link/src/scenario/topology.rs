@@ -1,7 +1,7 @@
 //! How a scenario's links are connected: a path's own link, shared links, and absences of radios.
 //!
-//! A path is a chain: its own link next to the client, then the shared links towards the server. Each shared
-//! link has one queue and one server for all paths that cross it. Loops cannot be expressed.
+//! A path is a chain: its own link next to the client, then the shared links towards the server. Each shared link has
+//! one queue and one server for all paths that cross it. Topologies with loops cannot be described.
 
 use super::{Direction, LinkSpec, Moment, PathSpec, Scenario};
 use crate::{Background, BackgroundSpec, Link, LinkConfig};
@@ -145,8 +145,8 @@ impl Scenario {
         Link::new(self.link_config(path, direction))
     }
 
-    /// What a path's own link can carry in `[from, to)`, in bytes of IP packets. Shared links are not
-    /// considered: see [`Scenario::capacity_bound`].
+    /// Capacity of a path's own link in `[from, to)`, in bytes of IP packets. Shared links are not considered: see
+    /// [`Scenario::capacity_bound`].
     ///
     /// # Panics
     /// When `path` is not an index of `paths`.
@@ -155,9 +155,9 @@ impl Scenario {
         self.link_config(path, direction).capacity(from, to)
     }
 
-    /// Upper bound of what can pass a path from end to end in `[from, to)` after its queues have emptied: the
-    /// minimum over the links of its chain. Less passes if other paths or background traffic share a link, or
-    /// if links of a chain are fast at different times.
+    /// Upper bound of the bytes that can pass a path from end to end in `[from, to)` after its queues have emptied:
+    /// the minimum over the links of its chain. Fewer bytes pass if other paths or background traffic share a link,
+    /// or if links of a chain are fast at different times.
     ///
     /// # Panics
     /// When `path` is not an index of `paths`, or crosses a hop that does not exist.
@@ -192,7 +192,7 @@ impl Scenario {
     #[must_use]
     pub fn background(&self, index: usize) -> Option<Background> {
         let spec = &self.background[index];
-        // Counted among the sources of the same link, so that the sources of other links change nothing.
+        // Counted among the sources of the same link, so that sources of other links do not affect this one.
         let alike = |other: &&BackgroundSpec| other.on == spec.on && other.direction == spec.direction;
         let number = self.background[..index].iter().filter(alike).count();
         let rng = Rng::new(self.seed).child(&spec.on).child(label(spec.direction));
@@ -201,7 +201,7 @@ impl Scenario {
         Background::new(&spec.kind, from, to, rng)
     }
 
-    /// Why only the simulator can run this network; `None` if the emulator can, too.
+    /// Why the network can run only in the simulator; `None` if the emulator supports it, too.
     #[must_use]
     pub fn needs_simulator(&self) -> Option<String> {
         let what = if let Some(hop) = self.hops.first() {
@@ -238,7 +238,7 @@ fn label(direction: Direction) -> &'static str {
     }
 }
 
-/// The same times as ascending windows that do not overlap or touch.
+/// The same times as ascending windows that neither overlap nor touch.
 fn merged(mut windows: Vec<(Instant, Instant)>) -> Vec<(Instant, Instant)> {
     windows.sort_unstable();
     let mut result: Vec<(Instant, Instant)> = Vec::with_capacity(windows.len());

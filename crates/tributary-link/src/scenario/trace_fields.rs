@@ -7,8 +7,8 @@ use crate::trace::heading::{rate_unit, time_unit};
 use crate::{Column, TableLayout, TimeUnit, Trace, TraceTable, TraceTime, TraceValue};
 use tributary_types::Bitrate;
 
-/// A file name, `{ mahimahi = "…" }`, `{ csv = "…" }`, or `{ file = "…", time = "…", rate = "…", … }`.
-/// Finds the text of a trace file named in a scenario.
+/// The `trace` field is a file name, `{ mahimahi = "…" }`, `{ csv = "…" }`, or `{ file = "…", time = "…", rate = "…",
+/// … }`. This function returns the text of a trace file named in a scenario.
 pub(super) type TraceFiles<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 pub(super) fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioError> {

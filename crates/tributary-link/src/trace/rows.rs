@@ -89,7 +89,7 @@ fn separated<'a>(
     Ok(rows)
 }
 
-/// Splits at commas outside double quotes; removes the quotes; a doubled quote stands for one.
+/// Splits at commas outside double quotes and removes the quotes; two double quotes stand for one.
 fn commas(line: &str) -> Vec<Cow<'_, str>> {
     if !line.contains('"') {
         return line.split(',').map(|cell| Cow::from(cell.trim())).collect();

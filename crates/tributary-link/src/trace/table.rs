@@ -1,6 +1,6 @@
-//! Tables of measurements as traces: which column is the time, which the rate, and in which units.
+//! Tables of measurements as traces: the columns of time and rate, and their units.
 //!
-//! General, so that a new data set needs only a description, not a reader.
+//! A new data set needs only such a description, not a reader.
 
 use super::rows::{Column, Row, TableLayout, rows};
 use super::{MAX_RATE, MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};
@@ -43,7 +43,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// How many seconds one is; `None` for dates.
+    /// Length of the unit in seconds; `None` for dates.
     #[must_use]
     pub fn seconds(self) -> Option<f64> {
         match self {
@@ -79,7 +79,7 @@ pub enum TraceValue {
 }
 
 impl TraceTable {
-    /// Columns of seconds and Mbit/s, separated by commas.
+    /// A table with columns of seconds and Mbit/s, separated by commas.
     #[must_use]
     pub fn new(time: Column, rate: Column) -> Self {
         Self {
@@ -180,7 +180,7 @@ fn rates(
     for group in points.chunk_by(|a, b| b.at - a.at < MIN_SPAN) {
         let at = group[0].at;
         if steps.last().is_some_and(|last| at - last.0 < MIN_SPAN) {
-            continue; // a chain of rows, each within a moment of the one before
+            continue; // consecutive rows with almost the same time
         }
         let mean = group.iter().map(|point| point.value).sum::<f64>() / group.len() as f64;
         steps.push((at, rate(group[0].line, mean * unit.as_bps() as f64)?));

@@ -25,7 +25,7 @@ fn columns_are_chosen_by_heading() {
 }
 
 #[test]
-fn units_in_the_heading_of_a_csv_count() {
+fn units_in_the_heading_of_a_csv_are_used() {
     let spans = |text: &str| {
         let trace = Trace::parse_csv(text).unwrap_or_else(|error| panic!("{error}"));
         trace.iter().map(|(end, rate)| (end.as_millis() as u64, rate.as_bps())).collect::<Vec<_>>()
@@ -107,7 +107,7 @@ fn bad_tables_are_refused_with_their_line() {
 }
 
 #[test]
-fn generated_traces_repeat_and_survive_being_written() {
+fn generated_traces_repeat_and_are_unchanged_by_writing_and_reading() {
     let spec = CotagChannel::paper(0.2, 0.67).rate(1);
     let minute = Duration::from_secs(60);
     let trace = Trace::generate(&spec, 7, minute).expect("a minute is not too long");

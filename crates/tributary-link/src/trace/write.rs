@@ -24,8 +24,8 @@ impl Trace {
         text
     }
 
-    /// The trace in Mahimahi's format: 1500 bytes at the end of the millisecond in which they were carried. A
-    /// remainder at the end of the trace is lost, as in every trace of this format.
+    /// The trace in Mahimahi's format: one line per 1500 bytes, at the end of the millisecond in which they were
+    /// delivered. A remainder at the end of the trace is lost, as in every trace of this format.
     #[must_use]
     pub fn to_mahimahi(&self) -> String {
         const WORK: u128 = OPPORTUNITY_BITS as u128 * 1_000_000_000;

@@ -5,9 +5,9 @@ use crate::{BackgroundKind, BackgroundSpec, MAX_RATE, Scenario, WorkloadSpec};
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
 
-/// Allowed packet sizes: at least an IP header, at most what its length field can hold.
+/// Allowed packet sizes: from the size of an IP header to the maximum of its length field.
 const PACKETS: core::ops::RangeInclusive<u64> = 40..=65_535;
-/// Most requests, flows or messages per second.
+/// Maximum number of requests, flows or messages per second.
 const MOST_PER_SECOND: u64 = 1_000_000_000;
 
 pub(super) fn check_background(source: &BackgroundSpec, scenario: &Scenario) -> Check {
