@@ -1,5 +1,5 @@
-//! A headless DASH client: fetches a title over a transport, plays it in real time without showing it, and
-//! records the playback events and metrics of a viewer.
+//! A headless DASH client: fetches a title over a transport, plays it in real time without a display, and records
+//! playback events and a viewer's metrics.
 //!
 //! [`tributary_player::dash::play`] makes the decisions; this module connects it to sockets and the clock.
 //! Media comes over HTTP/1.1 on streams of the transport, or over HTTP/3 on QUIC. The transport can be
@@ -47,7 +47,7 @@ pub struct Road {
     pub paths: Vec<PathConfig>,
 }
 
-/// How requests are carried.
+/// How requests are transported.
 #[derive(Clone, Debug)]
 pub enum Carriage {
     /// One transport.
@@ -56,18 +56,18 @@ pub enum Carriage {
     Engine(Box<Steering>),
 }
 
-/// What is played and how.
+/// Settings of a playback: the title, the transport and the rules.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// URL of the manifest.
     pub url: String,
-    /// What carries the requests.
+    /// Transport of the requests.
     pub carriage: Carriage,
     /// The bitrate rule's name.
     pub rule: String,
     /// The player's settings.
     pub settings: Settings,
-    /// Longest media time to play; `None` plays all.
+    /// Maximum media time to play; `None` plays all.
     pub most: Option<Duration>,
     /// File to which complete segments are written in order. The initialisation segment of a quality precedes
     /// its first segment after each change of quality.
@@ -78,7 +78,7 @@ pub struct ClientConfig {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The bitrate rule is not known.
+    /// The bitrate rule is unknown.
     #[error(transparent)]
     Rule(#[from] UnknownRule),
     /// A request failed.
@@ -135,11 +135,11 @@ pub enum Happened {
 /// The state of playback, for display.
 #[derive(Clone, Debug)]
 pub struct Glimpse {
-    /// What the playhead is doing.
+    /// State of the playhead.
     pub state: PlayState,
-    /// The playhead.
+    /// Position of the playhead.
     pub position: Duration,
-    /// Duration of what is played.
+    /// Duration of the played media.
     pub duration: Duration,
     /// Media in the play buffer.
     pub level: Duration,
@@ -158,7 +158,7 @@ pub struct Outcome {
     pub ladder_bps: Vec<u64>,
     /// Quality of experience.
     pub qoe: Qoe,
-    /// What happened.
+    /// The log.
     pub events: Vec<Entry>,
     /// Why playback stopped before the end.
     pub given_up: Option<String>,
@@ -173,7 +173,7 @@ struct Partial {
     tag: Option<HeaderValue>,
 }
 
-/// Where complete segments are written.
+/// File for complete segments.
 #[derive(Debug)]
 struct Sink {
     file: Option<(PathBuf, io::BufWriter<std::fs::File>)>,
@@ -207,7 +207,7 @@ struct Playback {
 /// Plays a title to its end. `watch` is called at every event and about once a second.
 ///
 /// # Errors
-/// [`ClientError`] when playback cannot begin; what fails later is in the outcome.
+/// [`ClientError`] when playback cannot begin. Later failures are part of the outcome.
 pub async fn play(
     config: ClientConfig,
     watch: &mut (dyn FnMut(&Glimpse) + Send),
@@ -327,7 +327,7 @@ impl Playback {
         self.transports.push(name.to_owned());
         self.player.handle_moved(self.now());
         if self.download.is_none() {
-            // No download is running: the next one opens a new connection.
+            // No download is running, so the next one opens a new connection.
             self.line = None;
         }
         before
@@ -388,7 +388,7 @@ impl Playback {
 
     async fn arrived(&mut self, id: u64, arrived: Arrived) {
         let now = self.now();
-        // The channel may still hold messages of an aborted download.
+        // The channel may still contain messages of an aborted download.
         if !self.player.is_loading(id) {
             return;
         }

@@ -1,8 +1,8 @@
-//! A client of the path controller's REST interface: lists the measured paths, and tells the controller which
-//! paths are in use.
+//! A client of the path controller's REST interface: lists the measured paths, and tells the controller which paths
+//! are in use.
 //!
-//! The answers are checked. An impossible value is an error that names the path and the value, and the caller
-//! keeps its previous state. Not here: what is done with the paths ([`tributary_player::engine`]).
+//! The answers are checked. An impossible value is an error that names the path and the value, and the caller keeps
+//! its previous state. Not here: decisions about the paths ([`tributary_player::engine`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,16 +22,16 @@ use tributary_types::{Instant, PathId};
 
 use crate::fetch::{FetchError, HttpConnection, Line, split};
 
-/// Largest answer that is accepted, bytes.
+/// Maximum size of an answer, bytes.
 const ANSWER: usize = 1 << 20;
 /// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most paths in an answer.
+/// Maximum number of paths in an answer.
 const PATHS: usize = 64;
-/// A path counts as not measured when its time of measurement has not advanced for this long.
+/// A path counts as not measured when the time of its measurement has not advanced for this long.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The bearer token of a controller (RFC 6750). Its debug output does not show it.
+/// The bearer token of a controller (RFC 6750). `Debug` does not print it.
 #[derive(Clone, Debug)]
 pub struct Token(HeaderValue);
 
@@ -63,7 +63,7 @@ pub enum ControllerError {
     /// It cannot be reached.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// No answer.
+    /// The time limit passed.
     #[error("no answer within {PATIENCE:?}")]
     Silent,
     /// The controller answered with an error status.
@@ -129,7 +129,8 @@ struct Paths {
 /// Checks answers, and gives paths stable numbers.
 #[derive(Debug, Default)]
 pub struct Judge {
-    /// By the controller's path id: our number; the newest measurement's time and when we first saw it.
+    /// By the controller's path id: the number in this process; the time of the newest measurement, and when it was
+    /// first seen.
     known: BTreeMap<String, (PathId, Option<(f64, Instant)>)>,
 }
 
@@ -174,7 +175,7 @@ impl Judge {
             return Err(ControllerError::Unmeasured(path.id.clone()));
         };
         match measured {
-            // The clocks of client and controller are not compared: only whether the controller's time
+            // The clocks of client and controller are not compared. It only matters whether the controller's time
             // advances.
             Some((last, since)) if at <= *last => {
                 if now.saturating_since(*since) > FRESH {
@@ -229,7 +230,7 @@ impl Controller {
         self.judge.read(now, &answer)
     }
 
-    /// Takes a path into use, or out of it.
+    /// Sets whether a path is in use.
     ///
     /// # Errors
     /// [`ControllerError`].

@@ -1,5 +1,5 @@
-//! Requests to one server. HTTP/1.1 over streams: one connection at a time, reopened when it has ended.
-//! HTTP/3 over QUIC: one stream per request. For the DASH client and for the path controller's client.
+//! Requests to one server. HTTP/1.1 over streams: one connection at a time, reopened when it has ended. HTTP/3 over
+//! QUIC: one stream per request. Used by the DASH client and by the path controller's client.
 
 mod body;
 mod connection;
@@ -39,7 +39,7 @@ pub enum FetchError {
     /// The media is on another server.
     #[error("`{url}` is not on {authority}, where the manifest is; one transport reaches one server")]
     Elsewhere {
-        /// What was asked for.
+        /// The URL of the request.
         url: String,
         /// The manifest's server.
         authority: String,
@@ -47,26 +47,26 @@ pub enum FetchError {
     /// The server refused.
     #[error("{url}: the server answers {status}")]
     Status {
-        /// What was asked for.
+        /// The URL of the request.
         url: String,
         /// Its answer.
         status: StatusCode,
     },
-    /// The server sent other bytes than requested.
+    /// The response has other bytes than the requested ones.
     #[error("{0}: the server did not send the bytes that were asked for")]
     Range(String),
     /// The response is larger than the limit.
     #[error("{url} has more than {most} bytes")]
     TooLarge {
-        /// What was asked for.
+        /// The URL of the request.
         url: String,
         /// The limit.
         most: usize,
     },
-    /// No answer.
+    /// The time limit passed.
     #[error("{url}: no answer within {ANSWER:?}")]
     Silent {
-        /// What was asked for.
+        /// The URL of the request.
         url: String,
     },
     /// The transport failed.
@@ -75,9 +75,9 @@ pub enum FetchError {
     /// The connection failed.
     #[error("{url}: {source}")]
     Http {
-        /// What was asked for.
+        /// The URL of the request.
         url: String,
-        /// What the HTTP library says.
+        /// The HTTP library's error.
         source: HttpError,
     },
 }
@@ -135,7 +135,7 @@ impl Line {
             let stream = connection.open_stream(0).await?;
             let failed = |error: hyper::Error| FetchError::Http { url: url.to_owned(), source: error.into() };
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-            // The request that fails reports why the connection ended.
+            // The reason why the connection ended is reported by the request that fails.
             let mut driver = JoinSet::new();
             driver.spawn(async move { drop(connection.await) });
             sender.ready().await.map_err(failed)?;
@@ -201,7 +201,7 @@ impl Line {
         let response = self.get(url, &headers).await?;
         let wanted = if request.range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
         if response.status() != wanted {
-            // The rest of the body would precede the next response on this connection.
+            // The rest of the body would be read as the next response on this connection.
             self.open = None;
             return Err(FetchError::Status { url: url.clone(), status: response.status() });
         }
@@ -263,7 +263,7 @@ pub(crate) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
-/// The length of a complete response, if its headers say so.
+/// The length of a complete response, if its headers give it.
 pub(crate) fn length(response: &Response<Received>) -> Option<u64> {
     response.body().left()
 }

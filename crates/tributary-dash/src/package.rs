@@ -24,7 +24,7 @@ pub const MANIFEST: &str = "manifest.mpd";
 /// Duration of a media segment in seconds.
 pub const SEGMENT: u32 = 4;
 
-/// How media is addressed.
+/// How the manifest addresses media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A file for each segment (`SegmentTemplate`).
@@ -33,7 +33,7 @@ pub enum Layout {
     SingleFile,
 }
 
-/// How a video is packaged.
+/// Settings of the packager.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bitrates in kbit/s, ascending.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub seconds: Option<u32>,
     /// libx264's preset.
     pub preset: String,
-    /// How media is addressed.
+    /// How the manifest addresses media.
     pub layout: Layout,
 }
 
@@ -98,7 +98,7 @@ pub enum PackageError {
     /// A file or directory could not be used.
     #[error("cannot {doing} {}: {source}", .path.display())]
     File {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The path.
         path: PathBuf,
@@ -108,7 +108,7 @@ pub enum PackageError {
     /// The output directory is not empty.
     #[error("{} is not empty; name a new directory with --out, or remove it", .0.display())]
     NotEmpty(PathBuf),
-    /// The bitrates cannot be used.
+    /// The bitrates are invalid.
     #[error("the ladder has to rise from 10 kbit/s to at most 100000 kbit/s in at most 64 steps: {0}")]
     Ladder(String),
     /// The file is not a video.
@@ -141,7 +141,7 @@ fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageEr
 }
 
 /// Packages `video` into the new directory `out`. `progress` receives the completed share; `stop` aborts. The
-/// directory appears only when everything is complete.
+/// directory is created only when everything is complete.
 ///
 /// # Errors
 /// [`PackageError`].

@@ -1,9 +1,9 @@
-//! Identity of a server and trust of a client: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
+//! The server's identity and the client's trust: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
 //!
-//! A server uses the certificate of a file, or a fresh one. With a pre-shared key, the fresh certificate
-//! proves that the server knows the key. A client trusts the authorities of a file, a pinned certificate, the
-//! proof of the key, or, if told so, any server. Session tickets allow 0-RTT. The server keeps their secrets
-//! and accepts each ticket once, so early data cannot be replayed with it. Source: RFC 8446, RFC 9001.
+//! A server uses the certificate of a file, or a fresh one. With a pre-shared key, the fresh certificate proves that
+//! the server has the key. A client trusts the authorities of a file, a pinned certificate, a proof of the key, or,
+//! if requested, any server. Session tickets allow 0-RTT. The server keeps the secrets of its tickets and accepts
+//! each ticket once, so early data cannot be replayed. Source: RFC 8446, RFC 9001.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use tributary_net::{Key, proof_verifier, proved_certificate};
 
 /// Application protocol (ALPN) of HTTP/3.
 const HTTP_3: &[u8] = b"h3";
-/// Tickets that a server keeps; the oldest are dropped first.
+/// Maximum number of tickets that a server keeps; the oldest are dropped first.
 const TICKETS: usize = 16 << 10;
 
 /// Why TLS cannot be set up.
@@ -36,9 +36,9 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What it must contain.
+        /// The required content.
         wanted: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
     /// Certificate and key do not match, or cannot be used.
@@ -129,12 +129,12 @@ impl Identity {
     }
 }
 
-/// Whom a client trusts.
+/// The servers that a client trusts.
 #[derive(Clone, Debug)]
 pub enum Trust {
     /// The authorities, or the server's certificate, in a PEM file.
     File(PathBuf),
-    /// A server that proves knowledge of this key.
+    /// A server that proves that it has this key.
     Key(Key),
     /// The server whose certificate has this SHA-256.
     Pin([u8; 32]),

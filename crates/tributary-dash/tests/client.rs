@@ -14,7 +14,7 @@ use tributary_net::{Common, Key};
 use tributary_player::dash::play::{Event, Settings};
 use tributary_player::engine;
 
-/// Media of a segment: 100 ms, so that a test takes little time.
+/// Number of segments of a title. Each has 100 ms of media, so that a test takes little time.
 const SEGMENTS: usize = 12;
 
 fn byte(quality: usize, segment: usize, at: usize) -> u8 {
@@ -220,9 +220,8 @@ async fn unplayable_titles_are_refused_with_the_reason() {
 
 const TOKEN: &str = "let-me-in";
 
-/// A path controller that answers the n-th request with the n-th of `answers`, and further ones with the
-/// last. `AT` in an answer is replaced by a time of measurement that advances with every request. Orders to
-/// it are recorded.
+/// A path controller. The n-th request gets the n-th of `answers`; further ones get the last. `AT` in an answer is
+/// replaced by a time of measurement that advances with every request. Orders to the controller are recorded.
 fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -307,7 +306,7 @@ fn is_on_mptcp(outcome: &Outcome) -> bool {
     true
 }
 
-/// Decisions, notices and moves of the log.
+/// Decisions, notices and moves in the log.
 fn said(outcome: &Outcome) -> Vec<String> {
     let text = |what: &Happened| match what {
         Happened::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
@@ -321,7 +320,7 @@ fn said(outcome: &Outcome) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_engine_moves_from_mptcp_to_quic_and_no_byte_is_lost_or_doubled() {
     let (site, quic) = engine_site(50).await;
-    // Two good paths; one dies while the buffer is low; then the controller answers with impossible values.
+    // Two good paths; one goes down while the buffer is low; then the controller reports impossible values.
     let (good, one) = (paths(Some("10"), Some("12")), paths(Some("10"), None));
     let answers = vec![good.clone(), good, one.clone(), one, paths(Some("-3"), None)];
     let (url, orders) = controller(answers);
@@ -362,7 +361,7 @@ async fn on_another_path_than_the_first_quic_begins_with_0_rtt() {
     );
 }
 
-/// A port that forwards packets of the first client address only.
+/// A port that forwards only packets of the first client address.
 async fn first_only(server: SocketAddr) -> u16 {
     let any = || tokio::net::UdpSocket::bind("127.0.0.1:0");
     let (front, back) = (any().await.unwrap(), any().await.unwrap());
@@ -406,8 +405,7 @@ async fn a_move_to_quic_that_nothing_answers_goes_back_to_mptcp() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     let (site, quic) = engine_site(SEGMENTS).await;
-    // No server is listening at this port: it was free a moment ago, and a process that binds it next does
-    // not speak HTTP.
+    // No server listens on this port. It was free a moment ago, and a process that binds it next does not speak HTTP.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", gone.local_addr().unwrap());
     drop(gone);
@@ -417,7 +415,7 @@ async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     let texts = said(&outcome);
     assert!(texts[0].starts_with("controller: ") && texts[0].ends_with("continuing with TCP"), "{texts:?}");
     assert_eq!(texts[1], "start on TCP (NoController)");
-    // A controller with one path, and a server whose QUIC port is not reachable.
+    // A controller with one path, and a server whose QUIC port is unreachable.
     let (url, _) = controller(vec![paths(Some("10"), None)]);
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let blocked = steered(&site, url, silent.local_addr().unwrap().port());

@@ -108,7 +108,7 @@ async fn http_1_over_every_transport() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pipelined_requests_are_answered_in_order() {
     let server = start("tcp", Limits::default(), Duration::from_secs(10)).await;
-    // Long parts are sent by the kernel, the short file and the error are not.
+    // The kernel sends the long parts, but not the short file and the error.
     let asked = [("large", 0..100_000), ("a.mpd", 0..6), ("large", 99_999..LARGE), ("large", 5..70_000)];
     let requests: String = asked
         .iter()
@@ -198,7 +198,7 @@ async fn http_3(connection: &Connection) -> (Http3Sender, JoinHandle<h3::error::
     (sender, tokio::spawn(async move { driver.wait_idle().await }))
 }
 
-/// Requests a file over HTTP/3: the status and the length of the body.
+/// Requests a file over HTTP/3. Returns the status and the length of the body.
 async fn ask_http_3(
     mut sender: Http3Sender,
     path: &'static str,
@@ -259,12 +259,12 @@ async fn second_datagram_lost(server: SocketAddr) -> SocketAddr {
 async fn http_3_serves_a_client_whose_first_message_arrives_in_two_parts() {
     let identity = Identity::fresh(None).unwrap();
     let quic = certified("quic", identity.http_3().unwrap());
-    // No timeout of the server wakes it.
+    // The limits are so long that no timeout of the server wakes it.
     let limits = Limits { headers: Duration::from_secs(3600), ..Limits::default() };
     let server = start_all(vec![quic], limits, Duration::ZERO).await;
     let mut tls = Trust::pin(&identity.fingerprint()).unwrap().http_3().unwrap();
-    // As long as with a post-quantum key share, which ring does not have: two datagrams. The second is sent again after
-    // a second, when the server has done all that it does with the first.
+    // These names make the ClientHello as long as one with a post-quantum key share, which ring does not have: two
+    // datagrams. The second one is sent again after a second, when the server has processed the first.
     let unknown = (0..10).map(|at| vec![b'a' + at; 150]);
     Arc::make_mut(&mut tls).alpn_protocols.extend(unknown);
     let connection = connect_quic(second_datagram_lost(server.address).await, tls).await;
@@ -289,7 +289,7 @@ async fn an_http_3_client_that_allows_no_streams_is_disconnected() {
     let connecting = endpoint.connect_with(config, server.address, "localhost").unwrap();
     let ended = match connecting.await {
         Ok(connection) => connection.closed().await,
-        // Closed before the handshake was over.
+        // The connection was closed before the end of the handshake.
         Err(error) => error,
     };
     use quinn::ConnectionError::{ApplicationClosed, ConnectionClosed};
@@ -353,7 +353,7 @@ async fn stalled_clients_are_disconnected() {
         });
         assert!(!answer.await.starts_with(b"HTTP/1.1 200"), "{sent}");
     }
-    // A response that is not read: the server resets the connection, and none is open when it ends.
+    // The response is not read: the server resets the connection, and no connection is open when the server ends.
     let held = blocking(server.address, |mut stream| {
         stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 12]).unwrap();

@@ -1,6 +1,6 @@
 //! Record of arriving bytes: counts in bins of 10 ms, and silences while data is outstanding.
 //!
-//! Silences are timed at every read, not at the edges of bins. A read costs a few nanoseconds.
+//! Silences are timed at every read, not at the edges of bins. The extra cost is a few nanoseconds per read.
 
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Number of all bytes.
+    /// Total number of bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.bytes.iter().sum()
@@ -73,7 +73,7 @@ impl Recorder {
         self.silent_since = Some(at);
     }
 
-    /// No data is outstanding.
+    /// From now on, no data is outstanding.
     pub(crate) fn rest(&mut self) {
         self.silent_since = None;
     }

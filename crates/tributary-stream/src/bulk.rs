@@ -44,7 +44,7 @@ pub struct BulkRecord {
 /// Measures a bulk transfer over `stream`, which cannot be used afterwards.
 ///
 /// # Errors
-/// When the server breaks the protocol or refuses. A failing transport is no error; the record reports it.
+/// When the server breaks the protocol or refuses. A failing transport is not an error; the record reports it.
 pub async fn fetch_bulk<S>(mut stream: S, params: &BulkParams) -> Result<BulkRecord, FetchError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -60,8 +60,8 @@ where
         answer(&mut stream, "a bulk transfer of this length", close).await?;
         let mut buffer = vec![0; READ];
         if !measure(&mut stream, &mut buffer, close, (&mut recorder, &mut checker, &mut record)).await? {
-            // After the measured time only the end of the stream and whether content keeps arriving matter. Data
-            // in the buffers of a slow link is not part of the measurement.
+            // After the measured time, it only matters whether the stream ends or content keeps arriving. Data in the
+            // buffers of a slow link is not part of the measurement.
             let mut moves = false;
             loop {
                 match timeout_at(close + END_TIME, stream.read(&mut buffer)).await {

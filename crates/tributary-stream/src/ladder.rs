@@ -1,9 +1,8 @@
 //! A 360° video as one-second GoPs at a ladder of bitrates.
 //!
-//! ffmpeg and libx264 encode once; the result is kept in a cache directory under the hash of the content
-//! and the settings. A short clip is repeated for a long run. The bitrate is constant, with filler
-//! data, so a GoP of a simple scene is as large as its nominal bitrate requires. The share of filler is
-//! in [`Representation::filler`].
+//! ffmpeg and libx264 encode once; the result is kept in a cache directory under the hash of the content and the
+//! settings. A short clip is repeated for a long run. The bitrate is constant: filler data brings a GoP of a simple
+//! scene to its nominal size. The share of filler is in [`Representation::filler`].
 
 mod cache;
 mod ffmpeg;
@@ -80,7 +79,7 @@ pub enum LadderError {
         /// The file.
         path: PathBuf,
     },
-    /// Not a 360° picture.
+    /// The picture is not equirectangular.
     #[error(
         "{path} is {width}×{height}; an equirectangular 360° video is twice as wide as high \
          (accept any aspect to stream it all the same)"
@@ -187,7 +186,7 @@ impl Ladder {
         for (rate, stream) in rates.iter().zip(streams) {
             let stream = Bytes::from(stream);
             let mut found = gop::split(&stream);
-            // The last GoP may be incomplete: the file ends there.
+            // The last GoP may be incomplete, because the file may end within it.
             if found.last().is_some_and(|g| g.pictures < FRAME_RATE) {
                 found.pop();
             }

@@ -2,7 +2,7 @@
 //!
 //! [`scene`] renders, [`ladder`] encodes into one-second GoPs at several bitrates, [`serve`] answers
 //! requests over *any* `AsyncRead + AsyncWrite`, and [`fetch_live`], [`fetch_bulk`] and [`fetch_object`]
-//! measure on the client's side. Only [`viewing`] knows the transport, and only by its name, so all
+//! measure on the client's side. Only [`viewing`] depends on the transport, and only by its name, so all
 //! transports in a comparison run the same code.
 
 mod arrivals;

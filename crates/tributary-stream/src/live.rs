@@ -1,8 +1,8 @@
 //! The live workload: one GoP a second at the live edge, played at a constant distance behind it.
 //!
-//! The player keeps its distance to the live edge (the start-up delay) throughout: a GoP that is late freezes the
-//! picture until it arrives or its time is over, then playback continues at the same distance. So a late GoP does not
-//! lead to a larger buffer, and every transport has the same deadlines. Model: docs/models/live-streaming.md.
+//! The player keeps a constant distance to the live edge, the start-up delay. A late GoP freezes the picture until it
+//! arrives or its time is over; then playback continues at the same distance. So a late GoP does not lead to a larger
+//! buffer, and every transport has the same deadlines. Model: docs/models/live-streaming.md.
 
 use crate::arrivals::{Arrivals, Recorder, millis};
 use crate::rate_choice::RateChoice;
@@ -87,7 +87,7 @@ impl Schedule {
         self.edge + self.gop * u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    /// Updates the clock from an answer: `index` was produced `age` before `now`.
+    /// Updates the clock from an answer: GoP `index` was produced `age` before `now`.
     fn learn(&mut self, index: u64, age: Duration, now: Instant) {
         let since_first = self.gop.checked_mul(u32::try_from(index).unwrap_or(u32::MAX));
         let total = since_first.and_then(|s| s.checked_add(age));
@@ -100,7 +100,7 @@ impl Schedule {
 /// Plays a live stream; `sink` gets every complete GoP with its bytes.
 ///
 /// # Errors
-/// When the server breaks the protocol or has no video. A failing transport is no error; the record reports it.
+/// When the server breaks the protocol or has no video. A failing transport is not an error; the record reports it.
 pub async fn fetch_live<S, F>(
     mut stream: S,
     params: &LiveParams,
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn late_missed_and_punctual_gops_add_up() {
-        // In time, 300 ms late, missed, and so late that its slot is over: the last two are one stall.
+        // The GoPs are in time, 300 ms late, missing, and later than the end of the slot: the last two are one stall.
         let record = played(&[Some(900.0), Some(2300.0), None, Some(5500.0), Some(4900.0)]);
         assert_eq!((record.in_time, record.stalls), (2, 2));
         assert_eq!(record.frozen_ms, 2300.0);

@@ -44,7 +44,7 @@ pub struct ObjectRecord {
 /// Fetches objects over `stream` one after the other.
 ///
 /// # Errors
-/// When the server breaks the protocol or refuses. A failing transport is no error; the record reports it.
+/// When the server breaks the protocol or refuses. A failing transport is not an error; the record reports it.
 pub async fn fetch_object<S>(mut stream: S, params: &ObjectParams) -> Result<ObjectRecord, FetchError>
 where
     S: AsyncRead + AsyncWrite + Unpin,

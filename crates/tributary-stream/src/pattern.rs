@@ -1,7 +1,7 @@
-//! Test content that shows its position: blocks of 64 KiB that begin with their number.
+//! Test content that contains its position: blocks of 64 KiB that begin with their number.
 //!
-//! The rest of the block is the same in all blocks. A full check is therefore one `memcmp` per block, and
-//! checking only the numbers costs almost nothing at tens of Gbit/s. Not a checksum against an adversary.
+//! The rest of the block is the same in all blocks. A full check is therefore one `memcmp` per block, and checking
+//! only the numbers costs almost nothing at tens of Gbit/s. It does not protect against deliberate changes.
 
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_byte_and_a_flipped_bit_are_seen() {
+    fn a_lost_byte_and_a_flipped_bit_are_detected() {
         let mut bytes = produced(4 * BLOCK);
         let mut checker = Checker::new(Verify::Stamps);
         checker.feed(&bytes[..100]);

@@ -1,8 +1,8 @@
 //! Chooses the next representation: the highest one that should arrive in time.
 //!
-//! The throughput estimate is the harmonic mean of the last transfers. A choice goes up by two steps at most.
-//! The time until the play-out deadline serves as the buffer. Sans-IO: times and sizes come in, an index goes out.
-//! It is deliberately simple and the same for all transports, because the comparison is of transports.
+//! The throughput estimate is the harmonic mean of the last transfers. A choice goes up by at most two steps. The
+//! time until the play-out deadline serves as the buffer. Sans-IO: times and sizes go in, an index comes out. It is
+//! deliberately simple and the same for all transports, because the transports are compared.
 
 use core::time::Duration;
 use tributary_player::TransferRates;
@@ -42,8 +42,8 @@ impl RateChoice {
         self.recent.harmonic_mean()
     }
 
-    /// The representation to request when `budget` is left between the earliest start of its transfer and
-    /// its deadline. The first choice is the lowest.
+    /// The representation to request when `budget` is the time between the earliest start of its transfer and its
+    /// deadline. The first choice is the lowest.
     pub fn choose(&mut self, budget: Duration) -> usize {
         let share = (budget.as_secs_f64() / self.gop.as_secs_f64().max(1e-9)).min(1.0);
         let affordable = self.estimate().map_or(0.0, |e| e.as_bps() as f64 * SAFETY * share);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn begins_low_and_climbs_two_steps_at_a_time() {
+    fn begins_with_the_lowest_and_rises_at_most_two_steps_at_a_time() {
         let mut chooser = chooser();
         assert_eq!(chooser.choose(GOP), 0);
         feed(&mut chooser, 1000);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_with_four_fifths_and_falls_at_once() {
+    fn uses_four_fifths_of_the_estimate_and_falls_at_once() {
         let mut chooser = chooser();
         (0..4).for_each(|_| feed(&mut chooser, 150)); // 120 Mbit/s are affordable
         assert_eq!((0..4).map(|_| chooser.choose(GOP)).last(), Some(5));

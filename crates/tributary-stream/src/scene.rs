@@ -1,10 +1,10 @@
 //! A rendered 360° scene, streamed when the user gives no video.
 //!
-//! A turning camera in a town square: sky with clouds, paved ground, houses, a spinning striped globe,
-//! balls that bounce around the square, a counter of seconds. Equirectangular, planar YUV 4:2:0, BT.709
-//! limited range, 30 pictures per second, the same bytes on every machine of an architecture. Grain and fine
-//! texture make it as hard to encode as camera footage. The town is painted once, the camera's turn is a
-//! rotation of its rows, and only moving objects are drawn for each picture.
+//! A turning camera in a town square: sky with clouds, paved ground, houses, a spinning striped globe, balls that
+//! bounce around the square, a counter of seconds. Equirectangular, planar YUV 4:2:0, BT.709 limited range, 30
+//! pictures per second, the same bytes on every machine of an architecture. Grain and fine texture make it as hard to
+//! encode as camera footage. The town is painted once. The camera's turn is a rotation of the picture's rows, and
+//! only moving objects are drawn for each picture.
 
 mod ball;
 mod counter;
@@ -94,7 +94,7 @@ impl Scene {
     /// When the size of `frame` is not that of [`Scene::frame`].
     pub fn render(&self, number: u32, frame: &mut [u8]) {
         assert_eq!(frame.len(), self.town.len(), "the frame has the scene's size");
-        // Even, so that chroma turns with luma.
+        // Rounded to an even number, so that chroma turns with luma.
         let turn =
             (u64::from(number) * u64::from(TURN) * self.width as u64 / 2048) as usize % self.width / 2 * 2;
         self.turn_town(number, turn, frame);

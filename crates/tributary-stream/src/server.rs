@@ -84,7 +84,8 @@ async fn next_request<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Option<Req
         }
         Ok(true)
     };
-    // Bytes of an unfinished request do not reset the timer. Otherwise a client could stay with a byte now and then.
+    // Bytes of an unfinished request do not reset the timer. Otherwise a client could stay connected by sending a
+    // byte at intervals.
     let whole = timeout(PATIENCE, whole).await??;
     Ok(if whole { Some(Request::decode(&header)?) } else { None })
 }

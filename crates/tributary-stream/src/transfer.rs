@@ -79,7 +79,7 @@ pub(crate) async fn ask<S: AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Reads an answer and fails unless it is granted.
+/// Reads an answer and fails unless the request is granted.
 pub(crate) async fn answer<S: AsyncRead + Unpin>(
     stream: &mut S,
     what: &'static str,

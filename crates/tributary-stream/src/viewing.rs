@@ -1,4 +1,4 @@
-//! A tiled video over any transport: serve it from disk, play it, store what arrives.
+//! A tiled video over any transport: serves it from disk, plays it, stores the tiles that arrive.
 //!
 //! The protocol is that of [`crate::tiled`], the transports are those of `tributary-net`. One bidirectional stream,
 //! opened by the client, carries plans in one direction and tiles in the other. Nothing here decodes or measures.

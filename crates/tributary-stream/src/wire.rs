@@ -39,7 +39,7 @@ pub enum Request {
         /// Size in bytes.
         size: u64,
     },
-    /// The start of a live stream: GoP 0 is complete at once, one more after every GoP duration.
+    /// The start of a live stream: GoP 0 is complete at once, and one more after every GoP duration.
     LiveStart,
     /// One GoP, sent when it has been produced.
     Gop {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn every_single_byte_change_is_an_error_or_another_header_never_a_panic() {
+    fn every_single_byte_change_gives_an_error_or_another_header() {
         let good = Request::Gop { index: 1, representation: 2 }.encode();
         for place in 0..HEADER {
             for value in 0..=255 {

@@ -121,7 +121,8 @@ fn odd_sizes_short_clips_and_strange_names_are_streamed() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    // Lossless RGB (4:2:0 encoders refuse odd sizes), a quarter of a second, and a name that looks like a protocol's.
+    // Lossless RGB (4:2:0 encoders refuse odd sizes), a quarter of a second long, with a file name that looks like a
+    // protocol.
     let arguments = ["-f", "lavfi", "-i", "testsrc=s=301x151:d=0.25", "-c:v", "ffv1"];
     let odd = made(dir.path(), "pipe-odd %d.mkv", &arguments);
     let own_size = LadderSettings { width: None, ..settings(&dir.path().join("cache")) };
@@ -130,7 +131,7 @@ fn odd_sizes_short_clips_and_strange_names_are_streamed() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused_before_any_work() {
+fn invalid_settings_are_refused_before_any_work() {
     let here = Path::new("unused");
     let rates = |rates: &[u64]| LadderSettings {
         rates: rates.iter().map(|r| Bitrate::from_mbps(*r)).collect(),

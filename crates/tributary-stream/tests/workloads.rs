@@ -41,13 +41,13 @@ async fn live_over_a_perfect_pipe_is_always_in_time_and_climbs_to_the_top() {
     assert_eq!(seen.len(), 6);
     assert_eq!(record.gops[0].representation, Some(0));
     assert_eq!(record.arrivals.total(), seen.iter().map(|s| s.1 as u64).sum::<u64>());
-    // Production is in real time: GoP 5 cannot be complete before 5 s.
+    // GoPs are produced in real time: GoP 5 cannot be complete before 5 s.
     assert!(record.gops[5].complete_ms.unwrap() >= 4999.0);
     // Waiting for a GoP that is not yet produced is not a silence.
     assert!(record.arrivals.longest_silence_ms < 50.0, "{}", record.arrivals.longest_silence_ms);
 }
 
-/// Forwards the server's bytes only outside `[from, to)`, counted from the start.
+/// Forwards the server's bytes, except in `[from, to)`, counted from the start.
 async fn blackout(mut from_client: DuplexStream, server: DuplexStream, from: Duration, to: Duration) {
     let began = tokio::time::Instant::now();
     let (mut reader, mut writer) = tokio::io::split(server);
@@ -72,11 +72,12 @@ async fn blackout(mut from_client: DuplexStream, server: DuplexStream, from: Dur
 #[tokio::test(start_paused = true)]
 async fn a_blackout_freezes_the_picture_for_as_long_as_it_says() {
     let (client, relay) = duplex(1 << 20);
-    // GoP 3 is produced at 3 s and due at 4 s; nothing passes from 2.5 s to 5.25 s.
+    // GoP 3 is produced at 3 s and due at 4 s; no bytes pass from 2.5 s to 5.25 s.
     tokio::spawn(blackout(relay, served(), Duration::from_millis(2500), Duration::from_millis(5250)));
     let record = fetch_live(client, &LiveParams { gops: 8, start_up: SECOND }, |_, _| {}).await.unwrap();
     let frozen: Vec<f64> = record.gops.iter().map(|g| g.frozen_ms.round()).collect();
-    // The slot of GoP 3 (4–5 s) is frozen entirely, that of GoP 4 (5–6 s) until a little after 5.25 s; the rest plays.
+    // The slot of GoP 3 (4–5 s) is frozen entirely, that of GoP 4 (5–6 s) until a little after 5.25 s; all others are
+    // not frozen.
     assert_eq!(frozen[3], 1000.0);
     assert!((250.0..300.0).contains(&frozen[4]), "{frozen:?}");
     assert_eq!((record.stalls, record.in_time, record.end.clone()), (1, 6, End::Complete));
@@ -129,7 +130,7 @@ async fn a_request_sent_byte_by_byte_times_out_like_a_missing_one() {
 async fn a_bulk_transfer_over_a_slow_link_ends_as_planned_though_its_buffers_do_not_run_empty() {
     for (bytes_per_s, end) in [(10_000, End::Complete), (0, End::TimedOut)] {
         let (client, mut relay) = duplex(1 << 16);
-        // A server that never ends, behind a link that is slow or that dies after the request is granted.
+        // A server that never ends the stream, behind a link that is slow or that fails after the request is granted.
         tokio::spawn(async move {
             let mut request = [0; HEADER];
             relay.read_exact(&mut request).await.unwrap();
@@ -234,7 +235,7 @@ async fn false_announcements_of_a_server_are_errors_and_reserve_no_memory() {
 }
 
 #[tokio::test]
-async fn a_server_without_video_says_so() {
+async fn a_server_without_video_refuses_live_streams() {
     let (client, server) = duplex(1 << 16);
     tokio::spawn(serve(server, None));
     let refused = fetch_live(client, &LiveParams { gops: 1, start_up: SECOND }, |_, _| {}).await;

@@ -1,4 +1,4 @@
-//! The download of one segment as a task: what must be fetched before it, the request, and its bytes.
+//! The download of one segment as a task: headers that it depends on, the request, and the segment's bytes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tributary_player::dash::mpd::{ByteRange, Request};
 use super::presentation::{Presentation, PresentationError};
 use crate::fetch::{FetchError, Line, Received, content_range, length, range_value};
 
-/// Most bytes of a segment held in memory.
+/// Maximum size of a segment in memory.
 const SEGMENT: u64 = 256 << 20;
 
 /// Messages about a download.
@@ -54,7 +54,7 @@ pub(super) async fn load(
             Arrived::Failed(kept, why)
         }
     };
-    // The receiver is gone: playback has ended.
+    // The receiver no longer exists after the end of playback.
     let _ = tell.send((job.id, last)).await;
     line
 }
@@ -102,7 +102,7 @@ fn headers(request: &Request, job: &Job) -> HeaderMap {
         headers.insert(header::RANGE, range_value(request.range.unwrap_or(whole), job.from));
     }
     if let Some(tag) = job.tag.as_ref().filter(|_| job.from > 0) {
-        // The rest is usable only if the file has not changed.
+        // The rest of the file is usable only if the file has not changed.
         headers.insert(header::IF_RANGE, tag.clone());
     }
     for (name, value) in &job.said {
@@ -114,7 +114,7 @@ fn headers(request: &Request, job: &Job) -> HeaderMap {
     headers
 }
 
-/// Checks that the response is the one requested, and returns the size of the whole segment.
+/// Checks that the response matches the request, and returns the size of the whole segment.
 fn judge(request: &Request, job: &Job, response: &Response<Received>) -> Result<Option<u64>, Failure> {
     let status = response.status();
     let partial = request.range.is_some() || job.from > 0;

@@ -1,4 +1,4 @@
-//! A manifest as a list of segments in several qualities, and the requests that fetch them.
+//! Converts a manifest to a list of segments in several qualities, and to the requests that fetch them.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use tributary_types::Bitrate;
 
 use crate::fetch::{FetchError, Line};
 
-/// Largest initialisation segment or segment index.
+/// Maximum size of an initialisation segment or a segment index.
 const HEADER: usize = 4 << 20;
-/// Most segments of a title.
+/// Maximum number of segments of a title.
 const SEGMENTS: usize = 1 << 20;
 
 /// Why a title cannot be played.
@@ -107,7 +107,7 @@ impl Presentation {
         }
         let (mut parts, mut segments, mut rates) = (Vec::<Part>::new(), Vec::new(), Vec::new());
         for (number, period) in mpd.periods.iter().enumerate() {
-            // Without another video set, a set without a content type counts as video.
+            // If no set has the content type video, a set without a content type counts as video.
             let set =
                 period.set("video").or_else(|| period.set("")).ok_or(PresentationError::NoVideo(number))?;
             let tracks = tracks(set);

@@ -1,8 +1,8 @@
-//! The decision engine on sockets: asks the controller, carries out decisions, and logs them.
+//! The decision engine on sockets: queries the path controller, carries out decisions, and logs them.
 //!
-//! [`tributary_player::engine`] makes the decisions. When the controller does not answer, or answers with
-//! impossible values, nothing changes: playback stays on its transport. Retransmissions are those of the
-//! client's own sockets, which send little; a path is therefore judged by its RTT.
+//! [`tributary_player::engine`] makes the decisions. When the controller does not answer, or reports impossible
+//! values, playback stays on its transport. Retransmissions are those of the client's own sockets, which send little
+//! data, so in practice a path is judged by its RTT.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use super::{ClientError, Happened};
 use crate::controller::{Controller, ControllerError, Path, Token};
 use crate::fetch::HttpConnection;
 
-/// Interval between two questions to the controller.
+/// Interval between two queries of the controller.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long to wait at the beginning until the controller has measured its paths.
+/// Time limit for the first measurement of the controller's paths.
 const FIRST: Duration = Duration::from_secs(3);
 /// Timeout of a QUIC connection attempt; if it fails, UDP counts as blocked.
 const QUIC: Duration = Duration::from_secs(3);
@@ -31,13 +31,13 @@ const QUIC: Duration = Duration::from_secs(3);
 pub struct Steering {
     /// URL of the controller.
     pub controller: String,
-    /// The token it asks for.
+    /// The token that the controller requires.
     pub token: Option<Token>,
     /// Thresholds.
     pub settings: engine::Settings,
     /// The media server, `HOST:PORT`, for TCP and MPTCP.
     pub server: String,
-    /// Port of the media server for HTTP/3, and whom to trust there. Without it playback never moves to QUIC.
+    /// Port of the media server for HTTP/3, and the trusted certificates. Without it playback never moves to QUIC.
     pub quic: Option<(u16, Certificates)>,
     /// Congestion control of the client's sockets.
     pub congestion: Option<String>,
@@ -67,10 +67,10 @@ pub struct Report {
     pub retransmissions: u64,
 }
 
-/// What playback has to do next.
+/// The next action of a playback.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Stay on the transport; the set of paths may have changed.
+    /// Stay on the transport. The set of paths may have changed.
     Stay,
     /// Continue over QUIC. If the flag is false, keep the previous connection until `Settle` or `Back`.
     Move(HttpConnection, bool),
@@ -94,7 +94,7 @@ pub(super) struct Steer {
     /// QUIC connections being opened: the one kept ready, and the one to move to.
     dialling: JoinSet<(PathId, Result<HttpConnection, TransportError>)>,
     ready: Option<(PathId, HttpConnection)>,
-    /// A connection in use whose handshake has not finished, and the deadline for it.
+    /// A connection in use whose handshake has not finished, and the time limit of the handshake.
     settling: Option<(Handshake, tokio::time::Instant)>,
     udp: bool,
     moving: bool,
@@ -104,7 +104,7 @@ pub(super) struct Steer {
 }
 
 impl Steer {
-    /// Asks the controller, decides, and connects. Adds its events to `log`.
+    /// Queries the controller, decides, and connects. Adds its events to `log`.
     pub(super) async fn start(
         steering: Steering,
         log: &mut Vec<Happened>,
@@ -176,8 +176,8 @@ impl Steer {
             lost: false,
             _asking: asking,
         };
-        // Open a QUIC connection in advance. It shows whether UDP gets through, and provides tickets. A move
-        // to its path needs no handshake; a move to another path sends requests with 0-RTT.
+        // Open a QUIC connection in advance. It shows whether UDP packets arrive, and provides session tickets. A
+        // move to its path then needs no handshake; a move to another path sends requests with 0-RTT.
         let first = steer.engine.used().next();
         if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
             steer.dial(path);
@@ -193,7 +193,7 @@ impl Steer {
         });
     }
 
-    /// Waits for the next thing to do.
+    /// Waits for the next action.
     pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<Happened>) -> Turn {
         tokio::select! {
             Some(news) = self.news.recv() => self.heard(news, level, now, log),
@@ -309,14 +309,14 @@ impl Steer {
     }
 }
 
-/// Waits for the end of a handshake: whether 0-RTT was accepted, or `None` on timeout. Never returns if there
-/// is no handshake.
+/// Waits for the end of a handshake. Returns whether 0-RTT was accepted, or `None` when the time limit has passed.
+/// Never returns if there is no handshake.
 async fn settled(settling: &mut Option<(Handshake, tokio::time::Instant)>) -> Option<bool> {
     let Some((handshake, until)) = settling else { return std::future::pending().await };
     tokio::time::timeout_at(*until, handshake.over()).await.ok().flatten()
 }
 
-/// Connects to the controller and waits until its paths are measured. Returns an error if there are none.
+/// Connects to the controller and waits until its paths are measured. Fails if it has no paths.
 async fn first_look(
     steering: &Steering,
     began: tokio::time::Instant,
@@ -347,7 +347,7 @@ fn now(began: tokio::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Asks the controller once a second and passes orders to it, until the receiver is gone.
+/// Queries the controller once a second and sends orders to it, until the receiver is dropped.
 async fn ask(
     mut controller: Controller,
     began: tokio::time::Instant,

@@ -56,7 +56,7 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    /// Number of bytes still to come, if the headers say so.
+    /// Number of bytes still to come, if the headers give it.
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Http1(body) => body.size_hint().exact(),

@@ -1,4 +1,4 @@
-//! What requests are sent over: streams with HTTP/1.1, or a QUIC connection with HTTP/3.
+//! Connections for requests: streams with HTTP/1.1, or a QUIC connection with HTTP/3.
 
 use tributary_net::PathConfig;
 use tributary_net::transport::{Connection, Handshake, TransportConfig, TransportError, TransportName};
@@ -31,7 +31,7 @@ impl HttpConnection {
         Ok(Self::over(Connection::connect(&config, paths).await?))
     }
 
-    /// A connection over this connection.
+    /// HTTP requests over an existing connection.
     pub(crate) fn over(connection: Connection) -> Self {
         match Http3::over(&connection) {
             Some(http) => Self::Http3(http),

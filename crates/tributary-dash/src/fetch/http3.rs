@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tributary_net::transport::{Connection, Handshake};
 
-/// Most bytes of response headers.
+/// Maximum size of response headers.
 const HEADERS: u64 = 64 << 10;
 
 type Sender = SendRequest<h3_quinn::OpenStreams, Bytes>;
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Http3 {
 }
 
 impl Http3 {
-    /// HTTP/3 over this connection; `None` when it is not one of `quic`.
+    /// HTTP/3 over this connection; `None` if it is not a `quic` connection.
     pub(crate) fn over(connection: &Connection) -> Option<Self> {
         let (quic, handshake) = (connection.quic()?.clone(), connection.handshake()?.clone());
         Some(Self { connection: connection.clone(), quic, handshake, open: Arc::default() })
@@ -77,7 +77,7 @@ impl Http3 {
     /// Sends a request without a body and waits for the headers of the response.
     pub(crate) async fn ask(&self, request: &http::Request<()>) -> Result<Response<Answer>, Http3Error> {
         loop {
-            // The second attempt is never early.
+            // The second attempt is never early data.
             let early = !self.handshake.is_over();
             let sender = self.sender().await?;
             let answered = exchange(sender, request.clone()).await;
@@ -111,11 +111,11 @@ impl Http3 {
         let (mut driver, mut handshake) = (JoinSet::new(), self.handshake.clone());
         driver.spawn(async move {
             if early && handshake.over().await != Some(true) {
-                // Do not drive rejected streams: the server's control stream belongs to the streams opened
+                // Do not drive rejected streams: the server's control stream belongs to the streams that are opened
                 // later.
                 std::future::pending::<()>().await;
             }
-            // The request that fails reports why the connection ended.
+            // The reason why the connection ended is reported by the request that fails.
             let _ = http.wait_idle().await;
         });
         Ok(open.insert(Open { sender, early, _driver: driver }).sender.clone())
@@ -133,10 +133,10 @@ async fn exchange(mut sender: Sender, request: http::Request<()>) -> Result<Resp
     Ok(Response::from_parts(head, Answer { stream, left }))
 }
 
-/// The body of a response. Dropping it early asks the server to stop sending.
+/// The body of a response. Dropping it early stops the stream (STOP_SENDING).
 pub(crate) struct Answer {
     stream: RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>,
-    /// Number of bytes still to come, if the headers say so.
+    /// Number of bytes still to come, if the headers give it.
     left: Option<u64>,
 }
 

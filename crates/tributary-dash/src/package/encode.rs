@@ -10,14 +10,14 @@ use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, sta
 
 use super::{PackageError, Representation, SEGMENT, Settings};
 
-/// (highest bitrate in kbit/s, height of the picture); higher bitrates get the last height.
+/// (highest bitrate in kbit/s, height of the picture); still higher bitrates get the last height.
 const HEIGHTS: [(u32, u32); 5] = [(128, 240), (369, 360), (779, 480), (1700, 720), (u32::MAX, 1080)];
 
 /// The video to be packaged.
 pub(super) struct Source {
     width: u32,
     height: u32,
-    /// Duration, if the file says so.
+    /// Duration, if the file states it.
     duration: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
     Ok(Source { width, height, duration: duration.filter(|seconds: &f64| *seconds > 0.0) })
 }
 
-/// The representations of a ladder. The bitrate decides the height; it is never above the source's.
+/// The representations of a ladder. The bitrate determines the height, which is never above the source's.
 fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
     let even = |pixels: u32| (pixels & !1).max(16);
     let of = |(at, kbps): (usize, &u32)| {
@@ -87,7 +87,8 @@ fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
     ladder.iter().enumerate().map(of).collect()
 }
 
-/// One ffmpeg process decodes once and encodes every representation, with key pictures at the same times.
+/// The arguments of one ffmpeg process, which decodes once and encodes every representation, with key pictures at the
+/// same times.
 fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Path) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));

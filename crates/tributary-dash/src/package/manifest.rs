@@ -9,7 +9,7 @@ use super::{Layout, Representation, SEGMENT};
 /// Ticks per second of segment times.
 const TIMESCALE: u128 = 90_000;
 
-/// Writes the manifest; `made` has the files of the representations, in the same order.
+/// Writes the manifest. `made` has the files of the representations, in the same order.
 pub(super) fn write(representations: &[Representation], made: &[Made], layout: Layout) -> String {
     let profile = match layout {
         Layout::Segments => "isoff-live",
@@ -33,7 +33,7 @@ pub(super) fn write(representations: &[Representation], made: &[Made], layout: L
     text
 }
 
-/// All representations have the same segment times, because the encoder puts key pictures at fixed times.
+/// All representations have the same segment times, because the encoder inserts key pictures at fixed times.
 fn template(text: &mut String, made: &Made) {
     let _ = writeln!(
         text,
@@ -51,7 +51,7 @@ fn template(text: &mut String, made: &Made) {
 
 fn one(text: &mut String, representation: &Representation, made: &Made, layout: Layout) {
     let Representation { id, nominal_bps, actual_bps, width, height, codecs } = representation;
-    // If the encoder missed its target, clients need the actual bitrate.
+    // If the encoder missed its target bitrate, clients need the actual bitrate.
     let bandwidth = nominal_bps.max(actual_bps);
     let _ = write!(
         text,

@@ -21,7 +21,7 @@ pub(super) struct Picture {
     repeat: bool,
 }
 
-/// Rounds to an even number of at least 16: 4:2:0 pictures have no odd sizes.
+/// Rounds to an even number of at least 16, because 4:2:0 pictures have even sizes.
 fn even(pixels: u32) -> u32 {
     (pixels & !1).max(16)
 }

@@ -1,4 +1,4 @@
-//! The counter of seconds and pictures ahead of the camera, in seven-segment digits.
+//! The counter of seconds and pictures in front of the camera, in seven-segment digits.
 
 use super::{Canvas, yuv};
 

@@ -1,4 +1,4 @@
-//! Drives a [`Player`] on real streams until the last slot has begun, whatever happens to the transport.
+//! Drives a [`Player`] on real streams until the last slot has begun, even if the transport fails.
 //!
 //! Complete tiles go to a sink as they arrive. They are decoded later, so decoding does not affect the timing.
 
@@ -102,7 +102,7 @@ async fn say<W: AsyncWrite + Unpin>(plans: &mut W, player: &mut Player) -> io::R
     plans.flush().await
 }
 
-/// Sends the player's pending messages; a transport that accepts nothing until the end has failed.
+/// Sends the player's pending messages. A transport that accepts nothing until the end has failed.
 async fn send<W: AsyncWrite + Unpin>(
     plans: &mut W,
     player: &mut Player,

@@ -1,8 +1,8 @@
 //! Output of the server: one ordered byte stream, or a transport with deadlines.
 //!
-//! A transport with priorities and deadlines implements [`Outlet`] over its own messages. For any other transport
-//! use [`OrderedOutlet`]. Its socket should keep little unsent data (TCP_NOTSENT_LOWAT), because a message in
-//! the socket's buffer cannot be dropped.
+//! A transport with priorities and deadlines implements [`Outlet`] over its own messages. For any other transport use
+//! [`OrderedOutlet`]. Its socket should keep little unsent data (TCP_NOTSENT_LOWAT), because a message in the
+//! socket's buffer cannot be dropped.
 
 use core::time::Duration;
 use std::future::Future;
@@ -11,7 +11,7 @@ use std::io;
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Fate of a message.
+/// Result of sending a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
     /// It was queued; the transport may still drop it entirely at its deadline.
@@ -36,7 +36,7 @@ pub trait Outlet: Send {
     fn finish(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// One ordered stream. It ignores deadlines; the pusher checks them before it hands a message over.
+/// One ordered stream. It ignores deadlines; the pusher checks them before it sends a message.
 #[derive(Debug)]
 pub struct OrderedOutlet<W>(pub W);
 
@@ -48,7 +48,7 @@ impl<W: AsyncWrite + Unpin + Send> Outlet for OrderedOutlet<W> {
     }
 
     async fn finish(&mut self) {
-        // A client that has left needs no orderly end.
+        // A client that has disconnected needs no orderly end.
         let _ = self.0.shutdown().await;
     }
 }

@@ -103,7 +103,7 @@ where
         outcome = Ok(());
     }
     if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
-        // A client that breaks the protocol may not read either.
+        // A client that breaks the protocol may also not read, so the time is limited.
         let _ = timeout(Duration::from_secs(1), outlet.push(Pusher::refusal(&error.to_string()), None)).await;
     }
     let _ = timeout(if has_ended { FAREWELL } else { PATIENCE }, outlet.finish()).await;
@@ -212,7 +212,7 @@ impl Serving {
     }
 }
 
-/// The initialisation segment, if the plan wants it, and the media segment.
+/// The media segment, and the initialisation segment if the plan requests it.
 async fn read<S: TileSource>(
     order: TileOrder,
     source: &Arc<S>,

@@ -18,10 +18,10 @@ use tributary_video::viewport::FieldOfView;
 use super::*;
 
 const TILES: usize = 8;
-/// Bytes of a tile in each quality; a GoP of all tiles in the middle quality is 1.28 Mbit.
+/// Bytes of a tile in each quality. A GoP with all tiles in the middle quality has 1.28 Mbit.
 const SIZES: [u64; 3] = [80_000, 20_000, 5_000];
 
-/// A video of numbers: every segment contains its own number.
+/// A synthetic video: every segment contains its own number.
 struct Fake {
     table: RdTable,
     missing: Option<(usize, usize)>,
@@ -73,7 +73,7 @@ fn settings(slots: u32) -> PlayerSettings {
     PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1 }
 }
 
-/// Carries bytes at a rate, nothing during the outage (seconds from the start), and queues 10 ms of bytes.
+/// Carries bytes at a rate, and nothing during the outage (seconds from the start). Queues 10 ms of bytes.
 async fn link(mut from: DuplexStream, mut to: DuplexStream, bytes_per_s: f64, outage: (f64, f64)) {
     let (origin, mut buffer) = (Clock::now(), vec![0; 2000]);
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
@@ -153,7 +153,7 @@ async fn every_planned_tile_arrives_unchanged_and_in_order() {
     }
     let with_init = seen.tiles.iter().filter(|tile| tile.init.is_some()).count();
     assert!(with_init < seen.tiles.len(), "nothing was told to be here already");
-    // One GoP and two round trips; the answer takes the link half a millisecond.
+    // One GoP and two round trips; the link takes half a millisecond for the answer.
     let start_up = record.start_up_ms.unwrap();
     assert!((1000.0..1000.0 + 2.0 * record.rtt_ms + 1.0).contains(&start_up), "{start_up}");
     assert_eq!(seen.counters.planned, record.slots.iter().map(|s| s.planned.len() as u64).sum::<u64>());
@@ -161,7 +161,7 @@ async fn every_planned_tile_arrives_unchanged_and_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn plans_follow_what_arrives() {
-    // The second link carries eight times as much; both clients start with an estimate of 2 Mbit/s.
+    // The second link has eight times the rate; both clients start with an estimate of 2 Mbit/s.
     let (slow, fast) =
         tokio::join!(view("ows", 6, 60_000.0, (99.0, 99.0)), view("ows", 6, 480_000.0, (99.0, 99.0)));
     let planned = |seen: &Seen| seen.record.slots[3..].iter().map(|s| s.planned_bytes).sum::<u64>();
@@ -221,7 +221,8 @@ async fn planning_again_follows_the_head_and_requests_no_tile_twice() {
 
 #[tokio::test(start_paused = true)]
 async fn later_plans_count_tiles_under_way() {
-    // A steady link: the request of each plan plus the data in flight must fit, or the plan's last tiles are lost.
+    // A steady link. The request of each plan and the data in flight must both fit, or the plan's last tiles are
+    // lost.
     let often = PlayerSettings { plans: 8, ..settings(10) };
     let seen = view_with(planner("ows-every-tile"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
     let whole = |slot: &&SlotRecord| (0..TILES as u16).all(|tile| slot.in_time(tile).is_some());
@@ -265,7 +266,7 @@ async fn closing_after_the_end_message_is_orderly_and_closing_before_it_is_not()
         let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), Arc::new(fake())));
         let (_tiles, mut requests) = split(client);
         requests.write_all(&[1, 1, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0]).await.unwrap();
-        // Menus that nobody reads: the server is sending one when the client sends its end message.
+        // The client does not read the menus: the server is sending one when the client sends its end message.
         requests.write_all(&[2, 1, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 16, 0, 0]).await.unwrap();
         sleep(Duration::from_secs(1)).await;
         requests.write_all(last).await.unwrap();

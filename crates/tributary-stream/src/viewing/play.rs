@@ -1,4 +1,4 @@
-//! One viewing over a real transport: connect, play, store what arrives.
+//! One viewing over a real transport: connects, plays, stores the tiles that arrive.
 
 use std::io;
 
@@ -78,7 +78,7 @@ pub async fn play(
     mut spool: Spool,
 ) -> Result<Played, PlayFailure> {
     let keep = |tile: TileArrived| spool.push(&tile);
-    // The start request follows a session's hello directly; it is idempotent.
+    // The start request follows a session's hello directly. This is safe because the request is idempotent.
     let mut transport = config.transport.clone();
     transport.early = true;
     let connection = Connection::connect(&transport, &config.paths).await?;

@@ -15,7 +15,7 @@ use crate::tiled::{
     Outlet, Pushed, SESSION_UNSENT, SOCKET_UNSENT, ServedTiles, TileSource, longest_message, serve_tiles,
 };
 
-// The simulated server has this limit of unsent data in a socket; real sockets must have the same.
+// Sockets in the simulator have this limit of unsent data; real sockets must have the same limit.
 const _: () = assert!(SOCKET_UNSENT == tributary_net::transport::SOCKET_UNSENT);
 
 /// A tiled video on disk, for a server.
@@ -48,7 +48,7 @@ impl Outlet for StreamOutlet {
     }
 
     async fn finish(&mut self) {
-        // A client that has ended the stream does not wait for the server's end.
+        // A client that has ended the stream does not wait for the server's end of stream.
         let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.0).await;
     }
 }
@@ -85,7 +85,7 @@ impl TileServer {
         self.acceptor.addresses()
     }
 
-    /// Serves until the task is dropped; `told` is called for every client that has left.
+    /// Serves until the task is dropped; `told` is called for every client that has disconnected.
     pub async fn run<F>(mut self, told: F)
     where
         F: Fn(SocketAddr, &ServedTiles) + Send + Sync + 'static,
@@ -106,7 +106,7 @@ impl TileServer {
 async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
     let (plans, tiles) = connection.accept_stream().await?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
-    // The client closes the connection when it has everything.
+    // The client closes the connection when it has received everything.
     let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;
     let _ = tokio::time::timeout(LEAVE, connection.close()).await;
     Some(served)

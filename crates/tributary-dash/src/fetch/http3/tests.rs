@@ -1,4 +1,4 @@
-//! HTTP/3 against the server: resumption, early requests, replays, and responses that are cut off.
+//! HTTP/3 with the server: resumption, early requests, replays, and truncated responses.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -70,7 +70,7 @@ async fn get(http: &Http3) -> usize {
 }
 
 thread_local! {
-    /// Where this thread's log goes.
+    /// Receiver of this thread's log.
     static LINES: RefCell<Option<mpsc::UnboundedSender<String>>> = const { RefCell::new(None) };
 }
 
@@ -88,7 +88,8 @@ fn log() -> mpsc::UnboundedReceiver<String> {
             Ok(())
         }
     }
-    // One subscriber for all threads: with one for each, tracing may keep the interest of a thread that has none.
+    // One subscriber for all threads. With one for each thread, tracing may cache the interest of a thread that has
+    // none.
     static SUBSCRIBER: Once = Once::new();
     SUBSCRIBER.call_once(|| {
         let subscriber = tracing_subscriber::fmt()
@@ -134,11 +135,11 @@ async fn with_a_ticket_repeatable_requests_are_answered_before_the_handshake_end
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_know_the_ticket_is_asked_again_after_the_handshake() {
+async fn requests_rejected_with_an_unknown_ticket_are_repeated_after_the_handshake() {
     let identity = Identity::fresh(None).unwrap();
     let client = Client::new(&identity);
     for _ in 0..3 {
-        // The servers have the same certificate but no common tickets, as after a restart.
+        // The servers have the same certificate but different ticket keys, as after a restart.
         let (_directory, servers) = serve(&identity).await;
         let http = client.connect(servers[0]).await;
         assert_eq!(get(&http).await, 6);
@@ -148,7 +149,7 @@ async fn a_server_that_does_not_know_the_ticket_is_asked_again_after_the_handsha
 }
 
 #[tokio::test]
-async fn a_replayed_flight_is_answered_once_and_its_client_goes_on_without_0_rtt() {
+async fn a_replayed_flight_is_answered_once_and_the_client_continues_without_0_rtt() {
     tokio::time::timeout(Duration::from_secs(120), replay()).await.expect("a packet or an answer is missing");
 }
 
@@ -163,8 +164,8 @@ async fn replay() {
     assert!(!http.handshake.is_over());
     let mut lines = log();
     let asking = tokio::spawn(async move { get(&http).await });
-    // The client's packets are sent to the second address from another socket; the request in them is
-    // answered.
+    // The client's packets are sent to the second address from another socket, and the server answers the request in
+    // them.
     let (mut packet, mut flight, mut sender) = ([0; 2048], Vec::new(), None);
     let line = loop {
         tokio::select! {
@@ -183,7 +184,7 @@ async fn replay() {
         other_thief.send_to(packet, servers[2]).await.unwrap();
     }
     other_thief.recv_from(&mut packet).await.unwrap();
-    // Finally the client's own packets get through.
+    // Finally the client's own packets are delivered.
     let (upstream, sender) = (any().await.unwrap(), sender.unwrap());
     let relay = async {
         let (mut up, mut down) = ([0; 2048], [0; 2048]);
@@ -210,7 +211,7 @@ async fn replay() {
 }
 
 #[tokio::test]
-async fn a_truncated_response_is_not_taken_for_complete() {
+async fn a_truncated_response_is_an_error() {
     let identity = Identity::fresh(None).unwrap();
     let (directory, servers) = serve(&identity).await;
     let http = Client::new(&identity).connect(servers[0]).await;
@@ -223,7 +224,7 @@ async fn a_truncated_response_is_not_taken_for_complete() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_the_pinned_one_is_refused() {
+async fn a_server_with_another_certificate_than_the_pinned_one_is_refused() {
     let (_directory, servers) = serve(&Identity::fresh(None).unwrap()).await;
     let client = Client::new(&Identity::fresh(None).unwrap());
     let path = format!("127.0.0.1={}", servers[0]).parse().unwrap();
