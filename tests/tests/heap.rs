@@ -1,6 +1,6 @@
-//! Both ends of a proxy keep nothing of connections that have ended, in order or by a reset of either side.
+//! Both ends of a proxy keep no memory for connections that have ended, in order or by a reset of either side.
 //!
-//! Allocations of one thread are counted, on which both ends, the target and the applications run; so this is the only
+//! Counts the allocations of one thread, on which both ends, the target and the applications run; so this is the only
 //! test of its process. Memory that an allocator holds between allocations is not counted.
 
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, PathConfig};
 
-/// Connections before the counted ones: buffers that are kept for reuse exist then.
+/// Connections before the counted ones; after them, buffers that are kept for reuse exist.
 const WARM_UP: u32 = 300;
 /// Connections of each counted part.
 const PART: u32 = 300;
-/// Connections at once.
+/// Concurrent connections.
 const TOGETHER: usize = 8;
 /// Bytes for each connection that do not count as kept, for records whose number varies.
 const SLACK: i64 = 32;
@@ -33,7 +33,7 @@ enum End {
     ApplicationLeavesUnread,
 }
 
-/// Connection number `n`: how it ends, and its bytes in each direction.
+/// Connection number `n`: how it ends, and its number of bytes in each direction.
 fn plan(n: u32) -> (End, usize) {
     use End::{ApplicationLeavesUnread, ApplicationResets, Orderly, TargetResets};
     let end = [Orderly, ApplicationResets, TargetResets, ApplicationLeavesUnread][n as usize % 4];
@@ -44,7 +44,7 @@ fn reset(tcp: TcpStream) {
     socket2::SockRef::from(&tcp).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// Sends back what it is sent. Resets a connection whose head says so when half of it has arrived.
+/// Sends received bytes back. Resets a connection whose head requests it when half of it has arrived.
 async fn serve(mut tcp: TcpStream) -> std::io::Result<()> {
     let (resets, length) = (tcp.read_u8().await? == 1, tcp.read_u32().await? as usize);
     let mut bytes = vec![0; if resets { length / 2 } else { length }];
@@ -57,7 +57,7 @@ async fn serve(mut tcp: TcpStream) -> std::io::Result<()> {
     tcp.shutdown().await
 }
 
-/// One connection of an application. Either side may reset it, so errors are a part of its life.
+/// One connection of an application. Either side may reset it, so errors are expected.
 async fn live(proxy: SocketAddr, n: u32) {
     let (end, length) = plan(n);
     let mut tcp = TcpStream::connect(proxy).await.unwrap();
@@ -79,7 +79,7 @@ async fn live(proxy: SocketAddr, n: u32) {
 struct Proxy {
     address: SocketAddr,
     ends: [Watch; 2],
-    /// Tasks without a connection.
+    /// Number of tasks without a connection.
     tasks: usize,
 }
 
@@ -110,7 +110,7 @@ impl Proxy {
         let (address, ends) = (forwarder.addresses()[0], [serving, forwarder.watch()]);
         tokio::spawn(forwarder.run());
         let mut proxy = Self { address, ends, tasks: usize::MAX };
-        // A server's session has its paths once they are up.
+        // A server's session lists its paths once they are up.
         let is_up =
             |end: &Watch| end.snapshot().sessions.first().is_some_and(|session| session.paths.len() == 2);
         while !proxy.ends.iter().all(is_up) {

@@ -67,7 +67,7 @@ async fn busy(listener: &mut Listener, common: &Common) -> (Session, Session) {
     (client, accepted)
 }
 
-/// Waits for an effect of a close in the kernel that no call reports.
+/// Waits for an effect of a close in the kernel that no system call reports.
 async fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !happened() {

@@ -3,8 +3,8 @@
 /// Sum of big-endian 16-bit words, to be folded; an odd last byte counts as if a zero followed it.
 #[must_use]
 pub fn sum_of(bytes: &[u8]) -> u32 {
-    // RFC 1071 §2 (B): the sum does not depend on byte order but for a swap of the result, so native words
-    // of 32 bits are added in 64, which the compiler turns into vector instructions.
+    // RFC 1071 §2 (B): apart from a swap of the result, the sum does not depend on byte order. So native 32-bit words
+    // are added in 64 bits, which the compiler turns into vector instructions.
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
     let mut last = [0; 4];

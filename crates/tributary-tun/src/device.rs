@@ -1,4 +1,4 @@
-//! A TUN device with offloads: it hands over and takes super-frames with a virtio header in front.
+//! A TUN device with offloads: reads and writes super-frames with a virtio header in front.
 
 use crate::fd;
 use std::fs::{File, OpenOptions};
@@ -136,7 +136,7 @@ impl Tun {
     }
 
     /// The next packet, if one is waiting: its length in `buffer`, virtio header included. A buffer of
-    /// [`BUFFER`](crate::BUFFER) bytes takes any.
+    /// [`BUFFER`](crate::BUFFER) bytes is large enough for any packet.
     ///
     /// # Errors
     /// `WouldBlock` when none is waiting.

@@ -21,7 +21,7 @@ pub fn check(result: c_int) -> io::Result<c_int> {
 pub fn event_fd() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-    // SAFETY: the descriptor was just created and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -96,7 +96,7 @@ impl Epoll {
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor was just created and belongs to nobody else.
+        // SAFETY: the descriptor was just created and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd, events: [libc::epoll_event { events: 0, u64: 0 }; 32] })
     }
@@ -145,7 +145,7 @@ impl Epoll {
                 0,
             )
         };
-        let ready = usize::try_from(ready).unwrap_or(0); // a signal interrupted it: nothing is ready
+        let ready = usize::try_from(ready).unwrap_or(0); // interrupted by a signal: no descriptor is ready
         self.events[..ready].iter().map(|event| event.u64)
     }
 }

@@ -173,7 +173,7 @@ impl Frame {
         if virtio[0] & NEEDS_CHECKSUM == 0 {
             return;
         }
-        // The field holds the sum of the pseudo header, so the sum over everything is right.
+        // The field contains the sum of the pseudo header, so the sum over everything is correct.
         let (start, field) = (ne16(virtio, 6), ne16(virtio, 6) + ne16(virtio, 8));
         let packet = &mut out[begin..];
         if start < packet.len() && field + 2 <= packet.len() {

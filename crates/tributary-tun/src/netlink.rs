@@ -80,7 +80,7 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Creation flags: fail when the thing exists.
+/// Creation flags: fail if the object exists.
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
 /// A route socket in the network namespace of the thread that opened it.
@@ -90,7 +90,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one.
+    /// Opens a route socket.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -98,7 +98,7 @@ impl Netlink {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: takes no pointers.
         let socket = fd::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
-        // SAFETY: the descriptor was just created and belongs to nobody else.
+        // SAFETY: the descriptor was just created and has no other owner.
         Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
     }
 
@@ -175,7 +175,7 @@ impl Netlink {
         self.request(request.attribute(IFA_LOCAL, &bytes).attribute(IFA_ADDRESS, &bytes))
     }
 
-    /// Sends what goes to `to`/`prefix` out of the interface; through `via` when given.
+    /// Routes packets for `to`/`prefix` out of the interface; through the gateway `via` if it is given.
     ///
     /// # Errors
     /// The kernel's answer.
@@ -201,7 +201,7 @@ impl Netlink {
         self.request(request.attribute(RTA_OIF, &interface_index(name)?.to_ne_bytes()))
     }
 
-    /// Sends everything *from* `source` out of the interface, through a routing table of its own.
+    /// Routes all packets *from* `source` out of the interface, through a separate routing table.
     ///
     /// # Errors
     /// The kernel's answer.

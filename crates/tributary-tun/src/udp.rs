@@ -68,7 +68,7 @@ impl UdpSocket {
         };
         let mut count = 0;
         for (slice, meta) in slices.iter_mut().zip(&metas[..messages]) {
-            // A datagram without bytes has no stride.
+            // A datagram without payload has stride zero.
             for datagram in slice[..meta.len].chunks_mut(meta.stride.max(1)) {
                 each(meta.addr, datagram);
                 count += 1;
@@ -197,7 +197,7 @@ impl SendBatch {
         if socket.state.max_gso_segments() >= self.count {
             match socket.send_now(self.destination, bytes, self.segment) {
                 Ok(()) => return Lost::default(),
-                // It waited already: another wait per datagram would delay all links.
+                // `send` has waited already; another wait per datagram would delay all links.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Lost { refused: self.count as u64, ..Lost::default() };
                 }
@@ -271,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_beyond_one_system_call_arrive_in_order() {
+    fn more_datagrams_than_fit_one_system_call_arrive_in_order() {
         let (arrived, _) = through(&[1400; 200]);
         assert!(arrived.iter().enumerate().all(|(i, got)| *got == (i as u8, 1400)));
     }
 
     #[test]
-    fn a_datagram_above_the_mtu_is_counted_and_others_pass() {
+    fn a_datagram_above_the_mtu_is_counted_and_the_others_are_sent() {
         let (arrived, lost) = through(&[100, 65_535, 100]);
         assert_eq!(arrived, [(0, 100), (2, 100)]);
         assert_eq!(lost, Lost { oversize: 1, refused: 0 });

@@ -190,7 +190,7 @@ pub(crate) struct ViewerArguments {
     /// Head movement of another viewer of this video, to predict with; repeatable
     #[arg(long, value_name = "FILE", requires = "head")]
     pub(crate) crowd: Vec<PathBuf>,
-    /// What is shown in place of a missing tile
+    /// Concealment of missing tiles
     #[arg(long, default_value = "freeze", value_parser = ["freeze", "black"])]
     pub(crate) concealment: String,
     /// Rate assumed before anything has arrived, in Mbit/s, or with a unit: 1.5Gbit/s
@@ -231,7 +231,8 @@ pub(crate) struct SessionArguments {
     /// Congestion control of every subflow [default: the system's]
     #[arg(long)]
     pub(crate) congestion: Option<String>,
-    /// Mark of a session's sockets (SO_MARK), by which coupled congestion control finds them: auto, off or a number
+    /// Mark of a session's sockets (SO_MARK); coupled congestion control treats sockets with the same mark as one
+    /// session: auto, off or a number
     ///
     /// auto: with lia, olia, balia or wvegas each session has its own mark, 0x54000000 to 0x54ffffff; needs
     /// CAP_NET_ADMIN. Example: --mark 0x7001, for a routing rule or for coupling several programs.
@@ -243,7 +244,8 @@ pub(crate) struct SessionArguments {
     /// Limit on a connection's data that waits here for a radio, as time at the measured rate of all radios, in ms
     ///
     /// Example: 200 ms at 100 Mbit/s are 2.5 MB, up to three eighths of it in the session and half in sockets between
-    /// application and proxy; the rest is for the error of the measured rate. A larger buffer only helps links that stop and come back within that time.
+    /// application and proxy; the rest is for the error of the measured rate. A larger buffer helps only with links
+    /// that stop and return within that time.
     #[arg(long, value_name = "MS", default_value = "200", value_parser = quantity::millis_in(1..=60_000))]
     pub(crate) buffer: u64,
     /// Seconds that open connections have to finish after SIGTERM or SIGINT; those still open are then reset
@@ -265,12 +267,12 @@ fn weights(text: &str) -> Result<(f64, f64), &'static str> {
     numbers.ok_or("expected two numbers, for example 1,-0.25")
 }
 
-/// What a server holds for its clients.
+/// Memory limit of a server.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArguments {
     /// Memory for all sessions together: 512MiB, 2GiB [default: 8GiB]
     ///
-    /// Half of it is kept for the least that sessions need, 4 MiB each: 8 GiB are enough for the limit of 1024
+    /// Half of it is reserved for the minimum that each session needs, 4 MiB: 8 GiB are enough for the limit of 1024
     /// sessions. The other half is shared by sessions that need more, up to about 117 MiB each. A session may not
     /// take more than what then remains free. The kernel's socket buffers are not counted. Sessions only: kernel
     /// transports and QUIC have limits on connections instead.
@@ -298,14 +300,14 @@ pub(crate) struct ServeArguments {
     /// Address to accept subflows on; repeatable
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients whose --listen ADDR=NAME asks for it; repeatable
+    /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients that select it with --listen ADDR=NAME; repeatable
     #[arg(long, required = true, value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
-    /// Keep a session that no path reaches for this many seconds, at least three [default: 30]
+    /// Keep a session without any path for this many seconds, at least three [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
     pub(crate) wait: Option<u64>,
     /// Print the listening addresses as one JSON object
@@ -433,7 +435,7 @@ pub(crate) struct EmuCotagArguments {
     pub(crate) command: Vec<OsString>,
 }
 
-/// List the scenarios that come with the program.
+/// List the built-in scenarios.
 #[derive(Debug, Args)]
 pub(crate) struct EmuListArguments {
     /// Print one JSON object

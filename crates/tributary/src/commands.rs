@@ -66,7 +66,8 @@ pub(crate) enum Command {
     Endpoint,
 }
 
-/// Runs the command. Isolation must come before any thread, so each command that emulates begins with it.
+/// Runs the command. Isolation must come before any thread is started, so each command that emulates a network begins
+/// with it.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes in a line, without those that it names itself.
+/// An error and its causes in one line. A cause that the error's own text contains is left out.
 fn line(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
         "" => cause,

@@ -9,22 +9,22 @@ use tributary_net::{Common, PathConfig, PathError};
 /// Paths, and how long to wait for one.
 #[derive(Debug, Args)]
 pub(crate) struct PathArguments {
-    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface that leads to the
-    /// server, as they come and go) or `any` (the routing table's choice); `metered`: used only when the others cannot
-    /// carry what is asked; IPv6 servers in brackets
+    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface with a route to the
+    /// server, followed as they appear and disappear) or `any` (the routing table's choice); `metered`: used only
+    /// when the others cannot carry the data; IPv6 servers in brackets
     #[arg(long = "path", required = true, value_name = "LOCAL[,metered][=SERVER:PORT]")]
     paths: Vec<String>,
-    /// Server of the paths that name none
+    /// Server of paths without =SERVER
     #[arg(long, value_name = "SERVER:PORT")]
     server: Option<String>,
-    /// Give up when no path is up for this many seconds, but at least three while a session runs [default: at the start
-    /// as the command has it, then 30]
+    /// Give up when no path is up for this many seconds, but at least three while a session runs [default: at the
+    /// start depending on the command, then 30]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
     wait: Option<u64>,
 }
 
 impl PathArguments {
-    /// The paths, read.
+    /// The parsed paths.
     pub(crate) fn paths(&self) -> Result<Vec<PathConfig>> {
         read(&self.paths, self.server.as_deref())
     }
@@ -35,7 +35,7 @@ impl PathArguments {
     }
 }
 
-/// Reads paths; those that name no server lead to `server`.
+/// Parses paths; `server` is the server of those without one.
 pub(crate) fn read(paths: &[String], server: Option<&str>) -> Result<Vec<PathConfig>> {
     let paths = paths.iter().map(|path| PathConfig::parse(path, server));
     Ok(paths.collect::<Result<_, PathError>>()?)

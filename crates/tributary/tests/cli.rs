@@ -1,4 +1,4 @@
-//! The command as a user meets it: what it prints, its exit codes, and one clear line for every bad input.
+//! The command line as a user sees it: output, exit codes, and one clear line for every invalid input.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -55,7 +55,7 @@ fn networks() -> bool {
     false
 }
 
-/// A child that ends with its owner.
+/// A child process that is killed when dropped.
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -149,7 +149,7 @@ fn a_limit_of_memory_is_refused_where_there_are_no_sessions() {
     refused(&output(&[&serve[..], &key].concat()), 1, &["/nowhere/key"]);
 }
 
-/// Default output folders must not be committed by accident.
+/// Default output folders are in .gitignore, so that they are not committed by accident.
 #[test]
 fn default_output_folders_are_ignored_by_git() {
     let ignored = include_str!("../../../.gitignore");

@@ -49,7 +49,7 @@ fn a_killed_ingest_resumes_and_makes_the_same_video() {
     assert!(sums(&out) == sums(&fresh));
 }
 
-/// Whether a process runs that was started with this mark in its environment.
+/// Whether a process with this mark in its environment is running.
 fn is_running(mark: &str) -> bool {
     let processes = fs::read_dir("/proc").expect("Linux").flatten();
     let marked = |path: std::path::PathBuf| fs::read(path.join("environ")).unwrap_or_default();
@@ -86,7 +86,7 @@ fn ctrl_c_leaves_no_process_and_no_temporary_file() {
 }
 
 #[test]
-fn a_refusal_names_the_file_and_the_way_out() {
+fn an_error_names_the_file_and_the_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
     let source = directory.path().join("clip.mp4");
     clip(&source);

@@ -1,4 +1,4 @@
-//! `serve` and `connect` as programs: signals and what they log.
+//! `serve` and `connect` as programs: signals and log messages.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,10 +6,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// More than the kernel's buffers of one connection hold.
+/// More bytes than the kernel's buffers of one connection can hold.
 const UPLOAD: usize = tributary_net::Limits::AMPLE as usize;
 
-/// A program that ends with its owner.
+/// A program that is killed when dropped.
 struct Program {
     child: Child,
     listening: String,
@@ -23,7 +23,7 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it and waits until it says where it listens. Its log goes to the file, its status socket beside it.
+    /// Starts it and waits until it prints its address. Its log goes to the file, its status socket beside it.
     fn start(arguments: &[&str], log: &std::path::Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped());
@@ -116,7 +116,7 @@ fn a_second_signal_ends_at_once_and_applications_see_a_reset() {
     for signal in ["TERM", "INT"] {
         proxied.client.signal(signal);
         let log = || std::fs::read_to_string(proxied.directory.path().join("client.log")).unwrap();
-        // Two signals that arrive together may be seen in any order, and two of a kind as one.
+        // Two signals that arrive together may be handled in any order, and two equal ones as one.
         while !log().contains(&format!("SIG{signal}")) {
             std::thread::yield_now();
         }
@@ -126,7 +126,7 @@ fn a_second_signal_ends_at_once_and_applications_see_a_reset() {
 }
 
 #[test]
-fn a_killed_client_resets_what_it_had_accepted() {
+fn a_killed_client_resets_its_accepted_connections() {
     let proxied = proxied("10");
     let (mut application, _target) = upload(&proxied);
     proxied.client.signal("KILL");
@@ -222,7 +222,7 @@ fn a_client_without_its_server_reports_it_before_it_listens() {
 /// Bytes of a download.
 const DOWNLOAD: usize = 300_000;
 
-/// A service that sends a download to everybody who connects.
+/// A service that sends a download to every client.
 fn source() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

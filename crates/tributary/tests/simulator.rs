@@ -33,7 +33,7 @@ const NETWORK: &str = "name = \"own\"\nduration = \"2 s\"\n[[path]]\nname = \"wi
                        [[path]]\nname = \"lte\"\ndown.rate = \"4 Mbit/s\"\n";
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn the_same_seed_gives_the_same_run() {
     let run = |seed: &str| {
         json(&[
             "run",

@@ -42,7 +42,7 @@ pub async fn pair(common: Common, count: u8) -> (Session, Session, Listener) {
     (session, peer, listener)
 }
 
-/// Byte `at` of the test pattern: no period below 2⁶⁴ that a misplaced segment could hide in.
+/// Byte `at` of the test pattern. Its period is above 2⁶⁴, so a misplaced segment is always detected.
 fn pattern(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
@@ -75,12 +75,12 @@ pub async fn check_pattern(stream: &mut Stream) -> u64 {
     at
 }
 
-/// Runs a test body and fails it when it hangs.
+/// Runs a test body; fails the test if it hangs.
 pub async fn in_time<T>(body: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, body).await.expect("the test hangs")
 }
 
-/// A TCP service that sends back what it gets; its address.
+/// A TCP service that sends received bytes back; returns its address.
 pub async fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -95,8 +95,8 @@ pub async fn echo() -> SocketAddr {
     address
 }
 
-/// A server whose queue of connections is full: the kernel drops every further SYN. What must be held meanwhile, and
-/// its address.
+/// A server whose queue of connections is full, so that the kernel drops every further SYN. Returns the sockets that
+/// must stay open, and its address.
 pub async fn silent() -> ((TcpListener, TcpStream), SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -115,8 +115,8 @@ async fn a_reply_in_small_pieces_is_accepted() {
     .await;
 }
 
-/// Before the server has proved that it knows the key, the client sends only a ticket, which contains no
-/// information. Over TLS: `listener::tests` of the crate.
+/// Before the server has proved that it has the key, the client sends only a ticket, which contains no information.
+/// Over TLS: `listener::tests` of the crate.
 #[tokio::test]
 async fn a_client_sends_nothing_to_a_server_that_does_not_prove_the_key() {
     in_time(async {

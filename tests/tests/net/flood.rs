@@ -1,4 +1,4 @@
-//! A flood of connections that prove nothing goes on while honest clients, 100 ms away, connect and come back.
+//! Honest clients, 100 ms away, connect and reconnect during a flood of connections that prove nothing.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,15 +18,15 @@ use crate::common::{client, in_time, listen_with, settings};
 
 /// One way between the honest clients and the server.
 const DELAY: Duration = Duration::from_millis(50);
-/// Clients side by side, each with an address of its own, and how often.
+/// Number of concurrent clients, each with its own address, and number of repetitions.
 const TOGETHER: u8 = 20;
 const ROUNDS: usize = 5;
-/// Places for handshakes: enough for the honest clients alone, and taken up by the flood in 10 ms.
+/// Places for handshakes: enough for the honest clients alone, and filled by the flood in 10 ms.
 const PLACES: usize = 32;
-/// Time a client has to connect, or to come back: 300 ms are needed.
+/// Time limit for a client to connect, or to reconnect: 300 ms are needed.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// What was read, and when it is due at the other end.
+/// Bytes that were read, and the time at which they are due at the other end.
 type Late = mpsc::Receiver<(Instant, Vec<u8>)>;
 
 fn read_late(readers: &mut JoinSet<()>, mut from: OwnedReadHalf) -> Late {
@@ -51,8 +51,8 @@ async fn deliver(mut due: Late, mut to: OwnedWriteHalf) {
     }
 }
 
-/// Carries one connection to the server, from the client's own address. It begins there when the client's first
-/// bytes have crossed, as they do right behind the last packet of TCP's handshake.
+/// Carries one connection to the server, from the client's own address. The connection to the server starts when the
+/// client's first bytes have crossed the relay; these follow the last packet of TCP's handshake directly.
 async fn carry(near: TcpStream, server: SocketAddr) -> Option<()> {
     let from = near.peer_addr().ok()?.ip();
     let mut readers = JoinSet::new();
@@ -114,7 +114,7 @@ async fn flood(server: SocketAddr, opened: Arc<AtomicU64>) {
     }
 }
 
-/// The newest subflow, once it is above `known`; `None` if none comes in time.
+/// The newest subflow, once it is above `known`; `None` if there is none in time.
 async fn newer(session: &Session, known: Option<u32>) -> Option<u32> {
     let mut looks = interval(Duration::from_millis(5));
     timeout(WITHIN, async {
@@ -131,7 +131,7 @@ async fn newer(session: &Session, known: Option<u32>) -> Option<u32> {
     .ok()?
 }
 
-/// Clients that connect together. Returns how many connected, and how many came back after the cut.
+/// Clients that connect together. Returns how many connected, and how many reconnected after the cut.
 async fn round(relay: SocketAddr, cut: &watch::Sender<()>) -> (usize, usize) {
     let mut attempts = JoinSet::new();
     for host in 2..2 + TOGETHER {

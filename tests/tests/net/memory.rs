@@ -12,13 +12,13 @@ use tributary_net::{Common, Limits, ListenConfig, Session, Stream, connect};
 use crate::common::{check_pattern, client, in_time, listen_with, paths, send_pattern, settings};
 
 const MIB: u64 = 1 << 20;
-/// Payload that waits for its reader in a session with the smallest initial window.
+/// Unread payload in a session with the smallest initial window.
 const LEAST: u64 = MIB;
 const HOSTILE: usize = 40;
 /// Number of streams of each hostile client.
 const STREAMS: usize = 8;
 
-/// A client with little memory itself.
+/// A client that uses little memory itself.
 fn lean() -> Common {
     let mut common = settings(true);
     common.session.send_buffer = 512 << 10;
@@ -26,8 +26,8 @@ fn lean() -> Common {
     common
 }
 
-/// Writes what a stream accepts before any of it is read, and keeps the stream. Further writes would fill the
-/// client's send buffer and keep the other streams from using the session's window.
+/// Writes as much as a stream accepts before any of it is read, and keeps the stream open. Further writes would fill
+/// the client's send buffer, and the other streams could not use the session's window.
 async fn write_on(mut stream: Stream) {
     let chunk = Bytes::from_static(&[7; 16 << 10]);
     for _ in 0..16 {
@@ -47,7 +47,7 @@ fn held(session: &Session) -> (u64, u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_never_reads_holds_the_least_memory_and_others_continue() {
     in_time(async {
-        // Memory for 48 sessions, and as much to share.
+        // Memory for 48 sessions, and the same amount to share.
         let limits = Limits { memory: 96 * Limits::SESSION, ..Limits::default() };
         let mut listener = listen_with(settings(true), limits).await;
         let server = listener.addresses()[0];
@@ -128,7 +128,7 @@ async fn sessions_beyond_the_memory_are_refused_until_one_has_ended() {
         let (session, accepted) = sessions.pop().unwrap();
         session.close().await.unwrap();
         drop(accepted);
-        // The server forgets it a little later.
+        // The server removes the session a little later.
         while connect(client(settings(true), paths(1, server))).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -190,7 +190,7 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
         assert_eq!(memory.bound, Limits::LEAST_MEMORY);
         assert!(memory.taken <= memory.bound && memory.refused >= 100 - first as u64, "{memory:?}");
         assert!(seen.sessions[0].memory <= memory.bound, "{seen:?}");
-        // After their ends have passed both proxies, there is room again.
+        // After both proxies have seen the ends of the connections, there is room again.
         while hold_many(address).await < first {}
     })
     .await;

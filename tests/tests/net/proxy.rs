@@ -132,7 +132,7 @@ async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_
         let forwarder = forwarder.await.unwrap();
         let address = forwarder.addresses()[0];
         tokio::spawn(forwarder.run());
-        // An application whose connection stays open, once it has had an answer.
+        // Opens a connection of an application and returns it after its first answer.
         let answered = async || {
             let mut tcp = TcpStream::connect(address).await.unwrap();
             let sent = tcp.write_all(b"hello").await;
@@ -144,7 +144,7 @@ async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_
         drop(left);
         let refused = answered().await.unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionReset);
-        // One that ends makes room for the next.
+        // A connection that ends makes room for the next.
         let next = answered();
         drop(first);
         next.await.unwrap();
@@ -266,7 +266,7 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
 }
 
 #[tokio::test]
-async fn paths_that_cannot_work_are_seen_with_their_reasons() {
+async fn paths_that_cannot_work_are_shown_with_their_reasons() {
     in_time(async {
         let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
         let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -299,7 +299,7 @@ async fn paths_that_cannot_work_are_seen_with_their_reasons() {
                     assert_eq!(path.radio, *radio);
                     assert!(path.cause.as_ref().unwrap().contains(reason), "{path:?}");
                 }
-                // A path without an answer is down after 0.7 s, not only when the attempt is given up after 3 s.
+                // A path without an answer is down after 0.7 s, not only when the attempt is abandoned after 3 s.
                 let down_at = session.age_s - paths[bad.len()].since_s;
                 assert!(down_at < 2.5, "{down_at} s");
                 break;

@@ -1,6 +1,6 @@
 //! How proxied connections end: when the proxy is stopped, and when the session ends.
 //!
-//! Data that an application was told is sent is delivered, or the application gets a reset.
+//! Data that an application has sent is delivered, or the application gets a reset.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings};
 
-/// More than the kernel's buffers of a connection with an idle target, less than these buffers and a
-/// session's initial window together.
+/// More than the kernel's buffers of a connection with an idle target; less than these buffers and a session's
+/// initial window together.
 const UPLOAD: usize = Limits::AMPLE as usize;
 const LONG: Duration = Duration::from_secs(50);
 
@@ -68,7 +68,7 @@ async fn proxied(drain: Duration) -> Proxied {
     Proxied { target, server, client: Ending { stop, task }, address, session }
 }
 
-/// An application that was told that all its bytes are sent, and waits for the answer.
+/// An application that has sent all its bytes, and waits for the answer.
 async fn uploaded(address: SocketAddr, bytes: usize) -> TcpStream {
     let mut application = TcpStream::connect(address).await.unwrap();
     application.write_all(&vec![7; bytes]).await.unwrap();
@@ -117,7 +117,7 @@ async fn data_not_delivered_in_time_ends_with_a_reset() {
             let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
             assert_eq!(stopping.await.unwrap().reset, 1);
-            // The target never takes a part of the data for all of it.
+            // The target never takes truncated data for complete data.
             if let Ok(bytes) = tcp.read_to_end(&mut Vec::new()).await {
                 assert_eq!(bytes, UPLOAD);
             }
@@ -140,13 +140,13 @@ async fn an_end_that_is_dropped_resets_its_connections() {
 }
 
 #[tokio::test]
-async fn nobody_connects_to_an_end_that_is_stopping() {
+async fn a_stopping_end_accepts_no_connections() {
     in_time(async {
         let proxied = proxied(LONG).await;
         let _held = uploaded(proxied.address, 1).await;
         let _tcp = proxied.target.accept().await.unwrap();
         let stopping = proxied.client.stop();
-        // The listener closes after the end has received the order.
+        // The listener closes after the end has received the stop signal.
         while TcpStream::connect(proxied.address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -161,7 +161,7 @@ async fn an_idle_target_is_disconnected_when_the_session_has_ended() {
         let proxied = proxied(LONG).await;
         let mut application = uploaded(proxied.address, 1000).await;
         let (mut tcp, _) = proxied.target.accept().await.unwrap();
-        // It has the whole request and delays its answer.
+        // The target has the whole request and delays its answer.
         tcp.read_to_end(&mut Vec::new()).await.unwrap();
         proxied.session.abort(9, "lost for the test");
         assert!(application.read_to_end(&mut Vec::new()).await.is_err());
@@ -179,7 +179,7 @@ async fn an_idle_application_is_disconnected_when_the_session_has_ended() {
         let proxied = proxied(LONG).await;
         let mut application = TcpStream::connect(proxied.address).await.unwrap();
         let (mut tcp, _) = proxied.target.accept().await.unwrap();
-        // The target has ended its direction; the application has not, and sends nothing.
+        // The target has ended its direction; the application has not, and sends no data.
         tcp.write_all(b"hello").await.unwrap();
         tcp.shutdown().await.unwrap();
         application.read_to_end(&mut Vec::new()).await.unwrap();

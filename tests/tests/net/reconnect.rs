@@ -1,4 +1,4 @@
-//! Paths that cannot work, servers that come late or go away, and addresses of both families.
+//! Paths that cannot work, servers that start late or disappear, and addresses of both families.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, co
 
 use crate::common::{check_pattern, client, echo, in_time, listen, paths, send_pattern, settings};
 
-/// Time for the next request after a server's restart, on a loaded machine. A client that waits until its old session has
-/// timed out takes 28 s; the benchmark in `scripts/restart-benchmark` measures what it really takes.
+/// Time limit of the next request after a server's restart, on a loaded machine. A client that waits until its old
+/// session has timed out takes 28 s; `scripts/restart-benchmark` measures the actual time.
 const BACK_AT_ONCE: Duration = Duration::from_secs(5);
-/// Close code of a session that the server does not know any more.
+/// Close code of a session that the server does not have.
 const GONE: u32 = 5;
 
-/// The answer of a network that wants a login.
+/// The answer of a network that requires a login.
 const LOGIN: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n";
 
-/// A network that wants a login: plain HTTP for everybody. Counts its visitors.
+/// A network that requires a login: it answers every connection in plain HTTP. Counts its visitors.
 async fn captive_portal() -> (SocketAddr, watch::Receiver<u32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -71,7 +71,7 @@ async fn a_captive_portal_on_one_path_does_not_end_the_attempt_on_the_other() {
     .await;
 }
 
-/// A network that wants a login from the first `visitors`, and then lets everybody through to `server`.
+/// A network that requires a login from the first `visitors`, and then passes all connections on to `server`.
 async fn login_network(server: SocketAddr, visitors: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -161,7 +161,7 @@ async fn request(address: SocketAddr) -> bool {
     tcp.write_all(b"hello").await.is_ok() && tcp.read_exact(&mut answer).await.is_ok()
 }
 
-/// A port that nobody listens on: bound, and free again.
+/// A port without a listener: bound, and released again.
 async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -228,8 +228,8 @@ async fn a_client_resumed_after_its_servers_restart_is_answered() {
         process.kill();
         let began = Instant::now();
         let (_process, _) = Process::start(server, target);
-        // The old session looks alive and may take a request, which is reset when the server says that it does not know
-        // the session. The one after it is answered.
+        // The old session may seem alive and take a request, which is reset when the server reports that it does not
+        // have the session. The next request is answered.
         assert!(request(address).await || request(address).await, "the next request is answered");
         let took = began.elapsed();
         assert!(took <= BACK_AT_ONCE, "{took:?}");
@@ -239,7 +239,7 @@ async fn a_client_resumed_after_its_servers_restart_is_answered() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_its_server_hung_up_and_nothing_listens_there() {
+async fn a_session_ends_when_its_server_has_closed_and_nothing_listens_there() {
     in_time(async {
         let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo().await);
         let session = connect(client(settings(false), paths(2, server))).await.unwrap();
@@ -250,7 +250,7 @@ async fn a_session_ends_when_its_server_hung_up_and_nothing_listens_there() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_started_before_its_server_refuses_applications_until_it_is_there() {
+async fn a_client_that_is_started_before_its_server_refuses_applications_until_the_server_runs() {
     in_time(async {
         let server = free_address().await;
         let forwarder = forwarder(paths(2, server)).await;
@@ -267,7 +267,7 @@ async fn a_client_that_is_started_before_its_server_refuses_applications_until_i
 }
 
 #[tokio::test]
-async fn a_client_that_may_wait_only_so_long_gives_up_and_says_why() {
+async fn a_client_with_a_time_limit_gives_up_with_the_reason() {
     let server = free_address().await;
     let config = ForwardConfig {
         connect: client(settings(false), paths(1, server)),
@@ -281,7 +281,7 @@ async fn a_client_that_may_wait_only_so_long_gives_up_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_work_says_why() {
+async fn a_path_that_cannot_work_reports_the_reason() {
     for (path, part) in [
         ("192.0.2.77=127.0.0.1:7000", "does not have the local address"),
         ("127.0.0.2=203.0.113.7:7000", "cannot reach"),

@@ -140,7 +140,7 @@ async fn silent_connections_are_closed_and_sessions_are_counted() {
 }
 
 #[tokio::test]
-async fn a_peer_that_stops_reading_holds_bounded_memory_and_blocks_nobody() {
+async fn a_peer_that_stops_reading_holds_bounded_memory_and_blocks_no_other_peer() {
     in_time(async {
         let (client, server, _listener) = pair(settings(false), 2).await;
         let mut stuck = client.open_stream(0).await.unwrap();

@@ -1,7 +1,8 @@
 //! Parses rtnetlink messages about interfaces, addresses, routes and rules: bytes in, values out.
 //!
-//! Not here: sockets. A message that is too short, or of a kind that is not needed, is skipped: a later kernel may say
-//! more than this module reads. Sources: netlink(7), rtnetlink(7), `linux/{if_link,if_addr,rtnetlink,fib_rules}.h`.
+//! Not here: sockets. A message that is too short, or of a kind that is not needed, is skipped: a later kernel may
+//! send more than this module reads. Sources: netlink(7), rtnetlink(7),
+//! `linux/{if_link,if_addr,rtnetlink,fib_rules}.h`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +13,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
-/// Addresses that no packet may have yet, or ever: duplicate address detection runs, or has failed.
+/// Addresses that packets may not use yet, or never: duplicate address detection is running, or has failed.
 const IFA_UNUSABLE: u32 = 0x40 | 0x08;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -44,7 +45,7 @@ pub struct Interface {
     pub up: bool,
     /// It leads to this host only.
     pub loopback: bool,
-    /// Its addresses that packets may have now.
+    /// Addresses that packets may use now.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -64,7 +65,7 @@ pub struct Route {
 pub struct Rule {
     /// For IPv6.
     pub six: bool,
-    /// Lower ones are tried first.
+    /// Rules with a lower number are tried first.
     pub priority: u32,
     /// The source address must be in this network.
     pub from: Option<(IpAddr, u8)>,
@@ -99,7 +100,7 @@ pub(super) fn messages(mut bytes: &[u8]) -> (Vec<NetlinkMessage>, bool) {
     (found, interrupted)
 }
 
-/// Whether any of the notifications in what one `recv` returned may change which paths there are.
+/// Whether any of the notifications in one `recv` may change the set of paths.
 pub(super) fn is_change(mut bytes: &[u8]) -> bool {
     while let Some((kind, _, body, rest)) = split(bytes) {
         let changes = match kind {
@@ -118,7 +119,7 @@ pub(super) fn is_change(mut bytes: &[u8]) -> bool {
     false
 }
 
-/// Kind, flags and body of the first message, and the messages behind it.
+/// Kind, flags and body of the first message, and the messages after it.
 fn split(bytes: &[u8]) -> Option<(u16, u16, &[u8], &[u8])> {
     let length = u32_at(bytes, 0)? as usize;
     let body = bytes.get(HEADER..length)?;
@@ -235,7 +236,7 @@ fn rule(body: &[u8]) -> Option<NetlinkMessage> {
     Some(NetlinkMessage::Rule(rule))
 }
 
-/// Attributes behind a message's fixed part: kind and value.
+/// Attributes after a message's fixed part: kind and value.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_counts_when_packets_may_have_it() {
+    fn an_address_counts_when_packets_may_use_it() {
         let usable = |flags: u32| {
             let attributes: [(u16, &[u8]); 3] = [
                 (IFA_ADDRESS, &[10, 0, 0, 1]),
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_names_its_table_and_every_interface_that_works() {
+    fn a_route_names_its_table_and_every_usable_interface() {
         let hop = |interface: u8, flags: u8| [8, 0, flags, 0, interface, 0, 0, 0];
         let hops = [hop(3, 0), hop(4, 1), hop(5, 0)].concat();
         let table = 1000_u32.to_ne_bytes();
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_of_the_kernel_to_itself_are_no_change() {
+    fn the_kernels_local_routes_are_not_changes() {
         let route = |table| message(libc::RTM_NEWROUTE, &[2, 32, 0, 0, table, 2, 0, 2, 0, 0, 0, 0], &[]);
         assert!(!is_change(&route(255)) && is_change(&route(254)));
         assert!(is_change(&[route(255), message(libc::RTM_DELLINK, &[0; 16], &[])].concat()));

@@ -1,7 +1,8 @@
 //! Reads the current interfaces, addresses, routes and rules, and reports changes (rtnetlink's multicast groups).
 //!
-//! A notification only says that something changed; its receiver reads everything again. So a burst of changes costs
-//! one reading, and notifications dropped by the kernel lose nothing. Not here: what a change means for a path.
+//! A notification only reports that something changed; the receiver then reads everything again. So a burst of
+//! changes costs one reading, and notifications dropped by the kernel lose no information. Not here: the meaning of a
+//! change for a path.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -12,7 +13,7 @@ use crate::fd;
 
 /// Bytes of one read; the kernel fills at most 32 KiB.
 const BUFFER: usize = 64 << 10;
-/// Readings that a change interrupted, before the last one is taken as it is.
+/// Number of interrupted readings after which the last one is used.
 const TRIES: usize = 4;
 /// Groups of links, addresses, routes and rules (RTMGRP_*; a rule's group is number 8 and 19).
 const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
@@ -82,7 +83,7 @@ impl Network {
 }
 
 impl Netlink {
-    /// Asks for everything of a kind; says whether a change interrupted the answer.
+    /// Requests everything of a kind; returns whether a change interrupted the answer.
     fn dump(&mut self, kind: u16, length: usize, mut each: impl FnMut(NetlinkMessage)) -> io::Result<bool> {
         self.send(Request::new(kind, libc::NLM_F_DUMP, &vec![0; length]))?;
         let mut buffer = vec![0; BUFFER];
@@ -144,7 +145,7 @@ impl NetworkChanges {
                 Ok(n) => changed |= message::is_change(&buffer[..n]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(changed),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Notifications were dropped: anything may have changed.
+                // Notifications were dropped, so anything may have changed.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
                 Err(error) => return Err(error),
             }

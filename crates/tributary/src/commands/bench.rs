@@ -105,7 +105,7 @@ pub(crate) struct ObjectsArguments {
     json: bool,
 }
 
-/// Processor time of a session with nothing to do.
+/// Processor time of an idle session.
 #[derive(Debug, Args)]
 pub(crate) struct IdleArguments {
     /// Seconds without payload
@@ -225,7 +225,7 @@ pub(crate) struct ProxyArguments {
     json: bool,
 }
 
-/// A server's memory under clients that write and never read, and what they cost an honest client beside them.
+/// A server's memory under clients that write and never read, and their effect on an honest client beside them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary bench sessions
@@ -347,7 +347,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
 
 fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
     Ok(match bench {
-        Bench::End { .. } | Bench::Hostile { .. } => Measured::default(), // `run` has answered them
+        Bench::End { .. } | Bench::Hostile { .. } => Measured::default(), // handled in `run`
         Bench::Unshaped(a) => {
             tributary_emu::isolate()?;
             let plan = unshaped::Plan { rounds: a.rounds, seconds: a.seconds };
@@ -427,7 +427,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             Measured::new("proxy", report.tables(), a.json, &report)?
         }
         Bench::Emulator(a) => {
-            // The crate registry is out of reach once isolated.
+            // The crate registry cannot be reached after isolation.
             let rattan = a.rattan.as_deref().map(tributary_emu::bench::install_rattan).transpose()?;
             tributary_emu::isolate()?;
             let time = Duration::from_secs(a.seconds);
@@ -443,7 +443,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
 struct Measured {
     name: &'static str,
     tables: Vec<Table>,
-    /// The whole report, if JSON is asked for.
+    /// The whole report, if JSON was requested.
     json: Option<String>,
 }
 
@@ -457,7 +457,7 @@ impl Measured {
         Ok(Self { name, tables, json: json.then(|| serde_json::to_string(report)).transpose()? })
     }
 
-    /// The tables, below a line that says by which command and commit and on which machine they were made.
+    /// The tables, below a line with the command, the commit and the machine.
     fn markdown(&self) -> String {
         let run = machine::run_info(&output::command_line());
         let made = format!("{}\nLinux {}, {}.\n", run.marker(), run.kernel, run.machine);

@@ -104,7 +104,7 @@ fn print(controllers: &[tributary_bpf::Loaded], groups: Option<usize>, json: boo
     groups.map_or(Ok(()), |groups| output::line(&format!("groups of sibling subflows: {groups}")))
 }
 
-/// Exit code 1 when something is missing.
+/// Exit code 1 when a requirement is missing.
 fn doctor(json: bool) -> Result<ExitCode> {
     let checks = tributary_bpf::doctor();
     if json {

@@ -29,10 +29,10 @@ pub(crate) enum Dash {
 
 /// Serve a directory over HTTP/1.1, HTTP/2 and HTTP/3: manifests, segments, byte ranges, conditional requests.
 ///
-/// The sockets are the kernel's MPTCP where it has it; they take plain TCP clients as well. Pages of any origin may
-/// read (CORS). Hidden files and links that lead out of the directory are not served. SIGTERM or SIGINT ends it in order.
-/// HTTP/3 and HTTPS use the certificate of --tls-cert. Without it the server makes one and prints its fingerprint. With
-/// --key, clients that have the same key trust that certificate.
+/// Listens with the kernel's MPTCP where the kernel supports it; MPTCP sockets also accept plain TCP clients. Pages
+/// of any origin may read the files (CORS). Hidden files and links that lead out of the directory are not served.
+/// SIGTERM or SIGINT ends it in order. HTTP/3 and HTTPS use the certificate of --tls-cert. Without it the server
+/// makes one and prints its fingerprint. With --key, clients that have the same key trust that certificate.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash serve video
@@ -74,7 +74,7 @@ pub(crate) struct ServeArguments {
     /// Congestion control of TCP and of QUIC [default: the system's]
     #[arg(long)]
     congestion: Option<String>,
-    /// Connections at once; more are refused
+    /// Maximum number of concurrent connections; more are refused
     #[arg(long, default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
     /// Seconds after which an idle connection is closed
@@ -95,8 +95,8 @@ fn connections(text: &str) -> Result<usize, String> {
 
 /// Make a DASH title of a video: H.264 in twenty bitrates, segments of 4 s, and a manifest.
 ///
-/// Pictures are never larger than the video's; low bitrates have smaller ones. Sound is left out. The directory appears
-/// when everything is done; Ctrl-C leaves nothing behind.
+/// Pictures are never larger than the video's; low bitrates have smaller ones. Sound is left out. The directory is
+/// created when everything is complete; Ctrl-C leaves no files behind.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash package film.mp4 --out video
@@ -106,10 +106,10 @@ pub(crate) struct PackageArguments {
     /// Video: any file that ffmpeg reads
     #[arg(value_name = "VIDEO")]
     video: PathBuf,
-    /// Directory to make
+    /// Directory to create
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bitrates in kbit/s, rising [default: 20 steps from 45 to 3800]
+    /// Bitrates in kbit/s, ascending [default: 20 steps from 45 to 3800]
     #[arg(long, value_name = "KBPS", value_delimiter = ',')]
     ladder: Vec<u32>,
     /// One file for each bitrate, read by byte ranges (SegmentBase), instead of a file for each segment
@@ -121,7 +121,7 @@ pub(crate) struct PackageArguments {
     /// libx264's preset
     #[arg(long, default_value = "veryfast", value_parser = tributary_tiles::ingest::PRESETS)]
     preset: String,
-    /// Print what was made as one JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -175,7 +175,7 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     })
 }
 
-/// The certificate of HTTPS and HTTP/3, where they are served.
+/// The certificate of HTTPS and HTTP/3, if one of them is served.
 fn identity(arguments: &ServeArguments, key: Option<&Key>) -> Result<Option<Identity>> {
     if arguments.https.is_empty() && arguments.quic.is_empty() {
         return Ok(None);

@@ -9,10 +9,10 @@ use tributary_lab::demo::{self, Settings, TiledSettings};
 use tributary_lab::tiled;
 use tributary_link::Scenario;
 
-/// Where a sample video may lie beside a checkout.
+/// Possible directory of a sample video beside a checkout.
 const SAMPLES: &str = "../shared/data/video-overpass";
 
-/// Where a sample viewer's head movement may lie beside a checkout, and its format.
+/// Possible directory of a sample viewer's head movement beside a checkout, and its format.
 const HEADS: (&str, &str) = ("../shared/data/head-nasrabadi19/traces_full", "nasrabadi19");
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
@@ -29,7 +29,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
             None => (demo::generated_head(&output::cache()).context("the cache")?, "plain".to_owned()),
         });
     }
-    // Refuse wrong names and traces before the long work.
+    // Refuse wrong names and traces before the long work begins.
     tiled::Viewpoint::new(viewer.clone())?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;

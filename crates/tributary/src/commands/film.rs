@@ -11,8 +11,8 @@ use tributary_types::Bitrate;
 
 /// Make a video file of one bitrate for progressive playback: H.264 in an MPEG transport stream.
 ///
-/// ffmpeg encodes it from any file that it reads, which is repeated when it is too short. Without an input the film is a moving
-/// test picture with noise.
+/// ffmpeg encodes it from any file that it can read; a file that is too short is repeated. Without an input the film
+/// is a moving test picture with noise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary film --out film.ts
@@ -21,7 +21,7 @@ pub(crate) struct FilmArguments {
     /// Any video file [default: a test picture]
     #[arg(value_name = "VIDEO")]
     video: Option<PathBuf>,
-    /// File to make; an existing one is replaced
+    /// Output file; an existing one is replaced
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Bitrate of the file, Mbit/s
@@ -30,7 +30,7 @@ pub(crate) struct FilmArguments {
     /// Length
     #[arg(long, default_value_t = Film::default().seconds, value_parser = quantity::seconds_in(1..=86_400))]
     seconds: u32,
-    /// Print what was made as one JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
 }

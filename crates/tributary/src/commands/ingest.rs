@@ -42,7 +42,7 @@ pub(crate) struct IngestArguments {
     /// Quantisation parameters, from 1 (finest) to 51
     #[arg(long, value_delimiter = ',', default_value = "22,27,32,37,42")]
     qps: Vec<u8>,
-    /// Directory to make
+    /// Output directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Seconds from the beginning [default: all]
@@ -63,7 +63,7 @@ pub(crate) struct IngestArguments {
     /// Encoders at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Print what was made as one JSON object
+    /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -77,7 +77,7 @@ fn size(text: &str) -> Result<(usize, usize), String> {
     sides.ok_or_else(|| format!("`{text}` is not a size; write 2048x1024"))
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Made<'a> {
     directory: &'a PathBuf,
@@ -98,7 +98,7 @@ struct Quality {
     psnr_db: f64,
     /// Bytes more than the untiled video, as a share of its bytes; one GoP in ten is compared.
     overhead: f64,
-    /// PSNR of those GoPs, in tiles and in one piece.
+    /// PSNR of those GoPs, tiled and untiled.
     compared_psnr_db: f64,
     untiled_psnr_db: f64,
 }
@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The progress bar, which remembers when a stage began and how much was done then.
+/// The progress bar, with the time at which the stage began and the work that was done by then.
 struct Shown {
     progress: Mutex<(Progress, Option<Begun>)>,
     stop: Arc<AtomicU8>,
@@ -198,7 +198,7 @@ impl Watch for Shown {
         };
         let picture = at.done * at.pictures / at.total.max(1);
         let mut text = format!("{stage}: {picture} of {} pictures", at.pictures);
-        // Less than 1 % of the work is too little to estimate the rest from.
+        // Less than 1 % of the work is too little for an estimate of the rest.
         if share - start.share > 0.01 {
             let left = start.at.elapsed().mul_f64((1.0 - share) / (share - start.share));
             text.push_str(&format!(", {} left", spoken(left)));

@@ -68,7 +68,7 @@ fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     Ok(if result.audit.valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// A result as JSON, with the commit that it was measured at.
+/// A result as JSON, with the commit of the program.
 fn with_commit(result: &impl Serialize) -> Result<String> {
     #[derive(Serialize)]
     struct Measured<'a, T> {
@@ -151,7 +151,7 @@ impl RunArguments {
         self.pause.unwrap_or(50)
     }
 
-    /// Refuses options of a workload that is not asked for.
+    /// Refuses options of another workload than the requested one.
     fn check_workload(&self) -> Result<()> {
         for (given, name, workload) in [
             (self.size.is_some(), "--size", "object"),

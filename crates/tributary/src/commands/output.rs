@@ -7,12 +7,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// One line on standard output. A reader that has gone away is an error, not a panic.
+/// One line on standard output. A closed reader is an error, not a panic.
 pub(crate) fn line(text: &str) -> Result<()> {
     writeln!(io::stdout().lock(), "{text}").context("standard output")
 }
 
-/// The directory for results, made when it is missing. Tried before the work, not after it.
+/// The directory for results, created if it is missing. Writing is tested before the work begins.
 pub(crate) fn directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot make the directory {}", path.display()))?;
     let probe = path.join(".writable");
@@ -34,7 +34,7 @@ pub(crate) struct Form {
     pub markdown: bool,
 }
 
-/// A result in all its forms.
+/// A result in all its output formats.
 pub(crate) struct Report {
     /// Name of the files, without their endings.
     pub name: String,
@@ -47,7 +47,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Writes the files, prints the form asked for, and says where the report is.
+    /// Writes the files, prints the requested format, and prints where the report is.
     pub(crate) fn publish(&self, into: &Path, form: Form, beside: Option<&TablesBeside>) -> Result<()> {
         file(into, &format!("{}.json", self.name), &self.json)?;
         let mut page = file(into, &format!("{}.md", self.name), &self.markdown)?;

@@ -38,7 +38,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     })
 }
 
-/// Runs `work`; does not wait at the end for blocked threads, for example the resolver's.
+/// Runs `work`. Does not wait at the end for blocked threads, for example the resolver's.
 pub(super) fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(work);

@@ -95,15 +95,15 @@ fn sockets(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Whether a program that was killed left this socket: nobody listens, and no process has the number in its name.
-/// A program that is just starting is there before it listens.
+/// Whether a program that was killed left this socket: no process listens on it, and the process with the number in
+/// its name does not exist. A starting program exists before it listens.
 fn is_left(path: &Path) -> bool {
     let number = path.file_stem().and_then(|stem| stem.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
     number.is_some_and(|number| !Path::new(&format!("/proc/{number}")).exists())
         && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Refuses a directory of another user, who could replace the socket.
+/// Refuses a directory of another user, because that user could replace the socket.
 fn own(directory: &Path) -> Result<()> {
     let made = std::fs::symlink_metadata(directory)?;
     let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
@@ -182,7 +182,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
             output::line(&serde_json::json!({ "proxies": proxies }).to_string())?;
         } else {
             if arguments.watch && io::stdout().is_terminal() {
-                // Home, and clear to the end of the screen.
+                // Cursor to the top left, and clear to the end of the screen.
                 print!("\x1b[H\x1b[J");
             }
             output::line(proxies.iter().map(table).collect::<Vec<_>>().join("\n").trim_end())?;
@@ -347,7 +347,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_socket_is_left_when_nobody_listens_and_its_process_is_gone() {
+    fn a_socket_is_stale_when_its_process_has_ended() {
         let directory = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();

@@ -50,7 +50,7 @@ pub(crate) struct TransportArguments {
     pub(crate) plaintext: bool,
 }
 
-/// Serve a tiled video: each viewer gets the tiles that it asks for, in its order, until their deadline.
+/// Serve a tiled video: each viewer gets the tiles that it requests, in its order, until their deadline.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   tributary ingest my-equirectangular.mp4 --out tiles
@@ -72,9 +72,9 @@ pub(crate) struct StreamServeArguments {
 
 /// Play a tiled video for a viewer with a recorded head movement, and measure the quality of the viewport.
 ///
-/// The player plans every GoP from the head's position and from what has arrived. When a GoP begins it shows the
-/// tiles that are there and conceals the others. At the end it decodes everything and compares the viewport,
-/// picture by picture, with the source's.
+/// The player plans every GoP from the head's position and from the tiles that have arrived. When a GoP begins, it
+/// shows the tiles that have arrived and conceals the others. At the end it decodes everything and compares the
+/// viewport, picture by picture, with the source's.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
@@ -94,10 +94,10 @@ pub(crate) struct StreamPlayArguments {
     /// Seconds to play; the video is repeated if it is shorter [default: the video once]
     #[arg(long, value_parser = quantity::seconds_in(1..=3600))]
     pub(crate) seconds: Option<u32>,
-    /// Write an HTML report with pictures of what was seen
+    /// Write an HTML report with pictures of the viewport
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Keep what arrived in this file and print counters as JSON, without measuring quality
+    /// Store the arrived tiles in this file and print counters as JSON, without measuring quality
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
     pub(crate) keep: Option<PathBuf>,
     /// Print one JSON object, with every GoP's plan, arrivals and quality

@@ -14,7 +14,7 @@ use super::super::project::{Project, SourceFile};
 use paths::{Use, uses};
 
 type Path = Vec<String>;
-/// Which neighbour uses which, and one place where it does.
+/// Which neighbour uses which, with one place in the code.
 type Edges = BTreeMap<(String, String), (String, usize)>;
 
 /// Reports circles between neighbouring modules of a crate.
@@ -94,7 +94,7 @@ impl<'a> Crate<'a> {
         Some(at)
     }
 
-    /// Where a name that `module` has from a `use` is defined.
+    /// The module in which a name that `module` imports by `use` is defined.
     fn passed_on(&self, module: &[String], name: &str, depth: usize) -> Option<Path> {
         let (_, uses) = self.modules.get(module)?;
         let known = uses.iter().find(|used| used.imports.as_deref() == Some(name))?;

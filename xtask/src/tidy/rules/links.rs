@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_that_lead_nowhere_fail() {
+    fn links_without_a_target_fail() {
         let text = "[a](../README.md) [b](models/) ![c](img/none.svg)\n[d](https://x.org/) [e](#here) [f](../gone.md#x)\n";
         let project =
             Project::of_files(&[("README.md", ""), ("docs/README.md", text), ("docs/models/link.md", "")]);

@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::Args;
 use tributary_bench::coupled::{self, Part, Plan};
 
-/// Coupled congestion control by eBPF: its cost beside the kernel's cubic, two subflows beside a stranger's TCP
+/// Coupled congestion control by eBPF: its cost beside the kernel's cubic; two subflows beside another program's TCP
 /// connection at one bottleneck, and on two separate links; sessions and MPTCP, on real sockets and simulated.
 ///
 /// Loads the controllers under names with a prefix and unloads them at the end. Needs root and feature `ebpf`, except
-/// for the part `simulated`. If it is killed, `tributary cc list` shows what stayed loaded.
+/// for the part `simulated`. If it is killed, `tributary cc list` shows the controllers that are still loaded.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   sudo tributary bench coupled

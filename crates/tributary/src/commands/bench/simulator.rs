@@ -15,7 +15,7 @@ pub(crate) enum Simulator {
     Linux(LinuxArguments),
     Ns3(Ns3Arguments),
     Speed(SpeedArguments),
-    /// One cell in a process of its own; started by the benchmark itself.
+    /// One cell in a separate process; started by the benchmark itself.
     #[command(hide = true)]
     Cell {
         /// The cell, in JSON

@@ -26,7 +26,7 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
 /// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With
 /// `--transport engine` the decision engine chooses between QUIC and MPTCP from a path controller's measurements, and
 /// can move to QUIC during playback; `--quic PORT` is the server's port for HTTP/3. `--ca`, `--pin`, `--key` or
-/// `--insecure` says which server to trust over HTTP/3.
+/// `--insecure` selects the servers that are trusted over HTTP/3.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash play http://127.0.0.1:8080/manifest.mpd
@@ -44,9 +44,9 @@ pub(crate) struct PlayArguments {
     /// tcp, mptcp, quic, mpquic, fbdt (or another scheduler of sessions), engine
     #[arg(long, default_value = "mptcp")]
     transport: String,
-    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface that leads to the server,
-    /// as they come and go) or `any`; `metered`: used only when the others cannot carry what is asked, by sessions; a path
-    /// that names no server leads to the URL's [default: any]
+    /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface with a route to the
+    /// server, followed as they appear and disappear) or `any`; `metered` (sessions only): used only when the others
+    /// cannot carry the data; without =SERVER the server is the URL's [default: any]
     #[arg(long = "path", value_name = "LOCAL[,metered][=SERVER:PORT]")]
     paths: Vec<String>,
     /// Sessions: give up when no path is up for this many seconds, at least three [default: 30]
@@ -58,7 +58,7 @@ pub(crate) struct PlayArguments {
     /// URL of the path controller, for --transport engine
     #[arg(long, value_name = "URL", required_if_eq("transport", "engine"))]
     controller: Option<String>,
-    /// File with the bearer token that the controller asks for
+    /// File with the bearer token that the controller requires
     #[arg(long, value_name = "FILE", requires = "controller")]
     controller_token: Option<PathBuf>,
     /// The server's port for HTTP/3, for --transport engine
@@ -88,13 +88,13 @@ pub(crate) struct PlayArguments {
     /// Total rate of all paths in Mbit/s, to compute the network efficiency
     #[arg(long, value_name = "MBPS")]
     available: Option<f64>,
-    /// Write the media to this file as it is complete
+    /// Write the media to this file, segment by segment
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print everything that was recorded as one JSON object
+    /// Print the whole record as one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +113,7 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let mut watch = |glimpse: &Glimpse| progress.at(share(glimpse), &words(glimpse));
     let outcome = proxy::runtime()?.block_on(client::play(config, &mut watch))?;
     progress.end();
-    // Bits that the paths could have carried in the whole session.
+    // Bits that the paths could carry in the whole session.
     let seconds = outcome.qoe.seconds.len() as f64;
     let efficiency = arguments.available.and_then(|mbps| outcome.qoe.efficiency(mbps * 1e6 * seconds));
     if let Some(path) = &arguments.report {
@@ -202,7 +202,7 @@ fn share(glimpse: &Glimpse) -> f64 {
     glimpse.position.as_secs_f64() / glimpse.duration.as_secs_f64().max(0.001)
 }
 
-/// The progress line. It has whole seconds, so that a log has few different lines.
+/// The progress line. It shows whole seconds, so that a log has few different lines.
 fn words(glimpse: &Glimpse) -> String {
     let state = match glimpse.state {
         PlayState::Starting => "starting",
@@ -282,7 +282,7 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
     let kbps = |quality: usize| outcome.ladder_bps.get(quality).map_or(0.0, |rate| *rate as f64 / 1e3);
     let mut chosen: Vec<_> =
         qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded.quality))).collect();
-    // The last bitrate holds until the end of the plot beside it.
+    // The last bitrate is drawn to the end of the plot.
     if let (Some((_, last)), Some(second)) = (chosen.last().copied(), qoe.seconds.last()) {
         chosen.push((second.at_s, last));
     }

@@ -1,5 +1,5 @@
-//! The paths in Rust code: those of `use`, and those written out in the code. It knows words, `::` and
-//! braces, and no other part of the language.
+//! The paths in Rust code: those of `use`, and those written out in the code. Understands words, `::` and braces, and
+//! no other part of the language.
 
 /// A path in the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
