@@ -179,7 +179,7 @@ fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
 fn reply(reply: &EndReply) {
     let line = serde_json::to_string(reply).expect("replies have string keys only");
     let mut out = std::io::stdout().lock();
-    // The process that started this end may have ended; then nobody needs the answer.
+    // The process that started this end may have ended; then the answer is not needed.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 

@@ -192,7 +192,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     ))
 }
 
-/// Takes interfaces down and up as the schedule says.
+/// Takes interfaces down and up by the schedule.
 fn switch(
     network: &Network,
     handoffs: &[Handoff],

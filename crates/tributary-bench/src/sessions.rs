@@ -61,7 +61,7 @@ impl Default for Plan {
 pub struct Direction {
     /// `upload` or `download`.
     pub name: &'static str,
-    /// The rate that the client offers or asks for, Mbit/s; `None` is as much as it can.
+    /// The rate that the client sends or requests, Mbit/s; `None`: as fast as possible.
     pub limit_mbps: Option<f64>,
     /// Goodput of each round before the hostile sessions came, Mbit/s.
     pub alone_mbps: Vec<f64>,

@@ -64,7 +64,7 @@ pub enum ConfigError {
     /// No scheduler has this name.
     #[error("unknown scheduler `{name}`; known: {}; priorities first: avira+NAME", known.join(", "))]
     UnknownScheduler {
-        /// What was asked for.
+        /// The requested value.
         name: String,
         /// Every name there is.
         known: Vec<&'static str>,

@@ -146,7 +146,7 @@ pub enum Action {
         /// The hello opens the session; otherwise it joins.
         opens: bool,
     },
-    /// The connection is a subflow; the session knows it.
+    /// The connection is a subflow of the session.
     Admit {
         /// The subflow.
         subflow: SubflowId,
@@ -160,7 +160,7 @@ pub enum Action {
         /// Why.
         failure: Failure,
     },
-    /// Drop the connection. The session has been told already.
+    /// Drop the connection. The session was informed before.
     Drop {
         /// The attempt or subflow.
         subflow: SubflowId,
@@ -173,7 +173,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
     Nobody,
-    /// This attempt's hello is under way.
+    /// This attempt's hello has been sent.
     By(SubflowId),
     /// The server has accepted.
     Done,

@@ -124,7 +124,7 @@ impl Paths {
         (old, others.map(PathAction::Abandon).collect())
     }
 
-    /// Whether the peer says that nothing it sends on the path arrives.
+    /// Whether the peer reports that nothing it sends on the path arrives.
     pub fn is_silent_for_peer(&self, id: PathId) -> bool {
         self.paths.get(&id).is_some_and(|path| matches!(path.probing, Some(Probing::Peer(_))))
     }

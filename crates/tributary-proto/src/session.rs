@@ -100,7 +100,7 @@ enum Life {
 /// Credit granted to the peer, and how much of it was used.
 #[derive(Debug)]
 struct Granted {
-    /// What the peer is told at the start of each subflow.
+    /// Settings that are sent to the peer at the start of each subflow.
     settings: Settings,
     /// Payload that the peer may send ahead of what the application has read.
     window: u64,

@@ -78,7 +78,7 @@ const SILENCE_CEILING: Duration = Duration::from_millis(100);
 const YOUNG: Duration = Duration::from_secs(3);
 /// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
 const FULL_SIZE: u64 = 1400;
-/// Most removed subflows that the peer is told of; beyond that the oldest are dropped.
+/// Maximum number of removed subflows that are reported to the peer; beyond that the oldest are dropped.
 pub(crate) const MOST_GONE: usize = 8;
 /// A longer gap counts as this much in the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
@@ -101,7 +101,7 @@ pub(crate) struct Subflow {
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
     pub replace_due: Option<PathId>,
-    /// Subflows of removed paths that the peer has not been told of here.
+    /// Subflows of removed paths that have not been reported to the peer on this subflow.
     pub gone_due: Vec<SubflowId>,
     /// Until this time a new connection may replace it although it delivers.
     pub replaceable_until: Option<Instant>,

@@ -236,7 +236,7 @@ impl RunInfo {
 /// The emulator's audit of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Whether the links behaved as the scenario says; otherwise the numbers mean nothing.
+    /// Whether the links matched the scenario; otherwise the numbers are invalid.
     pub valid: bool,
     /// The reason, with numbers.
     pub detail: String,

@@ -110,7 +110,7 @@ pub struct MptcpTransport {
     acknowledged: u64,
     edge: u64,
     receive: Receive,
-    /// The window's end that the peer was last told.
+    /// The window's end that was last announced to the peer.
     told_edge: u64,
     join_at: Option<Instant>,
     /// When the scheduler wants to be called again.

@@ -33,13 +33,13 @@ pub enum MultipathError {
     /// No congestion control has this name.
     #[error("unknown congestion control `{name}`; known: {}", congestion::names().join(", "))]
     UnknownCongestion {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
     /// No scheduler has this name.
     #[error("unknown scheduler `{name}`; known: {}; priorities first: avira+NAME", scheduler::names().join(", "))]
     UnknownScheduler {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
     /// No paths, or too many.

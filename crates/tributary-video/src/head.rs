@@ -68,7 +68,7 @@ pub enum TraceError {
     /// An invalid sampling rate.
     #[error("cannot resample to {rate_hz} Hz; choose a rate over 0 and up to {MOST_HERTZ} Hz")]
     Rate {
-        /// The rate asked for.
+        /// The requested rate.
         rate_hz: f64,
     },
 }

@@ -42,9 +42,9 @@ pub enum GridError {
     /// A grid has no tiles, or too many.
     #[error("a grid of {columns}×{rows} tiles; give at least 1×1 and at most {MOST_TILES} tiles")]
     Size {
-        /// Columns asked for.
+        /// Requested columns.
         columns: usize,
-        /// Rows asked for.
+        /// Requested rows.
         rows: usize,
     },
     /// The text is not two numbers.

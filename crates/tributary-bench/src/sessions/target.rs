@@ -1,4 +1,4 @@
-//! The target behind the server. The first byte of a connection says what it does.
+//! The target behind the server. The first byte of a connection selects its behaviour.
 
 use crate::BenchError;
 use crate::daemon::failed;

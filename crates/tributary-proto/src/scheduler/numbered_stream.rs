@@ -78,7 +78,7 @@ impl NumberedStream {
         self.send.allow_data(offset);
     }
 
-    /// Numbers the bytes that a scheduler asked for, in segments of at most `most` bytes. Returns the range of
+    /// Numbers the bytes that a scheduler requested, in segments of at most `most` bytes. Returns the range of
     /// numbers.
     pub fn load(&mut self, load: Load, most: usize) -> (DataSeq, DataSeq) {
         let segment = load.segment.min(most);

@@ -82,7 +82,7 @@ pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dy
     })
 }
 
-/// Whether [`create`] knows the name: one of [`names`], or `avira+` and one of those that are not AVIRA's.
+/// Whether [`create`] accepts the name: one of [`names`], or `avira+` and one of those that are not AVIRA's.
 #[must_use]
 pub fn is_known(name: &str) -> bool {
     OWN.contains(&name) || KNOWN.iter().any(|entry| entry.name == name || entry.prioritised == name)

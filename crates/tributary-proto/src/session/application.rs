@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Announces a stream to the peer before anything is written on it, for protocols in which the peer sends
-    /// first. Without it the peer learns of a stream with its first byte or its end.
+    /// first. Without it the peer sees a stream only with its first byte or its end.
     pub fn announce(&mut self, id: StreamId) {
         if self.life == Life::Open
             && let Some(stream) = self.receive.get(&id)

@@ -43,7 +43,7 @@ pub enum ProtocolError {
     /// Bytes past the end, or a second, different end.
     #[error("the peer moved the end of {0}")]
     EndMoved(StreamId),
-    /// Acknowledged what was never sent.
+    /// Acknowledged data that was never sent.
     #[error("the peer acknowledged a segment that was never sent")]
     AckUnsent,
     /// Input for a subflow that is not open.

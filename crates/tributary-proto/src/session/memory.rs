@@ -165,7 +165,7 @@ impl Session {
         self.shared.is_some_and(|shared| shared.window.is_steady() || shared.send.is_steady())
     }
 
-    /// Grants what [`Self::poll_demand`] asked for.
+    /// Grants the memory that [`Self::poll_demand`] requested.
     pub fn allot(&mut self, now: Instant, demand: Demand) {
         let Some(shared) = &mut self.shared else { return };
         match demand {
@@ -245,7 +245,7 @@ mod tests {
         let now = Instant::from_millis(10);
         assert_eq!(bound.observe(now, MIB / 4 - 1, PACE, true), None);
         assert_eq!(bound.observe(now, MIB / 4, PACE, true), Some(2 * MIB));
-        // Refused: asked for again a quarter later.
+        // Refused: requested again a quarter later.
         assert_eq!(bound.observe(now, MIB / 2, PACE, true), Some(2 * MIB));
         bound.limit = 4 * MIB;
         assert_eq!(bound.observe(now, MIB * 3 / 2, PACE, false), None, "the bound was not a limit");

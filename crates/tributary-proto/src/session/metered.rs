@@ -1,4 +1,4 @@
-//! Metered paths: their bytes cost money, so they carry data only when the other paths cannot carry what is asked.
+//! Metered paths: their traffic costs money, so they carry data only when the other paths cannot carry it.
 //!
 //! There are two such cases. First, no other path delivers: each is silent or has no connection. Second, data has
 //! waited for the other paths for two seconds without a break; then metered paths carry data until nothing has

@@ -1,4 +1,4 @@
-//! Test rig: a client that asks for bytes and a server that sends them over a scenario's paths.
+//! Test rig: a client that requests bytes and a server that sends them over a scenario's paths.
 
 use core::time::Duration;
 

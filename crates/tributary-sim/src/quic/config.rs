@@ -87,7 +87,7 @@ pub enum QuicError {
     /// No such controller.
     #[error("unknown QUIC congestion controller `{name}`; known: {}", quic_controllers().join(", "))]
     UnknownController {
-        /// What was asked for.
+        /// The requested value.
         name: String,
     },
     /// A size out of bounds.

@@ -1,4 +1,4 @@
-//! Creates both ends of a connection from a transport's name. The only place that knows all transports.
+//! Creates both ends of a connection from a transport's name. The only module that depends on all transports.
 
 use std::rc::Rc;
 

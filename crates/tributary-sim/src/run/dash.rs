@@ -56,7 +56,7 @@ struct Kind {
     congestion: String,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Playback<'a> {
     cell: &'a Cell,
     world: World,

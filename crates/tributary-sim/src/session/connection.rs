@@ -46,7 +46,7 @@ pub(super) struct Connection {
     /// Bytes complete on the wire that TCP has not accepted yet.
     unwritten: u64,
     room: Room,
-    /// The room that the session was last told.
+    /// The room that was last reported to the session.
     pub told: usize,
 }
 

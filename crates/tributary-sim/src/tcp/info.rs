@@ -70,7 +70,7 @@ pub struct TcpInfo {
     pub lost: u64,
     /// Payload bytes received more than once.
     pub duplicates: u64,
-    /// Acknowledgements that repeated the number while data was under way (RFC 5681 §2).
+    /// Acknowledgements that repeated the number while data was in flight (RFC 5681 §2).
     pub duplicate_acks: u64,
     /// Fast recoveries begun, each by a fast retransmission.
     pub fast_recoveries: u64,

@@ -38,7 +38,7 @@ pub struct DashSpec {
     pub settings: Settings,
     /// The bitrate rule's name.
     pub rule: String,
-    /// When the title is asked for and the transport connects.
+    /// When the title is requested and the transport connects.
     pub from: Instant,
     /// Who changes paths and transport.
     pub control: Control,

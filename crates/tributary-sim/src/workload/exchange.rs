@@ -19,7 +19,7 @@ pub(super) struct PushedMessage {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     stream: Option<StreamKey>,
-    /// Sizes that were asked for and that the server has not read yet; `None` is a transfer without end.
+    /// Requested sizes that the server has not read yet; `None` is a transfer without end.
     requests: VecDeque<Option<u64>>,
     messages: VecDeque<PushedMessage>,
     made: u64,
@@ -50,7 +50,7 @@ impl Exchange {
         self.lanes.borrow()[workload].stream
     }
 
-    /// The client asks for this many bytes; `None` is a transfer without end.
+    /// The client requests this many bytes; `None` is a transfer without end.
     pub(super) fn ask(&self, workload: usize, size: Option<u64>) {
         self.lanes.borrow_mut()[workload].requests.push_back(size);
     }

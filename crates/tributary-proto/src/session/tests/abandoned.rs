@@ -30,7 +30,7 @@ fn given(pair: &Pair) -> u64 {
     stats.sent + stats.sent_again
 }
 
-/// What the server may still number is what the client still takes, to the byte.
+/// The server's remaining credit equals the client's remaining limit, to the byte.
 fn assert_same_credit(pair: &Pair, story: &str) {
     let [client, server] = &pair.ends;
     assert!(!client.is_closed() && !server.is_closed(), "{story}: {:?}", pair.events[0].last());

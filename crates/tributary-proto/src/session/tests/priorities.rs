@@ -73,7 +73,7 @@ fn every_decision_is_an_event_with_telemetry_and_none_without() {
 #[test]
 fn what_the_peer_opens_is_bulk_until_this_side_says_otherwise() {
     let mut pair = started("avira+fbdt", &[(47, 4)]);
-    // A client with the highest priority asks for an answer next to the server's own bulk.
+    // A client requests an answer with the highest priority, beside the server's bulk.
     let claimed = pair.ends[0].open_stream(255).unwrap();
     pair.ends[0].write_message(pair.now, claimed, payload(0, 100), None).unwrap();
     pair.run(Duration::from_millis(50));

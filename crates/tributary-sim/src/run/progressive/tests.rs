@@ -61,7 +61,7 @@ fn the_same_playback_twice_is_the_same() {
 fn a_cut_path_carries_nothing_more_and_the_other_carries_the_film() {
     for transport in ["mptcp/min-rtt", "mptcp/greedy-sticky", "fbdt"] {
         let outcome = cell(transport, true).run_progressive(&long()).unwrap();
-        // Data under way at the cut arrives in the first step.
+        // Data in flight at the cut arrives in the first step.
         let after =
             |path: usize| outcome.paths[path].delivered[CUT as usize * STEPS + 1..].iter().sum::<u64>();
         let before = outcome.paths[0].delivered[..CUT as usize * STEPS].iter().sum::<u64>();

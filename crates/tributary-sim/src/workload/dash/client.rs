@@ -26,7 +26,7 @@ enum What {
     Media(Request),
 }
 
-/// An answer on its way.
+/// An answer in flight.
 #[derive(Debug)]
 struct Exchange {
     connection: usize,
@@ -63,7 +63,7 @@ pub(crate) struct DashClient {
     /// Paths that may not be used.
     closed: Vec<u8>,
     exchange: Option<Exchange>,
-    /// To be asked for as soon as a connection can take it.
+    /// To be requested as soon as a connection has room for the request.
     wanted: Option<What>,
     /// The segment that the player waits for.
     media: Option<Request>,
@@ -183,7 +183,7 @@ impl DashClient {
         }
     }
 
-    /// When the title was asked for, and when the first segment was.
+    /// When the title was requested, and when the first segment was requested.
     pub(crate) fn asked(&self) -> (Option<Instant>, Option<Instant>) {
         (self.began, self.first_request)
     }
@@ -243,7 +243,7 @@ impl DashClient {
         }
     }
 
-    /// Requests again what was under way.
+    /// Repeats the requests that were in progress.
     fn ask_again(&mut self) {
         if let Some(exchange) = self.exchange.take() {
             self.wanted = Some(exchange.what);
@@ -329,7 +329,7 @@ impl DashClient {
                 if let State::Opening(opening) = &mut self.state
                     && let Some((settings, rule)) = opening.take()
                 {
-                    // The viewer has waited since the manifest was asked for.
+                    // The viewer has waited since the manifest was requested.
                     let began = self.began.unwrap_or(now);
                     let player = Player::new(settings, self.title.clone(), rule, began);
                     self.state = State::Playing(Box::new(player));

@@ -12,14 +12,14 @@ pub(super) const REQUEST: u64 = 400;
 /// Bytes of an answer's headers.
 pub(super) const HEADERS: u64 = 200;
 
-/// Lengths of the bodies that were asked for and not yet begun, first to last, for each stream. Both ends hold it.
+/// Lengths of the bodies that were requested and not yet begun, first to last, for each stream. Both ends hold it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     asked: Rc<RefCell<BTreeMap<StreamKey, VecDeque<u64>>>>,
 }
 
 impl Requests {
-    /// The client asks for a body of this length.
+    /// The client requests a body of this length.
     pub(super) fn ask(&self, stream: StreamKey, length: u64) {
         self.asked.borrow_mut().entry(stream).or_default().push_back(length);
     }

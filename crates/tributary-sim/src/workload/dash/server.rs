@@ -1,4 +1,4 @@
-//! The server's end of one connection: answers each request with as many bytes as it asks for.
+//! The server's end of one connection: answers each request with the requested number of bytes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Viewings over both kinds of transport: what is planned arrives, and late data is not sent.
+//! Viewings over both kinds of transport: planned tiles arrive, and late data is not sent.
 
 use core::time::Duration;
 use std::sync::Arc;
