@@ -1,4 +1,4 @@
-"""What is known of one measured thing: round-trip time, whether it answers, share lost. Sans-IO; times are seconds.
+"""Measurements of one probed target: round-trip time, reachability, share of lost probes. Sans-IO; times in seconds.
 
 A probe is sent every `PROBE_SECONDS`. RTT is the median of the last `WINDOW` answers, less the control channel's delay.
 """
@@ -82,7 +82,7 @@ class Answers:
         return self._fates.count(False) / len(self._fates) if len(self._fates) >= 10 else None
 
     def dead(self, now: float) -> bool:
-        """It had time to answer and did not. A new target is neither alive nor dead."""
+        """True when it is not alive and has been silent for `DEAD_SECONDS`. A new target is neither alive nor dead."""
         return not self.alive and self.silent(now) >= DEAD_SECONDS
 
 

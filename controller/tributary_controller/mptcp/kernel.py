@@ -25,11 +25,11 @@ log = logging.getLogger("tributary_controller")
 POLL_SECONDS = 0.25
 COMMAND_SECONDS = 5.0
 PATH_LIMIT = 256
-# A path that was found by its subflows and that none has used for so long is forgotten.
+# A path that was found by its subflows is forgotten when none has used it for this time.
 FORGET_SECONDS = 60.0
 # A subflow that is still seen right after its path was removed is closing.
 CLOSING_SECONDS = 1.0
-# Below so many data segments in ten seconds the kernel's counters say little about loss.
+# Loss is reported only for paths with at least this many data segments in ten seconds.
 FEWEST_SEGMENTS = 200
 
 Run = Callable[[list[str]], Awaitable[str]]

@@ -1,9 +1,11 @@
-"""Probes: which targets there are, when each is asked, and which answer belongs to which question.
+"""Probes: the list of targets, when a probe is sent to each, and which answer belongs to which probe.
 
-*route*: a frame that runs to the last switch and back. *host*: an ARP probe from the host's own switch.
-*echo* and *loop*: an OpenFlow echo request, and a frame that the switch gives back at once. The control channel's own
-delay is between the two: an echo reply costs a switch less than a packet-in, and a frame that comes from the controller
-passes the switch's main loop once more than one that comes from a port. Their mean is taken off routes and hosts.
+There are four kinds of target. *route*: a frame goes to the last switch and back. *host*: the host's own switch sends
+it an ARP request. *echo*: an OpenFlow echo request. *loop*: a frame that the switch returns to the controller at once.
+
+The measured delay of routes and hosts includes the delay of the control channel, which is subtracted. Echo measures it
+too low, because a switch handles an echo request faster than a packet-in. Loop measures it too high, because a frame
+from the controller passes the switch's main loop twice. The mean of both is subtracted.
 """
 
 from collections import deque
@@ -23,14 +25,14 @@ class Sender(Protocol):
 
 @dataclass
 class Target:
-    """Something that answers probes. The mean delay of `controls` is taken off."""
+    """Something that answers probes. The mean delay of `controls` is subtracted from its own."""
 
     prepare: Prepare
     answers: Answers
     controls: tuple["Target", ...]
 
     def less(self) -> float | None:
-        """Seconds to take off; None while a part is unknown."""
+        """Seconds to subtract; None while one of `controls` has no delay yet."""
         delays = [control.answers.delay() for control in self.controls]
         known = [delay for delay in delays if delay is not None]
         if len(known) < len(delays):

@@ -72,7 +72,8 @@ def of_route(number: int, route: Route) -> list[RuleOfSwitch]:
 
 
 def of_path(number: int, route: Route, local: Host, remote: Host) -> list[RuleOfSwitch]:
-    """IPv4 between the two hosts, both ways. The far end comes first, so that no switch forwards into the void."""
+    """IPv4 between the two hosts, both ways. For each direction the last switch comes first, so that a switch never
+    forwards to one that has no rule yet."""
     rules = []
     for hop in reversed(route):
         out = remote.place.port if hop.right is None else hop.right
