@@ -144,10 +144,6 @@ impl Server {
                 return Err(ServerError::NoCertificate);
             }
             transport.early = quic;
-            if matches!(transport.name, TransportName::Tcp(_) | TransportName::Mptcp { .. }) {
-                // A silent connection holds little beside its socket, and many clients may be behind one address.
-                transport.limits.half_open = transport.limits.half_open.max(limits.connections);
-            }
             let bound = match Acceptor::bind(&transport, &addresses).await {
                 Err(TransportError::NoMptcp(reason)) => {
                     tracing::warn!("listening with TCP alone: this kernel has no MPTCP ({reason})");

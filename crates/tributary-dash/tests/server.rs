@@ -403,6 +403,7 @@ async fn more_connections_than_allowed_are_refused_and_the_others_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_clients_of_one_address_may_connect_before_they_ask() {
     let mut tcp = transport("tcp");
+    // Limits the handshakes of sessions and QUIC only.
     tcp.limits.half_open = 4;
     let server = start_all(vec![tcp], Limits { connections: 64, ..Limits::default() }, Duration::ZERO).await;
     let address = server.address;

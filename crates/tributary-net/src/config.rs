@@ -65,7 +65,8 @@ pub use siblings::{MarkError, Siblings};
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of open sessions.
+    /// Maximum number of open sessions. Servers of `tcp` and `mptcp`: of connections that are served, and the same limit
+    /// again for connections that have sent nothing yet.
     pub sessions: usize,
     /// Bytes that all sessions and their connections to targets may hold together. Half is reserved:
     /// [`Self::SESSION`] for each session, which also limits the number of sessions. The other half is a pool for
@@ -75,8 +76,7 @@ pub struct Limits {
     pub memory: u64,
     /// Limit on concurrent handshakes of connections without a ticket, and the same limit again for connections with
     /// a fresh ticket. Beyond it, the address with the most connections loses its oldest one. Connections that join
-    /// an existing session are counted separately. Servers of `tcp` and `mptcp` count connections that have sent
-    /// nothing; a DASH server allows as many of them as connections.
+    /// an existing session are counted separately.
     pub half_open: usize,
     /// Time limit of a handshake.
     pub handshake: Duration,

@@ -5,6 +5,7 @@
 //! Source: RFC 9114, RFC 8470.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
@@ -16,6 +17,8 @@ use tributary_net::transport::{Connection, Handshake};
 
 /// Maximum size of response headers.
 const HEADERS: u64 = 64 << 10;
+/// Time for a server to allow the client's control streams.
+const OPENING: Duration = Duration::from_secs(10);
 
 type Sender = SendRequest<h3_quinn::OpenStreams, Bytes>;
 
@@ -29,6 +32,9 @@ pub enum Http3Error {
     /// The request failed.
     #[error(transparent)]
     Stream(#[from] h3::error::StreamError),
+    /// The server allows no unidirectional streams, which HTTP/3 needs (RFC 9114 §6.2).
+    #[error("the server allowed no control streams of HTTP/3 within {0:?}")]
+    NoStreams(Duration),
     /// The handshake failed.
     #[error("the connection ended before its handshake was over")]
     Handshake,
@@ -55,6 +61,8 @@ pub(crate) struct Http3 {
     quic: quinn::Connection,
     handshake: Handshake,
     open: Arc<Mutex<Option<Open>>>,
+    /// Time limit for opening the control streams.
+    opening: Duration,
 }
 
 impl std::fmt::Debug for Http3 {
@@ -67,7 +75,8 @@ impl Http3 {
     /// HTTP/3 over this connection; `None` if it is not a `quic` connection.
     pub(crate) fn over(connection: &Connection) -> Option<Self> {
         let (quic, handshake) = (connection.quic()?.clone(), connection.handshake()?.clone());
-        Some(Self { connection: connection.clone(), quic, handshake, open: Arc::default() })
+        let open = Arc::default();
+        Some(Self { connection: connection.clone(), quic, handshake, open, opening: OPENING })
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -107,7 +116,10 @@ impl Http3 {
         let early = !self.handshake.is_over();
         let mut builder = h3::client::builder();
         builder.max_field_section_size(HEADERS).send_grease(false);
-        let (mut http, sender) = builder.build(h3_quinn::Connection::new(self.quic.clone())).await?;
+        // Without credit for streams from the server, this waits.
+        let building = builder.build(h3_quinn::Connection::new(self.quic.clone()));
+        let built = tokio::time::timeout(self.opening, building).await;
+        let (mut http, sender) = built.map_err(|_| Http3Error::NoStreams(self.opening))??;
         let (mut driver, mut handshake) = (JoinSet::new(), self.handshake.clone());
         driver.spawn(async move {
             if early && handshake.over().await != Some(true) {

@@ -195,7 +195,8 @@ pub(super) fn listen(
         refused: Arc::default(),
         tell,
     };
-    let silent = Arc::new(Mutex::new(Silent { places: Places::new(config.limits.half_open), accepted: 0 }));
+    // A silent connection holds little beside its socket, and many clients may share an address.
+    let silent = Arc::new(Mutex::new(Silent { places: Places::new(config.limits.sessions), accepted: 0 }));
     let mut tasks = JoinSet::new();
     let mut bound = Vec::new();
     for &address in addresses {
@@ -219,8 +220,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Connections that have sent nothing yet. When there are too many, the address with the most of them loses its
-/// oldest.
+/// Connections that have sent nothing yet: at most as many as may be served. Beyond that, the address with the most of
+/// them loses its oldest.
 struct Silent {
     places: Places<AbortOnDrop>,
     /// Connections accepted so far.

@@ -328,7 +328,7 @@ async fn next_served(acceptor: &mut Acceptor) -> SocketAddr {
 #[tokio::test]
 async fn an_address_that_floods_a_tcp_server_loses_its_own_silent_connections() {
     let mut config = config("tcp", 1);
-    config.limits.half_open = 4;
+    config.limits.sessions = 4;
     config.limits.handshake = Duration::from_secs(600);
     let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
     let server = acceptor.addresses()[0];
@@ -349,7 +349,7 @@ async fn an_address_that_floods_a_tcp_server_loses_its_own_silent_connections() 
 #[tokio::test]
 async fn silent_connections_do_not_use_the_places_of_served_ones() {
     let mut config = config("tcp", 1);
-    (config.limits.sessions, config.limits.half_open) = (2, 4);
+    config.limits.sessions = 2;
     config.limits.handshake = Duration::from_secs(600);
     let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
     let server = acceptor.addresses()[0];

@@ -231,3 +231,24 @@ async fn a_server_with_another_certificate_than_the_pinned_one_is_refused() {
     let error = Connection::connect(&client.0, &[path]).await.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
 }
+
+#[tokio::test]
+async fn a_server_that_allows_no_control_streams_is_given_up() {
+    let identity = Identity::fresh(None).unwrap();
+    let tls = std::sync::Arc::unwrap_or_clone(identity.http_3().unwrap());
+    let crypto = quinn::crypto::rustls::QuicServerConfig::try_from(tls).unwrap();
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let mut transport = quinn::TransportConfig::default();
+    transport.max_concurrent_uni_streams(0_u32.into());
+    config.transport_config(Arc::new(transport));
+    let server = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = server.local_addr().unwrap();
+    let accepting = tokio::spawn(async move { server.accept().await.unwrap().await.unwrap().closed().await });
+    let mut http = Client::new(&identity).connect(address).await;
+    http.opening = Duration::from_millis(50);
+    for _ in 0..2 {
+        let error = http.ask(&request(Method::GET, "/a.mpd")).await.map(drop).unwrap_err();
+        assert!(matches!(error, Http3Error::NoStreams(_)), "{error}");
+    }
+    accepting.abort();
+}
