@@ -14,7 +14,8 @@ use serde::Serialize;
 use std::path::Path;
 use tributary_report::{Cell, Column, Table};
 
-use super::{BenchError, Progress, daemon, judged, median, paired_ratio, verdict, within};
+use super::ratio::{Ratio, Wanted};
+use super::{BenchError, Progress, daemon, judged, median, verdict, within};
 use clients::Clients;
 use servers::Server;
 
@@ -23,8 +24,8 @@ const LADDER: [u64; 20] = [
     45, 88, 128, 177, 217, 255, 323, 369, 504, 577, 779, 1010, 1200, 1470, 1700, 2090, 2410, 2940, 3340, 3800,
 ];
 const SEGMENT: u64 = 4;
-/// Least share of nginx's bytes per second of processor time.
-const AIM: f64 = 0.8;
+/// Bytes per second of processor time, over nginx's.
+const WANTED: Wanted = Wanted::AtLeast(0.8);
 /// Largest growth of the server's memory from the first turn to the last, kB.
 const FLAT_KB: f64 = 8192.0;
 
@@ -54,6 +55,8 @@ pub struct Turn {
     pub responses: u64,
     /// Processor time of the server, seconds.
     pub cpu_s: f64,
+    /// The part of it that was spent in the kernel.
+    pub kernel_s: f64,
     /// Bytes per second of processor time.
     pub bytes_per_cpu_s: f64,
     /// Anonymous memory with all clients connected, kB.
@@ -73,10 +76,8 @@ pub struct Report {
     pub tributary: Vec<Turn>,
     /// nginx, round by round.
     pub nginx: Vec<Turn>,
-    /// Median over the rounds of the ratio of bytes per second of processor time.
-    pub ratio: f64,
-    /// Whether the ratio reaches the aim.
-    pub met: bool,
+    /// Bytes per second of processor time, over nginx's.
+    pub ratio: Ratio,
     /// Growth of memory from the first turn to the last, kB.
     pub growth_kb: f64,
     /// Whether memory does not grow.
@@ -126,7 +127,7 @@ async fn measure(
     }
     let [tributary, nginx] = turns;
     let each = |turns: &[Turn]| turns.iter().map(|turn| turn.bytes_per_cpu_s).collect::<Vec<_>>();
-    let ratio = paired_ratio(&each(&tributary), &each(&nginx));
+    let ratio = Ratio::of(&each(&tributary), &each(&nginx), WANTED);
     let memory = |turn: Option<&Turn>| turn.map_or(0.0, |turn| turn.memory_kb as f64);
     let growth_kb = memory(tributary.last()) - memory(tributary.first());
     Ok(Report {
@@ -136,7 +137,6 @@ async fn measure(
         tributary,
         nginx,
         ratio,
-        met: ratio >= AIM,
         growth_kb,
         flat: growth_kb <= FLAT_KB,
     })
@@ -145,9 +145,11 @@ async fn measure(
 async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
     let clients = Clients::start(server.address, plan.clients, sizes);
     clients.all_served().await?;
-    let (cpu, before) = (server.cpu()?, clients.tally());
+    let (began, before) = (server.cpu()?, clients.tally());
     tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
-    let (cpu_s, after) = (server.cpu()? - cpu, clients.tally());
+    let (ended, after) = (server.cpu()?, clients.tally());
+    let (user_s, kernel_s) = (ended.user_s - began.user_s, ended.kernel_s - began.kernel_s);
+    let cpu_s = user_s + kernel_s;
     let memory_kb = server.memory_kb()?;
     clients.check()?;
     let bytes = after.bytes - before.bytes;
@@ -155,6 +157,7 @@ async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, Bench
         bytes,
         responses: after.responses - before.responses,
         cpu_s,
+        kernel_s,
         bytes_per_cpu_s: bytes as f64 / cpu_s,
         memory_kb,
     })
@@ -175,6 +178,7 @@ impl Report {
             Column::right("goodput").unit("Gbit/s"),
             Column::right("responses").unit("1/s"),
             Column::right("processor").unit("s/s"),
+            Column::right("in the kernel").unit("s/s"),
             Column::right("for each CPU second").unit("MB"),
             Column::right("memory, last round").unit("MiB"),
         ]);
@@ -186,29 +190,34 @@ impl Report {
                 Cell::number(middle(|turn| turn.bytes as f64) * 8e-9 / self.seconds, 2),
                 Cell::number(middle(|turn| turn.responses as f64) / self.seconds, 0),
                 Cell::number(middle(|turn| turn.cpu_s) / self.seconds, 2),
+                Cell::number(middle(|turn| turn.kernel_s) / self.seconds, 2),
                 Cell::number(middle(|turn| turn.bytes_per_cpu_s) / 1e6, 0),
                 Cell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
             ]);
         }
-        let mut aims = Table::new("figures of merit").columns([
-            Column::left("figure"),
-            Column::right("measured"),
+        let columns = core::iter::once(Column::left("figure")).chain(Ratio::columns("measured"));
+        let mut ratio = Table::new("bytes for each CPU second").columns(columns);
+        ratio.push(core::iter::once(Cell::text("over nginx's")).chain(self.ratio.cells()));
+        vec![table, ratio, self.memory()]
+    }
+
+    /// Memory after each round.
+    fn memory(&self) -> Table {
+        let mut table = Table::new("memory of tributary dash serve").columns([
+            Column::left("after each round").unit("MiB"),
+            Column::right("growth").unit("MiB"),
             Column::left("wanted"),
-            Column::left(""),
+            Column::left("verdict"),
         ]);
-        aims.push([
-            Cell::text("bytes for each CPU second, of nginx's"),
-            judged(self.ratio, 2, self.met),
-            Cell::text(&format!("≥ {AIM}")),
-            verdict(self.met),
-        ]);
-        aims.push([
-            Cell::text("growth of memory from the first round to the last, MiB"),
+        let rounds: Vec<String> =
+            self.tributary.iter().map(|turn| format!("{:.1}", turn.memory_kb as f64 / 1024.0)).collect();
+        table.push([
+            Cell::text(&rounds.join(", ")),
             judged(self.growth_kb / 1024.0, 1, self.flat),
             Cell::text(&format!("≤ {}", FLAT_KB / 1024.0)),
             verdict(self.flat),
         ]);
-        vec![table, aims]
+        table
     }
 }
 

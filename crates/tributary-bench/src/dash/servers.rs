@@ -33,6 +33,13 @@ pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
         .map_err(|error| failed("ulimit -n", format!("{count} descriptors are needed: {error}")))
 }
 
+/// Processor time, seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) user_s: f64,
+    pub(super) kernel_s: f64,
+}
+
 /// A running server, stopped when dropped.
 pub(super) struct Server {
     process: Process,
@@ -64,19 +71,22 @@ impl Server {
         Ok(std::iter::once(id).chain(children).collect())
     }
 
-    /// Processor time of all of them, user and kernel, in seconds.
-    pub(super) fn cpu(&self) -> Result<f64, BenchError> {
-        let mut ticks = 0.0;
+    /// Processor time of all of them.
+    pub(super) fn cpu(&self) -> Result<Cpu, BenchError> {
+        let mut sum = Cpu::default();
         for id in self.processes()? {
             let text = std::fs::read_to_string(format!("/proc/{id}/stat")).map_err(|e| failed("/proc", e))?;
             // Fields 14 and 15; the name before them may contain spaces and ends with the last parenthesis.
             let fields: Vec<&str> =
                 text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             let field = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<f64>().ok());
-            let sum = field(14).zip(field(15)).map(|(user, system)| user + system);
-            ticks += sum.ok_or_else(|| failed("/proc", format!("unexpected stat: {text}")))?;
+            let (user, kernel) = field(14)
+                .zip(field(15))
+                .ok_or_else(|| failed("/proc", format!("unexpected stat: {text}")))?;
+            sum.user_s += user / self.ticks;
+            sum.kernel_s += kernel / self.ticks;
         }
-        Ok(ticks / self.ticks)
+        Ok(sum)
     }
 
     /// Anonymous resident memory of all of them, kB.
