@@ -131,7 +131,7 @@ async fn file(
         let contents = if outgoing.is_some() { None } else { store.contents(&opened).await };
         *response.body_mut() = match contents {
             Some(bytes) => Content::Memory(bytes.slice(part.start as usize..part.end as usize)),
-            None => Content::disk(opened.file, part, outgoing),
+            None => Content::disk(opened, part, outgoing),
         };
     }
     Ok(response)
@@ -139,8 +139,9 @@ async fn file(
 
 /// Headers that identify this version of the file.
 fn describe(headers: &mut HeaderMap, opened: &Opened) {
-    headers.insert(header::ETAG, value(&opened.tag));
-    headers.insert(header::LAST_MODIFIED, value(&httpdate::fmt_http_date(opened.modified)));
+    let (tag, modified) = &opened.headers;
+    headers.insert(header::ETAG, tag.clone());
+    headers.insert(header::LAST_MODIFIED, modified.clone());
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
 }
 

@@ -1,12 +1,12 @@
 //! The body of a response: nothing, bytes in memory, or a part of a file, read piece by piece or sent by the kernel.
 
-use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use rustix::io::ReadWriteFlags;
 use tokio::task::JoinHandle;
 
+use super::files::Opened;
 use super::sendfile::{self, Outgoing};
 
 /// Bytes read from a file at once; a response holds at most one piece while another is sent.
@@ -31,7 +32,7 @@ pub(super) enum Content {
 /// A part of a file that is read as it is sent, by this process or by the kernel.
 #[derive(Debug)]
 pub(super) struct Disk {
-    file: Arc<File>,
+    opened: Arc<Opened>,
     left: Range<u64>,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
     /// Where the kernel sends the part.
@@ -42,8 +43,8 @@ pub(super) struct Disk {
 
 impl Content {
     /// A part of a file; sent by the kernel where there is an `Outgoing`.
-    pub(super) fn disk(file: File, range: Range<u64>, kernel: Option<Outgoing>) -> Self {
-        Self::Disk(Disk { file: Arc::new(file), left: range, reading: None, kernel, announced: false })
+    pub(super) fn disk(opened: Arc<Opened>, range: Range<u64>, kernel: Option<Outgoing>) -> Self {
+        Self::Disk(Disk { opened, left: range, reading: None, kernel, announced: false })
     }
 }
 
@@ -52,7 +53,7 @@ impl Disk {
     fn stand_in(&mut self, most: u64) -> Option<Bytes> {
         let outgoing = self.kernel.as_ref()?;
         if !self.announced {
-            outgoing.push(self.file.clone(), self.left.clone());
+            outgoing.push(self.opened.clone(), self.left.clone());
             self.announced = true;
         }
         let stand_in = sendfile::stand_in(most.min(self.left.end - self.left.start));
@@ -63,24 +64,32 @@ impl Disk {
     /// Whether the first and the last of the next `length` bytes are in the page cache; usually all of them are
     /// then. Otherwise `sendfile` would block this thread until the disk has been read.
     fn is_cached(&self, length: u64) -> bool {
+        let (file, whole) = (&self.opened.file, self.opened.length);
         let there = |at: u64| {
             let (mut byte, flags) = ([0], ReadWriteFlags::NOWAIT);
-            let read = rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut byte)], at, flags);
+            let read = rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], at, flags);
             // If the file system does not support this query, the bytes count as cached.
             read != Err(rustix::io::Errno::AGAIN)
         };
+        if whole <= sendfile::MOST {
+            // The file is shared for a second only, so one check is enough for the responses that share it.
+            let resident = &self.opened.resident;
+            let found = resident.load(Ordering::Relaxed) || (there(0) && there(whole - 1));
+            resident.store(found, Ordering::Relaxed);
+            return found;
+        }
         let length = length.min(self.left.end - self.left.start);
         there(self.left.start) && there(self.left.start + length - 1)
     }
 
     /// Starts reading the next piece on a blocking thread.
     fn next(&self) -> JoinHandle<io::Result<Vec<u8>>> {
-        let (file, from) = (self.file.clone(), self.left.start);
+        let (opened, from) = (self.opened.clone(), self.left.start);
         let length = PIECE.min(self.left.end - from) as usize;
         tokio::task::spawn_blocking(move || {
             let mut piece = vec![0; length];
             // A file that has become shorter ends the response with an error, and with it the connection.
-            file.read_exact_at(&mut piece, from).map(|()| piece)
+            opened.file.read_exact_at(&mut piece, from).map(|()| piece)
         })
     }
 }

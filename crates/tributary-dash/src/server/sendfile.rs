@@ -7,7 +7,6 @@
 //! Only for HTTP/1.1 over kernel sockets, because HTTP/2 frames and TLS change the bytes of a body.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::pin::Pin;
@@ -18,6 +17,8 @@ use bytes::Bytes;
 use rustix::net::SendFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tributary_net::transport::TransportStream;
+
+use super::files::Opened;
 
 /// Most bytes of a file at once.
 pub(super) const MOST: u64 = 8 << 20;
@@ -39,11 +40,11 @@ fn is_stand_in(bytes: &[u8]) -> bool {
 pub(super) struct Outgoing(Arc<Mutex<VecDeque<Part>>>);
 
 /// Bytes of a file.
-type Part = (Arc<File>, Range<u64>);
+type Part = (Arc<Opened>, Range<u64>);
 
 impl Outgoing {
-    pub(super) fn push(&self, file: Arc<File>, part: Range<u64>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back((file, part));
+    pub(super) fn push(&self, opened: Arc<Opened>, part: Range<u64>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back((opened, part));
     }
 }
 
@@ -66,13 +67,13 @@ impl FileSender {
     /// Sends up to `most` bytes of the first part.
     fn poll_file(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
         let mut outgoing = self.outgoing.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((file, part)) = outgoing.front_mut() else {
+        let Some((opened, part)) = outgoing.front_mut() else {
             return Poll::Ready(Err(io::Error::other("a stand-in without a file")));
         };
         let most = most.min((part.end - part.start) as usize);
         let polled = self.stream.send.poll_call(cx, |socket| {
             let mut from = part.start;
-            Ok(rustix::fs::sendfile(socket, &*file, Some(&mut from), most)?)
+            Ok(rustix::fs::sendfile(socket, &opened.file, Some(&mut from), most)?)
         });
         if let Poll::Ready(Ok(sent)) = polled {
             if sent == 0 {
