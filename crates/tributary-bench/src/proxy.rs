@@ -5,6 +5,7 @@
 //! rate and one of 60 s, alternately. Signals: a complete upload and uploads in progress, with the signal to
 //! either end.
 
+pub mod http;
 mod rig;
 
 use core::time::Duration;

@@ -73,4 +73,16 @@ impl VethNetwork {
             Side::Server => self.server.command(program),
         }
     }
+
+    /// Runs `work` on a new thread on one side and waits for it. Sockets created there stay on that side.
+    ///
+    /// # Errors
+    /// [`NetworkError`] when the thread cannot enter the namespace.
+    pub fn run<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> Result<T, NetworkError> {
+        let namespace = match side {
+            Side::Client => &self.client,
+            Side::Server => &self.server,
+        };
+        namespace.run(work).map_err(system("entering a network namespace"))
+    }
 }

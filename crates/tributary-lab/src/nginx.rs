@@ -34,7 +34,20 @@ impl Nginx {
     ///
     /// # Errors
     /// [`ProcessError::Program`]: it is not installed.
-    pub fn start(mut command: Command, files: &Path, address: SocketAddr) -> Result<Self, ProcessError> {
+    pub fn start(command: Command, files: &Path, address: SocketAddr) -> Result<Self, ProcessError> {
+        Self::start_with(command, files, address, (1, CONNECTIONS))
+    }
+
+    /// The same with this many workers and connections of each.
+    ///
+    /// # Errors
+    /// [`ProcessError::Program`]: it is not installed.
+    pub fn start_with(
+        mut command: Command,
+        files: &Path,
+        address: SocketAddr,
+        workers: (u32, u32),
+    ) -> Result<Self, ProcessError> {
         let failed = |error: std::io::Error| ProcessError::Program {
             program: "nginx".to_owned(),
             package: "nginx",
@@ -42,8 +55,7 @@ impl Nginx {
         };
         let directory = TempDir::new().map_err(failed)?;
         let file = directory.path().join("nginx.conf");
-        std::fs::write(&file, configuration((directory.path(), files), address, (1, CONNECTIONS)))
-            .map_err(failed)?;
+        std::fs::write(&file, configuration((directory.path(), files), address, workers)).map_err(failed)?;
         command.arg("-c").arg(&file).arg("-p").arg(directory.path()).args(["-e", "stderr"]);
         Ok(Self { process: Process::start("nginx", command)?, _directory: directory })
     }

@@ -12,6 +12,7 @@ mod svg;
 pub mod table;
 pub mod tables_file;
 
+pub use escape::base64;
 pub use html::{HtmlReport, Image, KeyFigure, Verdict};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
 pub use schema::{Claim, Expectation, Interval, Reproduction, RunInfo};

@@ -47,11 +47,26 @@ struct Announcement {
 }
 
 impl Program {
-    fn start(mut command: Command, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
+    /// Starts `command`, which is this program, with these arguments. Its status socket is in the directory.
+    pub(super) fn start(
+        mut command: Command,
+        arguments: &[&str],
+        directory: &Path,
+    ) -> Result<Self, BenchError> {
         command.args(arguments).arg("--json").env("RUST_LOG", "error").env("XDG_RUNTIME_DIR", directory);
         let process = Process::start(arguments.join(" "), command)?;
         let said: Announcement = process.answer(START)?;
         Ok(Self { process, listening: said.listening })
+    }
+
+    /// Its process identifier.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The addresses on which it listens.
+    pub(super) fn listening(&self) -> &[SocketAddr] {
+        &self.listening
     }
 
     /// Sends SIGTERM and waits for at most `most`; returns the time until the program exited, and its exit

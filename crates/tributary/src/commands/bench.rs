@@ -52,6 +52,7 @@ pub(crate) enum Bench {
     Flood(FloodArguments),
     Handoff(HandoffArguments),
     Proxy(ProxyArguments),
+    ProxyHttp(ProxyHttpArguments),
     Sessions(SessionsArguments),
     Emulator(EmulatorArguments),
     Coding(CodingArguments),
@@ -220,6 +221,27 @@ pub(crate) struct ProxyArguments {
     /// The radio's rate, Mbit/s
     #[arg(long, default_value_t = proxy::Plan::default().mbps)]
     mbps: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The proxy beside two HAProxies, nginx behind and wrk in front: requests and bytes per second, resident memory.
+///
+/// Two paths without shaping; TLS 1.3 between the sides; HAProxy uses one path. Needs nginx, wrk and HAProxy: scripts/setup --haproxy.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary bench proxy-http --rounds 9 --json > proxy-http.json")]
+pub(crate) struct ProxyHttpArguments {
+    /// Rounds; each contestant runs once per round
+    #[arg(long, default_value_t = proxy::http::Plan::default().rounds)]
+    rounds: u32,
+    /// Measured seconds of each turn and size of object
+    #[arg(long, default_value_t = proxy::http::Plan::default().seconds)]
+    seconds: u32,
+    /// Connections that ask for objects of 1 KiB
+    #[arg(long, default_value_t = proxy::http::Plan::default().connections)]
+    connections: u32,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -425,6 +447,12 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let plan = proxy::Plan { rounds: a.rounds, seconds: a.seconds, mbps: a.mbps };
             let report = proxy::run(&plan, progress)?;
             Measured::new("proxy", report.tables(), a.json, &report)?
+        }
+        Bench::ProxyHttp(a) => {
+            tributary_emu::isolate()?;
+            let plan = proxy::http::Plan { rounds: a.rounds, seconds: a.seconds, connections: a.connections };
+            let report = proxy::http::run(&plan, progress)?;
+            Measured::new("proxy-http", report.tables(), a.json, &report)?
         }
         Bench::Emulator(a) => {
             // The crate registry cannot be reached after isolation.

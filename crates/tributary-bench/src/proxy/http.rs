@@ -1,0 +1,235 @@
+//! The proxy beside two HAProxies: nginx behind, wrk in front, TLS between the two machines.
+//!
+//! Two namespaces are joined by veth pairs without shaping. wrk sends requests to the near proxy, the far proxy
+//! forwards them to nginx. The peer, HAProxy on both sides, uses one path. Contestants take turns, with new
+//! processes in every round. Not here: starting the programs (`chain`).
+
+mod chain;
+
+use serde::Serialize;
+use std::path::Path;
+use tributary_emu::{Side, VethNetwork};
+use tributary_lab::nginx::Nginx;
+use tributary_lab::process::output;
+use tributary_report::{Cell, Column, Table};
+
+use crate::{BenchError, Progress, Ratio, Wanted, daemon, judged, median, verdict, within};
+use chain::{Chain, FILES, PATHS, Peer};
+
+/// Names and sizes of the objects: for requests per second, and for bytes per second.
+const OBJECTS: [(&str, usize); 2] = [("small", 1 << 10), ("large", 1 << 20)];
+/// Connections of the transfer of large objects.
+const LARGE_CONNECTIONS: u32 = 16;
+/// Requests per second, and bytes per second, over those of HAProxy.
+const RATIO: Wanted = Wanted::AtLeast(1.1);
+/// Largest peak of the resident memory of each end, MB.
+const MEMORY_MB: f64 = 64.0;
+
+/// Settings of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Number of rounds, with a turn of every contestant.
+    pub rounds: u32,
+    /// Measured seconds of each turn and size of object.
+    pub seconds: u32,
+    /// Connections of wrk that ask for small objects.
+    pub connections: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 7, seconds: 4, connections: 400 }
+    }
+}
+
+/// One contestant, round by round.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContestantReport {
+    /// Its name.
+    pub contestant: String,
+    /// Requests for small objects per second.
+    pub requests_per_s: Vec<f64>,
+    /// Large objects, MB/s.
+    pub mbytes_per_s: Vec<f64>,
+    /// Peak of the resident memory of the end beside the application, MB.
+    pub near_mb: Vec<f64>,
+    /// Peak of the resident memory of the end beside the server, MB.
+    pub far_mb: Vec<f64>,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Connections that asked for small objects.
+    pub connections: u32,
+    /// Versions of the programs.
+    pub versions: Vec<String>,
+    /// Every contestant.
+    pub contestants: Vec<ContestantReport>,
+    /// Tributary's requests per second over HAProxy's.
+    pub requests: Ratio,
+    /// Tributary's bytes per second over HAProxy's.
+    pub bytes: Ratio,
+    /// Largest peak of the resident memory of either end of Tributary in any round, MB.
+    pub memory_mb: f64,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`]; if a program is missing, the error says how to install it.
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
+    within("seconds", f64::from(plan.seconds), 1.0..=600.0)?;
+    within("connections", f64::from(plan.connections), 1.0..=1000.0)?;
+    let versions = chain::versions()?;
+    let directory = tempfile::tempdir().map_err(|error| daemon::failed("temporary directory", error))?;
+    let files = directory.path().join("files");
+    write_objects(&files).map_err(|error| daemon::failed("temporary directory", error))?;
+    let mut contestants = Peer::ALL.map(|peer| ContestantReport {
+        contestant: peer.label().to_owned(),
+        requests_per_s: Vec::new(),
+        mbytes_per_s: Vec::new(),
+        near_mb: Vec::new(),
+        far_mb: Vec::new(),
+    });
+    for round in 1..=plan.rounds {
+        for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
+            progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
+            turn(plan, (directory.path(), &files), peer, report)?;
+        }
+    }
+    let [_, haproxy, _, tributary] = &contestants;
+    let memory_mb = tributary.near_mb.iter().chain(&tributary.far_mb).copied().fold(0.0, f64::max);
+    Ok(Report {
+        connections: plan.connections,
+        versions,
+        requests: Ratio::of(&tributary.requests_per_s, &haproxy.requests_per_s, RATIO),
+        bytes: Ratio::of(&tributary.mbytes_per_s, &haproxy.mbytes_per_s, RATIO),
+        memory_mb,
+        contestants: contestants.into(),
+    })
+}
+
+fn write_objects(files: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(files)?;
+    for (name, bytes) in OBJECTS {
+        std::fs::write(files.join(name), vec![b'x'; bytes])?;
+    }
+    Ok(())
+}
+
+/// Both sizes of objects through new processes.
+fn turn(
+    plan: &Plan,
+    (directory, files): (&Path, &Path),
+    peer: Peer,
+    report: &mut ContestantReport,
+) -> Result<(), BenchError> {
+    let network = VethNetwork::create(PATHS)?;
+    let web = chain::web(peer);
+    let _nginx = Nginx::start_with(network.command(Side::Server, "nginx"), files, web, FILES)?;
+    chain::wait_for(&network, Side::Server, web)?;
+    let chain = Chain::start(&network, directory, peer)?;
+    let [small, large] = [(plan.connections, 0), (LARGE_CONNECTIONS, 1)].map(|(connections, object)| {
+        let mut wrk = network.command(Side::Client, "wrk");
+        wrk.args(["--threads", "1", "--connections", &connections.to_string()]);
+        wrk.args(["--duration", &format!("{}s", plan.seconds), "--timeout", "10s"]);
+        wrk.arg(format!("http://{}/{}", chain.entrance, OBJECTS[object].0));
+        let said = output(wrk, "wrk")?;
+        requests_per_second(&said).map_err(|reason| daemon::failed("wrk", reason))
+    });
+    report.requests_per_s.push(small?);
+    report.mbytes_per_s.push(large? * OBJECTS[1].1 as f64 / 1e6);
+    if let Some([near, far]) = chain.memory_mb()? {
+        report.near_mb.push(near);
+        report.far_mb.push(far);
+    }
+    Ok(())
+}
+
+/// The figure that wrk prints. An error of any request makes the figure useless.
+fn requests_per_second(said: &str) -> Result<f64, String> {
+    let bad = |line: &&str| line.contains("Socket errors:") || line.contains("Non-2xx");
+    if let Some(line) = said.lines().find(bad) {
+        return Err(format!("not every request was answered: {}", line.trim()));
+    }
+    let figure = said.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
+    let figure = figure.and_then(|figure| figure.trim().parse::<f64>().ok()).filter(|figure| *figure > 0.0);
+    figure.ok_or_else(|| format!("printed no rate: {said}"))
+}
+
+impl Report {
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let title = format!(
+            "{}: objects of 1 KiB over {} connections and of 1 MiB over {LARGE_CONNECTIONS}; medians of the rounds",
+            self.versions.join(", "),
+            self.connections
+        );
+        let mut speeds = Table::new(&title).columns([
+            Column::left("between wrk and nginx"),
+            Column::right("requests of 1 KiB").unit("1/s"),
+            Column::right("objects of 1 MiB").unit("MB/s"),
+            Column::right("peak memory beside wrk").unit("MB"),
+            Column::right("beside nginx").unit("MB"),
+        ]);
+        for of in &self.contestants {
+            let memory = |each: &[f64]| Cell::optional_number((!each.is_empty()).then(|| median(each)), 1);
+            speeds.push([
+                Cell::text(&of.contestant),
+                Cell::number(median(&of.requests_per_s), 0),
+                Cell::number(median(&of.mbytes_per_s), 0),
+                memory(&of.near_mb),
+                memory(&of.far_mb),
+            ]);
+        }
+        let columns = [Column::left("tributary, two paths, over HAProxy")].into_iter();
+        let mut ratios =
+            Table::new("Ratios, median of the rounds' own").columns(columns.chain(Ratio::columns("ratio")));
+        for (what, ratio) in [("requests per second", &self.requests), ("bytes per second", &self.bytes)] {
+            ratios.push([Cell::text(what)].into_iter().chain(ratio.cells()));
+        }
+        let mut memory = Table::new("Memory").columns([
+            Column::left("tributary, two paths"),
+            Column::right("measured").unit("MB"),
+            Column::left("wanted"),
+            Column::left(""),
+        ]);
+        let met = self.memory_mb <= MEMORY_MB;
+        memory.push([
+            Cell::text("peak of the resident memory of either end, most of all rounds"),
+            judged(self.memory_mb, 1, met),
+            Cell::text(&format!("≤ {MEMORY_MB}")),
+            verdict(met),
+        ]);
+        vec![speeds, ratios, memory]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_wrk_is_read_and_failed_requests_are_an_error() {
+        let said = "Running 1s test @ http://127.0.0.1:8080/small\n  1 threads and 400 connections\n\
+            \x20 12345 requests in 1.00s, 14.59MB read\nRequests/sec:  12321.50\nTransfer/sec:     14.56MB\n";
+        assert_eq!(requests_per_second(said), Ok(12321.5));
+        for line in
+            ["  Socket errors: connect 0, read 3, write 0, timeout 0", "  Non-2xx or 3xx responses: 12345"]
+        {
+            let error = requests_per_second(&said.replace("Requests/sec", &format!("{line}\nRequests/sec")));
+            assert_eq!(error.unwrap_err(), format!("not every request was answered: {}", line.trim()));
+        }
+        assert!(requests_per_second("unable to connect").is_err());
+        assert!(requests_per_second("Requests/sec:      0.00\n").is_err());
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let error = run(&Plan { connections: 0, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("`connections`"), "{error}");
+    }
+}
