@@ -7,37 +7,35 @@ use super::paper::{FigureKind, FigureSpec, SeriesSpec};
 use super::sample::{Labels, Sample};
 use crate::figures::blockages;
 use tributary_report::plot::Bar;
-use tributary_report::{Band, Bars, Cdf, HtmlReport, Series, Strip, TimeSeries, Tone, stats};
+use tributary_report::{Band, Bars, Cdf, Plot, Series, Strip, TimeSeries, Tone, stats};
 
 /// A series of the file and its samples, first seed first.
 type Found<'a> = (&'a SeriesSpec, Vec<&'a Sample>);
 
 impl Page<'_> {
-    pub(super) fn figure(&self, report: &mut HtmlReport, spec: &FigureSpec) {
+    /// The drawings of a figure: one of bars, for which the place is empty, or one for each combination of `each` with
+    /// values.
+    pub(super) fn plots(&self, spec: &FigureSpec) -> Vec<(Labels, Box<dyn Plot>)> {
         if spec.kind == FigureKind::Bars {
-            let bars = self.bars(spec);
-            if !bars.groups.is_empty() {
-                report.section(&spec.title).figure(&bars, &spec.caption);
-            }
-            return;
+            let bars = Some(self.bars(spec)).filter(|bars| !bars.groups.is_empty());
+            return bars.into_iter().map(|bars| (Labels::new(), Box::new(bars) as Box<dyn Plot>)).collect();
         }
-        for at in combinations(&spec.each, &self.outcome.planned) {
+        let drawn = |at: Labels| {
             let found = self.found(spec, &at);
-            if found.is_empty() {
-                continue;
-            }
-            let places: Vec<&str> =
-                at.iter().rev().map(|(axis, value)| self.paper.label(axis, value)).collect();
-            let title = format!("{}: {}", spec.title, places.join(", "));
-            report.section(&title);
-            match spec.kind {
-                FigureKind::Seconds => report.figure(&self.seconds(spec, &title, &found), &spec.caption),
-                FigureKind::Strip => report.figure(&self.strip(spec, &title, &found), &spec.caption),
-                FigureKind::Bars | FigureKind::Distribution => {
-                    report.figure(&distribution(spec, &title, &found), &spec.caption)
+            let labels = at.iter().rev().map(|(axis, value)| self.paper.label(axis, value));
+            let title = format!("{}: {}", spec.title, labels.collect::<Vec<_>>().join(", "));
+            let plot = (!found.is_empty()).then(|| -> Box<dyn Plot> {
+                match spec.kind {
+                    FigureKind::Seconds => Box::new(self.seconds(spec, &title, &found)),
+                    FigureKind::Strip => Box::new(self.strip(spec, &title, &found)),
+                    FigureKind::Bars | FigureKind::Distribution => {
+                        Box::new(distribution(spec, &title, &found))
+                    }
                 }
-            };
-        }
+            });
+            plot.map(|plot| (at, plot))
+        };
+        combinations(&spec.each, &self.outcome.planned).into_iter().filter_map(drawn).collect()
     }
 
     /// The series of a figure that have values in a place.
@@ -108,7 +106,7 @@ impl Page<'_> {
         network.map_or_else(Vec::new, |network| blockages(&network, length as f64))
     }
 
-    pub(super) fn bars(&self, spec: &FigureSpec) -> Bars {
+    fn bars(&self, spec: &FigureSpec) -> Bars {
         let series: Vec<_> = spec.series.iter().map(|s| (s.name.as_str(), s.tone.into())).collect();
         let mut bars = Bars::new(&spec.title, &spec.unit, &series);
         let places = combinations(&spec.each, &self.outcome.planned);

@@ -5,12 +5,12 @@ use super::evaluate::{Measured, Measurements, Method, measure};
 use super::expression::Expression;
 use super::judge::taken;
 use super::matrix::Axes;
-use super::paper::{FigureKind, FigureSpec, Paper, TableSpec, Take};
+use super::paper::{FigureSpec, Paper, TableSpec, Take};
 use super::runner::Outcome;
 use super::sample::{Labels, filled};
 use std::collections::BTreeMap;
 use tributary_report::schema::Verdict;
-use tributary_report::{Cell, Column, HtmlReport, Plot, Table};
+use tributary_report::{Cell, Column, HtmlReport, Table};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {
@@ -164,10 +164,17 @@ impl<'a> Page<'a> {
     /// Figures with a separate file: file name and SVG.
     #[must_use]
     pub fn drawings(&self) -> Vec<(String, String)> {
-        let bars = self.paper.figure.iter().filter(|spec| spec.kind == FigureKind::Bars);
-        let drawn = |spec: &FigureSpec| Some((spec.file.clone()?, self.bars(spec)));
-        let full = bars.filter_map(drawn).filter(|(_, bars)| !bars.groups.is_empty());
-        full.map(|(name, bars)| (name, bars.standalone())).collect()
+        let named = self.shown_figures().filter_map(|spec| Some((spec.file.as_ref()?, spec)));
+        let drawn = |(name, spec): (&String, &FigureSpec)| {
+            let places = self.plots(spec).into_iter();
+            places.map(|(at, plot)| (file_name(name, &at), plot.standalone())).collect::<Vec<_>>()
+        };
+        named.flat_map(drawn).collect()
+    }
+
+    /// The figures of this world.
+    fn shown_figures(&self) -> impl Iterator<Item = &FigureSpec> {
+        self.paper.figure.iter().filter(|spec| spec.world.is_none_or(|world| world == self.outcome.world))
     }
 
     /// The page as one HTML file.
@@ -208,11 +215,20 @@ impl<'a> Page<'a> {
                 report.section(&spec.title).table(&table, &spec.caption);
             }
         }
-        for spec in paper.figure.iter().filter(|spec| shown(spec.world)) {
-            self.figure(&mut report, spec);
+        for spec in self.shown_figures() {
+            for (_, plot) in self.plots(spec) {
+                report.section(plot.title()).figure(plot.as_ref(), &spec.caption);
+            }
         }
         report
     }
+}
+
+/// The figure's name and the values of its place, which may be names of files.
+fn file_name(name: &str, at: &Labels) -> String {
+    let values =
+        at.values().map(|value| value.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-"));
+    std::iter::once(name.to_owned()).chain(values).collect::<Vec<_>>().join("-")
 }
 
 fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> Cell {

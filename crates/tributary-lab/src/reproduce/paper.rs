@@ -17,6 +17,7 @@ use tributary_report::{Expectation, Tone};
 /// The papers that are part of the program: name, file, text.
 pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("fbdt", include_str!("../../papers/fbdt.toml")),
+    ("fbdt-ablation", include_str!("../../papers/fbdt-ablation.toml")),
     ("fbdt-published", include_str!("../../papers/fbdt-published.toml")),
     ("avira", include_str!("../../papers/avira.toml")),
     ("cotag", include_str!("../../papers/cotag.toml")),
@@ -202,7 +203,7 @@ pub struct FigureSpec {
     /// Label or unit of the values.
     #[serde(default)]
     pub unit: String,
-    /// Name of a separate file for the figure; bars only.
+    /// Name of a separate file for the figure. Of figures for each combination of `each`, the combination follows it.
     pub file: Option<String>,
     /// Bars: axes of the groups. Others: a figure for each combination.
     pub each: Axes,

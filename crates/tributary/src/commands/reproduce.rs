@@ -16,7 +16,7 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, or a .toml file with cells and
+/// PAPER is `fbdt`, `fbdt-ablation`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, or a .toml file with cells and
 /// claims. A claim holds or fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.

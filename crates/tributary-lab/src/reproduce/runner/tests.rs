@@ -44,7 +44,10 @@ fn the_simulated_fbdt_file_is_measured_judged_and_drawn_the_same_each_time() {
     let claims = &outcome.reproduction.claims;
     assert_eq!(claims.len(), 11, "{claims:#?}");
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
-    let page = Page::new(&paper, &outcome).html();
+    let page = Page::new(&paper, &outcome);
+    let names: Vec<String> = page.drawings().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["fbdt-goodput", "fbdt-seconds-cubic-blackout"]);
+    let page = page.html();
     for part in [
         "Mean goodput",
         "Each second as a share of capacity: blackout, cubic",
@@ -54,6 +57,32 @@ fn the_simulated_fbdt_file_is_measured_judged_and_drawn_the_same_each_time() {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.contains("what all links could carry"), "link capacity is drawn behind the seconds");
+}
+
+#[test]
+fn the_ablation_has_every_part_in_one_table() {
+    let paper = Paper::find("fbdt-ablation").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let selection = Selection {
+        world: World::Sim,
+        scenarios: vec!["deep-fade".to_owned()],
+        seeds: Some(2),
+        seconds: Some(4),
+        ..Selection::default()
+    };
+    let outcome = run(&paper, &EXPERIMENTS, &settings(directory.path(), selection), &mut |_, _| ()).unwrap();
+    assert_eq!(outcome.samples.len(), 5 * 2);
+    let claims = &outcome.reproduction.claims;
+    assert!(claims.len() == 5 && claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
+    let page = Page::new(&paper, &outcome);
+    assert_eq!(page.drawings().len(), 1);
+    let text = page.markdown();
+    for part in ["WiFi alone", "WiGig alone", "MPTCP", "session, round-robin", "session, fbdt"] {
+        assert!(text.lines().any(|line| line.starts_with("| ") && line.contains(part)), "{part}: {text}");
+    }
+    for column in ["mean (Mbit/s)", "p10 (Mbit/s)", "worst second (Mbit/s)", "longest silence (ms)"] {
+        assert!(text.contains(column), "{column}: {text}");
+    }
 }
 
 #[test]
