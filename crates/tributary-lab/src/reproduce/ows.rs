@@ -8,7 +8,6 @@
 //! `docs/reproductions/ows.md`.
 
 pub mod audience;
-mod by_gain;
 pub mod clip;
 mod curve;
 mod experiment;
@@ -16,6 +15,7 @@ mod eyes;
 mod live;
 mod motion;
 mod scene;
+mod variant;
 mod viewing;
 
 use std::num::NonZeroUsize;

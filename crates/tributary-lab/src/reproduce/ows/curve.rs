@@ -1,6 +1,7 @@
 //! Quality against rate (OWS figure 3c): the viewer's quality at a known capacity. Only allocation, no transport. If
 //! not even the coarsest tiles fit into the capacity, the last tiles of the plan are frozen.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,7 +48,8 @@ fn outlook(task: &Task, outlooks: &Outlooks) -> Result<Outlook, OwsError> {
         return Ok(outlook.clone());
     }
     let (clip, gops) = (&task.clip, task.watched.views.len() as u32);
-    let planning = task.planner("fix")?.begin(&clip.video(), gops).map_err(AudienceError::from)?;
+    let planning =
+        task.planner("fix", Duration::ZERO)?.begin(&clip.video(), gops).map_err(AudienceError::from)?;
     let of = |gop: u32| planning.outlook((f64::from(gop) - 1.0) * clip.gop_s(), gop);
     let outlook = Arc::new((0..gops).map(of).collect::<Vec<_>>());
     known().insert(key, outlook.clone());

@@ -183,7 +183,7 @@ impl Experiment for Viewings {
             capacity(cell)?;
         }
         if task.allocator != CONNECTING {
-            task.planner(&task.allocator).map_err(failed)?;
+            task.planner(&task.allocator, Duration::ZERO).map_err(failed)?;
         }
         Ok(())
     }

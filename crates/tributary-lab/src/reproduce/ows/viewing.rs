@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use tributary_link::Direction::Down;
 use tributary_sim::run::TiledOutcome;
 use tributary_sim::workload::tiled::TiledSpec;
 use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord, TiledRecord};
@@ -13,17 +14,21 @@ use tributary_video::rd::Concealment;
 use tributary_video::viewport::FieldOfView;
 
 use super::audience::Watched;
-use super::by_gain::{BY_GAIN, ByGain};
 use super::clip::Clip;
 use super::motion::{self, STARTING};
+use super::variant::{self, FIX_UPDATED};
 use super::{OwsError, scene};
 use crate::reproduce::sample::Sample;
 
-/// `ows` as in the product: each GoP is planned again while it is sent. Other allocators plan a GoP once.
+/// `ows` as in the product: each GoP is planned again while it is sent. Other allocators, except [`FIX_UPDATED`], plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
 
 /// Viewings start at a random time within this span, so that blockages hit any part of a GoP.
 const SPREAD: Duration = Duration::from_millis(2500);
+
+/// Share of a link's bytes that tiles may take when capacity is known: headers take 3.5 %, TLS and frames up to 0.5 %,
+/// and 2 % is left because a link's queue is not full in every moment.
+const TILE_SHARE: f64 = 0.94;
 
 /// All settings of a viewing.
 #[derive(Clone, Debug)]
@@ -76,16 +81,28 @@ impl Task {
         Ok(sample)
     }
 
-    /// Settings of the player's plans, with the allocator `name`.
-    pub fn planner(&self, name: &str) -> Result<Planner, OwsError> {
-        let allocator = match name {
-            BY_GAIN => Box::new(ByGain(tiled::allocator("fix-q", 1, false)?)),
-            UPDATED => tiled::allocator("ows", plans(name), false)?,
-            _ => tiled::allocator(name, plans(name), false)?,
+    /// Settings of the player's plans, with the allocator `name`, for a viewing that is started at `from`.
+    pub fn planner(&self, name: &str, from: Duration) -> Result<Planner, OwsError> {
+        let allocator = match variant::create(name, || self.carried(from))? {
+            Some(variant) => variant,
+            None if name == UPDATED => tiled::allocator("ows", plans(name), false)?,
+            None => tiled::allocator(name, plans(name), false)?,
         };
         let Watched { trace, crowd, .. } = self.watched.as_ref();
         let (field, concealment) = (FieldOfView::default(), self.concealment);
         Ok(Planner { allocator, field, trace: trace.clone(), crowd: crowd.clone(), concealment })
+    }
+
+    /// What the links carry of tiles in each GoP of a viewing that is started at `from`, bytes.
+    fn carried(&self, from: Duration) -> Result<Vec<f64>, OwsError> {
+        let (gops, gop) = (self.watched.views.len(), Duration::from_secs_f64(self.clip.gop_s()));
+        let scenario = scene::scenario(&self.scene, from + gop * (gops as u32 + 1))?;
+        // The first GoP is sent as soon as the menus have been asked for and have come.
+        let begin = |gops: usize| Instant::ZERO + from + scenario.rtt * 2 + gop * gops as u32;
+        let bytes =
+            |path: usize, slot: usize| scenario.capacity(path, Down, begin(slot), begin(slot + 1)).as_bytes();
+        let all = |slot: usize| (0..scenario.paths.len()).map(|path| bytes(path, slot)).sum::<u64>() as f64;
+        Ok((0..gops).map(|slot| TILE_SHARE * all(slot)).collect())
     }
 
     /// Runs the viewing. It starts `from` after the first packet, or when the connection is up, if that is later.
@@ -100,7 +117,7 @@ impl Task {
             plans: plans(&self.allocator),
         };
         let table = Arc::new(clip.starting_at(self.watched.first));
-        let planner = self.planner(&self.allocator)?;
+        let planner = self.planner(&self.allocator, from)?;
         let spec = TiledSpec { table, settings, planner, from: Instant::ZERO + from };
         Ok(scene::cell(&scenario, &self.transport)?.run_tiled(spec)?)
     }
@@ -157,7 +174,7 @@ impl Task {
 
 /// Number of plans for each GoP.
 pub(super) fn plans(name: &str) -> u16 {
-    if name == UPDATED { tiled::default_plans("ows") } else { 1 }
+    if [UPDATED, FIX_UPDATED].contains(&name) { tiled::default_plans("ows") } else { 1 }
 }
 
 /// The viewer's quality in a slot, from the tiles' errors.
