@@ -45,6 +45,12 @@ impl Common {
         }
     }
 
+    /// The session's settings, with those that follow from the congestion control.
+    pub(crate) fn machine(&self) -> tributary_proto::Config {
+        let coupled = self.siblings.couple(self.congestion.as_deref());
+        tributary_proto::Config { coupled, ..self.session.clone() }
+    }
+
     /// The same settings for sessions that survive the time `wait` without any path and then end with an error.
     /// `wait` is at least three seconds; the default is 30 s. Data written in this time is sent when a path is back.
     /// The server's own limit applies, too.

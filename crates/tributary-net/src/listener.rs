@@ -322,8 +322,7 @@ impl Registry {
         secret: SessionSecret,
     ) -> Result<Option<(Arc<Shared>, mpsc::UnboundedReceiver<Command>)>, HandshakeError> {
         let seed = u64::from_le_bytes(random()?);
-        let machine =
-            Machine::new(Side::Server, self.common.session.clone(), seed, tributary_types::Instant::ZERO);
+        let machine = Machine::new(Side::Server, self.common.machine(), seed, tributary_types::Instant::ZERO);
         let mut machine = machine.expect("the configuration was checked when the listener was bound");
         let mut entries = self.entries();
         if entries.len() >= self.limits.sessions {

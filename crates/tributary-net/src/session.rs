@@ -164,7 +164,7 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
     };
     let (paths, watcher) = current_paths(&config.paths)?;
     let seed = u64::from_le_bytes(random()?);
-    let machine = Machine::new(Side::Client, config.common.session.clone(), seed, Instant::ZERO)?;
+    let machine = Machine::new(Side::Client, config.common.machine(), seed, Instant::ZERO)?;
     let (shared, commands) = Shared::new(machine, true);
     let session = Session { handle: Handle::new(shared.clone()) };
     let mark = config.common.siblings.mark(config.common.congestion.as_deref());

@@ -353,6 +353,8 @@ impl Subflow {
             delivery_rate: Bitrate::from_bps(info.delivery_rate.saturating_mul(8)),
             app_limited: info.app_limited,
             mss: info.snd_mss,
+            acked: info.bytes_acked,
+            heard_at: now - info.last_ack_recv,
         });
         if self.rule.target() != target {
             let _ = sockopt::set_notsent_lowat(self.stream.as_fd(), self.rule.target() as u32);

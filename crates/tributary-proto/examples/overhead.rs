@@ -89,5 +89,6 @@ fn info() -> SubflowInfo {
         unsent: 0,
         delivery_rate: Some(Bitrate::from_mbps(10_000)),
         mss: 1448,
+        ..SubflowInfo::default()
     }
 }

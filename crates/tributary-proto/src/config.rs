@@ -27,6 +27,9 @@ pub struct Config {
     /// Keeps the queue of the fastest subflow as short as the others' (about 15 ms), for applications that replace
     /// queued data by more urgent data. Costs goodput on links whose rate varies.
     pub short_queues: bool,
+    /// The subflows' congestion control is coupled ([`crate::coupling`]): it may keep a subflow slow for a long time, so
+    /// a slow connection is replaced only after a blockage. The runtime sets it.
+    pub coupled: bool,
     /// Streams the peer may have open at once.
     pub max_streams: u32,
     /// Subflows open at once, over all paths.
@@ -49,6 +52,7 @@ impl Default for Config {
             send_buffer: 44 << 20,
             unsent: None,
             short_queues: false,
+            coupled: false,
             max_streams: 1024,
             max_subflows: 16,
             idle_timeout: Duration::from_secs(30),

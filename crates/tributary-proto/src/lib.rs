@@ -11,6 +11,7 @@
 //! subflows; [`room::Room`] limits how much a subflow may take. The driver owns the connections and moves bytes.
 
 mod config;
+pub mod coupling;
 pub mod establish;
 mod event;
 mod path;

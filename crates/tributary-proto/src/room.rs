@@ -42,6 +42,10 @@ pub struct TransportInfo {
     pub app_limited: bool,
     /// Largest segment, bytes.
     pub mss: u32,
+    /// Bytes that the peer's transport has acknowledged.
+    pub acked: u64,
+    /// When an acknowledgement last arrived.
+    pub heard_at: Instant,
 }
 
 /// The room of one subflow.
@@ -111,6 +115,8 @@ impl Room {
             unsent: info.unsent,
             delivery_rate: measured.then_some(info.delivery_rate),
             mss: info.mss,
+            acked: info.acked,
+            heard_at: info.heard_at,
         }
     }
 

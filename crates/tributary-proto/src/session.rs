@@ -298,7 +298,7 @@ impl Session {
             self.events.push_back(Event::CloseSubflow { subflow: old, abort: true });
             self.drop_subflow(now, old);
         }
-        let mut subflow = Subflow::new(id, path, now);
+        let mut subflow = Subflow::new(id, path, now, self.config.coupled);
         if self.config.short_queues {
             subflow.keep_short(now);
         }

@@ -36,6 +36,10 @@ pub struct SubflowInfo {
     pub delivery_rate: Option<Bitrate>,
     /// Maximum segment size, bytes.
     pub mss: u32,
+    /// Bytes that the peer's transport has acknowledged.
+    pub acked: u64,
+    /// When an acknowledgement last arrived.
+    pub heard_at: Instant,
 }
 
 /// Counters of one subflow, for reports.
@@ -80,6 +84,13 @@ const YOUNG: Duration = Duration::from_secs(3);
 const FULL_SIZE: u64 = 1400;
 /// Maximum number of removed subflows that are reported to the peer; beyond that the oldest are dropped.
 pub(crate) const MOST_GONE: usize = 8;
+/// A path that is silent for this long gets a new connection; the peer is reminded at this interval.
+pub(crate) const FRESH_AFTER: Duration = Duration::from_millis(100);
+/// Linux's least part of a retransmission timeout beyond the round trip.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+/// A silence of so many retransmission timeouts is a blockage. The loss of a whole window and then of its retransmission is
+/// repaired after three (RFC 6298 §5.5: the second timeout is twice the first).
+const BLOCKAGE: u32 = 4;
 /// A longer gap counts as this much in the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
@@ -114,6 +125,7 @@ pub(crate) struct Subflow {
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
+    silent_since: Instant,
     /// This connection has been counted as one that passes, or does not pass, full-size segments.
     pub judged: bool,
     pub stats: SubflowStats,
@@ -129,6 +141,8 @@ pub(crate) struct Subflow {
     gap: Duration,
     recent: RecentRate,
     speed: Speed,
+    /// Its congestion control is coupled with other subflows'.
+    coupled: bool,
     before_silence: Option<Bitrate>,
     delay: DeliveryDelay,
     /// The limit that keeps the queue short, for an application that replaces queued data.
@@ -137,7 +151,8 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    pub fn new(id: SubflowId, path: PathId, now: Instant) -> Self {
+    /// `coupled`: its congestion control is.
+    pub fn new(id: SubflowId, path: PathId, now: Instant, coupled: bool) -> Self {
         Self {
             id,
             path,
@@ -160,6 +175,7 @@ impl Subflow {
             last_ping: now,
             last_refresh: now,
             silent: false,
+            silent_since: now,
             judged: false,
             opened_at: now,
             stats: SubflowStats { subflow: id, path, ..SubflowStats::default() },
@@ -170,7 +186,8 @@ impl Subflow {
             busy_progress: None,
             gap: Duration::ZERO,
             recent: RecentRate::default(),
-            speed: Speed::default(),
+            speed: Speed::new(coupled),
+            coupled,
             before_silence: None,
             delay: DeliveryDelay::new(now),
             short: None,
@@ -179,6 +196,10 @@ impl Subflow {
     }
 
     pub fn update(&mut self, info: SubflowInfo) {
+        // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
+        if self.coupled && info.acked > self.info.acked {
+            self.last_progress = self.last_progress.max(info.heard_at);
+        }
         self.info = info;
         self.rate = info.delivery_rate.or(self.rate);
     }
@@ -205,6 +226,7 @@ impl Subflow {
     /// The subflow is silent. Its earlier state is kept for when it delivers again.
     pub fn fall_silent(&mut self, now: Instant) {
         self.silent = true;
+        self.silent_since = now;
         let delivered = self.delivered();
         self.before_silence = self.recent.rate(now, delivered, self.info.min_rtt, RecentRate::LONG);
     }
@@ -214,6 +236,9 @@ impl Subflow {
         let woke = std::mem::take(&mut self.silent);
         if woke {
             self.recent.begin(now, self.before_silence.take());
+            if now.saturating_since(self.silent_since) >= self.retransmission_timeout() * BLOCKAGE {
+                self.speed.blocked(now);
+            }
         }
         woke
     }
@@ -306,6 +331,17 @@ impl Subflow {
         } else {
             round_trip.max(self.info.srtt * 2).max(SILENCE_FLOOR)
         }
+    }
+
+    /// The transport's estimate without back-off, as in Linux (RFC 6298 with a least deviation of 200 ms).
+    fn retransmission_timeout(&self) -> Duration {
+        self.info.srtt + (self.info.rttvar * 4).max(LEAST_TIMEOUT)
+    }
+
+    /// A silent path gets a new connection after this time. With coupled control the window may be so small that only a
+    /// timeout repairs a loss; then the connection gets the time for one.
+    pub fn fresh_after(&self) -> Duration {
+        if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER }
     }
 
     /// Its highest recent delivery rate; `None` if unknown.

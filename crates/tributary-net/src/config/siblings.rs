@@ -7,12 +7,11 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thiserror::Error;
+use tributary_proto::coupling::is_coupled;
 
 /// Marks taken by [`Siblings::WhenCoupled`] are `0x54000000` to `0x54ffffff`.
 const PREFIX: u32 = 0x5400_0000;
 const MASK: u32 = 0x00ff_ffff;
-/// Controllers that couple sockets, with or without the prefix that `tributary cc load --prefix` gave them.
-const COUPLED: [&str; 4] = ["balia", "lia", "olia", "wvegas"];
 
 /// How the sockets of a session are marked (`SO_MARK`, socket(7)).
 ///
@@ -63,10 +62,11 @@ impl Siblings {
             Self::WhenCoupled => congestion.is_some_and(is_coupled).then(next),
         }
     }
-}
 
-fn is_coupled(name: &str) -> bool {
-    COUPLED.iter().any(|known| name.strip_suffix(known).is_some_and(|p| !p.ends_with(char::is_alphanumeric)))
+    /// Whether this controller couples the sockets of a session.
+    pub(crate) fn couple(self, congestion: Option<&str>) -> bool {
+        self != Self::Never && congestion.is_some_and(is_coupled)
+    }
 }
 
 /// A different value for each session of the process; the first one differs between processes.
@@ -82,18 +82,23 @@ mod tests {
 
     #[test]
     fn sessions_with_a_coupled_controller_have_marks_of_their_own() {
-        for name in ["lia", "olia", "balia", "wvegas", "test_lia", "x-olia"] {
+        for name in ["lia", "test_lia"] {
             let (one, other) =
                 (Siblings::WhenCoupled.mark(Some(name)), Siblings::WhenCoupled.mark(Some(name)));
             assert!(one.is_some() && other.is_some() && one != other, "{name}: {one:?} and {other:?}");
             assert_eq!(one.unwrap() & !MASK, PREFIX);
         }
-        for name in ["cubic", "bbr", "compound", "julia"] {
-            assert_eq!(Siblings::WhenCoupled.mark(Some(name)), None, "{name}");
-        }
+        assert_eq!(Siblings::WhenCoupled.mark(Some("cubic")), None);
         assert_eq!(Siblings::WhenCoupled.mark(None), None);
         assert_eq!(Siblings::Mark(7).mark(Some("cubic")), Some(7));
         assert_eq!(Siblings::Never.mark(Some("lia")), None);
+    }
+
+    #[test]
+    fn only_marked_sockets_of_a_coupled_controller_are_coupled() {
+        assert!(Siblings::WhenCoupled.couple(Some("lia")) && Siblings::Mark(7).couple(Some("x_olia")));
+        assert!(!Siblings::Never.couple(Some("lia")) && !Siblings::Mark(7).couple(Some("cubic")));
+        assert!(!Siblings::WhenCoupled.couple(None));
     }
 
     #[test]

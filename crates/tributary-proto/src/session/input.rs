@@ -10,12 +10,11 @@ use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
+use crate::subflow::FRESH_AFTER;
 use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings};
 
 /// Acknowledgements are delayed by this time.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// A path that is silent for this long gets a new connection; the peer is reminded at this interval.
-pub(super) const FRESH_AFTER: Duration = Duration::from_millis(100);
 /// Time in which a new connection may replace one that still delivers.
 const REPLACEABLE: Duration = Duration::from_secs(1);
 /// Factor by which the peer may exceed its limit of streams while their ends are in flight.
@@ -403,7 +402,7 @@ impl Session {
                 subflow.fall_silent(now);
                 fell_silent.push((subflow.path, silence));
             }
-            let due = silence >= FRESH_AFTER && now >= subflow.last_refresh + FRESH_AFTER;
+            let due = silence >= subflow.fresh_after() && now >= subflow.last_refresh + FRESH_AFTER;
             if subflow.silent && due {
                 subflow.last_refresh = now;
                 wants_fresh.push(subflow.path);

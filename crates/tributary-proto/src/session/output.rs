@@ -5,11 +5,10 @@ use core::time::Duration;
 use bytes::Bytes;
 use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
 
-use super::input::FRESH_AFTER;
 use super::{Life, Session};
 use crate::event::{Event, Transmit};
 use crate::scheduler::{AssignmentKind, SchedulerEvent, WindowView, earliest_arrival};
-use crate::subflow::Subflow;
+use crate::subflow::{FRESH_AFTER, Subflow};
 use crate::wire::{
     Ack, Control, Head, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, encode_control, encode_segment_head,
 };
@@ -74,7 +73,7 @@ impl Session {
         let subflows = self.subflows.values().flat_map(|s| {
             let silence = s.waiting_since().map(|since| {
                 if s.silent {
-                    (since + FRESH_AFTER).max(s.last_refresh + FRESH_AFTER)
+                    (since + s.fresh_after()).max(s.last_refresh + FRESH_AFTER)
                 } else {
                     since + s.silence_threshold()
                 }

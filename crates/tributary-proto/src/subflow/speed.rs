@@ -22,11 +22,25 @@ const NO_QUEUE: Duration = Duration::from_millis(10);
 /// A connection's best rate, and since when the connection is far slower without a visible reason.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
+    /// The subflows' congestion control is coupled.
+    coupled: bool,
     best: Option<(Bitrate, Instant)>,
     stuck_since: Option<Instant>,
+    blocked_at: Option<Instant>,
 }
 
 impl Speed {
+    /// `coupled`: the congestion control may give most of the rate to other subflows, so a low rate counts only after a
+    /// blockage. Example: at a bottleneck that two subflows share, OLIA may leave one of them two segments for minutes.
+    pub fn new(coupled: bool) -> Self {
+        Self { coupled, ..Self::default() }
+    }
+
+    /// A blockage has ended.
+    pub fn blocked(&mut self, now: Instant) {
+        self.blocked_at = Some(now);
+    }
+
     /// Its best recent rate.
     pub fn best(&self, now: Instant) -> Option<Bitrate> {
         self.best.filter(|(_, at)| now < *at + MEMORY).map(|(best, _)| best)
@@ -44,14 +58,15 @@ impl Speed {
         };
         let far_slower = rate.as_bps().saturating_mul(FACTOR) < best.as_bps();
         let no_queue = info.srtt < info.min_rtt + (info.min_rtt / 2).max(NO_QUEUE);
+        let coupled = self.coupled && self.blocked_at.is_none_or(|at| now >= at + MEMORY);
         // If nothing waits in the transport, the application is the limit, not the connection.
-        if !far_slower || !no_queue || info.unsent == 0 {
+        if !far_slower || !no_queue || info.unsent == 0 || coupled {
             self.stuck_since = None;
             return false;
         }
         let stuck = now.saturating_since(*self.stuck_since.get_or_insert(now)) >= PATIENCE;
         if stuck {
-            *self = Self::default();
+            *self = Self::new(self.coupled);
         }
         stuck
     }
@@ -87,5 +102,16 @@ mod tests {
         assert_eq!(second(&mut speed, 1000, 3, &info(80, 1)), None);
         assert_eq!(second(&mut speed, 2000, 3, &info(8, 0)), None);
         assert_eq!(second(&mut speed, 3000, 50, &info(8, 1)), None);
+    }
+
+    #[test]
+    fn a_coupled_subflow_is_stuck_only_after_a_blockage() {
+        let mut speed = Speed::new(true);
+        assert_eq!(second(&mut speed, 0, 140, &info(8, 1)), None);
+        assert_eq!(second(&mut speed, 1000, 3, &info(8, 1)), None);
+        speed.blocked(Instant::from_millis(2000));
+        assert_eq!(second(&mut speed, 2000, 3, &info(8, 1)), Some(2250));
+        assert_eq!(second(&mut speed, 3000, 140, &info(8, 1)), None, "once");
+        assert_eq!(second(&mut speed, 4000, 3, &info(8, 1)), None);
     }
 }

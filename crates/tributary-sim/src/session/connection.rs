@@ -153,6 +153,8 @@ impl Connection {
             delivery_rate: info.delivery_rate,
             app_limited: info.app_limited,
             mss: mss as u32,
+            acked: info.acked,
+            heard_at: now,
         }))
     }
 

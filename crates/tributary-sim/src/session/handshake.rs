@@ -3,8 +3,9 @@
 //! The client's decisions are in `tributary_proto::establish`; the server's follow the runtime's
 //! `listener.rs`.
 
+use tributary_proto::coupling::is_coupled;
 use tributary_proto::establish::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
-use tributary_proto::{Session, Side};
+use tributary_proto::{Config, Session, Side};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use super::SessionTransport;
@@ -18,7 +19,9 @@ use crate::transport::Notice;
 impl SessionTransport {
     /// A session of this end with the configured settings.
     pub(super) fn make_session(&self, now: Instant) -> Session {
-        Session::new(self.side, self.config.session.clone(), self.config.seed, now)
+        let coupled = is_coupled(&self.config.congestion);
+        let config = Config { coupled, ..self.config.session.clone() };
+        Session::new(self.side, config, self.config.seed, now)
             .expect("the settings were checked when the pair was made")
     }
 

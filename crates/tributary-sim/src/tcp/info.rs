@@ -64,6 +64,8 @@ pub struct TcpInfo {
     pub app_limited: bool,
     /// Payload bytes sent for the first time.
     pub sent: u64,
+    /// Bytes that the peer has acknowledged.
+    pub acked: u64,
     /// Payload bytes sent again.
     pub retransmitted: u64,
     /// Bytes detected as lost.

@@ -242,6 +242,7 @@ impl Sender {
         info.unsent = self.unsent();
         (info.delivery_rate, info.app_limited) = self.rate.shown();
         info.sent = self.counts.sent;
+        info.acked = self.una - 1;
         info.retransmitted = self.counts.retransmitted;
         info.lost = self.board.lost_total();
         info.duplicate_acks = self.counts.duplicate_acks;

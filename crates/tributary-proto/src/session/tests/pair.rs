@@ -57,6 +57,9 @@ struct Pipe {
     queue_bytes: usize,
     budget: u64,
     flying: VecDeque<(Instant, Bytes)>,
+    /// Bytes that have arrived, and when the last ones did.
+    arrived: u64,
+    arrived_at: Instant,
 }
 
 struct Connection {
@@ -252,7 +255,9 @@ impl Pair {
             let mut arrived = Vec::new();
             while pipe.flying.front().is_some_and(|(at, _)| *at <= self.now) {
                 arrived.push(pipe.flying.pop_front().unwrap().1);
+                pipe.arrived_at = self.now;
             }
+            pipe.arrived += arrived.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
             for bytes in arrived {
                 match self.ends[1 - direction].handle_input(self.now, id, bytes) {
                     Ok(()) | Err(crate::session::ProtocolError::UnknownSubflow(_)) => {}
@@ -288,6 +293,8 @@ impl Pair {
                     unsent: pipe.unsent_bytes as u64,
                     delivery_rate: (path.rate > Bitrate::ZERO).then_some(path.rate),
                     mss: 1448,
+                    acked: pipe.arrived,
+                    heard_at: pipe.arrived_at,
                 },
             );
             self.ends[side].handle_room(*id, UNSENT.saturating_sub(pipe.unsent_bytes));

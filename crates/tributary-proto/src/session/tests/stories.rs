@@ -102,7 +102,14 @@ fn fbdt_through_a_blackout_never_falls_below_the_living_radio() {
 
 #[test]
 fn a_path_that_dies_silently_costs_three_round_trips_and_is_used_again() {
-    let mut pair = started("fbdt", &[(47, 2), (140, 10)]);
+    for coupled in [false, true] {
+        dies_silently(&Config { coupled, ..Config::default() });
+    }
+}
+
+fn dies_silently(config: &Config) {
+    let mut pair = Pair::with(config, &[(47, 2), (140, 10)]);
+    pair.run(Duration::from_millis(300));
     let mut sender = Sender::new(&mut pair, 1, 256 * MIB);
     let mut dead_at = Instant::ZERO;
     for ms in 0..5000 {
@@ -120,8 +127,9 @@ fn a_path_that_dies_silently_costs_three_round_trips_and_is_used_again() {
 
 /// Mbit/s and one-way milliseconds of a slow and a fast path; the sender of the fast one, or the path itself,
 /// falls to a few Mbit/s for four seconds. Returns how many connections were opened beyond the first two.
-fn replacements(collapse: impl FnOnce(&mut Pair)) -> usize {
-    let mut pair = started("fbdt", &[(47, 5), (140, 5)]);
+fn replacements(coupled: bool, collapse: impl FnOnce(&mut Pair)) -> usize {
+    let mut pair = Pair::with(&Config { coupled, ..Config::default() }, &[(47, 5), (140, 5)]);
+    pair.run(Duration::from_millis(300));
     let mut sender = Sender::new(&mut pair, 1, 60 * MIB);
     let mut collapse = Some(collapse);
     let began = pair.now;
@@ -144,10 +152,30 @@ fn a_connection_that_is_stuck_is_replaced_and_one_on_a_slow_radio_is_not() {
     let fast = |pair: &mut Pair, change: &dyn Fn(&mut super::pair::Path)| {
         change(pair.paths.get_mut(&PathId(1)).unwrap());
     };
-    let stuck = replacements(|pair| fast(pair, &|path| path.cwnd = 6000));
+    let stuck = replacements(false, |pair| fast(pair, &|path| path.cwnd = 6000));
     assert!((1..=4).contains(&stuck), "{stuck} fresh connections for a stuck sender");
-    let slow = replacements(|pair| fast(pair, &|path| path.rate = Bitrate::from_mbps(50)));
+    let slow = replacements(false, |pair| fast(pair, &|path| path.rate = Bitrate::from_mbps(50)));
     assert_eq!(slow, 0, "fresh connections for a path that is merely slower");
+    let coupled = replacements(true, |pair| fast(pair, &|path| path.cwnd = 6000));
+    assert_eq!(coupled, 0, "fresh connections for a subflow to which coupled control gives little");
+}
+
+#[test]
+fn a_coupled_subflow_with_two_segments_of_window_is_not_silent() {
+    let fresh = |coupled| {
+        let config = Config { coupled, scheduler: "min-rtt".to_owned(), ..Config::default() };
+        let mut pair = Pair::with(&config, &[(20, 25), (20, 25)]);
+        pair.run(SECOND);
+        pair.paths.get_mut(&PathId(1)).unwrap().cwnd = 2 * 1448;
+        let mut sender = Sender::new(&mut pair, 1, 64 * MIB);
+        for _ in 0..5000 {
+            sender.feed(&mut pair);
+            pair.run(Duration::from_millis(1));
+        }
+        pair.opened - 2
+    };
+    assert!(fresh(false) > 0, "a segment takes longer than the silence that counts");
+    assert_eq!(fresh(true), 0, "its transport delivers all the time");
 }
 
 #[test]
