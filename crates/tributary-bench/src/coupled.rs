@@ -22,10 +22,9 @@ pub use share::{Limits, Share};
 use super::{BenchError, Progress, within};
 use controllers::Controllers;
 use serde::Serialize;
+use tributary_proto::coupling::COUPLED;
 use tributary_report::Table;
 
-/// The controllers that couple subflows, by the names that sockets and the simulator share.
-const COUPLED: [&str; 4] = ["balia", "lia", "olia", "wvegas"];
 /// The uncoupled control of subflows, and of the stranger.
 const UNCOUPLED: &str = "reno";
 
@@ -65,7 +64,7 @@ pub struct Plan {
     pub only: Vec<String>,
     /// Controllers; empty: all.
     pub controllers: Vec<String>,
-    /// Rounds of the cost; in each every controller has its turn.
+    /// Rounds of the cost for each controller; in each the controller and cubic take turns.
     pub cost_rounds: u32,
     /// Seconds of each transfer of the cost.
     pub cost_seconds: f64,
@@ -82,8 +81,8 @@ impl Default for Plan {
         Self {
             only: Vec::new(),
             controllers: Vec::new(),
-            cost_rounds: 21,
-            cost_seconds: 2.0,
+            cost_rounds: 11,
+            cost_seconds: 1.0,
             rounds: 8,
             seconds: 20,
             seeds: 20,

@@ -7,6 +7,9 @@
 //! sender's interface is different: its packets count, so that limit decides, and the rate is split by the number of
 //! sockets.
 //!
+//! Segmentation offload is off on the link's devices, for all connections. With it a subflow of kernel MPTCP loses a larger
+//! share of its packets in the same queue than plain TCP does, and uncoupled MPTCP has less than two connections' rate.
+//!
 //! Rates are those of acknowledged payload bytes, read for all connections at the same moments.
 
 use super::contender::{Contender, Transport};
@@ -100,7 +103,7 @@ fn once(
     loaded: &Controllers,
     seconds: u32,
 ) -> Result<Run, BenchError> {
-    give_addresses(network)?;
+    prepare(network)?;
     if contender.transport == Transport::Mptcp {
         let devices = [LINE.to_owned(), LINE.to_owned()];
         kernel::prepare_mptcp(&|side, program| network.command(side, program), &devices)?;
@@ -138,13 +141,18 @@ fn once(
     read(&samples, &control)
 }
 
-/// Gives both ends of the link the addresses of all parties. The first is there already.
-fn give_addresses(network: &Network) -> Result<(), BenchError> {
-    for path in 1..=STRANGER {
-        for side in [Side::Client, Side::Server] {
+/// Gives both ends of the link the addresses of all parties, and turns segmentation offload off. The first address is
+/// there already.
+fn prepare(network: &Network) -> Result<(), BenchError> {
+    for side in [Side::Client, Side::Server] {
+        let ip = |arguments: &[&str]| {
             let mut command = network.command(side, "ip");
-            command.args(["address", "add", &format!("{}/24", side.address(path)), "dev", LINE]);
-            output(command, "iproute2")?;
+            command.args(arguments);
+            output(command, "iproute2")
+        };
+        ip(&["link", "set", "dev", LINE, "gso_max_segs", "1"])?;
+        for path in 1..=STRANGER {
+            ip(&["address", "add", &format!("{}/24", side.address(path)), "dev", LINE])?;
         }
     }
     Ok(())
@@ -205,6 +213,7 @@ fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
     let is_stranger = |flow: &Subflow| flow.address() == Some(Side::Client.address(STRANGER));
     let (mut rates, mut stranger_mbps, mut limits) = (Vec::new(), 0.0, Limits::default());
     let (mut busy_ms, mut receiver_ms, mut buffer_ms) = (0.0, 0.0, 0.0);
+    let (mut acked, mut again) = (0.0, 0.0);
     for flow in last {
         let wanted = if is_stranger(flow) { UNCOUPLED } else { control };
         if !flow.runs(wanted) {
@@ -216,11 +225,16 @@ fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
                 flow.local
             )));
         };
-        let mbps = flow.acked.saturating_sub(before.acked) as f64 * 8e-6 / seconds;
+        let delivered = flow.acked.saturating_sub(before.acked) as f64;
+        let repeated = flow.again.saturating_sub(before.again) as f64;
+        let mbps = delivered * 8e-6 / seconds;
         if is_stranger(flow) {
             stranger_mbps = mbps;
+            limits.stranger_again = repeated / delivered;
             continue;
         }
+        acked += delivered;
+        again += repeated;
         rates.push(mbps);
         busy_ms += flow.busy_ms - before.busy_ms;
         receiver_ms += flow.receiver_ms - before.receiver_ms;
@@ -231,12 +245,13 @@ fn read(samples: &[Sample], control: &str) -> Result<Run, BenchError> {
     }
     limits.receiver = receiver_ms / busy_ms;
     limits.buffer = buffer_ms / busy_ms;
+    limits.again = again / acked;
     let (strangers, ours): (Vec<&Subflow>, Vec<&Subflow>) =
         samples.iter().flat_map(|(_, flows)| flows).partition(|flow| is_stranger(flow));
     let mean = |flows: &[&Subflow], of: fn(&Subflow) -> f64| {
         stats::mean(&flows.iter().map(|flow| of(flow)).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
-    limits.application = mean(&ours, |flow| f64::from(u8::from(flow.application)));
+    limits.application = mean(&ours, |flow| f64::from(u8::from(flow.lacks_data())));
     limits.window = mean(&ours, |flow| flow.window);
     limits.stranger_window = mean(&strangers, |flow| flow.window);
     let mbps: f64 = rates.iter().sum();

@@ -19,6 +19,8 @@ use tributary_report::{Cell, Column, Table};
 const PATHS: usize = 2;
 /// A stalled transfer of kernel MPTCP is repeated at most this many times.
 const STALLS: u32 = 3;
+/// Transfers of cubic, and as many of the controller, in each round, in turns. Even, so that both begin equally often.
+const TURNS: usize = 4;
 /// Most processor time for each gigabyte, over cubic's.
 const CPU: Wanted = Wanted::AtMost(1.03);
 /// Least throughput, over cubic's.
@@ -35,7 +37,7 @@ pub struct Cost {
     pub throughput: Ratio,
     /// Its processor time for each gigabyte over cubic's.
     pub cpu: Ratio,
-    /// Gbit/s in each round.
+    /// Gbit/s in each round: all its transfers together.
     pub gbps: Vec<f64>,
     /// The same of cubic.
     pub cubic_gbps: Vec<f64>,
@@ -55,6 +57,28 @@ struct Series {
     gbps: Vec<f64>,
     cpu_per_gb: Vec<f64>,
     stalls: u32,
+    /// The round that is not over.
+    now: Sum,
+}
+
+/// The transfers of one control in one round.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    gigabytes: f64,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+impl Series {
+    fn new(control: &str) -> Self {
+        Self { control: control.to_owned(), ..Self::default() }
+    }
+
+    fn end_round(&mut self) {
+        let sum = core::mem::take(&mut self.now);
+        self.gbps.push(sum.gigabytes * 8.0 / sum.seconds);
+        self.cpu_per_gb.push(sum.cpu_seconds / sum.gigabytes);
+    }
 }
 
 /// One connection without siblings, two subflows that are siblings by their mark, and two by their MPTCP token.
@@ -70,31 +94,42 @@ pub(super) fn run(
 ) -> Result<Vec<Cost>, BenchError> {
     let mut costs = Vec::new();
     for contestant in contestants() {
-        let controls = [CONGESTION].into_iter().chain(loaded.names().iter().map(String::as_str));
-        let new = |control: &str| Series { control: control.to_owned(), ..Series::default() };
-        let mut all: Vec<Series> = controls.map(new).collect();
-        for round in 0..plan.cost_rounds {
-            // Another control begins in each round, so that none has always the same predecessor.
-            all.rotate_left(1);
-            for series in &mut all {
-                let name = format!("{}, {}", contestant.label(), series.control);
-                progress(&format!("{name}: round {} of {}", round + 1, plan.cost_rounds));
-                while let Err(error) = one(&contestant, loaded, series, plan.cost_seconds) {
-                    if !contestant.is_mptcp() || series.stalls >= STALLS {
-                        return Err(error);
+        for control in loaded.names() {
+            let mut pair = [Series::new(CONGESTION), Series::new(control)];
+            for round in 1..=plan.cost_rounds {
+                let name = format!("{}, {control}", contestant.label());
+                progress(&format!("{name}: round {round} of {}", plan.cost_rounds));
+                for _ in 0..TURNS {
+                    for series in &mut pair {
+                        transfer(&contestant, loaded, (series, plan.cost_seconds), &mut *progress)?;
                     }
-                    series.stalls += 1;
-                    progress(&format!("{error}: once more"));
+                    // The other one begins next time, so that a change of the machine's speed meets both.
+                    pair.reverse();
                 }
+                pair.iter_mut().for_each(Series::end_round);
             }
+            let [cubic, ours] = pair;
+            costs.push(Cost::new(&contestant, ours, &cubic));
         }
-        // Back to the order of the beginning: cubic, then the controllers.
-        let turns = plan.cost_rounds as usize % all.len();
-        all.rotate_right(turns);
-        let ours = all.split_off(1);
-        costs.extend(ours.into_iter().map(|ours| Cost::new(&contestant, ours, &all[0])));
     }
     Ok(costs)
+}
+
+/// One transfer, once more if kernel MPTCP stalled.
+fn transfer(
+    contestant: &Contestant,
+    loaded: &Controllers,
+    (series, seconds): (&mut Series, f64),
+    progress: Progress<'_>,
+) -> Result<(), BenchError> {
+    while let Err(error) = one(contestant, loaded, series, seconds) {
+        if !contestant.is_mptcp() || series.stalls >= STALLS {
+            return Err(error);
+        }
+        series.stalls += 1;
+        progress(&format!("{error}: once more"));
+    }
+    Ok(())
 }
 
 /// One transfer in new namespaces.
@@ -114,9 +149,9 @@ fn one(
     let transfer =
         Transfer { command: &command, paths: 0..PATHS, contestant, congestion: &congestion, until };
     let (source, sink) = transfer.run()?;
-    let gigabytes = sink.bytes as f64 / 1e9;
-    series.gbps.push(gigabytes * 8.0 / sink.seconds);
-    series.cpu_per_gb.push((source.cpu_seconds + sink.cpu_seconds) / gigabytes);
+    series.now.gigabytes += sink.bytes as f64 / 1e9;
+    series.now.seconds += sink.seconds;
+    series.now.cpu_seconds += source.cpu_seconds + sink.cpu_seconds;
     Ok(())
 }
 
@@ -172,8 +207,20 @@ mod tests {
             control: control.to_owned(),
             gbps: rounds.iter().map(|speed| speed * gbps).collect(),
             cpu_per_gb: rounds.iter().map(|speed| cpu / speed).collect(),
-            stalls: 0,
+            ..Series::default()
         }
+    }
+
+    #[test]
+    fn a_round_counts_all_its_transfers_together() {
+        let mut series = Series::new("lia");
+        for (gigabytes, seconds, cpu_seconds) in [(1.0, 1.0, 0.5), (3.0, 1.0, 0.7)] {
+            series.now.gigabytes += gigabytes;
+            series.now.seconds += seconds;
+            series.now.cpu_seconds += cpu_seconds;
+        }
+        series.end_round();
+        assert_eq!((series.gbps, series.cpu_per_gb), (vec![16.0], vec![0.3]));
     }
 
     #[test]

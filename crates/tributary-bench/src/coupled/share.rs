@@ -16,9 +16,13 @@ pub struct Limits {
     pub receiver: f64,
     /// Share of the busy time in which the send buffer was the limit.
     pub buffer: f64,
-    /// Share of the samples in which a subflow had nothing more to send. With MPTCP this includes time in which the
-    /// receive window of the whole connection was the limit, because it keeps data from the subflows.
+    /// Share of the samples in which a subflow's window had room and no data was waiting for it. With MPTCP this includes
+    /// time in which the receive window of the whole connection was the limit, because it keeps data from the subflows.
     pub application: f64,
+    /// Bytes sent again over bytes delivered: how often the windows were cut.
+    pub again: f64,
+    /// The same of the stranger.
+    pub stranger_again: f64,
     /// Mean congestion window of a subflow, in segments.
     pub window: f64,
     /// Mean congestion window of the stranger, in segments.
@@ -134,6 +138,8 @@ pub(super) fn limits(shares: &[Share]) -> Table {
         Column::right("receiver's window").unit("% of busy time"),
         Column::right("send buffer").unit("% of busy time"),
         Column::right("nothing to send").unit("% of samples"),
+        Column::right("sent again").unit("%"),
+        Column::right("stranger's").unit("%"),
         Column::right("window").unit("segments"),
         Column::right("stranger's").unit("segments"),
     ];
@@ -144,6 +150,8 @@ pub(super) fn limits(shares: &[Share]) -> Table {
             Cell::number(middle(|limits| limits.receiver * 100.0), 1),
             Cell::number(middle(|limits| limits.buffer * 100.0), 1),
             Cell::number(middle(|limits| limits.application * 100.0), 1),
+            Cell::number(middle(|limits| limits.again * 100.0), 2),
+            Cell::number(middle(|limits| limits.stranger_again * 100.0), 2),
             Cell::number(middle(|limits| limits.window), 1),
             Cell::number(middle(|limits| limits.stranger_window), 1),
         ]));

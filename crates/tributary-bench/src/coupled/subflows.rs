@@ -21,8 +21,12 @@ pub(super) struct Subflow {
     pub busy_ms: f64,
     pub receiver_ms: f64,
     pub buffer_ms: f64,
-    /// The sender had nothing more to send when the last rate was measured.
-    pub application: bool,
+    /// Payload bytes sent again.
+    pub again: u64,
+    /// Bytes that wait to be sent.
+    pub unsent: u64,
+    /// Segments sent and not acknowledged.
+    pub in_flight: f64,
     /// Congestion window in segments.
     pub window: f64,
     /// Words without a value, with the name of the congestion control among them.
@@ -34,6 +38,12 @@ impl Subflow {
     pub(super) fn address(&self) -> Option<Ipv4Addr> {
         // A connection that is bound to an interface is shown as ADDRESS%INTERFACE:PORT.
         self.local.split(['%', ':']).next()?.parse().ok()
+    }
+
+    /// Whether its window has room and nothing waits to be sent. Read from the queue itself, because `app_limited` describes
+    /// only the last rate sample.
+    pub(super) fn lacks_data(&self) -> bool {
+        self.unsent == 0 && self.in_flight < self.window
     }
 
     /// Whether it runs this congestion control.
@@ -62,12 +72,14 @@ fn parse_line(line: &str) -> Option<Subflow> {
     let mut subflow = Subflow { local, ..Subflow::default() };
     for word in words {
         let Some((name, value)) = word.split_once(':') else {
-            subflow.application |= word == "app_limited";
             subflow.words.push(word.to_owned());
             continue;
         };
         match name {
             "bytes_acked" => subflow.acked = value.parse().ok()?,
+            "bytes_retrans" => subflow.again = value.parse().ok()?,
+            "notsent" => subflow.unsent = value.parse().ok()?,
+            "unacked" => subflow.in_flight = leading(value)?,
             "busy" => subflow.busy_ms = leading(value)?,
             "rwnd_limited" => subflow.receiver_ms = leading(value)?,
             "sndbuf_limited" => subflow.buffer_ms = leading(value)?,
@@ -90,9 +102,9 @@ mod tests {
 
     const LINES: &str = "\
 0      96      10.77.1.2:40000 10.77.1.1:50000 ts sack b12_lia wscale:10,10 rto:231 rtt:30.4/0.5 mss:1448 cwnd:41 \
-bytes_sent:2000000 bytes_acked:1900001 send 15.6Mbps lastsnd:2 busy:4500ms rwnd_limited:90ms(2.0%) \
-sndbuf_limited:12ms(0.3%) unacked:40 app_limited rcv_space:14480 tcp-ulp-mptcp flags:Mec token:0000(id:0)/0(id:0)
-0      0      10.77.2.2%line:40001 10.77.1.1:50000 b12_lia wscale:10,10 cwnd:10 bytes_acked:77 busy:3ms
+bytes_sent:2000000 bytes_retrans:2896 bytes_acked:1900001 send 15.6Mbps lastsnd:2 busy:4500ms rwnd_limited:90ms(2.0%) \
+sndbuf_limited:12ms(0.3%) unacked:40 rcv_space:14480 tcp-ulp-mptcp flags:Mec token:0000(id:0)/0(id:0)
+0      0      10.77.2.2%line:40001 10.77.1.1:50000 b12_lia wscale:10,10 cwnd:10 bytes_acked:77 busy:3ms unacked:4 notsent:1448
 ";
 
     #[test]
@@ -100,10 +112,11 @@ sndbuf_limited:12ms(0.3%) unacked:40 app_limited rcv_space:14480 tcp-ulp-mptcp f
         let subflows = parse(LINES);
         let [first, second] = &subflows[..] else { panic!("{subflows:?}") };
         assert_eq!((first.acked, first.busy_ms, first.window), (1_900_001, 4500.0, 41.0));
-        assert_eq!((first.receiver_ms, first.buffer_ms, first.application), (90.0, 12.0, true));
+        assert_eq!((first.receiver_ms, first.buffer_ms, first.again), (90.0, 12.0, 2896));
+        assert!(first.lacks_data(), "40 of 41 segments are in flight");
         assert!(first.runs("b12_lia") && !first.runs("lia"));
         assert_eq!(first.address(), Some(Ipv4Addr::new(10, 77, 1, 2)));
-        assert_eq!((second.acked, second.receiver_ms, second.application), (77, 0.0, false));
+        assert_eq!((second.acked, second.receiver_ms, second.lacks_data()), (77, 0.0, false));
         assert_eq!(second.address(), Some(Ipv4Addr::new(10, 77, 2, 2)), "bound to an interface");
     }
 

@@ -7,8 +7,9 @@ fn sample(begin: Instant, seconds: u32, [first, second, stranger]: [u32; 3]) -> 
     let line = |host: &str, control: &str, mbps: u32| {
         let (acked, busy) = (1000 + mbps * seconds * 125_000, seconds * 1000 + 7);
         format!(
-            "0 0 {host}:4000 10.77.1.1:5000 {control} cwnd:{} bytes_acked:{acked} busy:{busy}ms rwnd_limited:{}ms(1%)\n",
+            "0 0 {host}:4000 10.77.1.1:5000 {control} cwnd:{} unacked:9 notsent:1 bytes_retrans:{} bytes_acked:{acked} busy:{busy}ms rwnd_limited:{}ms(1%)\n",
             mbps * 4,
+            mbps * seconds * 1250,
             seconds * 100,
         )
     };
@@ -29,6 +30,7 @@ fn rates_shares_and_limits_come_from_the_first_and_the_last_sample() {
     assert!((run.smaller - 0.4).abs() < 1e-9, "{run:?}");
     let limits = run.limits.unwrap();
     assert!((limits.receiver - 0.1).abs() < 1e-9 && limits.buffer == 0.0, "{limits:?}");
+    assert!((limits.again - 0.01).abs() < 1e-9 && (limits.stranger_again - 0.01).abs() < 1e-9, "{limits:?}");
     assert_eq!((limits.window, limits.stranger_window, limits.application), (20.0, 36.0, 0.0));
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct CoupledArguments {
     /// Controllers, separated by commas: balia, compound, lia, olia, wvegas; without this option all
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     controllers: Vec<String>,
-    /// Rounds of the cost; in each every controller runs once
+    /// Rounds of the cost of each controller; in each it and cubic carry out four transfers in turns
     #[arg(long, default_value_t = Plan::default().cost_rounds)]
     cost_rounds: u32,
     /// Seconds of each transfer of the cost
