@@ -7,8 +7,9 @@
 //! sender's interface is different: its packets count, so that limit decides, and the rate is split by the number of
 //! sockets.
 //!
-//! Segmentation offload is off on the link's devices, for all connections. With it a subflow of kernel MPTCP loses a larger
-//! share of its packets in the same queue than plain TCP does, and uncoupled MPTCP has less than two connections' rate.
+//! Segmentation offload is off on the link's devices in MPTCP's runs, the stranger's too. With it a subflow of kernel MPTCP
+//! loses a larger share of its packets in the same queue than plain TCP does, and uncoupled MPTCP has less than two
+//! connections' rate.
 //!
 //! Rates are those of acknowledged payload bytes, read for all connections at the same moments.
 
@@ -103,8 +104,9 @@ fn once(
     loaded: &Controllers,
     seconds: u32,
 ) -> Result<Run, BenchError> {
-    prepare(network)?;
+    give_addresses(network)?;
     if contender.transport == Transport::Mptcp {
+        switch_offload_off(network)?;
         let devices = [LINE.to_owned(), LINE.to_owned()];
         kernel::prepare_mptcp(&|side, program| network.command(side, program), &devices)?;
     }
@@ -141,20 +143,27 @@ fn once(
     read(&samples, &control)
 }
 
-/// Gives both ends of the link the addresses of all parties, and turns segmentation offload off. The first address is
-/// there already.
-fn prepare(network: &Network) -> Result<(), BenchError> {
-    for side in [Side::Client, Side::Server] {
-        let ip = |arguments: &[&str]| {
-            let mut command = network.command(side, "ip");
-            command.args(arguments);
-            output(command, "iproute2")
-        };
-        ip(&["link", "set", "dev", LINE, "gso_max_segs", "1"])?;
-        for path in 1..=STRANGER {
-            ip(&["address", "add", &format!("{}/24", side.address(path)), "dev", LINE])?;
+/// Gives both ends of the link the addresses of all parties. The first is there already.
+fn give_addresses(network: &Network) -> Result<(), BenchError> {
+    for path in 1..=STRANGER {
+        for side in [Side::Client, Side::Server] {
+            ip(network, side, &["address", "add", &format!("{}/24", side.address(path)), "dev", LINE])?;
         }
     }
+    Ok(())
+}
+
+fn switch_offload_off(network: &Network) -> Result<(), BenchError> {
+    for side in [Side::Client, Side::Server] {
+        ip(network, side, &["link", "set", "dev", LINE, "gso_max_segs", "1"])?;
+    }
+    Ok(())
+}
+
+fn ip(network: &Network, side: Side, arguments: &[&str]) -> Result<(), BenchError> {
+    let mut command = network.command(side, "ip");
+    command.args(arguments);
+    output(command, "iproute2")?;
     Ok(())
 }
 
