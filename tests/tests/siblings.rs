@@ -96,7 +96,7 @@ async fn a_sessions_subflows_form_one_group_at_each_end() {
     let one = busy(&mut listener, &common).await;
     assert_eq!(groups().unwrap() - before, 2, "one group for the two subflows of each end");
     let other = busy(&mut listener, &common).await;
-    assert_eq!(groups().unwrap() - before, 4, "another session has its own");
+    assert_eq!(groups().unwrap() - before, 4, "another session has its own groups");
     drop((one, other, listener));
     soon("no group is left after the sessions", || groups().unwrap() == before).await;
 }

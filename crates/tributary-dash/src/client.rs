@@ -373,7 +373,11 @@ impl Playback {
         if from == 0 || (partial.segment, partial.quality) != (segment, quality) {
             *partial = Partial { segment, quality, ..Partial::default() };
         }
-        debug_assert_eq!(partial.bytes.len() as u64, from, "the player counts the bytes that are here");
+        debug_assert_eq!(
+            partial.bytes.len() as u64,
+            from,
+            "the player's byte count must match the received bytes"
+        );
         // The task of a failed download has ended, or will end soon.
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();

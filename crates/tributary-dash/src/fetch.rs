@@ -53,7 +53,7 @@ pub enum FetchError {
         status: StatusCode,
     },
     /// The response has other bytes than the requested ones.
-    #[error("{0}: the server did not send the bytes that were asked for")]
+    #[error("{0}: the server did not send the requested bytes")]
     Range(String),
     /// The response is larger than the limit.
     #[error("{url} has more than {most} bytes")]

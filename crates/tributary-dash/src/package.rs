@@ -109,7 +109,7 @@ pub enum PackageError {
     #[error("{} is not empty; name a new directory with --out, or remove it", .0.display())]
     NotEmpty(PathBuf),
     /// The bitrates are invalid.
-    #[error("the ladder has to rise from 10 kbit/s to at most 100000 kbit/s in at most 64 steps: {0}")]
+    #[error("the ladder must have 1 to 64 ascending bitrates from 10 to 100000 kbit/s: {0}")]
     Ladder(String),
     /// The file is not a video.
     #[error("{} is not a video that ffmpeg can read: {reason}", .path.display())]
@@ -131,7 +131,7 @@ pub enum PackageError {
         reason: String,
     },
     /// Stopped by the user.
-    #[error("stopped; nothing is left behind")]
+    #[error("stopped; all files were removed")]
     Stopped,
 }
 

@@ -203,7 +203,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let read: Vec<_> = read.map_err(|error| unusable(path, wanted, &error))?;
     if read.is_empty() {
-        return Err(TlsError::File { path: path.to_owned(), wanted, reason: "it has none".to_owned() });
+        return Err(TlsError::File { path: path.to_owned(), wanted, reason: "it contains none".to_owned() });
     }
     Ok(read)
 }

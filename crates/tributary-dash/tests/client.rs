@@ -155,7 +155,7 @@ impl Site {
             }
             expected.extend_from_slice(&media(loaded.quality, at));
         }
-        assert!(std::fs::read(self.saved()).unwrap() == expected, "media was lost, doubled or mixed up");
+        assert!(std::fs::read(self.saved()).unwrap() == expected, "media was lost, duplicated or reordered");
     }
 }
 

@@ -94,7 +94,7 @@ async fn http_1_over_every_transport() {
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 assert_eq!(body.len(), length, "{name} {path}");
                 let right = path != "/large" || body.iter().copied().eq((0..LARGE).map(large));
-                assert!(right, "{name}: other bytes than the file's");
+                assert!(right, "{name}: the response differs from the file");
             }
             drop(sender);
             let _ = connection.await.unwrap();

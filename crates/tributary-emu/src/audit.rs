@@ -246,7 +246,7 @@ impl std::fmt::Display for Audit {
             )?;
         }
         match self.verdict() {
-            Verdict::Valid => write!(f, "  valid: the network was what the scenario asked for"),
+            Verdict::Valid => write!(f, "  valid: the network matched the scenario"),
             Verdict::Invalid { reasons } => write!(f, "  INVALID: {}", reasons.join("; ")),
         }
     }

@@ -39,7 +39,7 @@ impl Namespace {
             Netlink::open()?.set_link("lo", true, None)?;
             for (name, value) in SETTINGS {
                 if let Err(error) = std::fs::write(format!("/proc/sys/net/{name}"), value) {
-                    tracing::debug!("net/{name} stays as it is: {error}");
+                    tracing::debug!("net/{name} is unchanged: {error}");
                 }
             }
             Ok(File::open("/proc/thread-self/ns/net")?.into())

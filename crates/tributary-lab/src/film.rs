@@ -156,7 +156,7 @@ mod tests {
         let mut names: Vec<_> =
             std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["first.ts", "second.ts"], "nothing else is left");
+        assert_eq!(names, ["first.ts", "second.ts"], "temporary files were left");
         let error = make(Source::File(&at("none.ts")), &film, &at("third.ts")).unwrap_err().to_string();
         assert!(error.contains("none.ts"), "{error}");
     }

@@ -175,7 +175,7 @@ fn ffplay(
     process.terminate(END);
     let noticed = ffplay_statistics(&read(&process, &log)?);
     if noticed.pictures == 0 {
-        return Err(process.failed("it showed nothing; is its display library installed?"));
+        return Err(process.failed("it showed no picture; is its display library installed?"));
     }
     Ok(noticed)
 }

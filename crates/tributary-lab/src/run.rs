@@ -123,5 +123,5 @@ fn answer(endpoint: &Process, within: Duration) -> Result<Reply, ProcessError> {
 }
 
 fn unexpected(endpoint: &Process, reply: &Reply) -> LabError {
-    endpoint.failed(format!("answered out of turn: {reply:?}")).into()
+    endpoint.failed(format!("unexpected reply: {reply:?}")).into()
 }

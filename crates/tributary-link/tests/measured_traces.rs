@@ -199,7 +199,7 @@ fn every_measured_set_loads_with_the_mean_its_description_states() {
         let known =
             READINGS.iter().chain(&WIGIG).any(|reading| reading.folder.split('/').next() == Some(&set));
         if !known {
-            println!("{set}: a set without a description here");
+            println!("{set}: this test does not describe the set");
         }
     }
 }

@@ -51,8 +51,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     urgent.shutdown().await?;
     bulk.shutdown().await?;
     let arrived = receiving.await?.ok_or("the server ended early")?;
-    assert!(arrived <= taken, "more messages arrived than were taken");
-    println!("{taken} messages taken, {arrived} arrived before their deadlines");
+    assert!(arrived <= taken, "more messages arrived than were accepted");
+    println!("{taken} messages accepted, {arrived} arrived before their deadlines");
     connection.close().await;
     Ok(())
 }

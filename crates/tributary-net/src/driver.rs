@@ -146,7 +146,7 @@ impl Driver {
                 continue;
             }
             if let Err(error) = state.session.handle_block(now, id, data, begins) {
-                tracing::warn!(%id, %error, "protocol error: the session ends");
+                tracing::warn!(%id, %error, "protocol error; the session ends");
                 self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
             }
         }

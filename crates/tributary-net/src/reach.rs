@@ -185,7 +185,7 @@ mod tests {
         let target = Target::Address(ip("203.0.113.5"));
         assert_eq!(source(&network, &usb, target), Some(Source::Bound(ip("10.1.0.3"))));
         let other = interface(2, "usb0", &["10.1.0.2"]);
-        assert_eq!(source(&network, &other, target), None, "no rule has its address");
+        assert_eq!(source(&network, &other, target), None, "no rule matches its address");
         // If the main table has a route, too, no source address is needed.
         let routes = vec![route(2, "0.0.0.0", 0, 254), route(2, "0.0.0.0", 0, 102)];
         let network = Network { routes, ..network };

@@ -197,9 +197,7 @@ fn current_paths(wanted: &[PathConfig]) -> Result<(Numbered, Option<Watcher>), C
             Err(ConnectError::Interfaces(error))
         }
         Err(error) => {
-            tracing::warn!(
-                "interfaces are not followed: {error}; a path that is down is tried again and again"
-            );
+            tracing::warn!("interfaces are not followed: {error}; a path that is down is tried repeatedly");
             Ok((fixed(), None))
         }
     }

@@ -256,7 +256,8 @@ impl State {
                 self.share.iter().filter(|_| fell).for_each(Share::count_given);
             }
             Some(Standing::Exhausted) => {
-                self.session.abort(CODE_MEMORY, "the server has no memory left, and the session holds much");
+                self.session
+                    .abort(CODE_MEMORY, "the server has no memory left, and the session's records are large");
             }
             _ => {}
         }

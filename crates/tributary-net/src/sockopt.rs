@@ -47,7 +47,7 @@ pub enum CongestionError {
         available: String,
     },
     /// The socket reports another controller than the requested one.
-    #[error("the socket runs congestion control `{actual}`, not `{wanted}` as asked")]
+    #[error("the socket runs congestion control `{actual}` instead of `{wanted}`")]
     Differs {
         /// The requested name.
         wanted: String,

@@ -237,7 +237,7 @@ impl ServerCertVerifier for ProvedCertificate {
         _cert: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.2 is not spoken".to_owned()))
+        Err(rustls::Error::General("TLS 1.2 is not supported".to_owned()))
     }
 
     fn verify_tls13_signature(

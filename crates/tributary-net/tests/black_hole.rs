@@ -31,7 +31,7 @@ fn an_upload_gets_through_a_path_mtu_black_hole() {
                 return;
             }
             let played = again("client").status().expect("this program runs again");
-            assert!(played.success(), "see the output of the client above");
+            assert!(played.success(), "the client failed; its output is above");
         }
     }
 }
@@ -104,7 +104,7 @@ fn client() {
     assert_eq!(hear("bytes read: "), Some(UPLOAD.to_string()));
     assert!(server.wait().unwrap().success());
     let (first, last) = segments;
-    assert!(first > 1400, "segments of {first} bytes do not meet the black hole");
+    assert!(first > 1400, "segments of {first} bytes are not dropped by the black hole");
     assert!((1000..=1200).contains(&last), "{last}");
 }
 

@@ -34,7 +34,7 @@ fn play(test: &str, story: impl AsyncFnOnce(String)) {
                 return;
             }
             let played = again(test, "client").status().expect("this program runs again");
-            assert!(played.success(), "see the output of the client above");
+            assert!(played.success(), "the client failed; its output is above");
         }
     }
 }

@@ -53,7 +53,7 @@ impl From<WireError> for Stop {
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
         Self::End(End::Failed(match error.kind() {
-            io::ErrorKind::UnexpectedEof => "the server closed before the end".to_owned(),
+            io::ErrorKind::UnexpectedEof => "the server closed the stream before the end".to_owned(),
             _ => error.to_string(),
         }))
     }

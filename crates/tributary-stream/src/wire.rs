@@ -81,7 +81,7 @@ pub enum WireError {
     #[error("these bytes are not a header of the workload protocol")]
     Magic,
     /// Another version.
-    #[error("the peer speaks version {0} of the workload protocol, we speak version {VERSION}")]
+    #[error("the peer speaks version {0} of the workload protocol, this program version {VERSION}")]
     Version(u8),
     /// Unknown kind.
     #[error("unknown request kind {0}")]

@@ -61,7 +61,7 @@ fn the_scene_becomes_closed_gops_near_their_nominal_size_and_is_cached() {
     assert!(ladder.still(1, 0, 128).unwrap().starts_with(&[0xff, 0xd8]));
     let again = Ladder::build(&Source::Scene, &settings(cache.path()), &mut |_| {}).unwrap();
     assert_eq!(again.gop(1, 1), ladder.gop(1, 1));
-    assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1, "nothing but the ladder is left");
+    assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 1, "other files than the ladder are left");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn networks() -> bool {
     }
     let reason = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(std::env::var("CI").as_deref() != Ok("true"), "no emulated networks in CI: {reason}");
-    println!("left out, no emulated networks here: {reason}");
+    println!("not run, no emulated networks here: {reason}");
     false
 }
 
@@ -174,7 +174,7 @@ fn a_result_carries_the_commit_that_is_checked_out() {
         Ok(said) if said.status.success() => String::from_utf8(said.stdout).unwrap(),
         other => {
             assert!(std::env::var("CI").as_deref() != Ok("true"), "no clone in CI: {other:?}");
-            println!("left out, this is no clone: {other:?}");
+            println!("not run, this is not a clone: {other:?}");
             return;
         }
     };
@@ -276,7 +276,7 @@ fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
     refused(&connect(&["--priority", "80"]), 1, &["`80`", "PORT=N", "dscp:EF=7"]);
     refused(&connect(&["--priority", "80=256"]), 1, &["`256`", "from 0 to 255"]);
     refused(&connect(&["--priority", "dscp:XX=7"]), 1, &["`XX`", "AF43"]);
-    refused(&connect(&["--priority", "9=7"]), 1, &["nobody listens on port 9"]);
+    refused(&connect(&["--priority", "9=7"]), 1, &["no listen address has port 9"]);
     refused(&connect(&["--weights", "0,-0.25"]), 1, &["`latency`", "from 0.001 to 1000"]);
     refused(&connect(&["--weights", "1,0.5"]), 1, &["`throughput`", "from -1000 to 0"]);
     refused(&connect(&["--weights", "1"]), 2, &["1,-0.25"]);
@@ -336,7 +336,7 @@ fn a_missing_permission_names_what_to_allow() {
         }
         other => {
             assert!(std::env::var("CI").as_deref() != Ok("true"), "no user namespaces in CI: {other:?}");
-            println!("left out, no user namespaces here: {other:?}");
+            println!("not run, no user namespaces here: {other:?}");
         }
     }
 }

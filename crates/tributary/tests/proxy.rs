@@ -259,7 +259,7 @@ fn downloads_of_a_prioritised_target_are_sent_first() {
         let events: Vec<serde_json::Value> =
             log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
-        assert!(of("window_loaded") > 0, "decisions were asked for: {log}");
+        assert!(of("window_loaded") > 0, "decisions were requested: {log}");
         assert_eq!(of("prioritised") > 0, prioritised, "{name}: {log}");
     }
 }

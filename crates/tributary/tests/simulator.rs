@@ -85,7 +85,11 @@ fn captures_and_logs() {
     let run = ["run", "los", "--world", "sim", "--transport", "mptcp", "--seconds", "2", "--json"];
     let files = ["--pcap", text(&pcap), "--qlog", text(&qlog)];
     let result = json(&[&run[..], &files].concat());
-    assert_eq!(result["virtual"]["hash"], json(&run)["virtual"]["hash"], "looking changes nothing");
+    assert_eq!(
+        result["virtual"]["hash"],
+        json(&run)["virtual"]["hash"],
+        "writing captures does not change the run"
+    );
     assert!(std::fs::metadata(&pcap).unwrap().len() > 100_000);
     assert_eq!(std::fs::read_dir(&qlog).unwrap().count(), 1);
 }

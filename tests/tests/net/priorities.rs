@@ -188,7 +188,7 @@ async fn rules_that_could_never_fit_are_refused() {
             wait: None,
         };
         let error = Forwarder::bind(config).await.unwrap_err().to_string();
-        assert!(error.contains("nobody listens on port 9"), "{error}");
+        assert!(error.contains("no listen address has port 9"), "{error}");
     })
     .await;
 }

@@ -69,7 +69,7 @@ async fn a_replayed_handshake_is_refused() {
         replay.write_all(&recorded).await.unwrap();
         let mut reply = Vec::new();
         let _ = replay.read_to_end(&mut reply).await;
-        assert!(reply.is_empty(), "the server says nothing to a replay");
+        assert!(reply.is_empty(), "the server must not answer a replay");
         assert!(!session.is_closed());
     })
     .await;

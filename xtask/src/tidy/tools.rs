@@ -29,14 +29,14 @@ pub const ALL: &[Tool] = &[
     Tool {
         name: "clippy",
         compiles: true,
-        way_out: "clippy reported the warnings above; mend the code, or allow one at its place with a reason",
+        way_out: "clippy reported the warnings above; correct the code, or allow one at its place with a reason",
         arguments: &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
         environment: &[],
     },
     Tool {
         name: "rustdoc",
         compiles: true,
-        way_out: "rustdoc reported the warnings above; mend the documentation",
+        way_out: "rustdoc reported the warnings above; correct the documentation",
         arguments: &["doc", "--locked", "--workspace", "--no-deps"],
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },

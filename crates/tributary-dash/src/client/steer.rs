@@ -119,7 +119,10 @@ impl Steer {
             for (path, _) in seen.iter().filter(|(_, report)| !used.contains(&report.path)) {
                 let Some(controller) = &mut controller else { break };
                 if let Err(error) = controller.set(path, false).await {
-                    log.push(Happened::notice(format!("path {} stays in use: {error}", path.id)));
+                    log.push(Happened::notice(format!(
+                        "path {} could not be taken out of use: {error}",
+                        path.id
+                    )));
                 }
             }
         }
@@ -222,7 +225,7 @@ impl Steer {
             Ok(seen) => self.seen = seen,
         }
         if std::mem::replace(&mut self.lost, false) {
-            log.push(Happened::notice("controller: its answers can be used again".to_owned()));
+            log.push(Happened::notice("controller: its answers are valid again".to_owned()));
         }
         let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
         let mut turn = Turn::Stay;
@@ -278,7 +281,7 @@ impl Steer {
     fn order(&self, path: PathId, used: bool, log: &mut Vec<Happened>) {
         let Some((path, _)) = self.seen.iter().find(|(_, report)| report.path == path) else { return };
         if self.orders.try_send((path.clone(), used)).is_err() {
-            log.push(Happened::notice(format!("path {}: the controller does not take orders", path.id)));
+            log.push(Happened::notice(format!("path {}: the controller does not accept commands", path.id)));
         }
     }
 

@@ -23,7 +23,7 @@ impl HttpConnection {
         let mut config = config.clone();
         if matches!(config.name, TransportName::Quic(_)) {
             if config.certificates.is_none() {
-                let text = "HTTP/3 needs a server to trust: give a key, a certificate or a fingerprint";
+                let text = "HTTP/3 must authenticate the server: give a key, a certificate or a fingerprint";
                 return Err(TransportError::Tls(text.to_owned()));
             }
             config.early = true;

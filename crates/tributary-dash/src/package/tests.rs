@@ -105,7 +105,7 @@ fn invalid_input_is_refused_with_the_reason_and_leaves_no_files() {
     assert!(refuse(&at("text"), &at("out"), &Settings::default()).contains("is not a video"));
     let video = video(directory.path());
     let falling = Settings { ladder: vec![100, 50], ..Settings::default() };
-    assert!(refuse(&video, &at("out"), &falling).contains("has to rise"));
+    assert!(refuse(&video, &at("out"), &falling).contains("must have 1 to 64 ascending"));
     std::fs::create_dir(at("full")).unwrap();
     std::fs::write(at("full/file"), b"").unwrap();
     assert!(refuse(&video, &at("full"), &Settings::default()).contains("not empty"));

@@ -80,7 +80,7 @@ pub fn udp_super_frames_and_ecn_marks_pass() {
         while received.len() < payload.len() {
             let (datagram, mark) = receive_marked(&client);
             assert_eq!(datagram.len(), 1000.min(payload.len() - received.len()));
-            assert_eq!(mark & 3, 2, "ECT(0) arrives as it was sent");
+            assert_eq!(mark & 3, 2, "ECT(0) arrives unchanged");
             received.extend(datagram);
         }
         assert_eq!(received, payload);

@@ -20,7 +20,7 @@ pub fn tcp_reaches_the_rate() {
             let goodput = TcpFlow::on_path(path).run(&network).unwrap();
             let error = goodput.as_mbps_f64() / (mbps * PAYLOAD) - 1.0;
             println!("path {path}: {goodput}, {:+.2} %", error * 100.0);
-            assert!(error < 0.02, "{goodput} on {mbps} Mbit/s: no machine is too fast for the emulator");
+            assert!(error < 0.02, "{goodput} on {mbps} Mbit/s: the emulator must keep this rate");
             error
         };
         meets(&network, error, |error| *error > -0.02);

@@ -59,7 +59,10 @@ fn is_valid(network: &Network) -> bool {
     match audit.verdict() {
         Verdict::Valid => true,
         Verdict::Invalid { reasons } => {
-            println!("the audit found this run invalid, so its times are not judged: {}", reasons.join("; "));
+            println!(
+                "the audit found this run invalid, so its times are not checked: {}",
+                reasons.join("; ")
+            );
             false
         }
     }

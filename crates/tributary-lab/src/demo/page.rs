@@ -16,10 +16,10 @@ pub(super) fn render(outcome: &Outcome, stills: &[Image]) -> String {
     }
     report
         .section("Results of the transports")
-        .table(&outcome.table(), "The goodput figures leave out the first second; p10: a tenth of the seconds are below this. GoPs, stalls and the bitrate played are those of the live video, everything else is the bulk transfer's.")
+        .table(&outcome.table(), "The goodput figures leave out the first second; p10: a tenth of the seconds are below this. GoPs, stalls and the bitrate played are those of the live video; all other columns are those of the bulk transfer.")
         .figure(&figures::strip(&bulk, scenario), "One row per transport, one cell per second: goodput as a share of what the links could carry in that second, so that a blockage does not count against a transport.")
-        .figure(&figures::goodput(&bulk, scenario, Layout::Stacked), "Grey is what all links together could carry.")
-        .figure(&overlay(outcome), "The product, its rival and the first radio alone in one figure.")
+        .figure(&figures::goodput(&bulk, scenario, Layout::Stacked), "Grey: capacity of all links together.")
+        .figure(&overlay(outcome), "The product, kernel MPTCP and the first radio alone in one figure.")
         .figure(&bars(outcome), "Mean goodput of the bulk transfer, without its first second.")
         .figure(&figures::silences(&bulk, scenario), "Silences: times without bytes arriving in order. Further left is better. A transport without a silence of 20 ms has no line.")
         .section("Bitrate that the viewer got")

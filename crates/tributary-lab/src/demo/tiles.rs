@@ -32,7 +32,7 @@ pub enum TilesError {
     Ingest(#[from] IngestError),
     /// The scene cannot be rendered.
     #[error(
-        "cannot render a scene into {cache}: {source}; make room, or set XDG_CACHE_HOME to another place"
+        "cannot render a scene into {cache}: {source}; free some disk space, or set XDG_CACHE_HOME to another directory"
     )]
     Scene {
         /// The cache.

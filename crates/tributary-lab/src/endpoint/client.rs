@@ -83,7 +83,7 @@ async fn begin(
     let mut lines = input::lines();
     reply(&Reply::Connected);
     if lines.recv().await.is_none() {
-        return Err(EndpointError::Plan("the lab went away".to_owned()));
+        return Err(EndpointError::Plan("the lab has ended".to_owned()));
     }
     let began = usage::cpu_time();
     let mut received: Vec<messages::Received> = flows.iter().map(|_| Default::default()).collect();

@@ -128,8 +128,9 @@ fn check(paper: &Paper) -> Result<(), Fault> {
             return Err((place, "another claim has this id; give each claim its own".to_owned()));
         }
         known(&place, claim.each.keys().chain(claim.over.keys()).chain(&claim.pool).collect())?;
-        let wanted = Wanted::parse(&claim.wanted)
-            .map_err(|error| (place.clone(), format!("`wanted` is `>= BOUND` or `<= BOUND`: {error}")))?;
+        let wanted = Wanted::parse(&claim.wanted).map_err(|error| {
+            (place.clone(), format!("`wanted` must be `>= BOUND` or `<= BOUND`: {error}"))
+        })?;
         single(&place, &wanted.bound)?;
         for text in paper_values(&claim.paper) {
             let value = Expression::parse(text).map_err(|error| (place.clone(), error.to_string()))?;

@@ -123,7 +123,7 @@ pub enum OwsError {
     #[error("two clips are called `{0}`; rename one directory")]
     SameName(String),
     /// A connection delivered nothing.
-    #[error("{scene} over {transport}: no GoP was ever asked for")]
+    #[error("{scene} over {transport}: no GoP was requested")]
     NothingSeen {
         /// Radio condition.
         scene: String,

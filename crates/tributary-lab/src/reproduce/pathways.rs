@@ -16,25 +16,29 @@ use tributary_sim::run::MODEL_VERSION;
 /// The metrics. The first ten seconds are left out.
 const METRICS: [Metric; 19] = [
     Metric::new("mean_rtt", "ms", "mean of the smoothed round-trip time over all acknowledgements"),
-    Metric::new("rtt_deviation", "ms", "its standard deviation"),
-    Metric::new("rtt_seconds", "ms", "its mean in every second"),
+    Metric::new("rtt_deviation", "ms", "standard deviation of mean_rtt"),
+    Metric::new("rtt_seconds", "ms", "mean smoothed round-trip time in every second"),
     Metric::new("throughput", "Mbit/s", "in-order bytes at the sink"),
-    Metric::new("retransmitted", "%", "payload sent again on the same subflow"),
+    Metric::new("retransmitted", "%", "payload retransmitted on the same subflow"),
     Metric::new("duplicate_acks", "", "duplicate acknowledgements received"),
     Metric::new("fast_retransmissions", "", "number of fast recoveries"),
     Metric::new("lost", "", "segments marked as lost"),
     Metric::new("subflow_bytes", "MB", "bytes handed to each subflow"),
     Metric::new("subflow_0", "MB", "bytes handed to the first subflow"),
-    Metric::new("subflow_1", "MB", "to the second"),
-    Metric::new("subflow_2", "MB", "to the third"),
-    Metric::new("subflow_3", "MB", "to the fourth"),
-    Metric::new("subflow_4", "MB", "to the fifth"),
-    Metric::new("subflow_5", "MB", "to the sixth"),
-    Metric::new("subflow_6", "MB", "to the seventh"),
-    Metric::new("subflow_7", "MB", "to the eighth"),
+    Metric::new("subflow_1", "MB", "bytes handed to the second subflow"),
+    Metric::new("subflow_2", "MB", "bytes handed to the third subflow"),
+    Metric::new("subflow_3", "MB", "bytes handed to the fourth subflow"),
+    Metric::new("subflow_4", "MB", "bytes handed to the fifth subflow"),
+    Metric::new("subflow_5", "MB", "bytes handed to the sixth subflow"),
+    Metric::new("subflow_6", "MB", "bytes handed to the seventh subflow"),
+    Metric::new("subflow_7", "MB", "bytes handed to the eighth subflow"),
     Metric::new("prioritised", "ms", "mean latency of prioritised packets")
         .of(Statistic::Mean, "prioritised_packets"),
-    Metric::new("prioritised_packets", "ms", "each of them, from being handed over to its acknowledgement"),
+    Metric::new(
+        "prioritised_packets",
+        "ms",
+        "latency of each prioritised packet, from being handed to a subflow to its acknowledgement",
+    ),
 ];
 
 /// Interpretations of the paper.
@@ -101,7 +105,7 @@ impl Experiment for Pathways {
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
     if cell.world != World::Sim {
-        return Err(CellError::Experiment("the pathways are simulated: take --world sim".to_owned()));
+        return Err(CellError::Experiment("this experiment is simulated only: use --world sim".to_owned()));
     }
     let value = |axis: &'static str, expected: String| CellError::Value {
         axis,

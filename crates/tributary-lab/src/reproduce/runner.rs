@@ -229,7 +229,7 @@ fn describe(
     set("each run", format!("{} s", seconds.join(" or ")));
     set("runs", format!("{} of {}", samples.len(), cells.len()));
     if report.left_out + report.failed > 0 {
-        set("left out", format!("{} because the time was over, {} failed", report.left_out, report.failed));
+        set("left out", format!("{} because the time was up, {} failed", report.left_out, report.failed));
     }
     set("paper", paper.title.clone());
     info

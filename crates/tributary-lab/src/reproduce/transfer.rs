@@ -27,7 +27,7 @@ const PER_SECOND: usize = 1000;
 /// The metrics.
 pub const METRICS: [Metric; 21] = [
     Metric::new("seconds", "Mbit/s", "goodput of every whole second but the first"),
-    Metric::new("capacity", "Mbit/s", "what all links could carry in each of these seconds"),
+    Metric::new("capacity", "Mbit/s", "capacity of all links in each of these seconds"),
     Metric::new("goodput", "Mbit/s", "mean goodput").of(Statistic::Mean, "seconds"),
     Metric::new("p10", "Mbit/s", "10th percentile of the seconds").of(Statistic::Percentile(10.0), "seconds"),
     Metric::new("worst_second", "Mbit/s", "the worst whole second").of(Statistic::Minimum, "seconds"),
@@ -38,7 +38,7 @@ pub const METRICS: [Metric; 21] = [
     Metric::new("cpu", "s/GB", "processor time of both ends; emulator only"),
     Metric::new("rtt", "ms", "base round-trip time"),
     Metric::new("dead_silence", "ms", "longest silence during the time a radio is dead"),
-    Metric::new("back_after", "s", "time until a radio that was dead carries a tenth of its rate again"),
+    Metric::new("back_after", "s", "time until a radio that was dead carries at least a tenth of its rate"),
     Metric::new("bulk", "Mbit/s", "goodput of the transfer over the whole run"),
     Metric::new("message_p50", "ms", "median latency of messages"),
     Metric::new("message_p95", "ms", "95th percentile of the latency"),
@@ -47,9 +47,13 @@ pub const METRICS: [Metric; 21] = [
     Metric::new(
         "message_p99_start",
         "ms",
-        "99th percentile of the latency in the first two seconds; simulator only",
+        "99th percentile of the message latency in the first two seconds; simulator only",
     ),
-    Metric::new("message_p99_after", "ms", "99th percentile of the latency after them; simulator only"),
+    Metric::new(
+        "message_p99_after",
+        "ms",
+        "99th percentile of the message latency after the first two seconds; simulator only",
+    ),
     Metric::new("messages_arrived", "%", "messages that arrived"),
 ];
 

@@ -36,7 +36,7 @@ impl<'a> Source<'a> {
         for key in table.keys() {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
-                let problem = format!("unknown key; known here are {}", known.join(", "));
+                let problem = format!("unknown key; known: {}", known.join(", "));
                 return Err(self.refuse(&key.span(), name, problem));
             }
         }

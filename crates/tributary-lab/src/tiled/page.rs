@@ -46,8 +46,8 @@ pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &Run
         &outcome::table(results),
         &format!("PSNR of the viewport's luma against the source seen through the same viewport, every picture: mean of the GoPs' decibels; \
          decibels of the mean error; the worst 5 % of GoPs (at least one). Late view: share of the viewport's solid angle whose tiles \
-         had been asked for and were not in time; left out: not asked for. WS: the whole panorama, weighted by solid angle. \
-         Start-up: from asking for the start to the first picture. To good: how long what comes into view is more than six QP \
+         were requested but not in time; left out: not requested. WS: the whole panorama, weighted by solid angle. \
+         Start-up: from the request for the start to the first picture. To good: how long a tile that comes into view is more than six QP \
          coarser than the finest in view. {}.", outcome::psnr_cap()),
     );
     if first.quality.is_some() {

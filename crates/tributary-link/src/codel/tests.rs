@@ -61,9 +61,9 @@ fn dropping_resumes_near_its_last_rate_unless_sixteen_intervals_have_passed() {
         codel.found_empty();
         let begin = 1_000_000_000 + pause;
         let again = drops(&mut codel, begin, begin + 400_000_000, late);
-        assert_eq!(again[0], begin + 100_000_000, "the interval is waited for again");
+        assert_eq!(again[0], begin + 100_000_000, "the first drop comes after a whole interval again");
         again[1] - again[0]
     };
-    assert!(second(0) < 35_000_000, "the second drop follows at the former rate");
-    assert_eq!(second(2_000_000_000), 100_000_000, "or an interval later, once that rate is forgotten");
+    assert!(second(0) < 35_000_000, "the second drop follows at the last rate");
+    assert_eq!(second(2_000_000_000), 100_000_000, "or an interval later, after a long time without drops");
 }

@@ -95,7 +95,7 @@ fn only_a_lost_segment_ends_a_chunk() {
     let survivors: u32 = chunks.iter().map(|chunk| chunk.count).sum();
     assert_eq!(u64::from(survivors) + link.stats().lost.packets, 40);
     for pair in chunks.windows(2) {
-        assert!(pair[0].first + pair[0].count < pair[1].first, "neighbours were not joined: {pair:?}");
+        assert!(pair[0].first + pair[0].count < pair[1].first, "adjacent segments were not joined: {pair:?}");
     }
 }
 
@@ -316,7 +316,7 @@ proptest! {
         prop_assert!(stats.is_conserved());
         prop_assert_eq!((stats.queued.packets, stats.in_flight.packets), (0, 0));
         for pair in seen.windows(2) {
-            prop_assert!(pair[0].3 <= pair[1].3, "late before early");
+            prop_assert!(pair[0].3 <= pair[1].3, "chunks are out of order");
             let (before, after) = (pair[0].0 % WHOLE, pair[1].0 % WHOLE);
             let end = pair[0].1 + pair[0].2;
             prop_assert!(before < after || (before == after && end <= pair[1].1), "reordered");

@@ -154,10 +154,7 @@ fn check_hop(index: usize, hop: &HopSpec, scenario: &Scenario) -> Check {
     check_links(|direction| hop.link(direction), scenario.duration)?;
     check_windows("dead", &hop.dead, scenario.duration)?;
     if !scenario.paths.iter().any(|path| path.via.contains(name)) {
-        return refuse(
-            "name",
-            format!("no path crosses `{name}`: enter it in a path's `via`, or take it out"),
-        );
+        return refuse("name", format!("no path crosses `{name}`: enter it in a path's `via`, or remove it"));
     }
     Ok(())
 }

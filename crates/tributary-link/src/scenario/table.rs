@@ -91,7 +91,7 @@ impl<'a> Value<'a> {
         let text = self.text()?;
         known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            self.refuse(format!("`{text}` is not known here; known are {}", names.join(", ")))
+            self.refuse(format!("`{text}` is unknown; known: {}", names.join(", ")))
         })
     }
 
@@ -234,7 +234,7 @@ impl<'a> Table<'a> {
         for key in self.table.keys() {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
-                let problem = format!("unknown key; known here are {}", known.join(", "));
+                let problem = format!("unknown key; known: {}", known.join(", "));
                 return Err(self.source.refuse(key.span(), &self.field_of(name), problem));
             }
         }

@@ -83,7 +83,7 @@ fn both_directions_of_a_radio_are_blocked_together() {
     assert_eq!(
         alone.capacity(0, Direction::Down, seconds(0), seconds(9)),
         scenario.capacity(1, Direction::Down, seconds(0), seconds(9)),
-        "a radio alone meets the same conditions"
+        "a radio has the same conditions alone"
     );
 }
 

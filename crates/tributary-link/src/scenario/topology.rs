@@ -212,7 +212,7 @@ impl Scenario {
             return None;
         };
         Some(format!(
-            "scenario {} has {what}, which only the simulator can provide: run it in that world, or take it out",
+            "scenario {} has {what}, which only the simulator supports: run it there (--world sim), or remove it",
             self.name
         ))
     }

@@ -160,7 +160,7 @@ fn points(rows: &[Row<'_>], table: &TraceTable) -> Result<(Vec<Point>, Option<u6
     if table.sort {
         points.sort_by_key(|point| point.at);
     } else if let Some(pair) = points.windows(2).find(|pair| pair[1].at < pair[0].at) {
-        return refuse(pair[1].line, "time goes backwards: sort the table, or ask for it (`sort`)");
+        return refuse(pair[1].line, "time goes backwards: sort the table, or set `sort = true`");
     }
     let end = (!matches!(table.time, TraceTime::At(..))).then_some(end);
     Ok((points, end))

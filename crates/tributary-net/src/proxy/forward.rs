@@ -136,7 +136,7 @@ fn check_priorities(
     let listening: Vec<u16> =
         listeners.iter().filter_map(|(l, _)| Some(l.local_addr().ok()?.port())).collect();
     if let Some(port) = rules.ports().find(|port| !listening.contains(port)) {
-        let problem = format!("nobody listens on port {port}; applications connect to {listening:?}");
+        let problem = format!("no listen address has port {port}; the listen addresses are {listening:?}");
         return Err(ProxyError::Priority(problem));
     }
     if let Some(name) = rules.targets().find(|name| !listeners.iter().any(|(_, t)| t.as_ref() == Some(name)))

@@ -88,7 +88,7 @@ async fn every_transport_carries_streams_and_counts_them() {
             assert_eq!(ask(&connection, text).await.unwrap(), text, "{name}");
         }
         let held = connection.open_stream(0).await.unwrap();
-        assert!(ask(&connection, b"reset me").await.is_err(), "{name}: a reset stream ended in order");
+        assert!(ask(&connection, b"reset me").await.is_err(), "{name}: a reset stream ended normally");
         // A session reads the kernel's counters at intervals. With kernel sockets, streams that have ended are not
         // counted.
         let counted = async {
@@ -252,7 +252,10 @@ async fn certificates_can_be_used_instead_of_the_key() {
         let connection = Connection::connect(&config, &paths(address, 1)).await.unwrap();
         assert_eq!(ask(&connection, b"h3").await.unwrap(), b"h3");
         config.certificates = Some(certificates("other.example"));
-        assert!(Connection::connect(&config, &paths(address, 1)).await.is_err(), "{name}: a foreign name");
+        assert!(
+            Connection::connect(&config, &paths(address, 1)).await.is_err(),
+            "{name}: a certificate for another name"
+        );
     }
 }
 

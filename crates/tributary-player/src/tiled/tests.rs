@@ -247,7 +247,7 @@ fn tiles_arrive_whole_and_once_or_not_at_all() {
     }
     assert!(matches!(give(0), Err(PlayError::Unasked { .. })), "twice");
     assert_eq!(player.poll_tile().unwrap().segment.len() as u32, total);
-    assert_eq!(player.poll_tile(), None, "a part that was dropped is missed");
+    assert_eq!(player.poll_tile(), None, "a dropped part leaves the tile incomplete");
 }
 
 #[test]

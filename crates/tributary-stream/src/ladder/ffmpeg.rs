@@ -172,7 +172,7 @@ pub(super) fn still(gop: &[u8], width: u32) -> Result<Vec<u8>, LadderError> {
     command.args(["-frames:v", "1", "-vf", &scale, "-q:v", "4", "-f", "mjpeg", "pipe:1"]);
     let picture = program::run("ffmpeg", &mut command, gop)?;
     if picture.is_empty() {
-        return Err(LadderError::Encoder("no picture came out".to_owned()));
+        return Err(LadderError::Encoder("it returned no picture".to_owned()));
     }
     Ok(picture)
 }

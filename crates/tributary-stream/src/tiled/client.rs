@@ -60,7 +60,7 @@ where
         match timeout_at(clock(player.poll_timeout()), tiles.read(&mut buffer)).await {
             Err(_) => {}
             Ok(Ok(0)) => {
-                end = End::Failed("the server closed before the end".to_owned());
+                end = End::Failed("the server closed the stream before the end".to_owned());
                 break;
             }
             Ok(Ok(count)) => player.handle_bytes(now(), &buffer[..count])?,

@@ -152,7 +152,7 @@ async fn every_planned_tile_arrives_unchanged_and_in_order() {
         assert!(inits.contains(&(tile.tile, tile.quality)));
     }
     let with_init = seen.tiles.iter().filter(|tile| tile.init.is_some()).count();
-    assert!(with_init < seen.tiles.len(), "nothing was told to be here already");
+    assert!(with_init < seen.tiles.len(), "every tile was sent with its initialisation segment");
     // One GoP and two round trips; the link takes half a millisecond for the answer.
     let start_up = record.start_up_ms.unwrap();
     assert!((1000.0..1000.0 + 2.0 * record.rtt_ms + 1.0).contains(&start_up), "{start_up}");
@@ -184,7 +184,7 @@ async fn tiles_that_cannot_begin_in_time_are_dropped_and_the_next_gop_is_complet
     assert_eq!(in_time[5..], [true, true, true], "{in_time:?}");
     assert!(seen.counters.expired > 0, "{:?}", seen.counters);
     let late = seen.tiles.iter().filter(|tile| !tile.in_time).count();
-    assert!(late <= 5, "{late} tiles had begun when their time was over");
+    assert!(late <= 5, "{late} tiles had begun before their deadline and arrived late");
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,7 +253,7 @@ async fn both_ends_give_the_same_account_of_a_viewing_that_drops_and_plans_again
     let account = seen.record.account.expect("the server's account");
     assert_eq!(seen.account, Some(account));
     assert!(account.dropped() > 0 && account.in_time > 0, "{account:?}");
-    assert!(account.asked < seen.counters.planned, "plans that were replaced count once: {account:?}");
+    assert!(account.asked < seen.counters.planned, "tiles of replaced plans count once: {account:?}");
     assert_eq!(account.asked, seen.counters.pushed + seen.counters.expired, "{:?}", seen.counters);
     assert_eq!(account.in_time + account.late, seen.tiles.len() as u64);
 }

@@ -29,7 +29,7 @@ fn directory() -> Result<PathBuf> {
     if let Some(base) = std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()) {
         return Ok(Path::new(&base).join("tributary"));
     }
-    let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
+    let user = std::fs::metadata("/proc/self").context("cannot read the user's id")?.uid();
     Ok(std::env::temp_dir().join(format!("tributary-{user}")))
 }
 
@@ -106,7 +106,7 @@ fn is_left(path: &Path) -> bool {
 /// Refuses a directory of another user, because that user could replace the socket.
 fn own(directory: &Path) -> Result<()> {
     let made = std::fs::symlink_metadata(directory)?;
-    let user = std::fs::metadata("/proc/self").context("cannot find out the user's id")?.uid();
+    let user = std::fs::metadata("/proc/self").context("cannot read the user's id")?.uid();
     if !made.is_dir() || made.uid() != user || made.mode() & 0o077 != 0 {
         bail!("{} is not a directory that only this user may enter; remove it", directory.display());
     }

@@ -140,7 +140,7 @@ fn circles(edges: &Edges) -> Vec<Finding> {
             inside.clone().map(|((a, b), (file, line))| format!("{a} → {b} at {file}:{line}")).collect();
         let (file, line) = inside.map(|(_, place)| place).next().expect("a circle has an edge");
         let what = format!("modules use each other in a circle: {}", places.join(", "));
-        let way_out = "move what both need into a module of its own below them";
+        let way_out = "move the shared code into a separate module below them";
         findings.push(Finding::error(file, *line, what, way_out));
     }
     findings
@@ -193,7 +193,7 @@ mod tests {
             ("c/src/a.rs", "use crate::b::B; use crate::Thing;"),
             ("c/src/b.rs", "use crate::Thing;"),
         ];
-        assert!(found(&defined_above).is_empty(), "what the parent defines is below its parts");
+        assert!(found(&defined_above).is_empty(), "the parent's definitions are below its parts");
     }
 
     #[test]

@@ -12,8 +12,8 @@ pub fn check(project: &Project) -> Vec<Finding> {
         for (at, line) in file.text.lines().enumerate() {
             for target in targets(line) {
                 if !exists(project, &resolve(&file.path, target)) {
-                    let what = format!("the link `{target}` leads nowhere");
-                    findings.push(Finding::error(&file.path, at + 1, what, "mend it, or add the file"));
+                    let what = format!("the link `{target}` has no target");
+                    findings.push(Finding::error(&file.path, at + 1, what, "correct it, or add the file"));
                 }
             }
         }
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
             found[0].1.contains("img/none.svg")
-                && found[1] == (2, "the link `../gone.md` leads nowhere".to_owned())
+                && found[1] == (2, "the link `../gone.md` has no target".to_owned())
         );
     }
 }

@@ -13,7 +13,7 @@ pub fn check(project: &Project) -> Vec<Finding> {
         let directory = package.directory.as_deref().unwrap_or_default();
         let folder = directory.rsplit('/').next().unwrap_or_default();
         if folder != package.name && !EXCEPTIONS.contains(&(folder, package.name.as_str())) {
-            let what = format!("package `{}` stands in folder `{folder}`", package.name);
+            let what = format!("package `{}` is in folder `{folder}`", package.name);
             findings.push(Finding::error(&format!("{directory}/Cargo.toml"), 1, what, "rename one of them"));
         }
     }

@@ -29,7 +29,7 @@ pub fn check(project: &Project) -> Vec<Finding> {
 
 fn judge(limits: &Limits, lines: usize, file: &str, line: usize, name: &str) -> Option<Finding> {
     let what = format!("{name} has {lines} lines (warns over {}, fails over {})", limits.warn, limits.fail);
-    let way_out = "divide it by idea";
+    let way_out = "divide it by topic";
     match lines {
         lines if lines > limits.fail => Some(Finding::error(file, line, what, way_out)),
         lines if lines > limits.warn => Some(Finding::warning(file, line, what, way_out)),

@@ -26,7 +26,7 @@ pub fn check(project: &Project) -> Vec<Finding> {
         }
         for (at, line) in file.code.lines().enumerate().filter(|(_, line)| is_ignore(line)) {
             let what = format!("a test is switched off: `{}`", line.trim());
-            let way_out = "mend the test; one that cannot run here prints why and fails when CI=true";
+            let way_out = "repair the test; one that cannot run here prints why and fails when CI=true";
             findings.push(Finding::error(&file.path, at + 1, what, way_out));
         }
         for word in IN_TEXT {

@@ -108,7 +108,7 @@ fn log() -> mpsc::UnboundedReceiver<String> {
 async fn answered(lines: &mut mpsc::UnboundedReceiver<String>) -> String {
     loop {
         let line = tokio::time::timeout(Duration::from_secs(60), lines.recv()).await;
-        let line = line.expect("the server logs a request within a minute").expect("the log is open");
+        let line = line.expect("the server logged no request within a minute").expect("the log is open");
         if let Some((_, request)) = line.split_once("method=") {
             return request.trim().to_owned();
         }

@@ -149,7 +149,7 @@ fn through(
     let coding = Coding { mode, interval_ms, ..Coding::default() };
     let tunnel = Tunnel::start(RelayNetwork::start(scenario).map_err(told)?, &coding).map_err(told)?;
     let hosts = tunnel.network();
-    let radios = hosts.radios().ok_or("the radios are the scenario's paths")?;
+    let radios = hosts.radios().ok_or("every path of the scenario is a radio")?;
     let server = |work: &mut (dyn FnMut() + Send)| hosts.run(Host::Server, work);
     let device = |work: &mut (dyn FnMut() + Send)| hosts.run(Host::Device, work);
     let route = Route { from: None, to: RelayNetwork::SERVER };

@@ -121,7 +121,7 @@ fn start(network: &Network, sides: &Sides, log: File) -> Result<(Process, Proces
 fn play_once(network: &Network, client: &mut Process, title: &Title) -> Result<Played, LabError> {
     let ready = client.line(START)?;
     if ready != "ready" {
-        return Err(client.failed(format!("said `{ready:.200}` in place of `ready`")).into());
+        return Err(client.failed(format!("printed `{ready:.200}` instead of `ready`")).into());
     }
     network.rewind()?;
     client.tell(&"begin")?;

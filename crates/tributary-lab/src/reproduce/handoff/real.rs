@@ -80,7 +80,11 @@ fn parts(cell: &Cell) -> Result<Parts, CellError> {
     let player =
         Player::find(cell.label("player")).ok_or_else(|| refused(cell, "player", "vlc or ffplay"))?;
     if ending(cell)? == Ending::Announced {
-        return Err(refused(cell, "handoff", "none or silent: the emulator announces nothing by a scenario"));
+        return Err(refused(
+            cell,
+            "handoff",
+            "none or silent: in the emulator a scenario cannot announce a handoff",
+        ));
     }
     let scenario = network(cell, Duration::from_secs(cell.seconds.into()), CUT)?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names());

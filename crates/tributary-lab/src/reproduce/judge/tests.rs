@@ -46,7 +46,11 @@ fn a_good_blackout_run_meets_the_claims() {
     assert!(sum.met && (sum.measured.unwrap() - 122.5 / 115.0).abs() < 1e-9 && sum.interval.is_some());
     assert_eq!(claim(&claims, "blackout-worst-second-cubic").measured, Some(15.0));
     let silence = claim(&claims, "blackout-silence-cubic");
-    assert_eq!((silence.measured, silence.verdict), (Some(40.0), Verdict::Undecided), "one run says little");
+    assert_eq!(
+        (silence.measured, silence.verdict),
+        (Some(40.0), Verdict::Undecided),
+        "one run is not enough"
+    );
     assert!(claim(&claims, "blackout-silence-of-mptcp-cubic").met);
     let seconds = claim(&claims, "never-below-wifi-cubic");
     assert!((seconds.measured.unwrap() - 60.0 / 45.0).abs() < 1e-9 && seconds.claim.contains("blackout"));

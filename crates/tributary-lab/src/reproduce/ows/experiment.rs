@@ -37,7 +37,7 @@ const METRICS: [Metric; 15] = [
     Metric::new(
         "to_quality",
         "s",
-        "time until tiles that come into view are as good as the rest; 0 if none come",
+        "time from a tile's coming into view until it is as good as the others; 0 if none came into view",
     ),
     Metric::new("first_late", "%", "late share of the viewport in the first GoP"),
     Metric::new("connecting", "ms", "time from the first packet to the first request"),
@@ -49,7 +49,7 @@ const METRICS: [Metric; 15] = [
     Metric::new(
         "composed_quality",
         "dB",
-        "`simulated_quality` from the table, without decoding; emulator only",
+        "`simulated_quality` computed from the table, without decoding; emulator only",
     ),
 ];
 

@@ -199,5 +199,5 @@ fn the_handoff_file_is_measured_judged_and_drawn_the_same_each_time() {
     {
         assert!(page.contains(part), "{part}");
     }
-    assert!(!page.contains("Figure 12"), "nothing was run for it");
+    assert!(!page.contains("Figure 12"), "its cells were not run");
 }

@@ -135,7 +135,7 @@ impl Plan {
         if used {
             return Ok(());
         }
-        let problem = "no transport of the plan takes one: add mptcp or session, or leave the list out";
+        let problem = "no transport of the plan supports one: add mptcp or session, or leave the list out";
         Err(self.refuse(source.value(table, "schedulers").as_ref(), problem.to_owned()))
     }
 
@@ -176,9 +176,7 @@ impl Plan {
                 "bulk" => Work::Bulk,
                 "scenario" => Work::Scenario,
                 other => {
-                    return Err(
-                        value.refuse(format!("`{other}` is not known here; known are bulk, scenario"))
-                    );
+                    return Err(value.refuse(format!("`{other}` is unknown; known: bulk, scenario")));
                 }
             };
         }
@@ -279,7 +277,7 @@ fn seeds(value: &Value<'_>) -> Result<Vec<u64>, PlanError> {
             (Ok(from), Ok(to)) if from <= to && to - from < left => seeds.extend(from..=to),
             _ => {
                 let problem = format!(
-                    "`{text}` is no range such as \"1-20\", or more than {MOST_SEEDS} seeds together"
+                    "`{text}` is not a range such as \"1-20\", or more than {MOST_SEEDS} seeds together"
                 );
                 return Err(item.refuse(problem));
             }
@@ -288,7 +286,7 @@ fn seeds(value: &Value<'_>) -> Result<Vec<u64>, PlanError> {
     let mut sorted = seeds.clone();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(value.refuse(format!("seed {} is there twice", pair[0]))),
+        Some(pair) => Err(value.refuse(format!("seed {} is listed twice", pair[0]))),
         None => Ok(seeds),
     }
 }

@@ -81,7 +81,7 @@ fn every_refusal_has_file_line_and_field() {
     refused(&with("\"20 ms\"]\nqueue", "\"-1 ms\"]\nqueue"), &["little.toml:7: rtt[1]", "-1 ms"]);
     refused(&with("100 kB", "300"), &["little.toml:8: queue[1]", "300 kB"]);
     refused(&with("1-3", "3-1"), &["little.toml:9: seeds[0]", "3-1"]);
-    refused(&with("7]", "2]"), &["little.toml:9: seeds", "seed 2 is there twice"]);
+    refused(&with("7]", "2]"), &["little.toml:9: seeds", "seed 2 is listed twice"]);
     refused(&with("1001-1002", "3-4"), &["little.toml:10: held-back", "seed 3"]);
     refused(&with("seconds = 4", "seconds = 0"), &["little.toml:11: seconds", "0 is not"]);
     refused(&with("seconds", "minutes"), &["little.toml:11: minutes", "unknown key", "held-back"]);
@@ -109,7 +109,7 @@ fn scenarios_beside_the_plan_are_found_and_errors_name_their_file() {
 fn settings_without_effect_and_too_long_lists_are_refused() {
     let with = |from: &str, to: &str| PLAN.replace(from, to);
     let none = with("\"wifi\", \"mptcp\", \"fbdt\"", "\"wifi\", \"fbdt\"");
-    refused(&none, &["little.toml:5: schedulers", "no transport of the plan takes one"]);
+    refused(&none, &["little.toml:5: schedulers", "no transport of the plan supports one"]);
     let many = "[\"1-1000000\", \"1000001-2000000\"]";
     refused(&with("[\"1-3\", 7]", many), &["little.toml:9: seeds[1]", "1000000 seeds"]);
     refused(&with("100 kB", "20.9 ms"), &["little.toml:8: queue[1]", "20.9 ms", "whole number"]);

@@ -88,7 +88,7 @@ fn a_failed_cell_is_a_row_with_its_failure() {
     cells[0].simulation.options.budget = None;
     let report =
         execute((&cells, |cell| &cell.key), Row::of, &mut store, Effort::default(), &mut |_, _| ()).unwrap();
-    assert_eq!((report.failed, report.before, report.now), (0, 5, 1), "what failed is tried again");
+    assert_eq!((report.failed, report.before, report.now), (0, 5, 1), "the failed cell is tried again");
     let store = Store::<Row>::open(directory.path(), Shard::WHOLE).unwrap();
     assert!(store.has(&cells[0].key));
 }

@@ -95,7 +95,7 @@ fn an_absent_radio_carries_nothing_and_reports_it() {
     let expected = expected.map(|(at, up)| LinkEvent { at: seconds(at), path: 1, up });
     assert_eq!(scenario.link_events(), expected);
     let away = scenario.link_config(1, Direction::Up).dead;
-    assert_eq!(away, [(seconds(2), seconds(11)), (seconds(18), seconds(20))], "gone or dead");
+    assert_eq!(away, [(seconds(2), seconds(11)), (seconds(18), seconds(20))], "absent or dead");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn every_kind_of_workload_is_read() {
 fn one_path_keeps_its_shared_links_and_only_theirs() {
     let alone = city().only("lte").expect("there is one");
     assert_eq!(alone.hops.iter().map(|hop| hop.name.as_str()).collect::<Vec<_>>(), ["backbone"]);
-    assert_eq!(alone.background.len(), 1, "nobody sends on the path that is gone");
+    assert_eq!(alone.background.len(), 1, "the removed path has no background traffic");
     alone.check().unwrap();
     let (mut here, mut there) = (alone.background(0).unwrap(), city().background(0).unwrap());
     for _ in 0..5_000 {
@@ -195,7 +195,7 @@ fn the_papers_conditions_can_be_expressed() {
                    [[path]]\nname = 'lte'\ndown.rate = '24 Mbit/s'\n\
                    [run]\ntransport = 'mptcp'\nscheduler = 'greedy-sticky'\ncongestion = 'olia'\n\
                    workload = { kind = 'bulk', size = '409 MB' }\n");
-    assert_eq!(cut.link_events().len(), 1, "it goes, and does not come back");
+    assert_eq!(cut.link_events().len(), 1, "it disappears and does not return");
     // Decision engine: 2.6 Mbit/s, 1.3 from 120 s to 240 s, halved over two paths, with loss.
     let halves = ["a", "b"].map(|name| {
         format!(

@@ -204,7 +204,7 @@ fn a_replaced_transport_continues_after_the_bytes_that_arrived() {
     let qoe = world.player.qoe(world.now);
     assert_eq!((qoe.stalls, qoe.played_s, qoe.failed), (0, 80.0, 0));
     let moved = world.count(|event| matches!(event, Event::Moved { from: 1.., .. }));
-    assert!(moved > 0, "no download was on its way: {:?}", world.events);
+    assert!(moved > 0, "no download was in progress: {:?}", world.events);
 }
 
 #[test]

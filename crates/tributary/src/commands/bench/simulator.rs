@@ -118,7 +118,7 @@ pub(super) fn run(command: &Simulator, progress: &mut dyn FnMut(&str)) -> Result
             Measured::new("Speed", report.tables(), a.json, &report)?
         }
         Simulator::Cell { cell } => {
-            let cell = serde_json::from_str(cell).context("the cell is not valid JSON of a cell")?;
+            let cell = serde_json::from_str(cell).context("the cell is not valid JSON")?;
             println!("{}", serde_json::to_string(&simulator::run_here(&cell)?)?);
             Measured::default()
         }

@@ -180,7 +180,9 @@ fn certificates(arguments: &PlayArguments, key: Option<&Key>) -> Result<Certific
         (None, Some(pin), _) => Trust::pin(pin)?,
         _ if arguments.insecure => Trust::Anybody,
         (None, None, Some(key)) => Trust::Key(key.clone()),
-        _ => bail!("HTTP/3 needs a server to trust: give --ca FILE, --pin SHA256, --key FILE or --insecure"),
+        _ => bail!(
+            "HTTP/3 must authenticate the server: give --ca FILE, --pin SHA256, --key FILE or --insecure"
+        ),
     };
     let server = server(&arguments.url)?;
     let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
