@@ -340,7 +340,8 @@ impl Player {
         let segment = self.title.segments.get(self.next)?;
         let excess = self.buffer.buffered() + *segment;
         let shown = excess.saturating_sub(self.settings.capacity);
-        if shown.is_zero() {
+        // Also during a stall: the playhead does not move, but what it has passed is no longer in the buffer.
+        if self.buffer.position(since) >= shown {
             return Some(since);
         }
         // A nearly full buffer always plays.

@@ -257,3 +257,22 @@ fn the_first_request_says_that_it_is_urgent_and_a_stall_is_reported_once() {
     world.run(16.5);
     assert!(!world.player.cmcd(&request, world.now).starved);
 }
+
+#[test]
+fn a_download_that_is_abandoned_during_a_stall_is_requested_in_a_lower_quality() {
+    let settings = Settings { capacity: 8 * SECOND, ..Settings::default() };
+    let mut player = Player::new(settings, title(4), abr::rule("throughput").unwrap(), at(0.0));
+    for (id, bytes, end) in [(1, 50_000, 0.5), (2, 150_000, 1.0)] {
+        player.handle_headers(at(end - 0.4), id, Some(bytes));
+        player.handle_data(at(end), id, bytes);
+        player.handle_end(at(end), id);
+    }
+    // The buffer is full until the first segment has been shown, and empty from 8.5 s on.
+    player.handle_timeout(at(4.5));
+    player.handle_headers(at(8.6), 3, Some(150_000));
+    player.handle_data(at(9.6), 3, 1000);
+    assert_eq!(player.state(at(9.6)), PlayState::Stalled);
+    let commands: Vec<Command> = std::iter::from_fn(|| player.poll_command()).collect();
+    let lower = Request { id: 4, segment: 2, quality: 0, from: 0 };
+    assert_eq!(commands[3..], [Command::Abort(3), Command::Request(lower)]);
+}
